@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A row of compute_nodes turned into the values of the columns of a host."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from oslo_config import cfg
+
+from novasched.objects import machine
+from novasched.ports import ComputeNodeRow
+
+LOG = logging.getLogger(__name__)
+
+OPTS = {
+    'DEFAULT': [
+        *(
+            cfg.FloatOpt(
+                f'{name}_allocation_ratio',
+                min=0.0,
+                help=f'Virtual per physical {what} of computes that report no ratio. '
+                f'Unset or 0: initial_{name}_allocation_ratio.',
+            )
+            for name, what in (('cpu', 'CPU'), ('ram', 'memory'), ('disk', 'disk'))
+        ),
+        *(
+            cfg.FloatOpt(
+                f'initial_{name}_allocation_ratio',
+                default=default,
+                min=0.0,
+                help=f'Ratio for computes that report no {name}_allocation_ratio, '
+                f'when {name}_allocation_ratio is not set here either.',
+            )
+            for name, default in (('cpu', 4.0), ('ram', 1.0), ('disk', 1.0))
+        ),
+    ]
+}
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """Allocation ratios for computes that report none (null or 0)."""
+
+    cpu: float = 4.0
+    ram: float = 1.0
+    disk: float = 1.0
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Ratios:
+        return cls(
+            conf.cpu_allocation_ratio or conf.initial_cpu_allocation_ratio,
+            conf.ram_allocation_ratio or conf.initial_ram_allocation_ratio,
+            conf.disk_allocation_ratio or conf.initial_disk_allocation_ratio,
+        )
+
+
+def host_values(row: ComputeNodeRow, ratios: Ratios) -> dict[str, Any]:
+    """Return the values of a host's own columns, in host units.
+
+    A node that never reported its usage (``free_disk_gb`` is null) keeps zeros
+    and no uuid: it can never be selected. Nova: scheduler/host_manager.py,
+    _update_from_compute_node.
+    """
+    if row.free_disk_gb is None:
+        return _unreported(row)
+    stats = _stats(row)
+    return {
+        'host': row.host,
+        'nodename': row.hypervisor_hostname,
+        'uuid': row.uuid,
+        'total_usable_ram_mb': row.memory_mb,
+        'free_ram_mb': row.free_ram_mb or 0,
+        'total_usable_disk_gb': row.local_gb,
+        'disk_mb_used': row.local_gb_used * 1024,
+        'free_disk_mb': _free_disk_gb(row) * 1024,
+        'vcpus_total': row.vcpus,
+        'vcpus_used': row.vcpus_used,
+        'num_instances': _counter(row, stats, 'num_instances'),
+        'num_io_ops': _counter(row, stats, 'io_workload'),
+        'failed_builds': _counter(row, stats, 'failed_builds'),
+        'cpu_allocation_ratio': row.cpu_allocation_ratio or ratios.cpu,
+        'ram_allocation_ratio': row.ram_allocation_ratio or ratios.ram,
+        'disk_allocation_ratio': row.disk_allocation_ratio or ratios.disk,
+        'hypervisor_type': row.hypervisor_type,
+        'hypervisor_version': row.hypervisor_version,
+        'hypervisor_hostname': row.hypervisor_hostname,
+        'host_ip': _address(row.host_ip),
+        'cpu_info': row.cpu_info,
+        'supported_instances': row.supported_instances,
+        'numa_topology': row.numa_topology or None,
+        'pci_stats': row.pci_stats,
+        'metrics': row.metrics,
+        'stats': stats,
+        'updated': row.updated_at,
+    }
+
+
+def _unreported(row: ComputeNodeRow) -> dict[str, Any]:
+    zeros = dict.fromkeys(
+        (
+            'total_usable_ram_mb',
+            'free_ram_mb',
+            'total_usable_disk_gb',
+            'disk_mb_used',
+            'free_disk_mb',
+            'vcpus_total',
+            'vcpus_used',
+            'num_instances',
+            'num_io_ops',
+            'failed_builds',
+        ),
+        0,
+    )
+    unknown = dict.fromkeys(
+        (
+            'cpu_allocation_ratio',
+            'ram_allocation_ratio',
+            'disk_allocation_ratio',
+            'hypervisor_version',
+        ),
+        float('nan'),
+    )
+    nothing = dict.fromkeys(
+        (
+            'uuid',
+            'hypervisor_type',
+            'hypervisor_hostname',
+            'host_ip',
+            'cpu_info',
+            'supported_instances',
+            'numa_topology',
+            'pci_stats',
+            'metrics',
+            'updated',
+        )
+    )
+    return {
+        'host': row.host,
+        'nodename': row.hypervisor_hostname,
+        'stats': {},
+        **zeros,
+        **unknown,
+        **nothing,
+    }
+
+
+def _free_disk_gb(row: ComputeNodeRow) -> int:
+    free = row.free_disk_gb or 0
+    least = row.disk_available_least
+    if least is None:
+        return free
+    if least > free:
+        LOG.warning(
+            'Host %s has more disk space than database expected (%s GB > %s GB)',
+            row.hypervisor_hostname,
+            least,
+            free,
+        )
+    return min(least, free)
+
+
+def _stats(row: ComputeNodeRow) -> Mapping[str, str | None]:
+    try:
+        stats = json.loads(row.stats or '{}') or {}
+    except ValueError:
+        stats = None
+    if not isinstance(stats, dict):
+        LOG.warning('Ignoring the stats of %s: not a JSON object', row.host)
+        return {}
+    return {k: v if v is None else str(v) for k, v in stats.items()}
+
+
+def _counter(row: ComputeNodeRow, stats: Mapping[str, str | None], name: str) -> int:
+    try:
+        return int(stats.get(name) or 0)
+    except ValueError:
+        LOG.warning('Ignoring %s of %s: %r is no number', name, row.host, stats[name])
+        return 0
+
+
+@functools.lru_cache(maxsize=65536)
+def _address(text: str | None) -> Any:
+    try:
+        return ipaddress.ip_address(text) if text else None
+    except ValueError:
+        return None
+
+
+@functools.lru_cache(maxsize=1024)
+def supported_instances(text: str | None) -> list[list[str]]:
+    """Parse the JSON text once; entries are [architecture, hypervisor, vm mode].
+
+    Null and nonsense are empty.
+    """
+    try:
+        return [_supported_instance(entry) for entry in json.loads(text or '[]')]
+    except (ValueError, TypeError, IndexError):
+        LOG.warning('Ignoring supported_instances: not a list of triples: %s', text)
+        return []
+
+
+def _supported_instance(entry: list[str]) -> list[str]:
+    architecture, hypervisor_type, vm_mode = entry
+    return [
+        machine.ARCHITECTURE.coerce(None, 'architecture', architecture),
+        machine.HYPERVISOR_TYPE.coerce(None, 'hypervisor_type', hypervisor_type),
+        machine.VM_MODE.coerce(None, 'vm_mode', vm_mode),
+    ]

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps the cluster view true between requests, in one thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.cluster.view import ClusterView
+from novasched.ports import Clock
+
+LOG = logging.getLogger(__name__)
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'novasched': [
+        cfg.FloatOpt(
+            'check_interval',
+            default=60.0,
+            min=1.0,
+            help='Seconds between looks at the cells, the aggregates and the lowest '
+            'compute version. New, enabled and disabled cells need no signal.',
+        ),
+        cfg.FloatOpt(
+            'reconcile_interval',
+            default=600.0,
+            min=1.0,
+            help='Seconds between full reads of the hosts, which find what a delta '
+            'cannot show.',
+        ),
+    ]
+}
+
+
+class Upkeep:
+    """Runs the chores of a view when they are due, until it is stopped."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        clock: Clock,
+        check_interval_s: float = 60.0,
+        reconcile_interval_s: float = 600.0,
+        retry_interval_s: float = 5.0,
+    ) -> None:
+        self._clock = clock
+        self._chores: list[tuple[float, Callable[[], None]]] = [
+            (retry_interval_s, view.retry_left_out),
+            (check_interval_s, view.check),
+            (reconcile_interval_s, view.reconcile),
+        ]
+        now = clock.monotonic()
+        self._due = [now + interval for interval, _ in self._chores]
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='upkeep', daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the chore that is being done."""
+        self._stopped.set()
+
+    def run_due(self) -> None:
+        """Do every chore whose time has come."""
+        for number, (interval, chore) in enumerate(self._chores):
+            if self._due[number] <= self._clock.monotonic():
+                try:
+                    chore()
+                except errors.StoreFailed as problem:
+                    LOG.warning('%s failed, trying again: %s', chore.__name__, problem)
+                self._due[number] = self._clock.monotonic() + interval
+
+    def _run(self) -> None:
+        while not self._stopped.wait(
+            max(0.0, min(self._due) - self._clock.monotonic())
+        ):
+            self.run_due()

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""novasched-scheduler: the daemon."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.cmd import concurrency
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the daemon; what keeps it from running is one line and exit code 1."""
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        concurrency.select(argv)
+        return _serve(argv)
+    except (errors.NovaschedError, cfg.Error) as problem:
+        sys.stderr.write(f'novasched-scheduler: {problem}\n')
+        return 1
+
+
+def _serve(argv: Sequence[str]) -> int:
+    # Only now may modules be imported that threads or eventlet concern.
+    from novasched import app, preflight, service
+
+    conf = preflight.configure(cfg.CONF, argv)
+    preflight.check(conf)
+    workers = conf.scheduler.workers or os.cpu_count() or 1
+    return service.serve(conf, lambda: app.from_conf(conf), workers)

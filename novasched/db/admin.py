@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an administrator does to cell mappings and host mappings."""
+
+from __future__ import annotations
+
+import datetime
+import uuid as uuids
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from novasched import errors
+from novasched.db import cells, hosts, services, tables
+from novasched.db.transactions import Database
+from novasched.ports import CELL0_UUID, Cell
+
+CELL0_TRANSPORT = 'none:///'
+
+_m = tables.cell_mappings.c
+
+
+@dataclass
+class Discovered:
+    """The outcome of a host discovery.
+
+    ``mapped`` holds (cell uuid, host) of the host mappings made; ``raced`` the
+    hosts that somebody else mapped meanwhile; ``failed`` why cells could not be
+    asked.
+    """
+
+    mapped: list[tuple[str, str]] = field(default_factory=list)
+    raced: list[str] = field(default_factory=list)
+    failed: list[errors.NovaschedError] = field(default_factory=list)
+
+
+def map_cell0(api: Database, database_connection: str, now: datetime.datetime) -> bool:
+    """Add the mapping of cell0; False if there is one already."""
+    return api.insert(
+        _mapping(CELL0_UUID, 'cell0', CELL0_TRANSPORT, database_connection, False, now)
+    )
+
+
+def create_cell(
+    api: Database,
+    name: str | None,
+    transport_url: str,
+    database_connection: str,
+    disabled: bool,
+    now: datetime.datetime,
+) -> tuple[str, bool]:
+    """Add the mapping of a cell; return its uuid and whether it was made.
+
+    It is not, if a cell has the same transport or database already.
+    Nova: nova-manage cell_v2 create_cell.
+    """
+    query = sa.select(_m.uuid).where(
+        sa.or_(
+            _m.transport_url == transport_url,
+            _m.database_connection == database_connection,
+        )
+    )
+    with api.read() as connection:
+        twin = connection.execute(query.order_by(_m.id)).scalars().first()
+    if twin is not None:
+        return twin, False
+    uuid = str(uuids.uuid4())
+    made = api.insert(
+        _mapping(uuid, name, transport_url, database_connection, disabled, now)
+    )
+    return uuid, made
+
+
+def _mapping(
+    uuid: str,
+    name: str | None,
+    transport_url: str,
+    database_connection: str,
+    disabled: bool,
+    now: datetime.datetime,
+) -> sa.Insert:
+    return sa.insert(tables.cell_mappings).values(
+        uuid=uuid,
+        name=name,
+        transport_url=transport_url,
+        database_connection=database_connection,
+        disabled=disabled,
+        created_at=now,
+    )
+
+
+class HostDiscovery:
+    """Maps the compute hosts that the databases of cells show to their cells.
+
+    ``open_cell`` gives the database of a cell, ``say`` takes a line about each
+    step. Nova: nova-manage cell_v2 discover_hosts.
+    """
+
+    def __init__(
+        self,
+        api: Database,
+        open_cell: Callable[[Cell], Database],
+        utcnow: Callable[[], datetime.datetime],
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._api = api
+        self._open_cell = open_cell
+        self._utcnow = utcnow
+        self._say = say
+
+    def run(self, found: list[Cell], by_service: bool = False) -> Discovered:
+        """Map the unmapped hosts of these cells; cell0 has none.
+
+        A cell that cannot be asked does not keep the others from being asked.
+        """
+        outcome = Discovered()
+        search = self._by_service if by_service else self._by_node
+        for cell in found:
+            if cell.uuid == CELL0_UUID:
+                self._say('Skipping cell0 since it does not contain hosts.')
+                continue
+            self._say(f"Getting computes from cell '{cell.name}': {cell.uuid}")
+            before = len(outcome.mapped)
+            try:
+                search(cell, self._open_cell(cell), outcome)
+            except (errors.StoreFailed, errors.OptionError) as problem:
+                outcome.failed.append(problem)
+            made = len(outcome.mapped) - before
+            self._say(f'Found {made} unmapped computes in cell: {cell.uuid}')
+        return outcome
+
+    def _by_node(self, cell: Cell, database: Database, outcome: Discovered) -> None:
+        with database.read() as connection:
+            nodes = hosts.unmapped(connection)
+        mapped = self._mapped() if nodes else set()
+        for id_, host, uuid in nodes:
+            self._say(f"Checking host mapping for compute host '{host}': {uuid}")
+            if host in mapped:
+                continue
+            self._say(f"Creating host mapping for compute host '{host}': {uuid}")
+            if self._map(cell, host, outcome):
+                with database.write() as connection:
+                    hosts.set_mapped(connection, id_, self._utcnow())
+            mapped.add(host)
+
+    def _by_service(self, cell: Cell, database: Database, outcome: Discovered) -> None:
+        with database.read() as connection:
+            rows = services.read(connection, services.COMPUTE)
+        mapped = self._mapped() if rows else set()
+        for row in rows:
+            if row.host in mapped:
+                continue
+            self._say(f"Creating host mapping for service '{row.host}'")
+            self._map(cell, row.host, outcome)
+            mapped.add(row.host)
+
+    def _mapped(self) -> set[str]:
+        with self._api.read() as connection:
+            return cells.mapped_hosts(connection)
+
+    def _map(self, cell: Cell, host: str, outcome: Discovered) -> bool:
+        c = tables.cell_mappings.c
+        cell_id = sa.select(c.id).where(c.uuid == cell.uuid).scalar_subquery()
+        made = self._api.insert(
+            sa.insert(tables.host_mappings).values(
+                host=host, cell_id=cell_id, created_at=self._utcnow()
+            )
+        )
+        if made:
+            outcome.mapped.append((cell.uuid, host))
+        else:
+            outcome.raced.append(host)
+        return made

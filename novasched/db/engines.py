@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Database engines, made from the options of [database] and [api_database]."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import exception as db_exc  # type: ignore[import-untyped]
+from oslo_db import options
+from oslo_db.sqlalchemy import engines as db_engines  # type: ignore[import-untyped]
+from oslo_log import log as logging
+from sqlalchemy import exc as sa_exc
+
+from novasched import errors
+from novasched.db import transactions
+
+LOG = logging.getLogger(__name__)
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'database': list(options.database_opts),
+    'api_database': list(options.database_opts),
+}
+"""Those of oslo.db; nova takes the same list for both groups."""
+
+TIMEOUT_S = 60.0
+"""How long one statement may take: as long as nova waits for a cell."""
+
+CONNECT_TIMEOUT_S = 10.0
+
+MYSQL_DRIVERS = frozenset(
+    family + driver
+    for family in ('mysql', 'mariadb')
+    for driver in ('', '+pymysql', '+mysqldb')
+)
+POSTGRESQL_DRIVERS = frozenset(
+    {'postgresql', 'postgresql+psycopg2', 'postgresql+psycopg'}
+)
+
+MAIN = '[database] connection'
+API = '[api_database] connection'
+CELL = 'cell_mappings.database_connection'
+
+
+def api_engine(
+    conf: cfg.ConfigOpts, *, reader: bool = False, timeout_s: float = TIMEOUT_S
+) -> sa.Engine:
+    """Return an engine for the API database. Raises errors.OptionError.
+
+    It connects when it is first used. With ``reader`` it may be the replica:
+    if ``synchronous_reader`` is off and ``slave_connection`` is set.
+    """
+    group = conf.api_database
+    return _engine(group, group.connection, API, reader, timeout_s)
+
+
+def main_engine(
+    conf: cfg.ConfigOpts, *, reader: bool = False, timeout_s: float = TIMEOUT_S
+) -> sa.Engine:
+    """Return an engine for this service's own main database; see api_engine."""
+    group = conf.database
+    return _engine(group, group.connection, MAIN, reader, timeout_s)
+
+
+def cell_engine(
+    conf: cfg.ConfigOpts,
+    url: str,
+    *,
+    reader: bool = False,
+    timeout_s: float = TIMEOUT_S,
+) -> sa.Engine:
+    """Return an engine for the database of a cell; see api_engine.
+
+    All options but ``connection`` are those of [database], the replica too.
+    """
+    return _engine(conf.database, url, CELL, reader, timeout_s)
+
+
+def check(
+    engine: sa.Engine,
+    option: str,
+    *,
+    max_retries: int = 0,
+    retry_interval_s: float = 10,
+    wait: Callable[[float], None] = time.sleep,
+) -> None:
+    """Connect once, to find out whether the database can be used.
+
+    A server that cannot be reached is asked again ``max_retries`` times, or
+    for ever if that is -1. Raises errors.OptionError that names ``option``.
+    """
+    attempts = 0
+    while True:
+        try:
+            with engine.connect():
+                return
+        except transactions.FAILURES as problem:
+            said = transactions.describe(problem)
+            unreachable = isinstance(problem, db_exc.DBConnectionError)
+            if not unreachable or attempts == max_retries:
+                raise _unusable(engine, option, said) from problem
+        attempts += 1
+        LOG.warning('%s: %s. Trying again in %s s.', option, said, retry_interval_s)
+        wait(retry_interval_s)
+
+
+def _unusable(engine: sa.Engine, option: str, said: str) -> errors.OptionError:
+    return errors.OptionError(
+        option,
+        f'{transactions.location(engine)} cannot be used: {said}',
+        'Check that the server runs, that the database exists, '
+        'and that the user and the password are right',
+    )
+
+
+def _engine(
+    group: cfg.ConfigOpts.GroupAttr,
+    connection: str | None,
+    option: str,
+    reader: bool,
+    timeout_s: float,
+) -> sa.Engine:
+    if not connection:
+        raise errors.OptionError(
+            option, 'is not set', 'Set it to the URL of a database'
+        )
+    if reader and not group.synchronous_reader and group.slave_connection:
+        connection = group.slave_connection
+    url = _bounded(_parsed(connection, group.connection_parameters, option), timeout_s)
+    try:
+        engine: sa.Engine = db_engines.create_engine(
+            url.render_as_string(hide_password=False),
+            mysql_sql_mode=group.mysql_sql_mode,
+            mysql_wsrep_sync_wait=group.mysql_wsrep_sync_wait,
+            connection_recycle_time=group.connection_recycle_time,
+            connection_debug=group.connection_debug,
+            max_pool_size=group.max_pool_size,
+            max_overflow=group.max_overflow,
+            pool_timeout=group.pool_timeout,
+            sqlite_synchronous=group.sqlite_synchronous,
+            connection_trace=group.connection_trace,
+            max_retries=0,
+        )
+    except (sa_exc.ArgumentError, ImportError) as problem:
+        raise errors.OptionError(
+            option,
+            f'has no usable driver: {transactions.describe(problem)}',
+            'Use mysql+pymysql, postgresql+psycopg2 or sqlite, and install the driver',
+        ) from problem
+    return engine
+
+
+def _parsed(connection: str, parameters: str, option: str) -> sa.URL:
+    """Return the URL with the options of connection_parameters appended."""
+    try:
+        url = sa.make_url(connection)
+        return url.update_query_string(parameters, append=True) if parameters else url
+    except (sa_exc.ArgumentError, ValueError) as problem:
+        raise errors.OptionError(
+            option,
+            'is not a database URL',
+            'Write it as driver://user:password@host:port/database',
+        ) from problem
+
+
+def _bounded(url: sa.URL, timeout_s: float) -> sa.URL:
+    """Give the URL the driver's timeouts, except those that it has already."""
+    limits = {
+        key: value
+        for key, value in _limits(url.drivername, timeout_s).items()
+        if key not in url.query
+    }
+    return url.update_query_dict(limits)
+
+
+def _limits(driver: str, timeout_s: float) -> Mapping[str, str]:
+    """Return the timeouts of a driver, in its own words; none if it is unknown."""
+    whole = str(max(1, math.ceil(timeout_s)))
+    connect = str(max(1, math.ceil(min(timeout_s, CONNECT_TIMEOUT_S))))
+    milliseconds = str(max(1, math.ceil(timeout_s * 1000)))
+    if driver in MYSQL_DRIVERS:
+        return {
+            'connect_timeout': connect,
+            'read_timeout': whole,
+            'write_timeout': whole,
+        }
+    if driver in POSTGRESQL_DRIVERS:
+        return {
+            'connect_timeout': connect,
+            'options': f'-c statement_timeout={milliseconds}',
+            'tcp_user_timeout': milliseconds,
+            'keepalives_idle': connect,  # notices a network that is gone
+        }
+    if driver.partition('+')[0] == 'sqlite':
+        return {'timeout': str(timeout_s)}
+    return {}

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The databases behind the ports: each call is one short transaction."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+import sqlalchemy as sa
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from novasched import errors
+from novasched.db import aggregates, cells, hosts, instances, server_groups, services
+from novasched.db.server_groups import ServerGroup
+from novasched.db.transactions import Database
+from novasched.ports import Cell, ComputeNodeRow, InstanceRow, ServiceRow
+from novasched.scheduler.aggregates import Aggregate
+
+LOG = logging.getLogger(__name__)
+
+REGISTER_ATTEMPTS = 5
+
+
+class SqlApiStore:
+    """The API database; satisfies ports.ApiStore.
+
+    ``defaults`` are the configured URLs that the templates in cell mappings
+    refer to.
+    """
+
+    def __init__(
+        self, engine: sa.Engine, defaults: cells.UrlDefaults | None = None
+    ) -> None:
+        self._database = Database(engine)
+        self._defaults = defaults or cells.UrlDefaults()
+
+    def cells(self) -> list[Cell]:
+        with self._database.read() as connection:
+            return cells.read(connection, self._defaults)
+
+    def host_cell(self, host: str) -> str | None:
+        with self._database.read() as connection:
+            return cells.host_cell(connection, host)
+
+    def aggregates(self) -> list[Aggregate]:
+        with self._database.read() as connection:
+            return aggregates.read(connection)
+
+    def server_group(self, uuid: str) -> ServerGroup | None:
+        """Return a server group by its uuid."""
+        with self._database.read() as connection:
+            return server_groups.by_uuid(connection, uuid)
+
+    def server_group_of(self, instance_uuid: str) -> ServerGroup | None:
+        """Return the server group that an instance is a member of."""
+        with self._database.read() as connection:
+            return server_groups.by_member(connection, instance_uuid)
+
+
+class SqlCellStore:
+    """The database of one cell; satisfies ports.CellStore."""
+
+    def __init__(self, engine: sa.Engine, name: str | None = None) -> None:
+        self._database = Database(engine, name)
+
+    def compute_nodes(self) -> list[ComputeNodeRow]:
+        with self._database.read() as connection:
+            return hosts.read(connection)
+
+    def compute_nodes_since(self, since: datetime.datetime) -> list[ComputeNodeRow]:
+        with self._database.read() as connection:
+            return hosts.read_since(connection, since)
+
+    def compute_services(self) -> list[ServiceRow]:
+        with self._database.read() as connection:
+            return services.read(connection, services.COMPUTE)
+
+    def unavailable_services(
+        self, oldest: datetime.datetime, newest: datetime.datetime
+    ) -> list[ServiceRow]:
+        with self._database.read() as connection:
+            return services.read_unavailable(
+                connection, services.COMPUTE, oldest, newest
+            )
+
+    def minimum_compute_version(self) -> int:
+        with self._database.read() as connection:
+            return services.minimum_version(connection, services.COMPUTE)
+
+    def instances_on(self, hosts: Sequence[str]) -> list[InstanceRow]:
+        if not hosts:
+            return []
+        with self._database.read() as connection:
+            return instances.on_hosts(connection, hosts)
+
+    def instances(self, uuids: Sequence[str]) -> list[InstanceRow]:
+        """Return those of the instances that are live and on a host."""
+        if not uuids:
+            return []
+        with self._database.read() as connection:
+            return instances.by_uuid(connection, uuids)
+
+    def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        self._database.engine.dispose()
+
+
+class SqlCellStores:
+    """Opens the databases of cells; satisfies ports.CellStores.
+
+    ``make_engine`` gets the URL of a cell's database.
+    """
+
+    def __init__(self, make_engine: Callable[[str], sa.Engine]) -> None:
+        self._make_engine = make_engine
+        self._stores: dict[str, SqlCellStore] = {}
+        self._lock = threading.Lock()
+
+    def open(self, cell: Cell) -> SqlCellStore:
+        with self._lock:
+            if cell.uuid not in self._stores:
+                self._stores[cell.uuid] = self._opened(cell)
+            return self._stores[cell.uuid]
+
+    def forget(self, uuids: Iterable[str] | None = None) -> None:
+        with self._lock:
+            names = list(self._stores) if uuids is None else list(uuids)
+            stores = [self._stores.pop(name) for name in names if name in self._stores]
+        for store in stores:
+            store.close()
+
+    def _opened(self, cell: Cell) -> SqlCellStore:
+        name = f'Cell {label(cell)}'
+        if not cell.database_connection:
+            raise errors.StoreFailed(name, 'its mapping has no database_connection')
+        try:
+            engine = self._make_engine(cell.database_connection)
+        except errors.OptionError as problem:
+            raise errors.StoreFailed(name, str(problem)) from problem
+        return SqlCellStore(engine, name)
+
+
+class SqlServiceStore:
+    """The services rows of this program; satisfies ports.ServiceStore."""
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        utcnow: Callable[[], datetime.datetime] = timeutils.utcnow,
+    ) -> None:
+        self._database = Database(engine)
+        self._utcnow = utcnow
+
+    def register(
+        self, host: str, binary: str, topic: str, version: int
+    ) -> tuple[ServiceRow, bool]:
+        inserted = False
+        for _ in range(REGISTER_ATTEMPTS):
+            row = self._find(host, binary)
+            if row is None:
+                inserted = self._insert(host, binary, topic, version)
+            elif row.version != version:
+                self._set_version(row, version)
+            else:
+                return row, inserted
+        raise errors.StoreFailed(
+            self._database.name,
+            f'the services row of {binary} on {host} keeps changing',
+        )
+
+    def beat(self, service_id: int, report_count: int) -> bool:
+        now = self._utcnow()
+        return self._database.retrying(
+            lambda connection: services.beat(connection, service_id, report_count, now)
+        )
+
+    def enabled(self, binary: str) -> list[ServiceRow]:
+        """Return the live services of a program that nobody disabled, by id."""
+        with self._database.read() as connection:
+            return services.read_enabled(connection, binary)
+
+    def _find(self, host: str, binary: str) -> ServiceRow | None:
+        with self._database.read() as connection:
+            return services.find(connection, host, binary)
+
+    def _insert(self, host: str, binary: str, topic: str, version: int) -> bool:
+        """Insert the row; False if a sibling was faster."""
+        self._refuse_newer(binary, version)
+        return self._database.insert(
+            services.insertion(host, binary, topic, version, self._utcnow())
+        )
+
+    def _set_version(self, row: ServiceRow, version: int) -> None:
+        self._refuse_newer(row.binary, version)
+        LOG.info(
+            'Updating service version for %s on %s from %i to %i',
+            row.binary,
+            row.host,
+            row.version,
+            version,
+        )
+        now = self._utcnow()
+        self._database.retrying(
+            lambda connection: services.set_version(connection, row.id, version, now)
+        )
+
+    def _refuse_newer(self, binary: str, version: int) -> None:
+        with self._database.read() as connection:
+            minimum = services.minimum_version(connection, binary)
+        if minimum > version:
+            raise errors.ServiceTooOld(version, minimum)
+
+
+def label(cell: Cell) -> str:
+    """Return what logs call a cell: its uuid, and its name if it has one."""
+    return f'{cell.uuid}({cell.name})' if cell.name else cell.uuid

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One short transaction at a time, with foreign exceptions translated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import sqlalchemy as sa
+from oslo_db import api as db_api  # type: ignore[import-untyped]
+from oslo_db import exception as db_exc
+from oslo_utils import strutils
+from sqlalchemy import exc as sa_exc
+
+from novasched import errors
+
+Result = TypeVar('Result')
+
+FAILURES: tuple[type[Exception], ...] = (
+    sa_exc.SQLAlchemyError,
+    db_exc.DBError,
+    db_exc.DBInvalidUnicodeParameter,
+)
+DEADLOCK_RETRIES = 5
+
+_CREDENTIALS = re.compile(r'(://[^:/@\s]*):\S*@')
+
+
+class Database:
+    """A database and the name that errors call it by.
+
+    Every method raises errors.StoreFailed for whatever the driver raises.
+    """
+
+    def __init__(self, engine: sa.Engine, name: str | None = None) -> None:
+        self.engine = engine
+        self.name = name or location(engine)
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """Open a transaction that is rolled back at the end.
+
+        So the next read never sees the snapshot of this one.
+        """
+        with self.translated(), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """Open a transaction that is committed at the end."""
+        with self.translated(), self.engine.begin() as connection:
+            yield connection
+
+    def insert(self, statement: sa.Insert) -> bool:
+        """Insert in a transaction of its own; False if a unique key forbids it."""
+        with self.translated():
+            try:
+                with self.engine.begin() as connection:
+                    connection.execute(statement)
+            except db_exc.DBDuplicateEntry:
+                return False
+        return True
+
+    def retrying(self, step: Callable[[sa.Connection], Result]) -> Result:
+        """Run a step in a transaction of its own, and again after a deadlock."""
+
+        def attempt() -> Result:
+            with self.engine.begin() as connection:
+                return step(connection)
+
+        retry = db_api.wrap_db_retry(
+            max_retries=DEADLOCK_RETRIES,
+            retry_on_deadlock=True,
+            retry_interval=0.1,
+            max_retry_interval=1,
+        )
+        with self.translated():
+            result: Result = retry(attempt)()
+        return result
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn what a database driver raises into errors.StoreFailed."""
+        try:
+            yield
+        except FAILURES as problem:
+            raise errors.StoreFailed(self.name, describe(problem)) from problem
+
+
+def location(engine: sa.Engine) -> str:
+    """Return the URL of a database, its password masked and without options."""
+    return engine.url.set(query={}).render_as_string(hide_password=True)
+
+
+def describe(problem: BaseException) -> str:
+    """Return the first line of the driver's own message, passwords masked."""
+    cause: BaseException = problem
+    if isinstance(cause, db_exc.DBError):
+        cause = cause.inner_exception or cause
+    if isinstance(cause, sa_exc.DBAPIError):
+        cause = cause.orig or cause
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    text = lines[0] if lines else type(problem).__name__
+    return mask(text)
+
+
+def mask(text: str) -> str:
+    """Mask the passwords of URLs and of assignments in a text."""
+    return strutils.mask_password(_CREDENTIALS.sub(r'\1:****@', text), '****')

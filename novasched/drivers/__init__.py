@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drivers choose the hosts; stevedore loads one of novasched.scheduler.driver."""
+
+from __future__ import annotations
+
+import abc
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from oslo_config import cfg
+
+from novasched.cluster.view import ClusterView
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.objects.selection import Selection
+from novasched.ports import Candidates, Placement
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.trace import Decision
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'DEFAULT': [
+        cfg.StrOpt(
+            'default_availability_zone',
+            default='nova',
+            help='Availability zone of hosts that no aggregate puts into one.',
+        )
+    ],
+    'scheduler': [
+        cfg.StrOpt(
+            'driver',
+            default='filter_scheduler',
+            deprecated_name='scheduler_driver',
+            deprecated_group='DEFAULT',
+            help='What chooses the hosts: a name in the entry points '
+            '``novasched.scheduler.driver``. Nova had this option up to 23.0.0.',
+        ),
+        cfg.IntOpt(
+            'max_attempts',
+            default=3,
+            min=1,
+            deprecated_name='scheduler_max_attempts',
+            deprecated_group='DEFAULT',
+            help='Hosts that may be tried for an instance: the selected one and '
+            'this many less one alternates.',
+        ),
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a driver works with.
+
+    ``on_decision`` is called with every decision, for whoever explains it.
+    """
+
+    profile: Profile
+    view: ClusterView
+    placement: Placement
+    rng: random.Random
+    max_attempts: int = 3
+    default_availability_zone: str = 'nova'
+    on_decision: Callable[[Decision], None] = lambda decision: None
+
+
+@dataclass(frozen=True)
+class Work:
+    """A request, when it comes to a driver.
+
+    ``candidates`` is None for a rebuild: nothing is claimed then, nor without
+    ``instance_uuids``.
+    """
+
+    context: RequestContext
+    request: RequestSpec
+    instance_uuids: Sequence[str] | None
+    candidates: Candidates | None
+    return_alternates: bool
+
+    @property
+    def count(self) -> int:
+        """The number of instances; that of the request may be stale."""
+        return len(self.instance_uuids or ()) or self.request.num_instances
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The answer: per instance the selected host, then its alternates.
+
+    ``request`` is the one of the last instance, its group grown by the hosts.
+    """
+
+    selections: list[list[Selection]]
+    request: RequestSpec
+
+
+class Driver(abc.ABC):
+    """Chooses a host per instance and claims it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    @abc.abstractmethod
+    def select_destinations(self, work: Work) -> Placed:
+        """Return the selections, all claimed, or raise with nothing claimed.
+
+        Raises errors.NoValidHost when there is no host for every instance.
+        """

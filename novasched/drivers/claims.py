@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The claims of one request: kept together, or undone together."""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import Self
+
+from novasched import errors
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.ports import (
+    Candidate,
+    Claimed,
+    Placement,
+    Refused,
+    Unknown,
+)
+
+LOG = logging.getLogger(__name__)
+
+
+class Claims:
+    """Claims made within a ``with`` block; leaving it by an error undoes them.
+
+    Every claim is tried to be undone even if undoing another failed, and the
+    error that ended the block is the one that goes on.
+    """
+
+    def __init__(
+        self, placement: Placement, context: RequestContext, version: str
+    ) -> None:
+        self._placement = placement
+        self._context = context.elevated()
+        self._user_id = context.user_id
+        self._version = version
+        self._made: list[Claimed] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None and self._made:
+            uuids = [claim.consumer_uuid for claim in self._made]
+            LOG.debug('Cleaning up allocations for %s', uuids)
+            for claim in self._made:
+                self._undo(claim)
+
+    def make(self, request: RequestSpec, candidate: Candidate) -> bool:
+        """Claim a candidate for the instance of the request; False: refused.
+
+        Raises errors.AllocationUpdateFailed when the consumer changed meanwhile.
+        """
+        uuid = request.instance_uuid
+        LOG.debug(
+            'Attempting to claim resources in the placement API for instance %s', uuid
+        )
+        outcome = self._placement.claim(
+            self._context,
+            uuid,
+            candidate,
+            self._version,
+            request.project_id,
+            self._user_of(request),
+        )
+        match outcome:
+            case Claimed():
+                self._made.append(outcome)
+            case Unknown():
+                LOG.warning('No answer to the claim for %s: %s', uuid, outcome.text)
+                self._undo(outcome)
+            case Refused():
+                LOG.debug('Claim for %s refused: %s', uuid, outcome.text)
+        return isinstance(outcome, Claimed)
+
+    def _user_of(self, request: RequestSpec) -> str | None:
+        user_id = request.user_id if 'user_id' in request else None
+        return user_id or self._user_id
+
+    def _undo(self, claim: Claimed | Unknown) -> None:
+        try:
+            self._placement.undo(self._context, claim)
+        except errors.AllocationDeleteFailed as problem:
+            LOG.error(
+                'Allocations of %s may be left behind: %s. When placement answers '
+                'again, remove them with: openstack resource provider allocation '
+                'delete %s',
+                claim.consumer_uuid,
+                problem,
+                claim.consumer_uuid,
+            )

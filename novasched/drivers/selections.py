@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts to Selection objects: the chosen ones, then their alternates."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from novasched.objects.numa import NUMATopologyLimits
+from novasched.objects.request_spec import SchedulerLimits
+from novasched.objects.selection import Selection
+from novasched.ports import Candidate
+from novasched.scheduler import aggregates
+from novasched.scheduler.hosts import HostState, HostTable
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Picked:
+    """The host of one instance; ``candidate`` is None if nothing was claimed."""
+
+    host: HostState
+    candidate: Candidate | None
+
+
+@dataclass(frozen=True)
+class SelectionMaker:
+    """Writes hosts as Selections. ``version`` is that of the candidates."""
+
+    version: str | None
+    default_availability_zone: str
+
+    def selection(self, host: HostState, candidate: Candidate | None) -> Selection:
+        """Return the host with its candidate as the JSON text of placement.
+
+        Without a candidate the text is ``null`` and there is no version, as in
+        nova: objects/selection.py, from_host_state.
+        """
+        return Selection(
+            compute_node_uuid=host.uuid,
+            service_host=host.host,
+            nodename=host.nodename,
+            cell_uuid=host.cell_uuid,
+            limits=limits(host),
+            allocation_request=json.dumps(candidate),
+            allocation_request_version=self.version if candidate else None,
+            availability_zone=self._zone(host),
+        )
+
+    def _zone(self, host: HostState) -> str:
+        found = aggregates.metadata(host.aggregates, 'availability_zone')
+        zones = found.get('availability_zone', ())
+        return min(zones, default=self.default_availability_zone)
+
+    def with_alternates(
+        self, picked: Sequence[Picked], hosts: HostTable, count: int
+    ) -> list[list[Selection]]:
+        """Return per instance its host, then up to ``count`` others in order.
+
+        Alternates are of the same cell, and no host that was picked for any
+        instance is one. Nova: scheduler/manager.py, _get_alternate_hosts.
+        """
+        taken = {one.host.row for one in picked}
+        others = [host for host in hosts.states() if host.row not in taken]
+        return [
+            [
+                self.selection(one.host, one.candidate),
+                *self._alternates(one, others, count),
+            ]
+            for one in picked
+        ]
+
+    def _alternates(
+        self, picked: Picked, others: Sequence[HostState], count: int
+    ) -> list[Selection]:
+        found: list[Selection] = []
+        for host in others:
+            if len(found) == count:
+                break
+            if host.cell_uuid != picked.host.cell_uuid:
+                continue
+            if picked.candidate is None:
+                found.append(self.selection(host, None))
+            elif host.allocation_candidates:
+                found.append(self.selection(host, host.allocation_candidates[0]))
+            else:
+                LOG.debug(
+                    "A host state with uuid = '%s' that did not have any remaining "
+                    'allocation_request was encountered while scheduling. This host '
+                    'was skipped.',
+                    host.uuid,
+                )
+        return found
+
+
+def limits(host: HostState) -> SchedulerLimits:
+    """Return what filters want the compute to enforce; numbers are truncated."""
+    wanted = host.limits
+
+    def number(name: str) -> int | None:
+        value = wanted.get(name)
+        return None if value is None else int(value)
+
+    numa: NUMATopologyLimits | None = wanted.get('numa_topology')
+    return SchedulerLimits(
+        numa_topology=numa,
+        vcpu=number('vcpu'),
+        disk_gb=number('disk_gb'),
+        memory_mb=number('memory_mb'),
+    )

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real placement service inside this process, on a SQLite file.
+
+For ``novasched demo`` and for every functional test that needs placement::
+
+    with EmbeddedPlacement(tmp_path / 'placement.sqlite') as adapter:
+        provide(adapter, [Provider(uuid, 'node1', {'VCPU': Inventory(8)})])
+        adapter.get('/allocation_candidates?resources=VCPU:1')
+
+No socket is opened and nothing is patched in keystoneauth or urllib3: the
+session of the adapter has a transport that calls placement's WSGI application.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import requests
+import requests.adapters
+import urllib3
+from keystoneauth1 import token_endpoint
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.session import Session
+from oslo_config import cfg
+from oslo_db.sqlalchemy import enginefacade  # type: ignore[import-untyped]
+
+from novasched import errors
+
+with warnings.catch_warnings():
+    # WebOb imports the module cgi, which is deprecated.
+    warnings.simplefilter('ignore', DeprecationWarning)
+    import webob  # type: ignore[import-untyped]
+    from placement import conf as placement_conf  # type: ignore[import-untyped]
+    from placement import db_api, deploy, policy
+    from placement.db.sqlalchemy import (  # type: ignore[import-untyped]
+        migration,
+    )
+    from placement.objects import (  # type: ignore[import-untyped]
+        resource_class,
+        trait,
+    )
+
+URL = 'http://placement.embedded'
+VERSION = '1.36'
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """How much of a resource class a provider has, in the class's own unit."""
+
+    total: int
+    reserved: int = 0
+    allocation_ratio: float = 1.0
+    min_unit: int = 1
+    max_unit: int = 2**31 - 1
+    step_size: int = 1
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A resource provider to be created; ``parent`` must be created before.
+
+    Root providers carry OWNER_NOVA unless said otherwise: without it no query
+    of an up-to-date cloud finds them.
+    """
+
+    uuid: str
+    name: str
+    inventories: Mapping[str, Inventory]
+    traits: frozenset[str] = frozenset({'OWNER_NOVA'})
+    aggregates: frozenset[str] = field(default_factory=frozenset)
+    parent: str | None = None
+
+
+class EmbeddedPlacement:
+    """Run placement on the SQLite file ``path`` while the context is entered.
+
+    The adapter may be used from any thread. Requests are answered one by one,
+    as SQLite has one writer. Placement keeps its database in a global of the
+    process, so there can be only one of these at a time; errors.SetupError is
+    raised for a second one. The file stays when the context is left.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    def __enter__(self) -> Adapter:
+        if not _ONE_AT_A_TIME.acquire(blocking=False):
+            raise errors.SetupError('placement already runs in this process')
+        with contextlib.ExitStack() as stack:
+            stack.callback(_ONE_AT_A_TIME.release)
+            conf = _conf(self._path)
+            _use_database(conf, stack)
+            migration.create_schema(db_api.get_placement_engine())
+            transport = WsgiTransport(deploy.loadapp(conf))
+            adapter = stack.enter_context(adapter_to(URL, transport))
+            self._leave = stack.pop_all()
+        return adapter
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave.close()
+
+
+class WsgiTransport(requests.adapters.HTTPAdapter):
+    """Answers the requests of a requests session from a WSGI application."""
+
+    def __init__(self, application: Any) -> None:
+        super().__init__()
+        self._application = application
+        self._lock = threading.Lock()
+
+    def send(
+        self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
+    ) -> requests.Response:
+        """Call the application; timeouts, proxies and TLS do not apply."""
+        call = webob.Request.blank(
+            request.url,
+            method=request.method,
+            headers=dict(request.headers),
+            body=_encoded(request.body),
+        )
+        with self._lock:
+            answer = call.get_response(self._application)
+        raw = urllib3.HTTPResponse(
+            body=io.BytesIO(answer.body),
+            headers=answer.headers.items(),
+            status=answer.status_int,
+            reason=answer.status.partition(' ')[2],
+            preload_content=False,
+        )
+        return self.build_response(request, raw)
+
+
+@contextlib.contextmanager
+def adapter_to(
+    url: str, transport: requests.adapters.BaseAdapter | None = None
+) -> Iterator[Adapter]:
+    """Open an adapter to a placement that takes the token ``admin``.
+
+    Error statuses do not raise. ``transport`` is for one that has no socket.
+    """
+    with requests.Session() as session:
+        if transport:
+            session.trust_env = False
+            session.mount(url, transport)
+        yield Adapter(
+            Session(auth=token_endpoint.Token(url, 'admin'), session=session),
+            service_type='placement',
+            endpoint_override=url,
+            raise_exc=False,
+        )
+
+
+def provide(adapter: Adapter, providers: Iterable[Provider]) -> None:
+    """Create providers with inventories, traits and aggregates, over HTTP.
+
+    All or none: raises errors.SetupError with placement's answer if it refuses
+    one, after those already made are deleted.
+    """
+    with contextlib.ExitStack() as undo:
+        for provider in providers:
+            generation = _create(adapter, provider)
+            undo.callback(withdraw, adapter, [provider])
+            for path, body in _parts(provider):
+                body['resource_provider_generation'] = generation
+                url = f'/resource_providers/{provider.uuid}/{path}'
+                answer = _send(adapter, 'PUT', url, body)
+                generation = answer['resource_provider_generation']
+        undo.pop_all()
+
+
+def withdraw(adapter: Adapter, providers: Iterable[Provider]) -> None:
+    """Delete providers that hold no allocations; missing ones are fine."""
+    for provider in reversed(list(providers)):
+        url = f'/resource_providers/{provider.uuid}'
+        response = adapter.delete(url, microversion=VERSION)
+        if response.status_code not in (204, 404):
+            raise errors.SetupError(f'DELETE {url}: {response.text}')
+
+
+def _create(adapter: Adapter, provider: Provider) -> int:
+    body = {'uuid': provider.uuid, 'name': provider.name}
+    if provider.parent:
+        body['parent_provider_uuid'] = provider.parent
+    generation: int = _send(adapter, 'POST', '/resource_providers', body)['generation']
+    return generation
+
+
+def _parts(provider: Provider) -> Iterable[tuple[str, dict[str, Any]]]:
+    if provider.inventories:
+        inventories = {name: asdict(i) for name, i in provider.inventories.items()}
+        yield 'inventories', {'inventories': inventories}
+    if provider.traits:
+        yield 'traits', {'traits': sorted(provider.traits)}
+    if provider.aggregates:
+        yield 'aggregates', {'aggregates': sorted(provider.aggregates)}
+
+
+def _send(adapter: Adapter, method: str, url: str, body: Any) -> Any:
+    response = adapter.request(url, method, json=body, microversion=VERSION)
+    if response.status_code >= 300:
+        raise errors.SetupError(f'{method} {url}: {response.text}')
+    return response.json()
+
+
+def _conf(path: Path) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    placement_conf.register_opts(conf)
+    conf.set_override('connection', f'sqlite:///{path}', 'placement_database')
+    conf.set_override('sqlite_synchronous', False, 'placement_database')
+    conf.set_override('auth_strategy', 'noauth2', 'api')
+    # An absolute path that does not exist, lest a policy of /etc is found.
+    missing = path.with_name(f'{path.name}.policy.yaml').absolute()
+    conf.set_override('policy_file', str(missing), 'oslo_policy')
+    conf([], project='placement', default_config_files=[], default_config_dirs=[])
+    return conf
+
+
+def _use_database(conf: cfg.ConfigOpts, stack: contextlib.ExitStack) -> None:
+    options = dict(conf.placement_database.items())
+    del options['sync_on_startup']
+    database = enginefacade.transaction_context()
+    database.configure(**options)
+    stack.callback(_forget_database)
+    stack.callback(db_api.placement_context_manager.patch_factory(database))
+    stack.callback(database.dispose_pool)
+    _forget_database()
+
+
+def _forget_database() -> None:
+    trait._TRAITS_SYNCED = False
+    resource_class._RESOURCE_CLASSES_SYNCED = False
+    policy.reset()
+
+
+def _encoded(body: bytes | str | None) -> bytes:
+    return body.encode() if isinstance(body, str) else body or b''

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every exception that novasched raises, as a tree.
+
+::
+
+    NovaschedError
+      RequestError                    the request cannot be served
+        NoValidHost                   no host, or not enough of them
+        InvalidRequest                a field is missing, mistyped or nonsense
+          UnsetField                  a field that was needed was never set
+          UnsupportedObject           an object of unknown name or namespace
+        StoreFailed                   a database could not be asked
+        ExtensionFailed               a filter, weigher or driver raised
+        AllocationUpdateFailed        the consumer changed under the claim
+        AllocationDeleteFailed        placement refused to remove an allocation
+      SetupError                      the service cannot run as it is configured
+        OptionError                   one option is missing, wrong or unreachable
+        FilterNotFound                enabled_filters names an unknown filter
+        ClassNotFound                 a dotted path names no usable class
+        TooOldComputeService          a compute service is older than supported
+        ServiceTooOld                 the deployment is newer than this service
+
+``rpc/faults.py`` says how each of them looks on the wire.
+"""
+
+from __future__ import annotations
+
+
+class NovaschedError(Exception):
+    """Base of all errors of novasched."""
+
+
+class RequestError(NovaschedError):
+    """The request cannot be served; the caller gets this error."""
+
+
+class NoValidHost(RequestError):
+    """No host can take the request. Nova: exception.NoValidHost."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f'No valid host was found. {self.reason}'
+
+
+class InvalidRequest(RequestError):
+    """A field of the request is missing, of the wrong type or nonsense."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f'The request is invalid: {self.reason}'
+
+
+class UnsetField(InvalidRequest):
+    """A field was read that the sender never set."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(f'{field} is not set')
+        self.field = field
+
+    def __str__(self) -> str:
+        return (
+            'Object action obj_load_attr failed because: '
+            f'attribute {self.field} not lazy-loadable'
+        )
+
+
+class UnsupportedObject(InvalidRequest):
+    """An object arrived whose name or namespace is unknown."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'object type {name} is not supported')
+        self.name = name
+
+    def __str__(self) -> str:
+        return f'Unsupported object type {self.name}'
+
+
+class StoreFailed(RequestError):
+    """A database could not be asked; ``store`` names it without its password."""
+
+    def __init__(self, store: str, problem: str) -> None:
+        super().__init__(store, problem)
+        self.store = store
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f'{self.store} could not be asked: {self.problem}'
+
+
+class ExtensionFailed(RequestError):
+    """A filter, weigher or driver raised; ``extension`` names it."""
+
+    def __init__(self, extension: str, problem: Exception) -> None:
+        super().__init__(extension, problem)
+        self.extension = extension
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f'{self.extension} failed: {type(self.problem).__name__}: {self.problem}'
+
+
+class AllocationUpdateFailed(RequestError):
+    """Another process changed the consumer while it was being claimed for."""
+
+    def __init__(self, consumer_uuid: str, error: str) -> None:
+        super().__init__(consumer_uuid, error)
+        self.consumer_uuid = consumer_uuid
+        self.error = error
+
+    def __str__(self) -> str:
+        return (
+            f'Failed to update allocations for consumer {self.consumer_uuid}. '
+            f'Error: {self.error}'
+        )
+
+
+class AllocationDeleteFailed(RequestError):
+    """Placement refused to remove the allocations of a consumer."""
+
+    def __init__(self, consumer_uuid: str, error: str) -> None:
+        super().__init__(consumer_uuid, error)
+        self.consumer_uuid = consumer_uuid
+        self.error = error
+
+    def __str__(self) -> str:
+        return (
+            f'Failed to delete allocations for consumer {self.consumer_uuid}. '
+            f'Error: {self.error}'
+        )
+
+
+class SetupError(NovaschedError):
+    """The service cannot run with the configuration that it was given."""
+
+
+class OptionError(SetupError):
+    """One option is missing, wrong, or names something unreachable.
+
+    ``remedy`` tells the operator what to do, in one sentence.
+    """
+
+    def __init__(self, option: str, problem: str, remedy: str) -> None:
+        super().__init__(option, problem, remedy)
+        self.option = option
+        self.problem = problem
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f'{self.option}: {self.problem}. {self.remedy}'
+
+
+class FilterNotFound(SetupError):
+    """``enabled_filters`` names filters that are not available."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(names)
+        self.names = names
+
+    def __str__(self) -> str:
+        return f'Scheduler Host Filter {", ".join(self.names)} could not be found.'
+
+
+class ClassNotFound(SetupError):
+    """A dotted path does not lead to a class of the right kind."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f'Class {self.path} could not be found: {self.problem}'
+
+
+class TooOldComputeService(SetupError):
+    """The oldest nova-compute is older than this release supports."""
+
+    def __init__(self, minimum: int, oldest_supported: int) -> None:
+        super().__init__(minimum, oldest_supported)
+        self.minimum = minimum
+        self.oldest_supported = oldest_supported
+
+    def __str__(self) -> str:
+        return (
+            f'Current Nova version does not support computes older than service '
+            f'version {self.oldest_supported} but the minimum compute service level '
+            f'in your system is {self.minimum}.'
+        )
+
+
+class ServiceTooOld(SetupError):
+    """Other nova-scheduler services are newer than this one."""
+
+    def __init__(self, version: int, minimum: int) -> None:
+        super().__init__(version, minimum)
+        self.version = version
+        self.minimum = minimum
+
+    def __str__(self) -> str:
+        return (
+            f'This service is older (v{self.version}) than the minimum '
+            f'(v{self.minimum}) version of the rest of the deployment. '
+            'Unable to continue.'
+        )

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program novasched-manage: its options, its configuration, its commands."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+import sqlalchemy as sa
+from cliff import app, command, commandmanager
+from oslo_config import cfg
+
+from novasched.db import cells, engines
+from novasched.db.transactions import Database
+from novasched.manage import cell_v2, schemas
+from novasched.ports import Cell
+
+TRANSPORT_URL = cfg.StrOpt(
+    'transport_url',
+    default='rabbit://',
+    secret=True,
+    help='The message queue, as oslo.messaging reads it.',
+)
+
+COMMANDS: dict[str, type[command.Command]] = {
+    'db sync': schemas.DbSync,
+    'api_db sync': schemas.ApiDbSync,
+    'cell_v2 map_cell0': cell_v2.MapCell0,
+    'cell_v2 create_cell': cell_v2.CreateCell,
+    'cell_v2 list_cells': cell_v2.ListCells,
+    'cell_v2 discover_hosts': cell_v2.DiscoverHosts,
+}
+
+
+class Program(app.App):
+    """Reads the configuration of nova and runs one command on its databases."""
+
+    conf: cfg.ConfigOpts
+
+    def __init__(self, **streams: Any) -> None:
+        manager = commandmanager.CommandManager('novasched.manage')
+        for name, kind in COMMANDS.items():
+            manager.add_command(name, kind)
+        super().__init__(
+            description='Make and describe the databases that novasched reads.',
+            version=_version(),
+            command_manager=manager,
+            deferred_help=True,
+            **streams,
+        )
+
+    def build_option_parser(
+        self,
+        description: str | None,
+        version: str | None,
+        argparse_kwargs: dict[str, Any] | None = None,
+    ) -> argparse.ArgumentParser:
+        """Leave out cliff's --verbose, that commands have for themselves."""
+        parser = argparse.ArgumentParser(
+            description=description, add_help=False, allow_abbrev=False
+        )
+        parser.add_argument(
+            '--version', action='version', version=f'%(prog)s {version}'
+        )
+        parser.add_argument('-h', '--help', dest='deferred_help', action='store_true')
+        parser.add_argument('--debug', action='store_true', help='Show tracebacks.')
+        for option in ('--config-file', '--config-dir'):
+            parser.add_argument(
+                option,
+                action='append',
+                default=[],
+                metavar='PATH',
+                help='As nova-manage has it; may be repeated.',
+            )
+        parser.set_defaults(verbose_level=0, log_file=None)
+        return parser
+
+    def initialize_app(self, argv: Sequence[str]) -> None:
+        """Read the configuration files."""
+        arguments = [f'--config-file={path}' for path in self.options.config_file]
+        arguments += [f'--config-dir={path}' for path in self.options.config_dir]
+        self.conf = cfg.ConfigOpts()
+        self.conf.register_opt(TRANSPORT_URL)
+        for group, options in engines.OPTS.items():
+            self.conf.register_opts(options, group)
+        self.conf(arguments, project='nova', prog='nova-manage')
+
+    @contextmanager
+    def api(self) -> Iterator[Database]:
+        """Open the API database. Raises errors.OptionError."""
+        with self._opened(engines.api_engine(self.conf), engines.API) as database:
+            yield database
+
+    @contextmanager
+    def main(self) -> Iterator[Database]:
+        """Open the main database. Raises errors.OptionError."""
+        with self._opened(engines.main_engine(self.conf), engines.MAIN) as database:
+            yield database
+
+    @contextmanager
+    def cell(self, cell: Cell) -> Iterator[Database]:
+        """Open the database of a cell. Raises errors.OptionError."""
+        engine = engines.cell_engine(self.conf, cell.database_connection or '')
+        with self._opened(engine, engines.CELL) as database:
+            yield database
+
+    @property
+    def url_defaults(self) -> cells.UrlDefaults:
+        """The configured URLs that templates in cell mappings refer to."""
+        return cells.UrlDefaults(self.conf.database.connection, self.conf.transport_url)
+
+    @contextmanager
+    def _opened(self, engine: sa.Engine, option: str) -> Iterator[Database]:
+        try:
+            engines.check(engine, option)
+            yield Database(engine)
+        finally:
+            engine.dispose()
+
+
+def _version() -> str:
+    try:
+        return metadata.version('novasched')
+    except metadata.PackageNotFoundError:
+        return 'not installed'

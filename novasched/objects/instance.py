@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instances as nova-compute casts them; of most only the uuid is looked at."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, ClassVar, Self
+
+from netaddr import IPAddress  # type: ignore[import-untyped]
+from oslo_versionedobjects import exception as ovo_exception
+from oslo_versionedobjects import fields as ovo_fields
+
+from novasched import errors
+from novasched.objects import fields
+from novasched.objects.base import (
+    NovaObjectList,
+    NovaObjectRegistry,
+    NovaPersistentObject,
+)
+from novasched.objects.flavor import Flavor
+from novasched.objects.instance_extra import (
+    EC2Ids,
+    InstanceDeviceMetadata,
+    InstanceFault,
+    InstanceInfoCache,
+    KeyPairList,
+    MigrationContext,
+    ResourceList,
+    TagList,
+    TrustedCerts,
+    VirtCPUModel,
+)
+from novasched.objects.numa import InstanceNUMATopology
+from novasched.objects.pci import InstancePCIRequests, PciDeviceList
+from novasched.objects.security_group import SecurityGroupList
+from novasched.objects.service import ServiceList
+
+
+@NovaObjectRegistry.register
+class Instance(NovaPersistentObject):
+    """An instance, read as far as we know how.
+
+    Any version is read. A field that cannot be read, such as one with an object
+    that is newer or unknown, is left unset; reading it raises why. Only the uuid
+    must be there.
+    """
+
+    VERSION = '2.8'
+    SINCE: ClassVar = {
+        'services': '2.1',
+        'keypairs': '2.2',
+        'device_metadata': '2.3',
+        'trusted_certs': '2.4',
+        'hidden': '2.6',
+        'resources': '2.7',
+        'compute_id': '2.8',
+    }
+
+    id: int = fields.integer()
+    user_id: str | None = fields.string(nullable=True)
+    project_id: str | None = fields.string(nullable=True)
+    image_ref: str | None = fields.string(nullable=True)
+    kernel_id: str | None = fields.string(nullable=True)
+    ramdisk_id: str | None = fields.string(nullable=True)
+    hostname: str | None = fields.string(nullable=True)
+    launch_index: int | None = fields.integer(nullable=True)
+    key_name: str | None = fields.string(nullable=True)
+    key_data: str | None = fields.string(nullable=True)
+    power_state: int | None = fields.integer(nullable=True)
+    vm_state: str | None = fields.string(nullable=True)
+    task_state: str | None = fields.string(nullable=True)
+    services: ServiceList = fields.object_of('ServiceList')
+    memory_mb: int | None = fields.integer(nullable=True)
+    vcpus: int | None = fields.integer(nullable=True)
+    root_gb: int | None = fields.integer(nullable=True)
+    ephemeral_gb: int | None = fields.integer(nullable=True)
+    ephemeral_key_uuid: str | None = fields.uuid(nullable=True)
+    host: str | None = fields.string(nullable=True)
+    node: str | None = fields.string(nullable=True)
+    compute_id: int | None = fields.integer(nullable=True)
+    instance_type_id: int | None = fields.integer(nullable=True)
+    user_data: str | None = fields.string(nullable=True)
+    reservation_id: str | None = fields.string(nullable=True)
+    launched_at: datetime.datetime | None = fields.timestamp(nullable=True)
+    terminated_at: datetime.datetime | None = fields.timestamp(nullable=True)
+    availability_zone: str | None = fields.string(nullable=True)
+    display_name: str | None = fields.string(nullable=True)
+    display_description: str | None = fields.string(nullable=True)
+    launched_on: str | None = fields.string(nullable=True)
+    locked: bool = fields.boolean(default=False)
+    locked_by: str | None = fields.string(nullable=True)
+    os_type: str | None = fields.string(nullable=True)
+    architecture: str | None = fields.string(nullable=True)
+    vm_mode: str | None = fields.string(nullable=True)
+    uuid: str = fields.uuid()
+    root_device_name: str | None = fields.string(nullable=True)
+    default_ephemeral_device: str | None = fields.string(nullable=True)
+    default_swap_device: str | None = fields.string(nullable=True)
+    config_drive: str | None = fields.string(nullable=True)
+    access_ip_v4: IPAddress | None = fields.ipv4(nullable=True)
+    access_ip_v6: IPAddress | None = fields.ipv6(nullable=True)
+    auto_disk_config: bool = fields.boolean(default=False)
+    progress: int | None = fields.integer(nullable=True)
+    shutdown_terminate: bool = fields.boolean(default=False)
+    disable_terminate: bool = fields.boolean(default=False)
+    cell_name: str | None = fields.string(nullable=True)
+    metadata: dict[str, str] = fields.string_dict()
+    system_metadata: dict[str, str | None] = fields.nullable_string_dict()
+    info_cache: InstanceInfoCache | None = fields.object_of(
+        'InstanceInfoCache', nullable=True
+    )
+    security_groups: SecurityGroupList = fields.object_of('SecurityGroupList')
+    fault: InstanceFault | None = fields.object_of('InstanceFault', nullable=True)
+    cleaned: bool = fields.boolean(default=False)
+    pci_devices: PciDeviceList | None = fields.object_of('PciDeviceList', nullable=True)
+    numa_topology: InstanceNUMATopology | None = fields.object_of(
+        'InstanceNUMATopology', nullable=True
+    )
+    pci_requests: InstancePCIRequests | None = fields.object_of(
+        'InstancePCIRequests', nullable=True
+    )
+    device_metadata: InstanceDeviceMetadata | None = fields.object_of(
+        'InstanceDeviceMetadata', nullable=True
+    )
+    tags: TagList = fields.object_of('TagList')
+    flavor: Flavor = fields.object_of('Flavor')
+    old_flavor: Flavor | None = fields.object_of('Flavor', nullable=True)
+    new_flavor: Flavor | None = fields.object_of('Flavor', nullable=True)
+    vcpu_model: VirtCPUModel | None = fields.object_of('VirtCPUModel', nullable=True)
+    ec2_ids: EC2Ids = fields.object_of('EC2Ids')
+    migration_context: MigrationContext | None = fields.object_of(
+        'MigrationContext', nullable=True
+    )
+    keypairs: KeyPairList = fields.object_of('KeyPairList')
+    trusted_certs: TrustedCerts | None = fields.object_of('TrustedCerts', nullable=True)
+    hidden: bool = fields.boolean(default=False)
+    resources: ResourceList | None = fields.object_of('ResourceList', nullable=True)
+
+    def __init__(self, context: Any = None, **kwargs: Any) -> None:
+        super().__init__(context, **kwargs)
+        self.unreadable: dict[str, Exception] = {}
+
+    @classmethod
+    def reads(cls, version: str) -> bool:
+        return True
+
+    @classmethod
+    def _obj_from_primitive(
+        cls, context: Any, objver: str, primitive: dict[str, Any]
+    ) -> Self:
+        self = super()._obj_from_primitive(context, objver, primitive)
+        if 'uuid' not in self:
+            raise errors.InvalidRequest('Instance.uuid is missing')
+        return self
+
+    def _read(self, name: str, field: ovo_fields.Field[Any], value: Any) -> None:
+        try:
+            super()._read(name, field, value)
+        except (errors.RequestError, ovo_exception.VersionedObjectsException) as error:
+            if name == 'uuid':
+                raise
+            self.unreadable[name] = error
+
+    def obj_load_attr(self, attrname: str) -> None:
+        if attrname in self.unreadable:
+            raise self.unreadable[attrname]
+        super().obj_load_attr(attrname)
+
+
+@NovaObjectRegistry.register
+class InstanceList(NovaObjectList[Instance]):
+    """Instances, of any version."""
+
+    VERSION = '2.6'
+
+    objects: list[Instance] = fields.objects_of('Instance')
+
+    @classmethod
+    def reads(cls, version: str) -> bool:
+        return True

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dicts that requests were before RequestSpec, in both directions.
+
+Version 4.0 of the interface, old plugins and old notifications have them: a
+``request_spec`` with the image, the flavor and properties of the instance, and
+``filter_properties`` with everything else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from novasched import errors
+from novasched.objects.base import NAME, NovaObject, parse
+from novasched.objects.compute_node import ComputeNode, ComputeNodeList
+from novasched.objects.flavor import Flavor
+from novasched.objects.image_meta import ImageMeta
+from novasched.objects.instance import Instance
+from novasched.objects.instance_group import InstanceGroup
+from novasched.objects.numa import InstanceNUMATopology, NUMATopologyLimits
+from novasched.objects.pci import InstancePCIRequests
+from novasched.objects.request_spec import (
+    Destination,
+    RequestSpec,
+    SchedulerLimits,
+    SchedulerRetries,
+)
+
+_AS_THEY_ARE = (
+    'numa_topology',
+    'pci_requests',
+    'project_id',
+    'user_id',
+    'availability_zone',
+)
+_FROM_FLAVOR = ('root_gb', 'ephemeral_gb', 'memory_mb', 'vcpus')
+_HOST_LISTS = ('ignore_hosts', 'force_hosts', 'force_nodes')
+
+Kind = TypeVar('Kind', bound=NovaObject)
+
+
+def request_spec_dict(spec: RequestSpec) -> dict[str, Any]:
+    """Return the ``request_spec`` of a request; objects in it stay objects."""
+    image = spec.image if 'image' in spec else None
+    return {
+        'num_instances': spec.num_instances,
+        'image': {} if image is None else _image_dict(image),
+        'instance_properties': _instance_properties(spec),
+        'instance_type': spec.flavor if 'flavor' in spec else {},
+    }
+
+
+def _set_fields(thing: NovaObject) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in thing.fields if name in thing}
+
+
+def _image_dict(image: ImageMeta) -> dict[str, Any]:
+    values = _set_fields(image)
+    if 'properties' in values:
+        values['properties'] = _set_fields(values['properties'])
+    return values
+
+
+def _instance_properties(spec: RequestSpec) -> dict[str, Any]:
+    values = {name: getattr(spec, name) for name in _AS_THEY_ARE if name in spec}
+    if 'instance_uuid' in spec:
+        values['uuid'] = spec.instance_uuid
+    if 'flavor' in spec:
+        values.update((name, getattr(spec.flavor, name)) for name in _FROM_FLAVOR)
+    return values
+
+
+def filter_properties_dict(spec: RequestSpec) -> dict[str, Any]:
+    """Return the ``filter_properties`` of a request, without what is empty.
+
+    ``group_hosts``, ``group_policies`` and ``group_members`` are sets,
+    ``requested_destination`` is the object, hints of one text are that text.
+    """
+    values: dict[str, Any] = {}
+    for name in (*_HOST_LISTS, 'requested_destination'):
+        if name in spec and getattr(spec, name):
+            values[name] = getattr(spec, name)
+    if 'retry' in spec and spec.retry is not None:
+        values['retry'] = _retry_dict(spec.retry)
+    if 'limits' in spec and spec.limits is not None:
+        values['limits'] = spec.limits.to_dict()
+    if 'instance_group' in spec and spec.instance_group is not None:
+        values.update(_group_dict(spec.instance_group))
+    if 'scheduler_hints' in spec and spec.scheduler_hints:
+        values['scheduler_hints'] = {h: spec.hint(h) for h in spec.scheduler_hints}
+    return values
+
+
+def _retry_dict(retry: SchedulerRetries) -> dict[str, Any]:
+    if 'num_attempts' not in retry or 'hosts' not in retry:
+        return {}
+    hosts = [[node.host, node.hypervisor_hostname] for node in retry.hosts]
+    return {'num_attempts': retry.num_attempts, 'hosts': hosts}
+
+
+def _group_dict(group: InstanceGroup) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        'group_updated': True,
+        'group_hosts': set(_given(group, 'hosts')),
+        'group_policies': {group.policy} - {None},
+        'group_members': set(_given(group, 'members')),
+    }
+    if 'uuid' in group:
+        values['group_uuid'] = group.uuid
+    return values
+
+
+def _given(group: InstanceGroup, name: str) -> Iterable[str]:
+    return (getattr(group, name) if name in group else None) or ()
+
+
+def from_legacy(
+    request_spec: Mapping[str, Any] | None, filter_properties: Mapping[str, Any] | None
+) -> RequestSpec:
+    """Return the request that the two dicts describe.
+
+    Objects in them may be objects or primitives. What they do not say stays
+    unset or takes its default. Raises errors.InvalidRequest for a value that
+    does not fit and what base.parse() raises.
+    """
+    asked = _parsed(_mapping('request_spec', request_spec))
+    wanted = _parsed(_mapping('filter_properties', filter_properties))
+    spec = RequestSpec()
+    spec.assign(
+        num_instances=asked.get('num_instances', 1),
+        image=_image(asked.get('image')),
+        **_from_instance(asked.get('instance_properties')),
+        **_from_flavor(asked.get('instance_type')),
+    )
+    spec.assign(
+        **{name: wanted.get(name) for name in _HOST_LISTS},
+        requested_destination=_object(Destination, wanted.get('requested_destination')),
+        retry=_retry(wanted.get('retry')),
+        limits=_limits(wanted.get('limits', {})),
+        instance_group=_group(wanted),
+        scheduler_hints=_hints(wanted.get('scheduler_hints', {})),
+    )
+    spec.obj_set_defaults()
+    spec.obj_reset_changes()
+    return spec
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise errors.InvalidRequest(f'{name} is a {type(value).__name__}, not a dict')
+    return value
+
+
+def _parsed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: parse(value) if isinstance(value, dict) and NAME in value else value
+        for name, value in values.items()
+    }
+
+
+def _object(kind: type[Kind], value: Any) -> Kind | None:
+    """Return an object that came as itself, as a primitive or as JSON text."""
+    if value == '':
+        return None
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise errors.InvalidRequest(f'{kind.obj_name()}: {error}') from error
+    if isinstance(value, dict):
+        value = parse(value)
+    if value is None or isinstance(value, kind):
+        return value
+    raise errors.InvalidRequest(
+        f'an object {kind.obj_name()} is required, not a {type(value).__name__}'
+    )
+
+
+def _image(image: Any) -> ImageMeta | None:
+    if isinstance(image, ImageMeta):
+        return image
+    return ImageMeta.from_dict(image) if isinstance(image, Mapping) else None
+
+
+def _from_instance(properties: Any) -> dict[str, Any]:
+    """Return the fields that the properties of the instance give.
+
+    Where there are properties, the ones that are missing are None.
+    """
+    if properties is None:
+        return {}
+    if isinstance(properties, Instance):
+        instance = properties
+        properties = {
+            name: getattr(instance, name)
+            for name in (*_AS_THEY_ARE, 'uuid')
+            if name in instance or name in instance.unreadable
+        }
+    given = _mapping('instance_properties', properties)
+    values = {name: given.get(name) for name in _AS_THEY_ARE}
+    values['numa_topology'] = _object(InstanceNUMATopology, values['numa_topology'])
+    values['pci_requests'] = _object(InstancePCIRequests, values['pci_requests'])
+    if given.get('uuid') is not None:
+        values['instance_uuid'] = given['uuid']
+    return values
+
+
+def _from_flavor(flavor: Any) -> dict[str, Flavor]:
+    if isinstance(flavor, Flavor):
+        return {'flavor': flavor}
+    given = _mapping('instance_type', flavor)
+    if not given:
+        return {}
+    made = Flavor()
+    made.assign(**{name: given[name] for name in given if name in Flavor.fields})
+    made.obj_reset_changes()
+    return {'flavor': made}
+
+
+def _retry(retry: Any) -> SchedulerRetries | None:
+    if not retry:
+        return None
+    if isinstance(retry, SchedulerRetries):
+        return retry
+    given = _mapping('retry', retry)
+    made = SchedulerRetries()
+    if 'hosts' in given:
+        hosts = [_tried(pair) for pair in given['hosts'] or ()]
+        made.assign(hosts=ComputeNodeList(objects=hosts))
+        made.hosts.obj_reset_changes()
+        if 'num_attempts' in given:
+            made.assign(num_attempts=given['num_attempts'])
+    made.obj_reset_changes()
+    return made
+
+
+def _tried(pair: Any) -> ComputeNode:
+    try:
+        host, node = pair
+    except (TypeError, ValueError) as error:
+        raise errors.InvalidRequest(f'retry: {pair!r} is no host and node') from error
+    made = ComputeNode()
+    made.assign(host=host, hypervisor_hostname=node)
+    made.obj_reset_changes()
+    return made
+
+
+def _limits(limits: Any) -> SchedulerLimits | None:
+    if limits is None or isinstance(limits, SchedulerLimits):
+        return limits
+    given = _mapping('limits', limits)
+    made = SchedulerLimits()
+    made.assign(**{name: given.get(name) for name in ('vcpu', 'disk_gb', 'memory_mb')})
+    made.numa_topology = _object(NUMATopologyLimits, given.get('numa_topology'))
+    made.obj_reset_changes()
+    return made
+
+
+def _group(wanted: Mapping[str, Any]) -> InstanceGroup | None:
+    if wanted.get('instance_group') is not None:
+        return _object(InstanceGroup, wanted['instance_group'])
+    if wanted.get('group_updated') is not True:
+        return None
+    policies = list(wanted.get('group_policies') or ())
+    made = InstanceGroup()
+    made.assign(
+        policy=policies[0] if policies else None,
+        hosts=list(wanted.get('group_hosts') or ()),
+        members=list(wanted.get('group_members') or ()),
+    )
+    if wanted.get('group_uuid'):
+        made.assign(uuid=wanted['group_uuid'])
+    made.obj_reset_changes()
+    return made
+
+
+def _hints(hints: Any) -> dict[str, list[Any]] | None:
+    if hints is None:
+        return None
+    given = _mapping('scheduler_hints', hints)
+    return {
+        name: value if isinstance(value, list) else [value]
+        for name, value in given.items()
+        if value is not None
+    }

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NUMA topologies: of instances, of hosts, and limits on them.
+
+Memory is in MiB, page sizes in KiB.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from oslo_versionedobjects import base as ovo
+from oslo_versionedobjects import exception as ovo_exception
+
+from novasched.objects import fields
+from novasched.objects.base import (
+    FilledObject,
+    NovaObject,
+    NovaObjectRegistry,
+    version_numbers,
+)
+from novasched.objects.network import NetworkMetadata
+
+CPU_POLICIES = ('dedicated', 'shared', 'mixed')
+THREAD_POLICIES = ('prefer', 'isolate', 'require')
+
+
+@NovaObjectRegistry.register
+class VirtCPUTopology(NovaObject):
+    """The sockets, cores and threads that a guest sees."""
+
+    VERSION = '1.0'
+
+    sockets: int | None = fields.integer(nullable=True, default=1)
+    cores: int | None = fields.integer(nullable=True, default=1)
+    threads: int | None = fields.integer(nullable=True, default=1)
+
+
+@NovaObjectRegistry.register
+class InstanceNUMACell(ovo.VersionedObjectDictCompat, FilledObject):
+    """A guest node; once fitted, with the host's ids of what it is fitted to.
+
+    ``cpuset`` holds shared guest CPUs, ``pcpuset`` dedicated ones. ``pagesize``
+    below 0: -1 small, -2 large, -3 any. ``cpu_pinning_raw`` maps a guest CPU, as
+    text, to a host CPU.
+    """
+
+    VERSION = '1.6'
+    SINCE: ClassVar = {
+        'pagesize': '1.1',
+        'cpu_topology': '1.2',
+        'cpu_pinning_raw': '1.2',
+        'cpu_policy': '1.3',
+        'cpu_thread_policy': '1.3',
+        'cpuset_reserved': '1.4',
+        'pcpuset': '1.5',
+    }
+    UNSET_DEFAULTS: ClassVar = {'pcpuset': set, 'cpu_topology': lambda: None}
+
+    id: int = fields.integer()
+    cpuset: set[int] = fields.integer_set()
+    pcpuset: set[int] = fields.integer_set()
+    cpuset_reserved: set[int] | None = fields.integer_set(nullable=True, default=None)
+    memory: int = fields.integer()
+    pagesize: int | None = fields.integer(nullable=True, default=None)
+    cpu_topology: VirtCPUTopology | None = fields.object_of(
+        'VirtCPUTopology', nullable=True
+    )
+    cpu_pinning_raw: dict[str, int] | None = fields.integer_dict(
+        nullable=True, default=None
+    )
+    cpu_policy: str | None = fields.enum(*CPU_POLICIES, nullable=True, default=None)
+    cpu_thread_policy: str | None = fields.enum(
+        *THREAD_POLICIES, nullable=True, default=None
+    )
+
+    @property
+    def cpu_pinning(self) -> dict[int, int] | None:
+        """The host CPU of each dedicated guest CPU; None before fitting."""
+        raw = self.cpu_pinning_raw
+        return None if raw is None else {int(cpu): host for cpu, host in raw.items()}
+
+    def obj_make_compatible(
+        self, primitive: dict[str, Any], target_version: str
+    ) -> None:
+        """Tell older readers about dedicated CPUs in the place that they know.
+
+        Raises oslo's ObjectActionError for a mixed cell, which they do not know.
+        """
+        target = version_numbers(target_version)
+        policy = self.cpu_policy
+        if target < (1, 6) and policy == 'mixed':
+            raise ovo_exception.ObjectActionError(
+                action='obj_make_compatible', reason='cpu_policy mixed is too new'
+            )
+        if target < (1, 5) and policy == 'dedicated' and 'pcpuset' in primitive:
+            primitive['cpuset'] = primitive['pcpuset']
+        super().obj_make_compatible(primitive, target_version)
+
+
+@NovaObjectRegistry.register
+class InstanceNUMATopology(ovo.VersionedObjectDictCompat, NovaObject):
+    """The guest nodes of an instance; false when there are none."""
+
+    VERSION = '1.3'
+    SINCE: ClassVar = {'emulator_threads_policy': '1.3'}
+    UNSET_DEFAULTS: ClassVar = {'emulator_threads_policy': lambda: None}
+
+    id: int = fields.integer()
+    instance_uuid: str = fields.uuid()
+    cells: list[InstanceNUMACell] = fields.objects_of('InstanceNUMACell')
+    emulator_threads_policy: str | None = fields.enum('share', 'isolate', nullable=True)
+
+    def __bool__(self) -> bool:
+        return 'cells' in self and bool(self.cells)
+
+
+@NovaObjectRegistry.register
+class NUMAPagesTopology(NovaObject):
+    """The memory pages of one size on a host node, in pages."""
+
+    VERSION = '1.1'
+    SINCE: ClassVar = {'reserved': '1.1'}
+
+    size_kb: int = fields.integer()
+    total: int = fields.integer()
+    used: int = fields.integer(default=0)
+    reserved: int = fields.integer(default=0)
+
+
+@NovaObjectRegistry.register
+class NUMACell(NovaObject):
+    """A host node. ``siblings`` are its cores, in the order they are used up."""
+
+    VERSION = '1.5'
+    SINCE: ClassVar = {
+        'pinned_cpus': '1.1',
+        'siblings': '1.1',
+        'mempages': '1.2',
+        'network_metadata': '1.3',
+        'pcpuset': '1.4',
+        'socket': '1.5',
+    }
+    UNSET_DEFAULTS: ClassVar = {
+        'network_metadata': lambda: NetworkMetadata(physnets=set(), tunneled=False),
+        'socket': lambda: None,
+    }
+
+    id: int = fields.integer(read_only=True)
+    cpuset: set[int] = fields.integer_set()
+    pcpuset: set[int] = fields.integer_set()
+    memory: int = fields.integer()
+    cpu_usage: int = fields.integer(default=0)
+    memory_usage: int = fields.integer(default=0)
+    pinned_cpus: set[int] = fields.integer_set()
+    siblings: list[set[int]] = fields.integer_sets()
+    mempages: list[NUMAPagesTopology] = fields.objects_of('NUMAPagesTopology')
+    network_metadata: NetworkMetadata = fields.object_of('NetworkMetadata')
+    socket: int | None = fields.integer(nullable=True)
+
+
+@NovaObjectRegistry.register
+class NUMATopology(NovaObject):
+    """The nodes of a host; their order breaks ties."""
+
+    VERSION = '1.2'
+
+    cells: list[NUMACell] = fields.objects_of('NUMACell')
+
+
+@NovaObjectRegistry.register
+class NUMATopologyLimits(NovaObject):
+    """How far a host node may be filled, and for which networks.
+
+    ``network_metadata`` is set only where the request had it.
+    """
+
+    VERSION = '1.1'
+    SINCE: ClassVar = {'network_metadata': '1.1'}
+
+    cpu_allocation_ratio: float = fields.real()
+    ram_allocation_ratio: float = fields.real()
+    network_metadata: NetworkMetadata = fields.object_of('NetworkMetadata')

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from novasched.objects import fields
+from novasched.objects.base import FilledObject, NovaObject, NovaObjectRegistry
+from novasched.objects.cell_mapping import CellMapping
+from novasched.objects.compute_node import ComputeNodeList
+from novasched.objects.flavor import Flavor
+from novasched.objects.image_meta import ImageMeta, ImageMetaProps
+from novasched.objects.instance_group import InstanceGroup
+from novasched.objects.network import NetworkMetadata, NetworkRequestList
+from novasched.objects.numa import InstanceNUMATopology, NUMATopologyLimits
+from novasched.objects.pci import InstancePCIRequests
+from novasched.objects.security_group import SecurityGroupList
+
+
+@NovaObjectRegistry.register
+class Destination(NovaObject):
+    """Where the request must go.
+
+    Each item of ``aggregates`` is a comma-joined list of aggregate uuids of
+    which one must hold; all items must hold. ``host``, ``node`` and ``cell``
+    may be unset.
+    """
+
+    VERSION = '1.4'
+    SINCE: ClassVar = {
+        'cell': '1.1',
+        'aggregates': '1.2',
+        'allow_cross_cell_move': '1.3',
+        'forbidden_aggregates': '1.4',
+    }
+
+    host: str = fields.string()
+    node: str | None = fields.string(nullable=True)
+    cell: CellMapping | None = fields.object_of('CellMapping', nullable=True)
+    aggregates: list[str] | None = fields.strings(nullable=True, default=None)
+    allow_cross_cell_move: bool = fields.boolean(default=False)
+    forbidden_aggregates: set[str] | None = fields.string_set(
+        nullable=True, default=None
+    )
+
+
+@NovaObjectRegistry.register
+class SchedulerRetries(NovaObject):
+    """What was tried before; hosts carry host and hypervisor_hostname only."""
+
+    VERSION = '1.1'
+
+    num_attempts: int = fields.integer()
+    hosts: ComputeNodeList = fields.object_of('ComputeNodeList')
+
+
+@NovaObjectRegistry.register
+class SchedulerLimits(FilledObject):
+    """How far a host may be filled. None: no limit was set."""
+
+    VERSION = '1.0'
+
+    numa_topology: NUMATopologyLimits | None = fields.object_of(
+        'NUMATopologyLimits', nullable=True, default=None
+    )
+    vcpu: int | None = fields.integer(nullable=True, default=None)
+    disk_gb: int | None = fields.integer(nullable=True, default=None)
+    memory_mb: int | None = fields.integer(nullable=True, default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the members that are not None; objects stay objects."""
+        values = {name: getattr(self, name) for name in self.fields}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@NovaObjectRegistry.register
+class RequestGroup(FilledObject):
+    """Resources that must come from one provider, or may come from several."""
+
+    VERSION = '1.3'
+    SINCE: ClassVar = {
+        'requester_id': '1.1',
+        'provider_uuids': '1.1',
+        'in_tree': '1.2',
+        'forbidden_aggregates': '1.3',
+    }
+
+    use_same_provider: bool = fields.boolean(default=True)
+    resources: dict[str, int] = fields.integer_dict(default={})
+    required_traits: set[str] = fields.string_set(default=set())
+    forbidden_traits: set[str] = fields.string_set(default=set())
+    aggregates: list[list[str]] = fields.string_lists(default=[])
+    forbidden_aggregates: set[str] = fields.string_set(default=set())
+    requester_id: str | None = fields.string(nullable=True, default=None)
+    provider_uuids: list[str] = fields.uuid_list(default=[])
+    in_tree: str | None = fields.uuid(nullable=True, default=None)
+
+
+@NovaObjectRegistry.register
+class RequestLevelParams(NovaObject):
+    """What holds for the request as a whole, not for one group.
+
+    ``same_subtree`` lists groups, by their suffixes, that share a provider tree.
+    """
+
+    VERSION = '1.1'
+    SINCE: ClassVar = {'same_subtree': '1.1'}
+
+    root_required: set[str] = fields.string_set(default=set())
+    root_forbidden: set[str] = fields.string_set(default=set())
+    same_subtree: list[list[str]] = fields.string_lists(default=[])
+
+
+@NovaObjectRegistry.register
+class RequestSpec(NovaObject):
+    """A request to place one or more instances of the same shape."""
+
+    VERSION = '1.15'
+    SINCE: ClassVar = {
+        'requested_destination': '1.6',
+        'security_groups': '1.8',
+        'user_id': '1.9',
+        'network_metadata': '1.10',
+        'is_bfv': '1.11',
+        'requested_resources': '1.12',
+        'request_level_params': '1.13',
+        'requested_networks': '1.14',
+    }
+    UNSET_DEFAULTS: ClassVar = {
+        'security_groups': SecurityGroupList,
+        'network_metadata': lambda: NetworkMetadata(physnets=set(), tunneled=False),
+        'request_level_params': RequestLevelParams,
+        'requested_networks': NetworkRequestList,
+    }
+
+    id: int = fields.integer()
+    image: ImageMeta | None = fields.object_of('ImageMeta', nullable=True)
+    numa_topology: InstanceNUMATopology | None = fields.object_of(
+        'InstanceNUMATopology', nullable=True
+    )
+    pci_requests: InstancePCIRequests | None = fields.object_of(
+        'InstancePCIRequests', nullable=True
+    )
+    project_id: str | None = fields.string(nullable=True)
+    user_id: str | None = fields.string(nullable=True)
+    availability_zone: str | None = fields.string(nullable=True)
+    flavor: Flavor = fields.object_of('Flavor')
+    num_instances: int = fields.integer(default=1)
+    ignore_hosts: list[str] | None = fields.strings(nullable=True)
+    force_hosts: list[str] | None = fields.strings(nullable=True)
+    force_nodes: list[str] | None = fields.strings(nullable=True)
+    requested_destination: Destination | None = fields.object_of(
+        'Destination', nullable=True, default=None
+    )
+    retry: SchedulerRetries | None = fields.object_of('SchedulerRetries', nullable=True)
+    limits: SchedulerLimits | None = fields.object_of('SchedulerLimits', nullable=True)
+    instance_group: InstanceGroup | None = fields.object_of(
+        'InstanceGroup', nullable=True
+    )
+    scheduler_hints: dict[str, list[str]] | None = fields.string_list_dict(
+        nullable=True
+    )
+    instance_uuid: str = fields.uuid()
+    security_groups: SecurityGroupList = fields.object_of('SecurityGroupList')
+    network_metadata: NetworkMetadata = fields.object_of('NetworkMetadata')
+    is_bfv: bool = fields.boolean()
+    requested_resources: list[RequestGroup] | None = fields.objects_of(
+        'RequestGroup', nullable=True, default=None
+    )
+    request_level_params: RequestLevelParams = fields.object_of('RequestLevelParams')
+    requested_networks: NetworkRequestList = fields.object_of('NetworkRequestList')
+
+    @property
+    def vcpus(self) -> int:
+        return self.flavor.vcpus
+
+    @property
+    def memory_mb(self) -> int:
+        return self.flavor.memory_mb
+
+    @property
+    def root_gb(self) -> int:
+        return self.flavor.root_gb
+
+    @property
+    def ephemeral_gb(self) -> int:
+        return self.flavor.ephemeral_gb
+
+    @property
+    def swap(self) -> int:
+        """The swap disk in MiB."""
+        return self.flavor.swap
+
+    @property
+    def root_required(self) -> set[str]:
+        return self.request_level_params.root_required
+
+    @property
+    def root_forbidden(self) -> set[str]:
+        return self.request_level_params.root_forbidden
+
+    @property
+    def same_subtree(self) -> list[list[str]]:
+        return self.request_level_params.same_subtree
+
+    @property
+    def extra_specs(self) -> Mapping[str, str]:
+        """The extra specs of the flavor; empty when it has none."""
+        return self.flavor.extra_specs if 'extra_specs' in self.flavor else {}
+
+    @property
+    def image_properties(self) -> ImageMetaProps:
+        """The properties of the image; empty when there is no image."""
+        image = self.image if 'image' in self else None
+        if image is None or 'properties' not in image:
+            return ImageMetaProps()
+        return image.properties
+
+    @property
+    def is_rebuild(self) -> bool:
+        """The instance stays on its host and holds its resources already."""
+        hints = self._hints()
+        return hints.get('_nova_check_type') == ['rebuild']
+
+    @property
+    def checks_type(self) -> bool:
+        """Filters run even where the request forces a host."""
+        return bool(self.hint('_nova_check_type'))
+
+    def hint(self, name: str, default: Any = None) -> Any:
+        """Return a scheduler hint: its text if it has one, else the list of them."""
+        values = self._hints().get(name)
+        if values is None:
+            return default
+        return values[0] if len(values) == 1 else values
+
+    def get_scheduler_hint(self, hint_name: str, default: Any = None) -> Any:
+        """Return a hint; the name that plugins written for nova call."""
+        return self.hint(hint_name, default)
+
+    def _hints(self) -> Mapping[str, list[str]]:
+        hints = self.scheduler_hints if 'scheduler_hints' in self else None
+        return hints or {}
+
+    def for_instance(
+        self, uuid: str, group_hosts: Sequence[str] | None = None
+    ) -> RequestSpec:
+        """Return the request of one instance of several; the original stays.
+
+        ``group_hosts``, if given, are where its server group runs by now.
+        """
+        one = self.replaced(instance_uuid=uuid)
+        group = one.instance_group if 'instance_group' in one else None
+        if group is not None and group_hosts is not None:
+            hosts = list(group_hosts)
+            return one.replaced(instance_group=group.replaced(hosts=hosts))
+        return one

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocations: what a consumer holds; reading, removing and restoring it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+from keystoneauth1.adapter import Adapter
+
+from novasched.objects.context import RequestContext
+from novasched.placement.exchange import NoAnswer, ask
+from novasched.ports import QueryFailed
+
+LOG = logging.getLogger(__name__)
+
+VERSION = '1.28'
+
+Allocations = Mapping[str, Mapping[str, int]]
+"""Amounts by resource class by provider."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a consumer holds; ``generation`` is None when that is nothing."""
+
+    allocations: Allocations
+    generation: int | None
+    project_id: str | None
+    user_id: str | None
+
+    def body(self) -> dict[str, Any] | None:
+        """Return what restores this, without a generation; None for nothing."""
+        if not self.allocations:
+            return None
+        return {
+            'allocations': {
+                provider: {'resources': dict(held)}
+                for provider, held in self.allocations.items()
+            },
+            'project_id': self.project_id,
+            'user_id': self.user_id,
+        }
+
+
+NOTHING = Held({}, None, None, None)
+
+
+def held_by(
+    adapter: Adapter,
+    context: RequestContext,
+    consumer_uuid: str,
+    timeout_s: float | None = None,
+) -> Held | QueryFailed:
+    """Read what a consumer holds."""
+    url = f'/allocations/{consumer_uuid}'
+    answer = ask(adapter, context, 'GET', url, VERSION, timeout_s=timeout_s)
+    if isinstance(answer, NoAnswer):
+        return QueryFailed(0, answer.text)
+    if answer.status_code != 200:
+        return QueryFailed(answer.status_code, answer.text)
+    try:
+        found = json.loads(answer.content)
+        if not found['allocations']:
+            return NOTHING
+        return Held(
+            amounts(found['allocations']),
+            found['consumer_generation'],
+            found['project_id'],
+            found['user_id'],
+        )
+    except (ValueError, KeyError, TypeError):
+        return QueryFailed(answer.status_code, answer.text)
+
+
+def amounts(allocations: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Reduce allocations in placement's form to what they amount to."""
+    return {
+        provider: dict(allocation['resources'])
+        for provider, allocation in allocations.items()
+    }
+
+
+def delete(
+    adapter: Adapter, context: RequestContext, consumer: str
+) -> QueryFailed | None:
+    """Remove all that a consumer holds; return why not, or None."""
+    answer = ask(adapter, context, 'DELETE', f'/allocations/{consumer}', None)
+    failure = _failure(answer)
+    if failure is None:
+        LOG.info('Deleted allocations for instance %s', consumer)
+    elif failure.status == 404:
+        return None
+    return failure
+
+
+def restore(
+    adapter: Adapter, context: RequestContext, consumer: str, before: Mapping[str, Any]
+) -> QueryFailed | None:
+    """Make a consumer that still holds something hold ``before`` again."""
+    held = held_by(adapter, context, consumer)
+    if isinstance(held, QueryFailed):
+        return held
+    if not held.allocations:
+        LOG.debug('Instance %s holds nothing any more; left so', consumer)
+        return None
+    # Sent even when nothing changed: the new generation bars a late claim.
+    body = {**before, 'consumer_generation': held.generation}
+    answer = ask(adapter, context, 'PUT', f'/allocations/{consumer}', VERSION, body)
+    failure = _failure(answer)
+    if failure is None:
+        LOG.info('Restored allocations for instance %s', consumer)
+    return failure
+
+
+def _failure(answer: requests.Response | NoAnswer) -> QueryFailed | None:
+    if isinstance(answer, NoAnswer):
+        return QueryFailed(0, answer.text)
+    if answer.status_code == 204:
+        return None
+    return QueryFailed(answer.status_code, answer.text)

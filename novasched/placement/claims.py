@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims: giving a consumer what a candidate names, and taking it back.
+
+A claim is optimistic: it is sent as for a consumer that holds nothing, and
+what the consumer holds is read only when placement says that this is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+from keystoneauth1.adapter import Adapter
+
+from novasched import errors
+from novasched.objects.context import RequestContext
+from novasched.placement.allocations import (
+    NOTHING,
+    Allocations,
+    amounts,
+    delete,
+    held_by,
+    restore,
+)
+from novasched.placement.exchange import NoAnswer, ask
+from novasched.ports import Candidate, Claimed, QueryFailed, Refused, Unknown
+
+LOG = logging.getLogger(__name__)
+
+LOOKUP_TIMEOUT_S = 10.0
+
+# A gateway that gave up on placement says nothing about what placement does.
+_GATEWAY_LOST_IT = (502, 504)
+
+
+@dataclass(frozen=True)
+class Unsettled(Unknown):
+    """Also tells what was asked for, so that nothing else is taken back.
+
+    Where even reading failed, the consumer may hold what it held all along.
+    """
+
+    wanted: Allocations = field(default_factory=dict)
+
+
+class Claim:
+    """One claim under way: a PUT, and a few more where one does not settle it.
+
+    Every attempt but the last counts as one of: lost (no answer), conflict (the
+    consumer is not what we thought) or busy (a provider changed meanwhile). Each
+    may happen once, so that a claim takes four attempts at most and never
+    sleeps. Nova: scheduler/client/report.py, claim_resources.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        context: RequestContext,
+        consumer_uuid: str,
+        candidate: Candidate,
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+    ) -> None:
+        self._adapter = adapter
+        self._context = context
+        self._consumer = consumer_uuid
+        self._candidate = candidate
+        self._version = version
+        self._owner = {'project_id': project_id, 'user_id': user_id}
+        self._held = NOTHING
+        self._lost = False
+        # keystoneauth1 may send again what was lost, and not tell.
+        self._resent = bool(adapter.connect_retries or adapter.status_code_retries)
+        self._conflicted = False
+        self._busy = False
+
+    def run(self) -> Claimed | Refused | Unknown:
+        """Claim. Raises errors.AllocationUpdateFailed."""
+        LOG.debug(
+            'Attempting to claim resources in the placement API for instance %s',
+            self._consumer,
+        )
+        outcome = None
+        while outcome is None:
+            outcome = self._attempt()
+        return outcome
+
+    def _attempt(self) -> Claimed | Refused | Unknown | None:
+        """Return how the claim ended, or None to try again."""
+        url = f'/allocations/{self._consumer}'
+        answer = ask(
+            self._adapter, self._context, 'PUT', url, self._version, self._body()
+        )
+        if isinstance(answer, NoAnswer):
+            if answer.sent:
+                return self._look(answer.text)
+            return self._refused(0, answer.text)
+        if answer.status_code == 204:
+            return self._claimed()
+        return self._not_saved(answer)
+
+    def _not_saved(
+        self, answer: requests.Response
+    ) -> Claimed | Refused | Unknown | None:
+        status, text = answer.status_code, answer.text
+        LOG.warning(
+            'Failed to save allocation for %s. Got HTTP %s: %s',
+            self._consumer,
+            status,
+            text,
+        )
+        if status in _GATEWAY_LOST_IT:
+            return self._look(text)
+        changed = _changed(answer)
+        if changed == 'consumer':
+            return self._reread(text)
+        if changed == 'provider' and not self._busy:
+            LOG.debug('Unable to claim_resources because %s; retrying...', text)
+            self._busy = True
+            return None
+        return self._refused(status, text)
+
+    def _body(self) -> dict[str, Any]:
+        body = {**self._candidate, 'allocations': self._wanted()}
+        if self._held.allocations:
+            # They would name the wrong providers for what was held before.
+            body.pop('mappings', None)
+        return {**body, **self._owner, 'consumer_generation': self._held.generation}
+
+    def _wanted(self) -> dict[str, Any]:
+        """What is held already stays as it is; the candidate adds providers."""
+        held = self._held.body() or {'allocations': {}}
+        return {**self._candidate['allocations'], **held['allocations']}
+
+    def _reread(self, text: str) -> Claimed | Refused | Unknown | None:
+        """Learn what the consumer holds, after placement said: not what you think."""
+        held = held_by(self._adapter, self._context, self._consumer)
+        if isinstance(held, QueryFailed):
+            return self._unknown(text) if self._lost else Refused(409, text)
+        ours = held.allocations == amounts(self._wanted())
+        if ours and (self._lost or self._resent):
+            return self._claimed()
+        if self._conflicted:
+            raise errors.AllocationUpdateFailed(
+                self._consumer,
+                f'another process changed the consumer {self._consumer} after the '
+                'report client read the consumer state during the claim ',
+            )
+        self._conflicted = True
+        self._held = held
+        return None
+
+    def _look(self, text: str) -> Claimed | Unknown | None:
+        """Find out whether placement took a claim that it did not answer.
+
+        Where it did not (yet), the claim is sent again: the generation lets only
+        one of the two through, whenever they arrive.
+        """
+        held = held_by(self._adapter, self._context, self._consumer, LOOKUP_TIMEOUT_S)
+        if isinstance(held, QueryFailed):
+            return self._unknown(text)
+        if held.allocations == amounts(self._wanted()):
+            return self._claimed()
+        if self._lost:
+            return self._unknown(text)
+        self._lost = True
+        self._held = held
+        return None
+
+    def _claimed(self) -> Claimed:
+        return Claimed(self._consumer, self._held.body())
+
+    def _refused(self, status: int, text: str) -> Refused | Unknown:
+        """After a lost attempt, only placement's own word is a refusal."""
+        if self._lost and not 400 <= status < 500:
+            return self._unknown(text)
+        return Refused(status, text)
+
+    def _unknown(self, text: str) -> Unknown:
+        wanted = amounts(self._wanted())
+        return Unsettled(self._consumer, text, self._held.body(), wanted)
+
+
+def undo(adapter: Adapter, context: RequestContext, claim: Claimed | Unknown) -> None:
+    """Bring the consumer back to what it held before the claim.
+
+    Raises errors.AllocationDeleteFailed when placement does not do it at the
+    second time either. Nova: scheduler/client/report.py,
+    delete_allocation_for_instance.
+    """
+    consumer = claim.consumer_uuid
+    failure = _bring_back(adapter, context, claim)
+    if failure and (failure.status in (0, 409) or failure.status >= 500):
+        failure = _bring_back(adapter, context, claim)
+    if failure:
+        LOG.warning(
+            'Unable to delete allocation for instance %s: (%s %s)',
+            consumer,
+            failure.status,
+            failure.text,
+        )
+        raise errors.AllocationDeleteFailed(consumer, failure.text)
+
+
+def _bring_back(
+    adapter: Adapter, context: RequestContext, claim: Claimed | Unknown
+) -> QueryFailed | None:
+    consumer = claim.consumer_uuid
+    if claim.before is not None:
+        return restore(adapter, context, consumer, claim.before)
+    if isinstance(claim, Unsettled):
+        held = held_by(adapter, context, consumer)
+        if isinstance(held, QueryFailed):
+            return held
+        if held.allocations != claim.wanted:
+            return None
+    return delete(adapter, context, consumer)
+
+
+def _changed(answer: requests.Response) -> str | None:
+    """Return what changed meanwhile, consumer or provider; None for other errors."""
+    try:
+        error = json.loads(answer.content)['errors'][0]
+        if error['code'] != 'placement.concurrent_update':
+            return None
+        if 'consumer generation conflict' in error['detail']:
+            return 'consumer'
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
+    return 'provider'

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The placement service, as the manager sees it."""
+
+from __future__ import annotations
+
+from keystoneauth1.adapter import Adapter
+
+from novasched.objects.context import RequestContext
+from novasched.placement import candidates, claims
+from novasched.ports import (
+    Candidate,
+    Candidates,
+    Claimed,
+    QueryFailed,
+    Refused,
+    Unknown,
+)
+
+
+class PlacementClient:
+    """Satisfies ports.Placement by HTTP; threads may share it."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+
+    def candidates(
+        self, context: RequestContext, query: str
+    ) -> Candidates | QueryFailed:
+        return candidates.candidates(self._adapter, context, query)
+
+    def claim(
+        self,
+        context: RequestContext,
+        consumer_uuid: str,
+        candidate: Candidate,
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+    ) -> Claimed | Refused | Unknown:
+        return claims.Claim(
+            self._adapter,
+            context,
+            consumer_uuid,
+            candidate,
+            version,
+            project_id,
+            user_id,
+        ).run()
+
+    def undo(self, context: RequestContext, claim: Claimed | Unknown) -> None:
+        claims.undo(self._adapter, context, claim)

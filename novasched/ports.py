@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the manager, the drivers and the cluster view call; adapters satisfy it.
+
+``db`` and ``placement`` implement these protocols for real servers; tests and
+the shims may bring their own. Every call is bounded by a timeout of the
+adapter; a database that cannot be asked raises errors.StoreFailed.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.aggregates import Aggregate
+
+CELL0_UUID = '00000000-0000-0000-0000-000000000000'
+
+
+class Cell(NamedTuple):
+    """A row of cell_mappings, with the templates in its URLs filled in."""
+
+    uuid: str
+    name: str | None
+    transport_url: str | None
+    database_connection: str | None
+    disabled: bool
+
+
+class ComputeNodeRow(NamedTuple):
+    """The columns of compute_nodes that scheduling reads; see the database."""
+
+    id: int
+    uuid: str | None
+    host: str | None
+    hypervisor_hostname: str | None
+    service_id: int | None
+    vcpus: int
+    vcpus_used: int
+    memory_mb: int
+    memory_mb_used: int
+    local_gb: int
+    local_gb_used: int
+    free_ram_mb: int | None
+    free_disk_gb: int | None
+    disk_available_least: int | None
+    running_vms: int | None
+    hypervisor_type: str
+    hypervisor_version: int
+    host_ip: str | None
+    cpu_allocation_ratio: float | None
+    ram_allocation_ratio: float | None
+    disk_allocation_ratio: float | None
+    stats: str | None
+    metrics: str | None
+    pci_stats: str | None
+    numa_topology: str | None
+    cpu_info: str | None
+    supported_instances: str | None
+    deleted: int
+    created_at: datetime.datetime | None
+    updated_at: datetime.datetime | None
+    deleted_at: datetime.datetime | None
+
+
+class ServiceRow(NamedTuple):
+    """The columns of a services row; times are UTC without a zone."""
+
+    id: int
+    uuid: str | None
+    host: str
+    binary: str
+    topic: str | None
+    report_count: int
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    last_seen_up: datetime.datetime | None
+    version: int
+    created_at: datetime.datetime | None
+    updated_at: datetime.datetime | None
+
+
+class InstanceRow(NamedTuple):
+    """Where a live instance runs: the service host, not the node."""
+
+    uuid: str
+    host: str
+
+
+class ApiStore(Protocol):
+    """The API database."""
+
+    def cells(self) -> list[Cell]:
+        """Return all cells, cell0 and disabled ones included, by id."""
+
+    def host_cell(self, host: str) -> str | None:
+        """Return the uuid of the cell that a compute host is mapped to."""
+
+    def aggregates(self) -> list[Aggregate]:
+        """Return all aggregates with their hosts and metadata, by id."""
+
+
+class CellStore(Protocol):
+    """The database of one cell."""
+
+    def compute_nodes(self) -> list[ComputeNodeRow]:
+        """Return all live compute nodes, by id."""
+
+    def compute_nodes_since(self, since: datetime.datetime) -> list[ComputeNodeRow]:
+        """Return the rows created, updated or deleted at or after ``since``.
+
+        Deleted rows are included, with ``deleted`` not 0.
+        """
+
+    def compute_services(self) -> list[ServiceRow]:
+        """Return all live nova-compute services, disabled ones included."""
+
+    def unavailable_services(
+        self, oldest: datetime.datetime, newest: datetime.datetime
+    ) -> list[ServiceRow]:
+        """Return the live nova-compute services that must not be used.
+
+        These are disabled or forced down, or their last heartbeat
+        (``last_seen_up``, else ``created_at``) is not between the two times.
+        """
+
+    def minimum_compute_version(self) -> int:
+        """Return the lowest version of the live, not forced-down computes; 0: none."""
+
+    def instances_on(self, hosts: Sequence[str]) -> list[InstanceRow]:
+        """Return the instances with deleted = 0 on any of the hosts."""
+
+
+class CellStores(Protocol):
+    """Opens the databases of cells; keeps them open while they are used."""
+
+    def open(self, cell: Cell) -> CellStore:
+        """Return the store of a cell; the same object until it is forgotten."""
+
+    def forget(self, uuids: Iterable[str] | None = None) -> None:
+        """Close the connections of these cells, or of all."""
+
+
+class ServiceStore(Protocol):
+    """The services rows of this program, in its own main database."""
+
+    def register(
+        self, host: str, binary: str, topic: str, version: int
+    ) -> tuple[ServiceRow, bool]:
+        """Return this host's row, inserted or brought to ``version``, and
+        whether it was inserted. Raises errors.ServiceTooOld."""
+
+    def beat(self, service_id: int, report_count: int) -> bool:
+        """Write a heartbeat; False if the row is gone."""
+
+
+# --- placement -------------------------------------------------------------
+
+
+Candidate = Mapping[str, Any]
+"""One allocation request of placement: ``allocations`` and ``mappings``."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The answer to an allocation candidates query.
+
+    ``requests`` keep placement's order and must not be modified;
+    ``providers`` are the uuids in provider_summaries.
+    """
+
+    requests: Sequence[Candidate]
+    providers: frozenset[str]
+    version: str
+
+
+@dataclass(frozen=True)
+class QueryFailed:
+    """Placement answered a query with an error, or not at all.
+
+    ``status`` is 0 when there was no answer.
+    """
+
+    status: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """The consumer holds the candidate. ``before`` is what it held already:
+    the body that restores it, or None when it held nothing."""
+
+    consumer_uuid: str
+    before: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Placement did not take the claim; the consumer holds what it held."""
+
+    status: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Nobody can tell whether placement took the claim: it must be undone.
+
+    ``before`` as in Claimed.
+    """
+
+    consumer_uuid: str
+    text: str
+    before: Mapping[str, Any] | None = None
+
+
+class Placement(Protocol):
+    """The placement service."""
+
+    def candidates(
+        self, context: RequestContext, query: str
+    ) -> Candidates | QueryFailed:
+        """Ask GET /allocation_candidates; ``query`` is the encoded query string."""
+
+    def claim(
+        self,
+        context: RequestContext,
+        consumer_uuid: str,
+        candidate: Candidate,
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+    ) -> Claimed | Refused | Unknown:
+        """Claim a candidate for a consumer, adding to what it may hold.
+
+        Raises errors.AllocationUpdateFailed when another process changes the
+        consumer meanwhile.
+        """
+
+    def undo(self, context: RequestContext, claim: Claimed | Unknown) -> None:
+        """Bring the consumer back to what it held before the claim.
+
+        Raises errors.AllocationDeleteFailed when placement does not do it.
+        """
+
+
+class Notifier(Protocol):
+    """Says that a request starts and ends being scheduled."""
+
+    def select_destinations(
+        self, context: RequestContext, spec: RequestSpec, phase: str
+    ) -> None:
+        """Send scheduler.select_destinations.<phase>; ``start`` or ``end``."""
+
+
+class Clock(Protocol):
+    """Time; tests bring their own."""
+
+    def utcnow(self) -> datetime.datetime:
+        """Return the time of day, UTC without a zone."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never run backwards."""

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one host or node that a request names, if it names one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from novasched.objects.request_spec import RequestSpec
+
+
+@dataclass(frozen=True)
+class Target:
+    """A service host, a node or both; ``cell_uuid`` None: look in all cells."""
+
+    host: str | None
+    node: str | None
+    cell_uuid: str | None = None
+
+    def not_found(self) -> str:
+        """Return nova's reason for NoValidHost when no compute node fits."""
+        return f'No such host - host: {self.host} node: {self.node} '
+
+
+def target_of(request: RequestSpec) -> Target | None:
+    """Return where the request must go; a destination comes before force_hosts."""
+    host = node = cell = None
+    destination = request.requested_destination
+    if destination is not None:
+        host = destination.host if 'host' in destination else None
+        node = destination.node if 'node' in destination else None
+        cell = destination.cell if 'cell' in destination else None
+    forced_hosts = request.force_hosts if 'force_hosts' in request else None
+    forced_nodes = request.force_nodes if 'force_nodes' in request else None
+    host = host or (forced_hosts[0] if forced_hosts else None)
+    node = node or (forced_nodes[0] if forced_nodes else None)
+    if not host and not node:
+        return None
+    return Target(host, node, cell.uuid if cell is not None else None)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notifications: what the scheduler tells whoever listens on the bus."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import oslo_messaging  # type: ignore[import-untyped]
+from oslo_config import cfg
+
+from novasched import ports
+from novasched.objects import context as contexts
+from novasched.objects import notifications as payloads
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.rpc.serializer import RequestSerializer
+
+LOG = logging.getLogger(__name__)
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'notifications': [
+        cfg.StrOpt(
+            'notification_format',
+            default='unversioned',
+            choices=[
+                ('unversioned', 'Only the legacy notifications are sent'),
+                ('versioned', 'Only the versioned notifications are sent'),
+                ('both', 'Both kinds are sent, the legacy one first'),
+            ],
+            deprecated_group='DEFAULT',
+            help="""
+Which form notifications have.
+
+Nothing is sent at all unless ``[oslo_messaging_notifications] driver`` is set.
+Versioned notifications are described by nova's notification reference; their
+topics are those of ``versioned_notifications_topics``.
+""",
+        ),
+        cfg.ListOpt(
+            'versioned_notifications_topics',
+            default=['versioned_notifications'],
+            help="""
+The topics of versioned notifications.
+
+Every notification goes to every topic, in the queue ``<topic>.<priority>``. Each
+topic should have a consumer: a queue that nobody reads grows without end.
+""",
+        ),
+        cfg.StrOpt(
+            'default_level',
+            default='INFO',
+            choices=['DEBUG', 'INFO', 'WARN', 'ERROR', 'CRITICAL'],
+            deprecated_group='DEFAULT',
+            deprecated_name='default_notification_level',
+            help="""
+The priority of notifications that do not set their own.
+
+All notifications of the scheduler set their own, INFO; the option is read by
+other services that share the configuration file.
+""",
+        ),
+    ],
+}
+
+_SILENT_DRIVERS = frozenset({'', 'noop'})
+
+
+class Notifications:
+    """Sends both kinds of notifications; a kind whose notifier is None is off.
+
+    The notifiers are oslo.messaging's, or anything with their ``info``. What
+    goes wrong here is logged, and never fails the request.
+    """
+
+    def __init__(self, legacy: Any, versioned: Any, transport: Any = None) -> None:
+        self._legacy = legacy
+        self._versioned = versioned
+        self._transport = transport
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts, host: str) -> Notifications:
+        """Make one that publishes in the name of a host; close() it when done."""
+        transport = oslo_messaging.get_notification_transport(conf)
+        drivers = conf.oslo_messaging_notifications.driver
+        if _SILENT_DRIVERS.issuperset(drivers):
+            transport.cleanup()
+            return cls(None, None)
+        form = conf.notifications.notification_format
+        topics = conf.notifications.versioned_notifications_topics
+        serializer = RequestSerializer()
+        legacy = versioned = None
+        if form in ('unversioned', 'both'):
+            legacy = oslo_messaging.Notifier(
+                transport, f'scheduler.{host}', serializer=serializer
+            )
+        if form in ('versioned', 'both'):
+            versioned = oslo_messaging.Notifier(
+                transport,
+                f'nova-scheduler:{host}',
+                serializer=serializer,
+                topics=topics,
+            )
+        return cls(legacy, versioned, transport)
+
+    def close(self) -> None:
+        """Close the connections to the bus."""
+        if self._transport is not None:
+            self._transport.cleanup()
+
+    def select_destinations(
+        self, context: RequestContext, spec: RequestSpec, phase: str
+    ) -> None:
+        """Tell that a request starts or ends being scheduled; see ports.Notifier."""
+        event = f'scheduler.select_destinations.{phase}'
+        self._send(
+            self._legacy,
+            context,
+            event,
+            lambda: {'request_spec': payloads.legacy_request_spec(spec)},
+        )
+        self._send(self._versioned, context, event, lambda: payloads.request_spec(spec))
+
+    def service_created(self, service: ports.ServiceRow) -> None:
+        """Tell that this program added its own services row."""
+        self._send(
+            self._versioned,
+            contexts.admin(),
+            'service.create',
+            lambda: payloads.service_status(
+                host=service.host,
+                binary=service.binary,
+                topic=service.topic,
+                report_count=service.report_count,
+                disabled=service.disabled,
+                disabled_reason=service.disabled_reason,
+                availability_zone=None,
+                last_seen_up=service.last_seen_up,
+                forced_down=service.forced_down,
+                version=service.version,
+                uuid=service.uuid,
+            ),
+        )
+
+    def _send(
+        self,
+        notifier: Any,
+        context: RequestContext,
+        event: str,
+        payload: Callable[[], dict[str, Any]],
+    ) -> None:
+        if notifier is None:
+            return
+        try:
+            notifier.info(context, event, payload())
+        except Exception as error:  # noqa: BLE001
+            LOG.error('No notification %s: %s: %s', event, type(error).__name__, error)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way to the broker, and whether it can be gone."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import amqp  # type: ignore[import-untyped]
+import oslo_messaging  # type: ignore[import-untyped]
+from kombu.connection import Connection
+from oslo_config import cfg
+from oslo_messaging import opts as messaging_opts
+
+from novasched import errors
+
+OPTION = '[DEFAULT] transport_url'
+CONNECT_TIMEOUT_S = 5.0
+CONTROL_EXCHANGE = 'nova'
+CONNECTION_ERRORS: tuple[type[Exception], ...] = (
+    *amqp.connection.Connection.connection_errors,
+    *amqp.connection.Connection.channel_errors,
+)
+
+oslo_messaging.set_transport_defaults(CONTROL_EXCHANGE)
+
+# Those that oslo.messaging otherwise gives to the global configuration alone.
+OPTS: dict[str, list[cfg.Opt]] = {
+    group: list(opts)
+    for group, opts in messaging_opts.list_opts()
+    if group in ('oslo_messaging_metrics', 'oslo_messaging_tracing')
+}
+
+
+def transport_from_conf(conf: cfg.ConfigOpts) -> Any:
+    """Make the RPC transport; it connects when it is first used.
+
+    Raises errors.OptionError for a URL that makes no sense.
+    """
+    try:
+        return oslo_messaging.get_rpc_transport(conf)
+    except (
+        oslo_messaging.InvalidTransportURL,
+        oslo_messaging.DriverLoadFailure,
+        ValueError,
+    ) as problem:
+        raise errors.OptionError(
+            OPTION, str(problem), 'Write it as rabbit://user:password@host:5672/.'
+        ) from problem
+
+
+def check(transport: Any) -> None:
+    """Connect to the broker once. Raises errors.OptionError if none answers.
+
+    Only RabbitMQ is asked for its opinion of user and password, and not over
+    TLS, whose settings are oslo.messaging's own.
+    """
+    url = oslo_messaging.TransportURL.parse(transport.conf)
+    if not url.transport.startswith(('rabbit', 'kombu')):
+        return
+    problems = [_problem(host, url, transport.conf) for host in url.hosts]
+    if problems and all(problems):
+        raise errors.OptionError(
+            OPTION,
+            f'no broker answers: {"; ".join(p for p in problems if p)}',
+            'Check that RabbitMQ runs there, and user, password and virtual host.',
+        )
+
+
+def _problem(host: Any, url: Any, conf: cfg.ConfigOpts) -> str | None:
+    """Return why a broker cannot be used, or None."""
+    place = f'{host.hostname}:{host.port or 5672}'
+    try:
+        if conf.oslo_messaging_rabbit.ssl:
+            address = (host.hostname, host.port or 5671)
+            socket.create_connection(address, CONNECT_TIMEOUT_S).close()
+            return None
+        with Connection(  # type: ignore[no-untyped-call]
+            hostname=host.hostname,
+            port=host.port or 5672,
+            userid=host.username or 'guest',
+            password=host.password or 'guest',
+            virtual_host=url.virtual_host or '/',
+            transport='pyamqp',
+            connect_timeout=CONNECT_TIMEOUT_S,
+        ) as connection:
+            connection.connect()
+    except OSError as problem:
+        return f'{place}: {problem.strerror or problem}'
+    except CONNECTION_ERRORS as problem:
+        return f'{place}: {problem}'
+    return None

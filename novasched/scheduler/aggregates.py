@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host aggregates, as filters, weighers and the placement query see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A named set of compute service hosts with metadata.
+
+    ``hosts`` holds service host names, never node names; ``uuid`` is also the
+    aggregate's name in placement. Nova: objects/aggregate.py.
+    """
+
+    id: int
+    uuid: str | None
+    name: str | None
+    hosts: frozenset[str] = frozenset()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def availability_zone(self) -> str | None:
+        return self.metadata.get('availability_zone')
+
+
+Aggregates = tuple[Aggregate, ...]
+
+
+def values(aggregates: Iterable[Aggregate], key: str) -> set[str]:
+    """Return the raw values of a metadata key, not split on commas."""
+    return {a.metadata[key] for a in aggregates if key in a.metadata}
+
+
+def metadata(
+    aggregates: Iterable[Aggregate], key: str | None = None
+) -> dict[str, set[str]]:
+    """Merge metadata by key, splitting each value on commas.
+
+    With ``key``, only aggregates that have it contribute, but with all their
+    keys. Nova: scheduler/filters/utils.py, aggregate_metadata_get_by_host.
+    """
+    merged: dict[str, set[str]] = {}
+    for aggregate in aggregates:
+        if key is None or key in aggregate.metadata:
+            for name, value in aggregate.metadata.items():
+                parts = {part.strip() for part in value.split(',')}
+                merged.setdefault(name, set()).update(parts)
+    return merged

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filter hosts by the metadata of their aggregates and the flavor's extra specs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler import aggregates, extra_specs
+from novasched.scheduler.filters import ColumnFilter
+from novasched.scheduler.hosts import HostState, HostTable, Mask
+
+SCOPE = 'aggregate_instance_extra_specs'
+
+
+def scoped(request: RequestSpec) -> list[tuple[str, str]]:
+    """Return the extra specs without a scope or with this filter's, unscoped."""
+    found = []
+    for key, requirement in request.extra_specs.items():
+        scope, colon, name = key.partition(':')
+        if not colon:
+            found.append((key, requirement))
+        elif scope == SCOPE:
+            found.append((name, requirement))
+    return found
+
+
+class AggregateInstanceExtraSpecsFilter(ColumnFilter):
+    """Pass hosts whose aggregates satisfy every extra spec that is meant for them.
+
+    Comma-separated values, and those of several aggregates, are alternatives.
+    Nova: scheduler/filters/aggregate_instance_extra_specs.py.
+    """
+
+    run_filter_once_per_request = True
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        wanted = scoped(request)
+        return hosts.aggregates.map(lambda a: not any(self._failures(a, wanted)))
+
+    def _failures(
+        self, host_aggregates: aggregates.Aggregates, wanted: list[tuple[str, str]]
+    ) -> Iterator[str]:
+        if not wanted:
+            return
+        offered = aggregates.metadata(host_aggregates)
+        for name, requirement in wanted:
+            if name not in offered:
+                yield f'extra spec {name} is not in an aggregate'
+            elif not any(extra_specs.match(v, requirement) for v in offered[name]):
+                values = ', '.join(sorted(offered[name]))
+                yield f'{name} is {values}, not {requirement}'
+
+    def why(self, host: HostState, request: RequestSpec) -> str:
+        return next(self._failures(host.aggregates, scoped(request)), 'rejected')

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filter hosts by availability zone."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler import aggregates
+from novasched.scheduler.filters import ColumnFilter
+from novasched.scheduler.hosts import HostState, HostTable, Mask
+
+
+class AvailabilityZoneFilter(ColumnFilter):
+    """Pass hosts in the availability zone that was asked for.
+
+    A host in no zone is in the default zone. Nova removed it in 28.0.0: the
+    zone is part of the placement query now. Nova 27:
+    scheduler/filters/availability_zone_filter.py.
+    """
+
+    run_filter_once_per_request = True
+
+    def __init__(self, default_zone: str = 'nova') -> None:
+        self.default_zone = default_zone
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Self:
+        return cls(conf.default_availability_zone)
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        zone = request.availability_zone
+        return hosts.aggregates.map(lambda a: not zone or zone in self._zones(a))
+
+    def _zones(self, host_aggregates: aggregates.Aggregates) -> set[str]:
+        found = aggregates.metadata(host_aggregates, 'availability_zone')
+        return found.get('availability_zone', {self.default_zone})
+
+    def why(self, host: HostState, request: RequestSpec) -> str:
+        zones = ', '.join(sorted(self._zones(host.aggregates)))
+        return f'in zone {zones}, not {request.availability_zone}'

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scheduler knows about the hosts: columns, and a view of one row.
+
+A snapshot maps column names to columns; it is never modified. HostTable is a
+selection of its rows, HostState one row; both share the names in Columns.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from novasched.scheduler.aggregates import Aggregates
+
+A = TypeVar('A')
+S = TypeVar('S')
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Objects = NDArray[np.object_]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Categories(Generic[S]):
+    """A column of few distinct values; host i has ``values[codes[i]]``."""
+
+    values: Sequence[S]
+    codes: Rows
+
+    def __getitem__(self, rows: Rows) -> Categories[S]:
+        return Categories(self.values, self.codes[rows])
+
+    def tolist(self) -> list[S]:
+        return [self.values[code] for code in self.codes.tolist()]
+
+    def map(self, fn: Callable[[S], Any], dtype: Any = bool) -> NDArray[Any]:
+        """Return ``fn(value)`` per host, calling fn once per distinct value."""
+        used, inverse = np.unique(self.codes, return_inverse=True)
+        return np.array([fn(self.values[code]) for code in used], dtype)[inverse]
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """A column that is made when it is first read, at most once a request."""
+
+    make: Callable[[], Any]
+
+
+class Column(Generic[A, S]):
+    """One column: A is its type on a table, S its type on a host.
+
+    ``decode`` turns the value kept in the table into what a host shows.
+    """
+
+    def __init__(self, doc: str, decode: Callable[[Any], S] | None = None) -> None:
+        self.__doc__ = doc
+        self.decode = decode
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, owner: HostTable, cls: type) -> A: ...
+    @overload
+    def __get__(self, owner: HostState, cls: type) -> S: ...
+    @overload
+    def __get__(self, owner: None, cls: type) -> Column[A, S]: ...
+    def __get__(self, owner: Any, cls: type) -> Any:
+        if owner is None:
+            return self
+        return owner._get(self)
+
+    def __set__(self, owner: HostState, value: S) -> None:
+        owner._set(self.name, value)
+
+
+def _optional_int(value: float) -> int | None:
+    return None if value != value else int(value)
+
+
+def _optional_float(value: float) -> float | None:
+    return None if value != value else value
+
+
+class Columns:
+    """Every attribute of a host, under nova's names."""
+
+    host = Column[Objects, str]('Name of the compute service.')
+    nodename = Column[Objects, str]('Name of the hypervisor node.')
+    uuid = Column[Objects, str](
+        'UUID of the node and of its root resource provider; None if the node '
+        'never reported its usage.'
+    )
+    cell_uuid = Column[Categories[str], str]('UUID of the cell that it was read from.')
+    total_usable_ram_mb = Column[Ints, int]('MiB.')
+    free_ram_mb = Column[Ints, int]('MiB; negative when oversubscribed.')
+    total_usable_disk_gb = Column[Ints, int]('GiB.')
+    disk_mb_used = Column[Ints, int]('MiB.')
+    free_disk_mb = Column[Ints, int]('MiB; negative when oversubscribed.')
+    vcpus_total = Column[Ints, int]('CPUs, before over-commit.')
+    vcpus_used = Column[Ints, int]('CPUs that instances have.')
+    num_instances = Column[Ints, int]('Instances on the host.')
+    num_io_ops = Column[Ints, int]('Builds, resizes and other heavy tasks under way.')
+    failed_builds = Column[Ints, int]('Builds failed since the last that succeeded.')
+    cpu_allocation_ratio = Column[Floats, float | None](
+        'Virtual per physical CPU; NaN on a table and None on a host: unknown.',
+        _optional_float,
+    )
+    ram_allocation_ratio = Column[Floats, float | None](
+        'As cpu_allocation_ratio, for memory.', _optional_float
+    )
+    disk_allocation_ratio = Column[Floats, float | None](
+        'As cpu_allocation_ratio, for disk.', _optional_float
+    )
+    hypervisor_type = Column[Categories[str | None], str | None](
+        'For example QEMU or ironic.'
+    )
+    hypervisor_version = Column[Floats, int | None](
+        'Base-1000 digits: 8002002 is 8.2.2; NaN and None: unknown.', _optional_int
+    )
+    hypervisor_hostname = Column[Objects, str | None](
+        'As nodename; None if the node never reported its usage.'
+    )
+    host_ip = Column[Objects, Any]('Management address, or None.')
+    cpu_info = Column[Categories[str | None], str | None]('JSON text, as reported.')
+    supported_instances = Column[Categories[Any], Any](
+        'Lists of [architecture, hypervisor type, vm mode]; None: never reported.'
+    )
+    numa_topology = Column[Categories[str | None], Any]('JSON text; None: no NUMA.')
+    pci_stats = Column[Categories[str | None], Any]('JSON text of the device pools.')
+    metrics = Column[Categories[str | None], Any]('JSON text of the metrics.')
+    stats = Column[Objects, Mapping[str, str | None]](
+        'What the driver reports besides: counters, capabilities.'
+    )
+    service = Column[Objects, Mapping[str, Any]]('The row of the compute service.')
+    service_disabled = Column[Mask, bool]('An operator disabled the service.')
+    service_up = Column[Mask, bool]('The service was heard from in time.')
+    aggregates = Column[Categories[Aggregates], Aggregates]('The aggregates it is in.')
+    updated = Column[Objects, datetime.datetime | None](
+        'When the compute last wrote its row, or the host was last consumed.'
+    )
+    instances = Column[Objects, dict[str, Any]](
+        'Instances by uuid; read when a filter or weigher first asks.'
+    )
+    limits = Column[Objects, dict[str, Any]](
+        'What the compute must enforce; written by filters, new per request.'
+    )
+    allocation_candidates = Column[Objects, list[Any]](
+        'Placement candidates left on this host; a new list per request.'
+    )
+
+
+class Snapshot:
+    """Columns of equal length, by name."""
+
+    def __init__(
+        self, columns: dict[str, Any], lists: dict[str, list[Any]] | None = None
+    ) -> None:
+        self._columns = columns
+        self._lists = lists or {}
+
+    def __len__(self) -> int:
+        return len(self._columns['host'])
+
+    def column(self, name: str) -> Any:
+        column = self._columns[name]
+        if isinstance(column, Lazy):
+            column = self._columns[name] = column.make()
+        return column
+
+    def aslist(self, name: str) -> list[Any]:
+        """Return a column as Python values; for reading host by host."""
+        if name not in self._lists:
+            self._lists[name] = self.column(name).tolist()
+        return self._lists[name]
+
+    def with_columns(self, columns: Mapping[str, Any]) -> Snapshot:
+        """Return a snapshot with some columns new; the others are shared."""
+        lists = {k: v for k, v in self._lists.items() if k not in columns}
+        return Snapshot({**self._columns, **columns}, lists)
+
+    def replace(self, changes: Mapping[str, Sequence[Any]], rows: Rows) -> Snapshot:
+        """Return a snapshot with new values in the given rows of some columns."""
+        columns = {}
+        for name, new in changes.items():
+            column = self.column(name)
+            if isinstance(column, Categories):
+                column = _replace_categories(column, new, rows)
+            else:
+                column = column.copy()
+                for row, value in zip(rows.tolist(), new, strict=True):
+                    column[row] = value
+            columns[name] = column
+        return self.with_columns(columns)
+
+
+def _replace_categories(
+    column: Categories[Any], new: Sequence[Any], rows: Rows
+) -> Categories[Any]:
+    """Append the new values; a column changed this way lives for one request."""
+    codes = column.codes.copy()
+    codes[rows] = len(column.values) + np.arange(len(new))
+    return Categories([*column.values, *new], codes)
+
+
+class HostTable(Columns):
+    """Some of the hosts of a snapshot, in an order."""
+
+    def __init__(self, snapshot: Snapshot, rows: Rows | None = None) -> None:
+        self.snapshot = snapshot
+        self.rows = np.arange(len(snapshot)) if rows is None else rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, keep: Mask | Rows) -> HostTable:
+        return HostTable(self.snapshot, self.rows[keep])
+
+    def _get(self, column: Column[Any, Any]) -> Any:
+        return self.snapshot.column(column.name)[self.rows]
+
+    def states(self) -> Iterator[HostState]:
+        return (HostState(self.snapshot, row) for row in self.rows.tolist())
+
+    def state(self, position: int) -> HostState:
+        """Return the host at a position of this table."""
+        return HostState(self.snapshot, int(self.rows[position]))
+
+    def with_columns(self, **columns: Any) -> HostTable:
+        return HostTable(self.snapshot.with_columns(columns), self.rows)
+
+    def replace(self, row: int, **values: Any) -> HostTable:
+        """Return the table with new values for one row of the snapshot."""
+        changes = {name: [value] for name, value in values.items()}
+        return HostTable(self.snapshot.replace(changes, np.array([row])), self.rows)
+
+    def keep(self, states: Iterable[HostState]) -> HostTable:
+        """Return the given hosts of this table, with what was set on them."""
+        states = list(states)
+        rows = np.array([s.row for s in states], np.intp)
+        changed = {name for state in states for name in state.changes}
+        snapshot = self.snapshot
+        if changed:
+            snapshot = snapshot.replace(
+                {name: [getattr(s, name) for s in states] for name in changed}, rows
+            )
+        return HostTable(snapshot, rows)
+
+
+class HostState(Columns):
+    """One host, under nova's attribute names. Nova: scheduler/host_manager.py."""
+
+    __slots__ = ('changes', 'row', 'snapshot')
+
+    def __init__(self, snapshot: Snapshot, row: int) -> None:
+        self.snapshot = snapshot
+        self.row = row
+        self.changes: dict[str, Any] = {}
+
+    def _get(self, column: Column[Any, Any]) -> Any:
+        if column.name in self.changes:
+            return self.changes[column.name]
+        value = self.snapshot.aslist(column.name)[self.row]
+        return column.decode(value) if column.decode else value
+
+    def _set(self, name: str, value: Any) -> None:
+        self.changes[name] = value
+
+    def as_table(self) -> HostTable:
+        """Return a table of this one host."""
+        return HostTable(self.snapshot, np.array([self.row]))
+
+    def __repr__(self) -> str:
+        return (
+            f'({self.host}, {self.nodename}) ram: {self.free_ram_mb}MB '
+            f'disk: {self.free_disk_mb}MB io_ops: {self.num_io_ops} '
+            f'instances: {self.num_instances}, '
+            f'allocation_candidates: {len(self.allocation_candidates)}'
+        )

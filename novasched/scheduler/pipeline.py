@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision: narrow, filter, weigh, rank, pick. No I/O, clock or options."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from novasched import errors
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.hosts import Floats, HostTable, Rows
+from novasched.scheduler.narrow import narrow
+from novasched.scheduler.trace import Decision, Step, Weighed, Weighing
+from novasched.scheduler.weighers import Weigher, clamp, normalize
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Everything that the operator chose about decisions.
+
+    One of the best ``host_subset_size`` hosts is taken by chance;
+    ``shuffle_best`` shuffles those that share the best weight first.
+    """
+
+    filters: Sequence[BaseHostFilter]
+    weighers: Sequence[Weigher]
+    host_subset_size: int = 1
+    shuffle_best: bool = False
+
+
+def decide(
+    profile: Profile,
+    hosts: HostTable,
+    request: RequestSpec,
+    rng: random.Random,
+    index: int = 0,
+) -> Decision:
+    """Rank the hosts that may take instance ``index`` of the request.
+
+    Hosts that tie keep the order in which they were given. Raises
+    errors.ExtensionFailed when a filter or weigher raises.
+    """
+    narrowed = narrow(hosts, request)
+    filters = profile.filters if narrowed.filters_run else ()
+    survivors, steps = run_filters(filters, narrowed.hosts, request, index)
+    weighed = weigh(profile.weighers, survivors, request)
+    order = pick(profile, weighed.totals, rng)
+    return Decision(
+        request=request,
+        hosts=hosts,
+        notes=narrowed.notes,
+        steps=tuple(steps),
+        weighed=weighed,
+        ranked=survivors[order],
+        totals=weighed.totals[order],
+    )
+
+
+def run_filters(
+    filters: Sequence[BaseHostFilter],
+    hosts: HostTable,
+    request: RequestSpec,
+    index: int = 0,
+) -> tuple[HostTable, list[Step]]:
+    """Apply the filters in their order until no host is left. Nova: filters.py."""
+    steps: list[Step] = []
+    for filter_ in filters:
+        if not filter_.run_filter_for_index(index):
+            continue
+        if request.is_rebuild and not filter_.RUN_ON_REBUILD:
+            survivors = hosts
+        else:
+            survivors = _apply(filter_, hosts, request)
+        steps.append(Step(filter_, hosts, survivors))
+        hosts = survivors
+        if not len(hosts):
+            break
+    return hosts, steps
+
+
+def _apply(
+    filter_: BaseHostFilter, hosts: HostTable, request: RequestSpec
+) -> HostTable:
+    try:
+        return filter_.apply(hosts, request)
+    except errors.NovaschedError:
+        raise
+    except Exception as problem:  # a plugin may raise anything: it is named
+        raise errors.ExtensionFailed(type(filter_).__name__, problem) from problem
+
+
+def weigh(
+    weighers: Sequence[Weigher], hosts: HostTable, request: RequestSpec
+) -> Weighed:
+    """Score the hosts; a single host is not weighed. Nova: weights.py."""
+    totals = np.zeros(len(hosts))
+    weighings = []
+    if len(hosts) > 1:
+        for weigher in weighers:
+            weighing = _weigh(weigher, hosts, request)
+            totals = totals + weighing.multipliers * weighing.normalized
+            weighings.append(weighing)
+    return Weighed(hosts, tuple(weighings), totals)
+
+
+def _weigh(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> Weighing:
+    name = type(weigher).__name__
+    low, high = weigher.minval, weigher.maxval
+    try:
+        raw = clamp(weigher.weigh(hosts, request), low, high)
+        multipliers = weigher.multipliers(hosts)
+    except errors.NovaschedError:
+        raise
+    except Exception as problem:  # a plugin may raise anything: it is named
+        raise errors.ExtensionFailed(name, problem) from problem
+    return Weighing(name, raw, normalize(raw, low, high), multipliers)
+
+
+def pick(profile: Profile, totals: Floats, rng: random.Random) -> Rows:
+    """Return positions: the chosen host first, the others best first."""
+    order = np.argsort(-totals, kind='stable')
+    if profile.shuffle_best and len(order):
+        best = int((totals == totals[order[0]]).sum())
+        head = order[:best].tolist()
+        rng.shuffle(head)
+        order[:best] = head
+    size = min(profile.host_subset_size, len(order))
+    if size > 1:
+        chosen = rng.randrange(size)
+        order = np.concatenate(([order[chosen]], np.delete(order, chosen)))
+    return order

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a decision did, so that it can be shown: steps, reasons, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.hosts import Floats, HostState, HostTable
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one filter did to one table."""
+
+    filter: BaseHostFilter
+    before: HostTable
+    after: HostTable
+
+    @property
+    def name(self) -> str:
+        return type(self.filter).__name__
+
+    def reasons(self, request: RequestSpec) -> Iterator[tuple[HostState, str]]:
+        """Yield each rejected host and why; asks the filter only now."""
+        kept = set(self.after.rows.tolist())
+        for host in self.before.states():
+            if host.row not in kept:
+                yield host, self.filter.why(host, request)
+
+    def __str__(self) -> str:
+        return f'{self.name}: (start: {len(self.before)}, end: {len(self.after)})'
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """What one weigher gave: one value per host of the table that was weighed."""
+
+    name: str
+    raw: Floats
+    normalized: Floats
+    multipliers: Floats
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """The hosts in their order before ranking, and their scores."""
+
+    hosts: HostTable
+    weighings: tuple[Weighing, ...]
+    totals: Floats
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The hosts in the order in which to try them, and how it came about.
+
+    ``totals`` belong to ``ranked``. ``notes`` are nova's log lines about the
+    hosts that the request names.
+    """
+
+    request: RequestSpec
+    hosts: HostTable
+    notes: tuple[str, ...]
+    steps: tuple[Step, ...]
+    weighed: Weighed
+    ranked: HostTable
+    totals: Floats
+
+    def funnel(self) -> list[str]:
+        """Return nova's filter results: ``Name: (start: n, end: m)``."""
+        return [str(step) for step in self.steps]

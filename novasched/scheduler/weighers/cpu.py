@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weigh hosts by free virtual CPUs."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.hosts import Floats, HostTable
+from novasched.scheduler.weighers import Weigher
+
+OPTS = {
+    'filter_scheduler': [
+        cfg.FloatOpt(
+            'cpu_weight_multiplier',
+            default=1.0,
+            help='Weight of free virtual CPUs. Positive spreads instances, negative '
+            'stacks them.',
+        )
+    ]
+}
+
+
+class CPUWeigher(Weigher):
+    """Prefer hosts with more virtual CPUs left, over-commit included."""
+
+    minval = 0
+    option = 'cpu_weight_multiplier'
+
+    def weigh(self, hosts: HostTable, request: RequestSpec) -> Floats:
+        return hosts.vcpus_total * hosts.cpu_allocation_ratio - hosts.vcpus_used

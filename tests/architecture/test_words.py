@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words that are left out of the code, and words that stand in every file."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+
+UNFINISHED = re.compile(r'\b(TODO|FIXME|XXX|NotImplementedError)\b')
+PATCHING = re.compile(r'\b(monkeypatch|unittest\.mock|mocker)\b')
+NO_SUBJECT = {'utils', 'helpers', 'common', 'misc'}
+HERE = pathlib.Path(__file__).name
+
+
+def files_with(pattern, files):
+    return [
+        f'{path}: {found.group()}'
+        for path, text in files.items()
+        if path.name != HERE and (found := pattern.search(text))
+    ]
+
+
+def test_nothing_is_left_unfinished(python_files):
+    assert files_with(UNFINISHED, python_files) == []
+
+
+def test_unit_tests_patch_nothing(python_files):
+    unit = {
+        path: text
+        for path, text in python_files.items()
+        if path.parts[:2] == ('tests', 'unit')
+    }
+    assert files_with(PATCHING, unit) == []
+
+
+def test_every_file_is_named_after_a_subject(python_files):
+    assert [path for path in python_files if path.stem in NO_SUBJECT] == []
+
+
+def test_every_file_starts_with_the_licence(python_files):
+    line = '# SPDX-License-Identifier: Apache-2.0\n'
+    without = [path for path, text in python_files.items() if not text.startswith(line)]
+    assert [path for path in without if python_files[path]] == []
+
+
+def test_every_module_says_what_it_is(package_files):
+    silent = [
+        path
+        for path, text in package_files.items()
+        if text.count('\n') > 1 and not ast.get_docstring(ast.parse(text))
+    ]
+    assert silent == []

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for every test: hypothesis judges results, not the machine's speed."""
+
+from __future__ import annotations
+
+import hypothesis
+
+hypothesis.settings.register_profile('novasched', deadline=None, print_blob=True)
+hypothesis.settings.load_profile('novasched')

@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our client and the real placement; and a network that loses answers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import threading
+import uuid
+
+import pytest
+import requests
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.embedded.placement import (
+    EmbeddedPlacement,
+    Inventory,
+    Provider,
+    provide,
+)
+from novasched.objects.context import RequestContext
+from novasched.objects.flavor import Flavor
+from novasched.objects.request_spec import RequestSpec
+from novasched.placement import session
+from novasched.placement.client import PlacementClient
+from novasched.ports import Candidates, Claimed, QueryFailed, Refused, Unknown
+from novasched.resources import Facts, build_query, prefilters
+
+QUERY = 'limit=1000&resources=MEMORY_MB%3A512%2CVCPU%3A2'
+
+
+class Faults(requests.adapters.BaseAdapter):
+    """Lets requests through to placement, but for those that a test spoils.
+
+    ``spoil(how, method, times)``: ``lose`` the answer, ``drop`` the request,
+    or answer with a (status, text) of a gateway; ``before`` is called first.
+    """
+
+    def __init__(self, inner):
+        super().__init__()
+        self._inner = inner
+        self._spoiled = []
+        self.asked = []
+
+    def spoil(self, how, method, times=1):
+        self._spoiled += [(how, method)] * times
+
+    def send(self, request, **options):
+        self.asked.append(request.method)
+        for number, (how, method) in enumerate(self._spoiled):
+            if method == request.method:
+                del self._spoiled[number]
+                return self._spoil(how, request, options)
+        return self._inner.send(request, **options)
+
+    def _spoil(self, how, request, options):
+        if how == 'drop':
+            raise requests.ConnectionError('Connection aborted.')
+        answer = self._inner.send(request, **options)
+        if how == 'lose':
+            answer.close()
+            raise requests.ReadTimeout('timed out')
+        answer.status_code, answer._content = how
+        return answer
+
+    def close(self):
+        self._inner.close()
+
+
+@pytest.fixture
+def adapter(tmp_path):
+    with EmbeddedPlacement(tmp_path / 'placement.sqlite') as adapter:
+        yield adapter
+
+
+@pytest.fixture
+def faults(adapter):
+    http = adapter.session.session
+    (url,) = [url for url in http.adapters if 'placement' in url]
+    faults = Faults(http.adapters[url])
+    http.mount(url, faults)
+    return faults
+
+
+@pytest.fixture
+def client(adapter):
+    return PlacementClient(adapter)
+
+
+@pytest.fixture
+def context():
+    return RequestContext(overwrite=False)
+
+
+@pytest.fixture
+def nodes(adapter):
+    """Return the uuids of two providers of 4 VCPU each."""
+    inventories = {'VCPU': Inventory(4), 'MEMORY_MB': Inventory(4096)}
+    providers = [
+        Provider(str(uuid.uuid4()), name, inventories) for name in ('one', 'two')
+    ]
+    provide(adapter, providers)
+    return [provider.uuid for provider in providers]
+
+
+@pytest.fixture
+def candidate(client, context, nodes):
+    """Return a function from the number of a node to the candidate on it."""
+
+    def of(number):
+        found = client.candidates(context, QUERY)
+        (one,) = [c for c in found.requests if nodes[number] in c['allocations']]
+        return one
+
+    return of
+
+
+@pytest.fixture
+def claim(client, context, candidate):
+    """Return a function that claims on a node, by its number."""
+
+    def run(consumer, number):
+        one = candidate(number)
+        return client.claim(context, consumer, one, '1.36', 'project', 'user')
+
+    return run
+
+
+@pytest.fixture
+def held(adapter):
+    """Return a function that tells the VCPUs held by a consumer, by provider."""
+
+    def run(consumer):
+        answer = adapter.get(f'/allocations/{consumer}', microversion='1.28').json()
+        return {
+            provider: allocation['resources']['VCPU']
+            for provider, allocation in answer['allocations'].items()
+        }
+
+    return run
+
+
+@pytest.fixture
+def consumer():
+    return str(uuid.uuid4())
+
+
+def test_candidates_are_placements(client, context, nodes):
+    found = client.candidates(context, QUERY)
+    assert isinstance(found, Candidates)
+    assert found.version == '1.36'
+    assert found.providers == set(nodes)
+    assert {tuple(one['mappings']['']) for one in found.requests} == {
+        (node,) for node in nodes
+    }
+
+
+def test_our_query_is_understood(client, context, nodes):
+    flavor = Flavor(vcpus=2, memory_mb=512, root_gb=0, ephemeral_gb=0, swap=0)
+    request = RequestSpec(flavor=flavor)
+    conf = cfg.ConfigOpts()
+    conf.register_opts(prefilters.OPTS['scheduler'], 'scheduler')
+    facts = Facts(minimum_compute_version=74)
+    added = prefilters.run(prefilters.from_conf(conf), request, facts)
+    query = build_query(request, added, [nodes[0]], 1000)
+    found = client.candidates(context, query.encode())
+    assert found.providers == {nodes[0]}
+
+
+@pytest.mark.parametrize(
+    ('query', 'text'),
+    [
+        pytest.param('resources=', 'resources', id='no resources'),
+        pytest.param('resources=VCPU%3A1&required=NONSENSE', 'NONSENSE', id='a trait'),
+    ],
+)
+def test_a_bad_query_fails(client, context, nodes, query, text):
+    failed = client.candidates(context, query)
+    assert isinstance(failed, QueryFailed)
+    assert failed.status == 400
+    assert text in failed.text
+
+
+def test_nothing_fits(client, context, nodes):
+    found = client.candidates(context, 'resources=VCPU%3A5')
+    assert found == Candidates([], frozenset(), '1.36')
+
+
+def test_claim_and_undo(client, context, nodes, claim, held, consumer):
+    claimed = claim(consumer, 0)
+    assert claimed == Claimed(consumer)
+    assert held(consumer) == {nodes[0]: 2}
+    client.undo(context, claimed)
+    assert held(consumer) == {}
+    client.undo(context, claimed)
+
+
+def test_a_claim_is_one_request(claim, faults, consumer):
+    claim(consumer, 0)
+    assert faults.asked == ['GET', 'PUT']
+
+
+def test_a_second_claim_adds_and_undo_restores(
+    client, context, nodes, claim, held, consumer
+):
+    claim(consumer, 0)
+    second = claim(consumer, 1)
+    assert held(consumer) == {nodes[0]: 2, nodes[1]: 2}
+    assert second.before['allocations'] == {
+        nodes[0]: {'resources': {'VCPU': 2, 'MEMORY_MB': 512}}
+    }
+    client.undo(context, second)
+    assert held(consumer) == {nodes[0]: 2}
+
+
+def test_no_room(client, context, nodes, candidate, claim, held, consumer):
+    stale = candidate(0)
+    claim(str(uuid.uuid4()), 0)
+    claim(str(uuid.uuid4()), 0)
+    refused = client.claim(context, consumer, stale, '1.36', 'project', 'user')
+    assert isinstance(refused, Refused)
+    assert refused.status == 409
+    assert 'Unable to allocate inventory' in refused.text
+    assert held(consumer) == {}
+
+
+def test_no_project(client, context, candidate, consumer):
+    refused = client.claim(context, consumer, candidate(0), '1.36', None, 'user')
+    assert isinstance(refused, Refused)
+    assert refused.status == 400
+
+
+def conflict(detail):
+    error = {'code': 'placement.concurrent_update', 'detail': detail}
+    return 409, json.dumps({'errors': [error]}).encode()
+
+
+def test_the_consumer_is_changed_under_the_claim(claim, faults, consumer):
+    claim(consumer, 0)
+    faults.spoil(conflict('consumer generation conflict - expected 2'), 'PUT', 2)
+    with pytest.raises(errors.AllocationUpdateFailed, match=consumer):
+        claim(consumer, 1)
+
+
+@pytest.mark.parametrize(
+    ('how', 'kind', 'requests_'),
+    [
+        pytest.param('lose', Claimed, ['PUT', 'GET'], id='the answer is lost'),
+        pytest.param('drop', Claimed, ['PUT', 'GET', 'PUT'], id='the request is lost'),
+        pytest.param((504, b'<html/>'), Claimed, ['PUT', 'GET'], id='a gateway tires'),
+        pytest.param((503, b'<html/>'), Refused, ['PUT'], id='a gateway refuses'),
+    ],
+)
+def test_one_fault(candidate, claim, faults, consumer, how, kind, requests_):
+    faults.spoil(how, 'PUT')
+    assert isinstance(claim(consumer, 0), kind)
+    assert faults.asked == ['GET', *requests_]
+
+
+def test_a_claim_that_nobody_knows_of_is_undone(
+    client, context, candidate, held, faults, consumer
+):
+    one = candidate(0)
+    faults.spoil('lose', 'PUT')
+    faults.spoil((500, b'<html/>'), 'GET')
+    unknown = client.claim(context, consumer, one, '1.36', 'project', 'user')
+    assert isinstance(unknown, Unknown)
+    assert held(consumer) != {}
+    client.undo(context, unknown)
+    assert held(consumer) == {}
+
+
+def test_undoing_what_nobody_knows_leaves_what_was_held(
+    client, context, nodes, candidate, claim, held, faults, consumer
+):
+    claim(consumer, 0)
+    one = candidate(1)
+    faults.spoil('drop', 'PUT')
+    faults.spoil((500, b'<html/>'), 'GET')
+    unknown = client.claim(context, consumer, one, '1.36', 'project', 'user')
+    assert isinstance(unknown, Unknown)
+    client.undo(context, unknown)
+    assert held(consumer) == {nodes[0]: 2}
+
+
+@pytest.mark.parametrize('how', ['lose', 'drop', (500, b'<html/>')])
+def test_undo_survives_a_fault(client, context, claim, held, faults, consumer, how):
+    claimed = claim(consumer, 0)
+    faults.spoil(how, 'DELETE')
+    client.undo(context, claimed)
+    assert held(consumer) == {}
+
+
+def test_undo_tells_when_it_fails(client, context, claim, faults, consumer):
+    claimed = claim(consumer, 0)
+    faults.spoil((500, b'<html/>'), 'DELETE', 2)
+    with pytest.raises(errors.AllocationDeleteFailed, match='<html/>'):
+        client.undo(context, claimed)
+
+
+class Forgetful(http.server.ThreadingHTTPServer):
+    """Keeps connections, but closes each at its third request, without a word."""
+
+    daemon_threads = False
+
+    def __init__(self):
+        super().__init__(('127.0.0.1', 0), Handler)
+        self.connections = 0
+        self.agents = set()
+        self.holding = False
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+
+    def setup(self):
+        super().setup()
+        self.server.connections += 1
+        self.seen = 0
+
+    def do_GET(self):
+        if 'allocations' in self.path:
+            held = {'rp': {'resources': {'VCPU': 1}}} if self.server.holding else {}
+            body = {'allocations': held, 'consumer_generation': 1}
+            body |= {'project_id': 'p', 'user_id': 'u'}
+        else:
+            body = {'allocation_requests': [], 'provider_summaries': {}}
+        self._answer(200, json.dumps(body).encode())
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers['Content-Length']))
+        if self._answer(204, b''):
+            self.server.holding = True
+
+    def _answer(self, status, body):
+        self.server.agents.add(self.headers['User-Agent'])
+        self.seen += 1
+        if self.seen == 3:
+            self.close_connection = True
+            return False
+        self.send_response(status)
+        if status != 204:
+            self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        return True
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def forgetful():
+    with Forgetful() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@contextlib.contextmanager
+def configured(port, tmp_path):
+    """Make a client as the service does, from a nova.conf."""
+    path = tmp_path / 'nova.conf'
+    path.write_text(
+        f'[placement]\nauth_type = none\nendpoint_override = http://127.0.0.1:{port}\n'
+    )
+    conf = cfg.ConfigOpts()
+    for group, opts in session.OPTS.items():
+        conf.register_opts(opts, group)
+    conf([], default_config_files=[str(path)], default_config_dirs=[])
+    adapter = session.from_conf(conf)
+    yield adapter
+    adapter.session.session.close()
+
+
+def test_connections_are_kept_and_broken_ones_replaced(forgetful, context, tmp_path):
+    with configured(forgetful.server_port, tmp_path) as adapter:
+        client = PlacementClient(adapter)
+        found = [client.candidates(context, 'resources=VCPU:1') for _ in range(4)]
+        nothing = Candidates([], frozenset(), '1.36')
+        assert found == [nothing] * 4
+        assert forgetful.connections == 2
+    (agent,) = forgetful.agents
+    assert agent.startswith('novasched')
+
+
+def test_a_claim_on_a_broken_connection_is_sent_again(forgetful, context, tmp_path):
+    with configured(forgetful.server_port, tmp_path) as adapter:
+        client = PlacementClient(adapter)
+        for _ in range(2):
+            client.candidates(context, 'resources=VCPU:1')
+        one = {'allocations': {'rp': {'resources': {'VCPU': 1}}}}
+        claimed = client.claim(context, 'c', one, '1.36', 'p', 'u')
+        assert claimed == Claimed('c')
+        assert (forgetful.connections, forgetful.holding) == (2, True)
+
+
+def test_nobody_listens(context, tmp_path):
+    with configured(1, tmp_path) as adapter:
+        client = PlacementClient(adapter)
+        assert client.candidates(context, 'resources=VCPU:1').status == 0
+        refused = client.claim(context, 'c', {'allocations': {}}, '1.36', 'p', 'u')
+        assert isinstance(refused, Refused)
+        assert refused.status == 0
+        assert 'scheduling will not be possible' in session.check(adapter)

@@ -1,0 +1,465 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small cloud in two cells, as its databases and placement know it."""
+
+from __future__ import annotations
+
+import configparser
+import dataclasses
+import datetime
+import json
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from tests.live.servers.process import run
+
+CELLS = ('cell1', 'cell2')
+SERVICE_VERSION = 74
+HEARTBEAT_S = 10
+TRAITS = ('OWNER_NOVA', 'COMPUTE_NODE', 'COMPUTE_IMAGE_TYPE_QCOW2', 'HW_CPU_X86_AVX2')
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """A compute host with one node; more vCPUs come with more memory and disk."""
+
+    name: str
+    cell: str
+    zone: str
+    vcpus: int
+    disabled: bool = False
+    down: bool = False
+
+    @property
+    def node(self):
+        """The hypervisor's host name."""
+        return f'{self.name}.example.org'
+
+    @property
+    def uuid(self):
+        """The uuid of the compute node and of its root provider."""
+        return _uuid(self.name)
+
+    @property
+    def memory_mb(self):
+        """Memory, in MiB."""
+        return self.vcpus * 4096
+
+    @property
+    def disk_gb(self):
+        """Local disk, in GiB."""
+        return self.vcpus * 25
+
+
+# Every weigher prefers the host with the lower number; what must not be chosen
+# is the largest.
+HOSTS = (
+    Host('node-1', 'cell1', 'az1', 32),
+    Host('node-2', 'cell1', 'az1', 28),
+    Host('node-3', 'cell1', 'az2', 24),
+    Host('node-4', 'cell1', 'az2', 20),
+    Host('node-5', 'cell2', 'az3', 16),
+    Host('node-6', 'cell2', 'az3', 12),
+    Host('node-disabled', 'cell1', 'az1', 40, disabled=True),
+    Host('node-down', 'cell2', 'az3', 40, down=True),
+)
+ZONES = ('az1', 'az2', 'az3')
+
+
+def _uuid(name):
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, f'{name}.live.example.org'))
+
+
+def now():
+    """The time of database rows: UTC, whole seconds, no zone."""
+    return datetime.datetime.now(datetime.UTC).replace(microsecond=0, tzinfo=None)
+
+
+class Cloud:
+    """Databases made by a `nova-manage`, rows as computes and the API write them."""
+
+    hosts = {host.name: host for host in HOSTS}
+    zones = ZONES
+
+    def __init__(self, scratch, server, manage, placement, keystone, transport_url):
+        """Take a database server and the `nova-manage` that makes its tables."""
+        self.dir = Path(scratch)
+        self.dir.mkdir(parents=True, exist_ok=True)
+        self._manage = manage
+        self._placement = placement
+        self._keystone = keystone
+        self.transport_url = transport_url
+        self.urls = {
+            name: server.create_database(f'nova_{name}')
+            for name in ('api', 'cell0', *CELLS)
+        }
+        self._engines = {name: sa.create_engine(url) for name, url in self.urls.items()}
+        self._tables = {}
+        self._ended = threading.Event()
+        self._heart = threading.Thread(target=self._beat, daemon=True)
+
+    def build(self):
+        """Make the tables, the cells and all rows; keep the services up."""
+        self._make_tables()
+        self._make_cells()
+        self._write_api()
+        for cell in CELLS:
+            self._write_cell(cell)
+        self.write_placement()
+        self._heart.start()
+
+    def close(self):
+        """Let the heartbeats end and drop the connections."""
+        self._ended.set()
+        if self._heart.is_alive():
+            self._heart.join(10)
+        for engine in self._engines.values():
+            engine.dispose()
+
+    # -- configuration
+
+    def write_conf(self, path, *, transport_url=None, **sections):
+        """Write a nova.conf: stock settings but for `sections`, and give its path.
+
+        A section is a dict of options; None takes an option away.
+        """
+        options = {
+            'DEFAULT': {
+                'transport_url': transport_url or self.transport_url,
+                'host': 'live-scheduler',
+                'state_path': str(self.dir),
+            },
+            'api_database': {'connection': self.urls['api']},
+            'database': {'connection': self.urls['cell0']},
+            'oslo_concurrency': {'lock_path': str(self.dir / 'locks')},
+            'placement': {
+                'auth_type': 'password',
+                'auth_url': self._keystone.url,
+                'username': 'nova',
+                'password': 'placement-secret',
+                'project_name': 'service',
+                'user_domain_name': 'Default',
+                'project_domain_name': 'Default',
+                'region_name': 'RegionOne',
+            },
+            'scheduler': {'workers': 1},
+        }
+        for section, changes in sections.items():
+            options.setdefault(section, {}).update(changes)
+        parser = configparser.RawConfigParser(default_section='')
+        for section, values in options.items():
+            parser[section] = {
+                key: str(value) for key, value in values.items() if value is not None
+            }
+        with Path(path).open('w') as file:
+            parser.write(file)
+        return Path(path)
+
+    # -- tables and cells
+
+    def _make_tables(self):
+        confs = {
+            name: self.write_conf(
+                self.dir / f'{name}.conf', database={'connection': self.urls[name]}
+            )
+            for name in ('cell0', *CELLS)
+        }
+        commands = [(confs['cell0'], 'api_db', 'sync')] + [
+            (conf, 'db', 'sync', '--local_cell') for conf in confs.values()
+        ]
+        self._manage_all(commands)
+
+    def _manage_all(self, commands):
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda command: self.manage(*command), commands))
+
+    def manage(self, conf, *words):
+        """Run the `nova-manage` of this cloud; give its output."""
+        return run([self._manage, '--config-file', conf, *words])
+
+    def _make_cells(self):
+        conf = self.dir / 'cell0.conf'
+        commands = [('map_cell0', '--database_connection', self.urls['cell0'])] + [
+            (
+                'create_cell',
+                '--name',
+                cell,
+                '--database_connection',
+                self.urls[cell],
+                '--transport-url',
+                # No two cells may share it; a scheduler never goes there.
+                self.transport_url + cell,
+            )
+            for cell in CELLS
+        ]
+        self._manage_all([(conf, 'cell_v2', *words) for words in commands])
+
+    def cell_uuid(self, name):
+        """The uuid that `nova-manage` gave a cell."""
+        (row,) = self.rows('api', 'cell_mappings', name=name)
+        return row['uuid']
+
+    # -- rows
+
+    def table(self, database, name):
+        """A table as the database describes it."""
+        key = (database, name)
+        if key not in self._tables:
+            self._tables[key] = sa.Table(
+                name, sa.MetaData(), autoload_with=self._engines[database]
+            )
+        return self._tables[key]
+
+    def insert(self, database, table, rows):
+        """Write new rows, given as dicts that share their keys."""
+        with self._engines[database].begin() as connection:
+            connection.execute(sa.insert(self.table(database, table)), list(rows))
+
+    def rows(self, database, table, **where):
+        """Read rows as dicts, narrowed to equal columns."""
+        found = self.table(database, table)
+        query = sa.select(found).filter_by(**where)
+        with self._engines[database].connect() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def update(self, database, table, values, **where):
+        """Change rows, narrowed to equal columns."""
+        found = self.table(database, table)
+        change = sa.update(found).filter_by(**where).values(**values)
+        with self._engines[database].begin() as connection:
+            connection.execute(change)
+
+    def _write_api(self):
+        at = now()
+        cells = {row['name']: row['id'] for row in self.rows('api', 'cell_mappings')}
+        self.insert(
+            'api',
+            'host_mappings',
+            [
+                {'created_at': at, 'cell_id': cells[host.cell], 'host': host.name}
+                for host in HOSTS
+            ],
+        )
+        self.insert(
+            'api',
+            'aggregates',
+            [
+                {'created_at': at, 'id': number, 'uuid': _uuid(zone), 'name': zone}
+                for number, zone in enumerate(ZONES, 1)
+            ],
+        )
+        self.insert(
+            'api',
+            'aggregate_metadata',
+            [
+                {
+                    'created_at': at,
+                    'aggregate_id': number,
+                    'key': 'availability_zone',
+                    'value': zone,
+                }
+                for number, zone in enumerate(ZONES, 1)
+            ],
+        )
+        self.insert(
+            'api',
+            'aggregate_hosts',
+            [
+                {
+                    'created_at': at,
+                    'aggregate_id': ZONES.index(host.zone) + 1,
+                    'host': host.name,
+                }
+                for host in HOSTS
+            ],
+        )
+
+    def _write_cell(self, cell):
+        hosts = [host for host in HOSTS if host.cell == cell]
+        self.insert(cell, 'services', [_service_row(host) for host in hosts])
+        self.insert(cell, 'compute_nodes', [_compute_node_row(host) for host in hosts])
+
+    def heartbeat(self):
+        """Make every host that is not down seen up now."""
+        for cell in CELLS:
+            services = self.table(cell, 'services')
+            names = [h.name for h in HOSTS if h.cell == cell and not h.down]
+            change = (
+                sa.update(services)
+                .where(services.c.host.in_(names))
+                .values(
+                    last_seen_up=now(),
+                    updated_at=now(),
+                    report_count=services.c.report_count + 1,
+                )
+            )
+            with self._engines[cell].begin() as connection:
+                connection.execute(change)
+
+    def _beat(self):
+        while not self._ended.wait(HEARTBEAT_S):
+            try:
+                self.heartbeat()
+            except sa.exc.DBAPIError:
+                # A test has stopped the server; the next beat finds it again.
+                continue
+
+    # -- placement
+
+    def write_placement(self):
+        """Write the providers, unless they are there already."""
+        known = self._placement.get('/resource_providers')['resource_providers']
+        for host in HOSTS:
+            if host.uuid not in {provider['uuid'] for provider in known}:
+                self._write_provider(host)
+
+    def _write_provider(self, host):
+        place = self._placement
+        path = f'/resource_providers/{host.uuid}'
+        place.request(
+            'POST', '/resource_providers', {'uuid': host.uuid, 'name': host.node}
+        )
+        place.put(
+            f'{path}/inventories',
+            {
+                'resource_provider_generation': 0,
+                'inventories': {
+                    'VCPU': _inventory(host.vcpus),
+                    'MEMORY_MB': _inventory(host.memory_mb),
+                    'DISK_GB': _inventory(host.disk_gb),
+                },
+            },
+        )
+        place.put(
+            f'{path}/traits',
+            {'resource_provider_generation': 1, 'traits': list(TRAITS)},
+        )
+        place.put(
+            f'{path}/aggregates',
+            {'resource_provider_generation': 2, 'aggregates': [_uuid(host.zone)]},
+        )
+
+    def aggregate(self, zone):
+        """An AZ aggregate as the API would cast it: id, uuid, name, hosts, metadata."""
+        return {
+            'id': ZONES.index(zone) + 1,
+            'uuid': _uuid(zone),
+            'name': zone,
+            'hosts': [host.name for host in HOSTS if host.zone == zone],
+            'metadata': {'availability_zone': zone},
+        }
+
+
+def _inventory(total):
+    return {'total': total, 'max_unit': total, 'allocation_ratio': 1.0}
+
+
+def _service_row(host):
+    seen = now() - datetime.timedelta(hours=2 if host.down else 0)
+    return {
+        'created_at': now(),
+        'updated_at': seen,
+        'deleted': 0,
+        'host': host.name,
+        'binary': 'nova-compute',
+        'topic': 'compute',
+        'report_count': 100,
+        'disabled': host.disabled,
+        'forced_down': False,
+        'last_seen_up': seen,
+        'version': SERVICE_VERSION,
+        'uuid': _uuid(f'service.{host.name}'),
+    }
+
+
+def _compute_node_row(host):
+    """The row as nova-compute with libvirt writes it, without any instance."""
+    return {
+        'created_at': now(),
+        'updated_at': now(),
+        'deleted': 0,
+        'host': host.name,
+        'hypervisor_hostname': host.node,
+        'uuid': host.uuid,
+        'vcpus': host.vcpus,
+        'vcpus_used': 0,
+        'memory_mb': host.memory_mb,
+        'memory_mb_used': 0,
+        'free_ram_mb': host.memory_mb,
+        'local_gb': host.disk_gb,
+        'local_gb_used': 0,
+        'free_disk_gb': host.disk_gb,
+        'disk_available_least': host.disk_gb,
+        'current_workload': 0,
+        'running_vms': 0,
+        'hypervisor_type': 'QEMU',
+        'hypervisor_version': 8002002,
+        'host_ip': '192.0.2.10',
+        'cpu_info': json.dumps(
+            {
+                'arch': 'x86_64',
+                'model': 'Skylake-Server-IBRS',
+                'vendor': 'Intel',
+                'topology': {
+                    'cells': 1,
+                    'sockets': 1,
+                    'cores': host.vcpus // 2,
+                    'threads': 2,
+                },
+                'features': ['avx2', 'aes', 'vmx'],
+            }
+        ),
+        'supported_instances': json.dumps(
+            [['i686', 'kvm', 'hvm'], ['x86_64', 'qemu', 'hvm'], ['x86_64', 'kvm', 'hvm']]
+        ),
+        'pci_stats': json.dumps(_primitive('PciDevicePoolList', '1.1', objects=[])),
+        'stats': json.dumps({'failed_builds': '0', 'num_instances': '0'}),
+        'metrics': '[]',
+        'numa_topology': json.dumps(_numa_topology(host)),
+        'cpu_allocation_ratio': 1.0,
+        'ram_allocation_ratio': 1.0,
+        'disk_allocation_ratio': 1.0,
+        'mapped': 1,
+    }
+
+
+def _primitive(kind, version, **fields):
+    return {
+        'nova_object.name': kind,
+        'nova_object.namespace': 'nova',
+        'nova_object.version': version,
+        'nova_object.data': fields,
+    }
+
+
+def _numa_topology(host):
+    cores = host.vcpus // 2
+    pages = _primitive(
+        'NUMAPagesTopology',
+        '1.1',
+        size_kb=4,
+        total=host.memory_mb * 256,
+        used=0,
+        reserved=0,
+    )
+    cell = _primitive(
+        'NUMACell',
+        '1.5',
+        id=0,
+        socket=0,
+        cpuset=list(range(host.vcpus)),
+        pcpuset=[],
+        memory=host.memory_mb,
+        cpu_usage=0,
+        memory_usage=0,
+        pinned_cpus=[],
+        siblings=[[core, core + cores] for core in range(cores)],
+        mempages=[pages],
+        network_metadata=_primitive(
+            'NetworkMetadata', '1.0', physnets=[], tunneled=False
+        ),
+    )
+    return _primitive('NUMATopology', '1.2', cells=[cell])

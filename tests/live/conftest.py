@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers for the session, daemons, and a look at what was left in placement."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+
+import pytest
+
+from tests.live.cloud import Cloud
+from tests.live.daemon import COMMAND, MANAGE, OURS, Daemon, own_program
+from tests.live.peer import Client, Peer, peer_program
+from tests.live.servers.gate import Gate
+from tests.live.servers.keystone import Keystone
+from tests.live.servers.mariadb import MariaDB
+from tests.live.servers.placement import Placement
+from tests.live.servers.postgresql import PostgreSQL
+from tests.live.servers.process import wait_until
+from tests.live.servers.rabbitmq import RabbitMQ
+from tests.live.wire import Wire
+
+
+def pytest_configure(config):
+    """Declare the marks of this directory."""
+    config.addinivalue_line(
+        'markers', 'ours: what we do better than the peer; not run against the peer'
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what only our daemon promises when another one is under test."""
+    if OURS:
+        return
+    left_out = [item for item in items if item.get_closest_marker('ours')]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope='session')
+def scratch(tmp_path_factory):
+    """A directory for the session."""
+    return tmp_path_factory.mktemp('live')
+
+
+@pytest.fixture(scope='session')
+def rabbitmq(scratch):
+    """A broker; `create_vhost()` gives the transport URL of a fresh corner of it."""
+    server = RabbitMQ(scratch)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope='session')
+def mariadb(scratch):
+    """A MariaDB server; `create_database(name)` gives a URL."""
+    server = MariaDB(scratch)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope='session')
+def postgres():
+    """A PostgreSQL server; `create_database(name)` gives a URL."""
+    server = PostgreSQL()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        server.remove()
+
+
+@pytest.fixture(scope='session')
+def keystone():
+    """An identity service that lets everybody in."""
+    server = Keystone()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope='session')
+def placement(scratch, mariadb, keystone):
+    """The placement service over HTTP, with a client of it."""
+    server = Placement(scratch, mariadb.create_database('placement'))
+    try:
+        server.start()
+        keystone.placement_url = server.url
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope='session')
+def peer(scratch):
+    """The process of the peer's RPC client."""
+    client = Peer(scratch)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope='session')
+def cloud(scratch, peer, rabbitmq, mariadb, placement, keystone):
+    """A cloud on MariaDB whose tables and cells the peer's nova-manage has made."""
+    made = Cloud(
+        scratch / 'cloud',
+        mariadb,
+        peer_program('nova-manage'),
+        placement,
+        keystone,
+        rabbitmq.url(),
+    )
+    try:
+        made.build()
+        peer.wait_ready()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope='session')
+def clouds_of_our_own(scratch, peer, rabbitmq, placement, keystone, request):
+    """Make, once each, a cloud by our novasched-manage on a named database server."""
+    made = {}
+
+    def cloud_on(server_name):
+        if server_name not in made:
+            manage = MANAGE or own_program('novasched-manage')
+            server = request.getfixturevalue(server_name)
+            made[server_name] = Cloud(
+                scratch / f'own-{server_name}',
+                _Renaming(server),
+                manage,
+                placement,
+                keystone,
+                rabbitmq.url(),
+            )
+            made[server_name].build()
+            peer.wait_ready()
+        return made[server_name]
+
+    yield cloud_on
+    for cloud in made.values():
+        cloud.close()
+
+
+class _Renaming:
+    """A database server for a second cloud: the same names with a prefix."""
+
+    def __init__(self, server):
+        self._server = server
+
+    def create_database(self, name):
+        return self._server.create_database(f'own_{name}')
+
+
+class _Daemons:
+    """Start daemons on virtual hosts of their own, and stop them at the end."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, scratch, rabbitmq, peer):
+        self._scratch = scratch
+        self._rabbitmq = rabbitmq
+        self._peer = peer
+        self._running = []
+
+    def start(self, cloud, *, wait=True, **sections):
+        """Start a daemon on a conf with these sections; wait until it consumes."""
+        url = self._rabbitmq.create_vhost()
+        number = next(self._numbers)
+        sections.setdefault('DEFAULT', {}).setdefault('transport_url', url)
+        conf = cloud.write_conf(self._scratch / f'daemon-{number}.conf', **sections)
+        daemon = Daemon(
+            conf,
+            self._scratch / f'daemon-{number}.log',
+            self._rabbitmq,
+            url,
+            Client(self._peer, url),
+        )
+        self._running.append(daemon)
+        if wait:
+            daemon.wait_ready()
+        return daemon
+
+    def stop(self):
+        codes = [daemon.process.stop() for daemon in self._running]
+        assert all(code is not None for code in codes)
+
+
+@pytest.fixture(scope='session')
+def _stock_daemons(scratch, rabbitmq, peer):
+    made = _Daemons(scratch, rabbitmq, peer)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope='session')
+def scheduler(cloud, _stock_daemons):
+    """The daemon with stock settings that most tests share; leave it as it was."""
+    return _stock_daemons.start(cloud, DEFAULT={'rpc_response_timeout': 3})
+
+
+@pytest.fixture(scope='module')
+def module_daemon(cloud, scratch, rabbitmq, peer):
+    """Start daemons that live as long as the module: `start(**sections)`."""
+    made = _Daemons(scratch, rabbitmq, peer)
+    try:
+        yield lambda **options: made.start(cloud, **options)
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def daemon(cloud, scratch, rabbitmq, peer):
+    """Start daemons that live as long as the test: `start(**sections)`."""
+    made = _Daemons(scratch, rabbitmq, peer)
+    try:
+        yield lambda on=cloud, **options: made.start(on, **options)
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def gate(placement):
+    """A door in front of placement; see `endpoint_override`."""
+    server = Gate(placement.url)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def wire(scheduler, rabbitmq):
+    """A connection to the shared daemon's queue for messages of any kind."""
+    opened = Wire(rabbitmq, scheduler.url)
+    yield opened
+    opened.close()
+
+
+class Claims:
+    """The consumers that a test expects to find in placement when it ends."""
+
+    def __init__(self):
+        self.expected = set()
+
+    def expect(self, *uuids):
+        """Name consumers that shall hold something at the end of the test."""
+        self.expected.update(uuids)
+
+    def forget(self, *uuids):
+        """Take names back."""
+        self.expected.difference_update(uuids)
+
+
+@pytest.fixture
+def claims():
+    """Say by `expect(*uuids)` who holds something when the test ends."""
+    return Claims()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_is_left(request, claims):
+    """Compare placement's consumers with what the test expects, and delete them."""
+    yield
+    if 'placement' not in request.fixturenames:
+        return
+    placement = request.getfixturevalue('placement')
+    left = placement.consumers()
+    for consumer in left:
+        placement.release(consumer)
+    assert left == claims.expected
+
+
+@pytest.fixture
+def new_uuid():
+    """Make instance uuids."""
+    return lambda: str(uuid.uuid4())
+
+
+@pytest.fixture
+def eventually():
+    """Poll a check to a deadline: `eventually(check, what)` gives what it gives."""
+    return lambda check, what, timeout_s=30: wait_until(check, timeout_s, what)
+
+
+@pytest.fixture(scope='session')
+def under_test():
+    """The command of the daemon under test, None for ours."""
+    return COMMAND

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The placement service, over HTTP, on a database of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import requests
+import sqlalchemy as sa
+
+from tests.live.servers.process import Process, free_port, run, wait_until
+
+VERSION = '1.36'
+HEADERS = {'X-Auth-Token': 'admin', 'Accept': 'application/json'}
+
+
+class Placement:
+    """One gunicorn with one worker, and a client of it."""
+
+    def __init__(self, scratch, database_url):
+        self.dir = Path(scratch) / 'placement'
+        self.dir.mkdir(parents=True)
+        self.port = free_port()
+        self.url = f'http://127.0.0.1:{self.port}'
+        self._database_url = database_url
+        self._engine = sa.create_engine(database_url)
+        self._session = requests.Session()
+        self._env = dict(os.environ, OS_PLACEMENT_CONFIG_DIR=str(self.dir))
+        self._server = None
+
+    def start(self):
+        """Make the tables at the first start; run the server."""
+        conf = self.dir / 'placement.conf'
+        bin_dir = Path(sys.executable).parent
+        if not conf.exists():
+            conf.write_text(
+                '[api]\nauth_strategy = noauth2\n'
+                f'[placement_database]\nconnection = {self._database_url}\n'
+            )
+            run(
+                [
+                    bin_dir / 'placement-manage',
+                    '--config-dir',
+                    self.dir,
+                    'db',
+                    'sync',
+                ],
+                env=self._env,
+            )
+        self._server = Process(
+            [
+                sys.executable,
+                '-m',
+                'gunicorn',
+                f'--bind=127.0.0.1:{self.port}',
+                '--workers=1',
+                '--worker-class=gthread',
+                '--threads=4',
+                '--timeout=120',
+                '--graceful-timeout=1',
+                'placement.wsgi.api:application',
+            ],
+            self.dir / 'gunicorn.log',
+            env=self._env,
+        )
+        wait_until(self._ready, 60, 'placement', self._server)
+
+    def _ready(self):
+        with contextlib.suppress(requests.RequestException):
+            return self._session.get(f'{self.url}/', timeout=5).status_code == 200
+        return False
+
+    def request(self, method, path, body=None, version=VERSION):
+        """Send a request; give the decoded answer, None without one.
+
+        A status of 400 and more fails with placement's words.
+        """
+        answer = self._session.request(
+            method,
+            f'{self.url}{path}',
+            json=body,
+            headers=HEADERS | {'OpenStack-API-Version': f'placement {version}'},
+            timeout=30,
+        )
+        assert answer.status_code < 400, f'{method} {path}: {answer.text}'
+        return answer.json() if answer.text else None
+
+    def get(self, path, version=VERSION):
+        """Read a resource."""
+        return self.request('GET', path, version=version)
+
+    def put(self, path, body, version=VERSION):
+        """Write a resource."""
+        return self.request('PUT', path, body, version)
+
+    def allocations(self, consumer):
+        """What a consumer holds: provider uuid to amounts by resource class."""
+        held = self.get(f'/allocations/{consumer}')['allocations']
+        return {provider: part['resources'] for provider, part in held.items()}
+
+    def consumers(self):
+        """The uuids of all consumers that hold anything, read past the service."""
+        query = sa.text('SELECT DISTINCT consumer_id FROM allocations')
+        with self._engine.connect() as connection:
+            return set(connection.execute(query).scalars())
+
+    def release(self, consumer):
+        """Delete whatever a consumer holds."""
+        self.request('DELETE', f'/allocations/{consumer}')
+
+    @property
+    def process(self):
+        """The running server."""
+        return self._server
+
+    def stop(self):
+        """Stop the server; `start` brings it back with what it knew."""
+        if self._server:
+            self._server.stop()
+
+    def close(self):
+        """Stop the server for good and drop the connections to it."""
+        self.stop()
+        self._session.close()
+        self._engine.dispose()

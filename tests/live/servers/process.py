@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start, watch and stop one process, by its pid only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+
+def free_port():
+    """Give a TCP port of the loopback interface that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+def listens(port):
+    """Tell whether somebody accepts connections on a port of this machine."""
+    with contextlib.suppress(OSError), socket.create_connection(('127.0.0.1', port), 1):
+        return True
+    return False
+
+
+def wait_until(check, timeout_s, what, process=None):
+    """Poll `check` until it gives something true, and give that.
+
+    A process that ends meanwhile fails the wait at once, with its log.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        if found := check():
+            return found
+        if process is not None and process.poll() is not None:
+            raise AssertionError(f'{what}: {process.describe()}')
+        if time.monotonic() > deadline:
+            said = process.describe() if process is not None else ''
+            raise AssertionError(f'{what}: not within {timeout_s} s; {said}')
+        time.sleep(0.05)
+
+
+class Process:
+    """A process in a session of its own whose output goes to a file."""
+
+    def __init__(self, argv, log_path, *, env=None, cwd=None, user=None):
+        """Start `argv`; `user` names the account to run it as, None for our own."""
+        self.argv = [str(word) for word in argv]
+        self.log_path = Path(log_path)
+        identity = {'user': user, 'group': user, 'extra_groups': []} if user else {}
+        with self.log_path.open('ab') as log:
+            self._popen = subprocess.Popen(
+                self.argv,
+                env=env,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                **identity,
+            )
+        self.pid = self._popen.pid
+
+    @property
+    def log(self):
+        """The whole of what the process has printed so far."""
+        return self.log_path.read_text(errors='replace')
+
+    def poll(self):
+        """Give the exit code, None while the process runs."""
+        return self._popen.poll()
+
+    def describe(self):
+        """Say how the process is, with the end of its log."""
+        tail = '\n'.join(self.log.splitlines()[-40:])
+        return f'{self.argv[0]} (exit code {self.poll()}) printed:\n{tail}'
+
+    def send(self, number):
+        """Send a signal to the process, if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def wait(self, timeout_s):
+        """Wait for the end and give the exit code; fail with the log when late."""
+        try:
+            return self._popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f'still running: {self.describe()}') from None
+
+    def stop(self, number=signal.SIGTERM, timeout_s=20):
+        """Ask the process to end, kill what is left of its session, give the code."""
+        self.send(number)
+        try:
+            self._popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        return self.poll()
+
+    def kill(self):
+        """End the process and every child in its session without a chance to tidy."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._popen.wait(10)
+
+
+def run(argv, *, env=None, user=None, timeout_s=120):
+    """Run a command to its end; fail with its output when it fails."""
+    identity = {'user': user, 'group': user, 'extra_groups': []} if user else {}
+    done = subprocess.run(
+        [str(word) for word in argv],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        **identity,
+    )
+    if done.returncode:
+        raise AssertionError(f'{argv}: exit code {done.returncode}\n{done.stdout}')
+    return done.stdout

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A private RabbitMQ node with virtual hosts to give away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+from pathlib import Path
+
+import amqp
+
+from tests.live.servers.process import Process, free_port, listens, wait_until
+
+# Distributions put a wrapper on the path that switches user; the real one is here.
+SERVERS = ('/usr/lib/rabbitmq/bin/rabbitmq-server', shutil.which('rabbitmq-server'))
+USER = 'live'
+PASSWORD = 'broker-secret'
+# Made at boot, from a file: rabbitmqctl takes seconds for each.
+VHOSTS = 40
+
+
+class RabbitMQ:
+    """One broker; every daemon under test gets a virtual host of its own."""
+
+    def __init__(self, scratch):
+        self.dir = Path(scratch) / 'rabbitmq'
+        self.dir.mkdir(parents=True)
+        self.port = free_port()
+        self._epmd = self._server = None
+        self._vhosts = [f'live-{number}' for number in range(VHOSTS)]
+
+    def start(self):
+        """Start epmd and the node; ready when it takes AMQP connections."""
+        self._definitions()
+        env = self._environment()
+        # In the foreground, so that its pid is ours to stop.
+        self._epmd = Process(
+            ['epmd', '-port', env['ERL_EPMD_PORT'], '-address', '127.0.0.1'],
+            self.dir / 'epmd.log',
+            env=env,
+        )
+        port = int(env['ERL_EPMD_PORT'])
+        wait_until(lambda: listens(port), 10, 'epmd', self._epmd)
+        server = next(path for path in SERVERS if path and os.path.exists(path))
+        self._server = Process([server], self.dir / 'console.log', env=env)
+        wait_until(self._ready, 90, 'rabbitmq', self._server)
+
+    def _definitions(self):
+        vhosts = ['/', *self._vhosts]
+        everything = {'configure': '.*', 'write': '.*', 'read': '.*'}
+        (self.dir / 'definitions.json').write_text(
+            json.dumps(
+                {
+                    'users': [
+                        {'name': USER, 'password': PASSWORD, 'tags': 'administrator'}
+                    ],
+                    'vhosts': [{'name': name} for name in vhosts],
+                    'permissions': [
+                        {'user': USER, 'vhost': name, **everything} for name in vhosts
+                    ],
+                }
+            )
+        )
+        (self.dir / 'env.conf').touch()
+        (self.dir / 'rabbitmq.conf').write_text(
+            f'load_definitions = {self.dir / "definitions.json"}\n'
+        )
+
+    def _environment(self):
+        return {
+            'PATH': os.environ['PATH'],
+            'HOME': str(self.dir),
+            'LANG': 'C.UTF-8',
+            'ERL_EPMD_ADDRESS': '127.0.0.1',
+            'ERL_EPMD_PORT': str(free_port()),
+            'RABBITMQ_NODENAME': f'live{self.port}@localhost',
+            'RABBITMQ_NODE_IP_ADDRESS': '127.0.0.1',
+            'RABBITMQ_NODE_PORT': str(self.port),
+            'RABBITMQ_DIST_PORT': str(free_port()),
+            'RABBITMQ_BASE': str(self.dir),
+            'RABBITMQ_MNESIA_BASE': str(self.dir / 'mnesia'),
+            'RABBITMQ_LOG_BASE': str(self.dir / 'log'),
+            'RABBITMQ_PID_FILE': str(self.dir / 'pid'),
+            'RABBITMQ_ENABLED_PLUGINS_FILE': str(self.dir / 'enabled_plugins'),
+            'RABBITMQ_CONF_ENV_FILE': str(self.dir / 'env.conf'),
+            'RABBITMQ_CONFIG_FILE': str(self.dir / 'rabbitmq'),
+            'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': (
+                '+S 2:2 -kernel inet_dist_use_interface {127,0,0,1}'
+                f' -setcookie {secrets.token_hex(8)}'
+            ),
+        }
+
+    def _ready(self):
+        if not listens(self.port):
+            return False
+        vhost = self._vhosts[-1]
+        with contextlib.suppress(OSError, amqp.AMQPError), self.connect(vhost):
+            return True
+        return False
+
+    @contextlib.contextmanager
+    def connect(self, vhost='/'):
+        """Hold an AMQP connection to a virtual host open."""
+        connection = amqp.Connection(
+            f'127.0.0.1:{self.port}',
+            userid=USER,
+            password=PASSWORD,
+            virtual_host=vhost,
+            connect_timeout=5,
+        )
+        try:
+            connection.connect()
+            yield connection
+            connection.close()
+        finally:
+            connection.collect()
+
+    def create_vhost(self, name=None):
+        """Give a fresh virtual host's transport URL; `name` is only a wish."""
+        del name
+        return self.url(self._vhosts.pop(0))
+
+    def url(self, vhost='/'):
+        """The transport URL of a virtual host."""
+        path = '/' if vhost == '/' else f'/{vhost}'
+        return f'rabbit://{USER}:{PASSWORD}@127.0.0.1:{self.port}{path}'
+
+    def queue(self, transport_url, name):
+        """Count (messages, consumers) of a queue; None when there is no such queue."""
+        with self.connect(vhost_of(transport_url)) as connection:
+            try:
+                found = connection.channel().queue_declare(queue=name, passive=True)
+            except amqp.NotFound:
+                return None
+            return found.message_count, found.consumer_count
+
+    def stop(self):
+        """Stop the node and epmd."""
+        if self._server:
+            # The Erlang VM ends cleanly on SIGTERM; the shell script around it
+            # would call rabbitmqctl, which takes seconds.
+            with contextlib.suppress(OSError, ValueError, ProcessLookupError):
+                os.kill(int((self.dir / 'pid').read_text()), signal.SIGTERM)
+            with contextlib.suppress(AssertionError):
+                self._server.wait(20)
+            self._server.stop(timeout_s=5)
+        if self._epmd:
+            self._epmd.stop()
+
+
+def vhost_of(transport_url):
+    """The virtual host that a transport URL of ours names."""
+    return transport_url.rpartition('/')[2] or '/'

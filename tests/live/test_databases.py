@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stores on MariaDB and PostgreSQL, and our tables beside the peer's."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
+
+import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
+from novasched import errors
+from novasched.db import engines, schema, tables
+from novasched.db.stores import SqlCellStore
+from novasched.db.transactions import Database
+from tests import store_checks
+from tests.live.peer import peer_program
+from tests.live.servers.process import run
+
+SERVERS = ('mariadb', 'postgres')
+
+
+def conf_for(url):
+    """Make a configuration with a main database."""
+    conf = cfg.ConfigOpts()
+    for group, opts in engines.OPTS.items():
+        conf.register_opts(opts, group)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override('connection', url, 'database')
+    return conf
+
+
+@pytest.fixture(scope='module')
+def opened():
+    """Open engines that are closed at the end: `opened(url, **options)`."""
+    made = []
+
+    def open_engine(url, **options):
+        made.append(engines.main_engine(conf_for(url), **options))
+        return made[-1]
+
+    yield open_engine
+    for engine in made:
+        engine.dispose()
+
+
+@pytest.fixture(scope='module', params=SERVERS)
+def server(request):
+    """Each of the database servers."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope='module')
+def tables_of_ours(server, opened):
+    """An API database and a cell's, made by us."""
+    api, cell = (server.create_database(f'stores_{name}') for name in ('api', 'cell'))
+    made = store_checks.Databases(opened(api), opened(cell))
+    made.create_tables()
+    return made
+
+
+@pytest.fixture(scope='module')
+def tables_of_the_peer(server, opened, scratch):
+    """An API database and a cell's, made by the peer's nova-manage."""
+    urls = [server.create_database(f'peer_stores_{name}') for name in ('api', 'cell')]
+    conf = scratch / f'peer-stores-{type(server).__name__}.conf'
+    conf.write_text(
+        f'[api_database]\nconnection = {urls[0]}\n[database]\nconnection = {urls[1]}\n'
+    )
+    manage = peer_program('nova-manage')
+    run([manage, '--config-file', conf, 'api_db', 'sync'])
+    run([manage, '--config-file', conf, 'db', 'sync', '--local_cell'])
+    return store_checks.Databases(*map(opened, urls))
+
+
+@pytest.mark.parametrize('check', store_checks.CHECKS, ids=lambda check: check.__name__)
+def test_on_our_tables(check, tables_of_ours):
+    tables_of_ours.empty()
+    check(tables_of_ours)
+
+
+@pytest.mark.parametrize(
+    'check',
+    [
+        check
+        for check in store_checks.CHECKS
+        if check is not store_checks.making_the_tables_again_changes_nothing
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_on_the_tables_of_the_peer(check, tables_of_the_peer):
+    tables_of_the_peer.empty()
+    check(tables_of_the_peer)
+
+
+def shape(engine, table):
+    """Columns with type and nullability, and keys, as the server tells them."""
+    inspector = sa.inspect(engine)
+    columns = [
+        (column['name'], str(column['type']), column['nullable'])
+        for column in inspector.get_columns(table)
+    ]
+    unique = {
+        tuple(index['column_names'])
+        for index in inspector.get_indexes(table)
+        if index['unique']
+    }
+    foreign = {
+        (*key['constrained_columns'], key['referred_table'], *key['referred_columns'])
+        for key in inspector.get_foreign_keys(table)
+    }
+    return columns, unique, foreign
+
+
+@pytest.mark.parametrize(
+    'table',
+    [*tables.API.sorted_tables, *tables.CELL.sorted_tables],
+    ids=lambda table: table.name,
+)
+def test_our_tables_have_the_shape_of_the_peers(
+    table, tables_of_ours, tables_of_the_peer
+):
+    which = 0 if table.metadata is tables.API else 1
+    ours = shape(tables_of_ours[which], table.name)
+    assert ours == shape(tables_of_the_peer[which], table.name)
+
+
+def test_the_tables_of_the_peer_are_left_alone(tables_of_the_peer):
+    database = Database(tables_of_the_peer.cell)
+    with pytest.raises(errors.OptionError, match='belong to nova'):
+        schema.create_cell(database, '[database] connection')
+
+
+def test_a_database_that_is_missing_is_named(server, opened):
+    engine = opened(server.url('no_such_database'))
+    with pytest.raises(errors.OptionError) as failed:
+        engines.check(engine, engines.MAIN)
+    assert failed.value.option == '[database] connection'
+    assert 'no_such_database' in failed.value.problem
+    assert 'database-secret' not in str(failed.value)
+
+
+def test_a_wrong_password_is_told_and_not_shown(mariadb, opened):
+    engine = opened(mariadb.url('mysql').replace('database-secret', 'bad-secret'))
+    with pytest.raises(errors.OptionError, match='Access denied') as failed:
+        engines.check(engine, engines.MAIN)
+    assert 'bad-secret' not in str(failed.value)
+
+
+def test_a_statement_that_hangs_is_given_up(server, tables_of_ours, opened):
+    store = SqlCellStore(opened(server.url('stores_cell'), timeout_s=1), 'a cell')
+    exclusive = tables_of_ours.cell.dialect.name == 'postgresql'
+    lock = f'LOCK TABLE{"" if exclusive else "S"} compute_nodes'
+    with tables_of_ours.cell.connect() as connection:
+        connection.detach()  # so that the lock ends with the connection
+        connection.execute(sa.text(lock if exclusive else f'{lock} WRITE'))
+        started = time.monotonic()
+        with pytest.raises(errors.StoreFailed):
+            store.compute_nodes()
+        assert time.monotonic() - started < 10
+    assert isinstance(store.compute_nodes(), list)

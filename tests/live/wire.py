@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests on the wire without any client library: any bytes, any envelope."""
+
+from __future__ import annotations
+
+import copy
+import json
+import socket
+import time
+import uuid
+
+import amqp
+
+from tests.live.servers.rabbitmq import vhost_of
+
+EXCHANGE = 'nova'
+TOPIC = 'scheduler'
+ANSWER_S = 30
+CONTEXT = {
+    'user_id': 'c0ffee00c0ffee00c0ffee00c0ffee00',
+    'project_id': '6f70656e737461636b20444556204954',
+    'is_admin': False,
+    'roles': ['member', 'reader'],
+    'request_id': 'req-3dccb8c4-08fe-4706-a91d-e843b8fe9ed2',
+    'read_deleted': 'no',
+}
+
+
+def message(method='select_destinations', args=None, version='4.5'):
+    """The inner message of a call without its ids."""
+    context = {f'_context_{key}': value for key, value in CONTEXT.items()}
+    return {'method': method, 'args': args or {}, 'version': version, **context}
+
+
+def envelope(inner):
+    """The body that carries an inner message."""
+    return json.dumps({'oslo.version': '2.0', 'oslo.message': json.dumps(inner)})
+
+
+def primitive(kind, version, **fields):
+    """A versioned object as it travels."""
+    return {
+        'nova_object.name': kind,
+        'nova_object.namespace': 'nova',
+        'nova_object.version': version,
+        'nova_object.data': fields,
+    }
+
+
+def boot_args(uuids):
+    """The arguments of an ordinary boot."""
+    return {
+        'instance_uuids': list(uuids),
+        'return_objects': True,
+        'return_alternates': True,
+        'spec_obj': primitive('RequestSpec', '1.15', **_spec_fields(uuids[0])),
+    }
+
+
+def _spec_fields(first):
+    flavor = {
+        'id': 1,
+        'name': 'live.small',
+        'memory_mb': 2048,
+        'vcpus': 1,
+        'root_gb': 20,
+        'ephemeral_gb': 0,
+        'flavorid': 'live',
+        'swap': 0,
+        'rxtx_factor': 1.0,
+        'vcpu_weight': 0,
+        'disabled': False,
+        'is_public': True,
+        'extra_specs': {},
+    }
+    image = {
+        'id': '11111111-2222-4333-8444-555555555555',
+        'disk_format': 'qcow2',
+        'properties': primitive('ImageMetaProps', '1.44'),
+    }
+    return {
+        'image': primitive('ImageMeta', '1.8', **image),
+        'flavor': primitive('Flavor', '1.2', **flavor),
+        'project_id': CONTEXT['project_id'],
+        'user_id': CONTEXT['user_id'],
+        'instance_uuid': first,
+        'num_instances': 1,
+        'availability_zone': None,
+        'numa_topology': None,
+        'pci_requests': primitive(
+            'InstancePCIRequests', '1.1', instance_uuid=first, requests=[]
+        ),
+        'ignore_hosts': None,
+        'force_hosts': None,
+        'force_nodes': None,
+        'requested_destination': None,
+        'requested_resources': [],
+        'retry': None,
+        'limits': None,
+        'instance_group': None,
+        'scheduler_hints': {},
+        'is_bfv': False,
+    }
+
+
+def changed(args, path, value):
+    """A copy of arguments with one value changed; a missing value is removed.
+
+    The path is dotted; `spec.x` means the field x of the RequestSpec.
+    """
+    args = copy.deepcopy(args)
+    *parents, last = path.split('.')
+    place = args
+    for name in parents:
+        place = place['spec_obj']['nova_object.data'] if name == 'spec' else place[name]
+    if value is MISSING:
+        del place[last]
+    else:
+        place[last] = value
+    return args
+
+
+MISSING = object()
+
+
+class Wire:
+    """A connection to one virtual host with a reply queue of its own."""
+
+    def __init__(self, broker, url):
+        self._holder = broker.connect(vhost_of(url))
+        self._connection = self._holder.__enter__()
+        self._channel = self._connection.channel()
+        self._reply_queue = f'reply_{uuid.uuid4().hex}'
+        self._channel.queue_declare(self._reply_queue, exclusive=True)
+        self._answers = []
+        self._channel.basic_consume(
+            self._reply_queue, callback=self._answers.append, no_ack=True
+        )
+
+    def publish(self, body):
+        """Put a body into the scheduler's queue."""
+        self._channel.basic_publish(
+            amqp.Message(
+                body,
+                content_type='application/json',
+                content_encoding='utf-8',
+                delivery_mode=2,
+                priority=0,
+                expiration=str(ANSWER_S * 1000),
+            ),
+            exchange=EXCHANGE,
+            routing_key=TOPIC,
+        )
+
+    def send(self, inner, timeout_s=None):
+        """Send an inner message as a call and give its id."""
+        msg_id = uuid.uuid4().hex
+        self.publish(
+            envelope(
+                {
+                    **inner,
+                    '_msg_id': msg_id,
+                    '_reply_q': self._reply_queue,
+                    '_timeout': timeout_s,
+                    '_unique_id': uuid.uuid4().hex,
+                }
+            )
+        )
+        return msg_id
+
+    def answers(self, msg_id):
+        """Give every message that answers a call, the final one last."""
+        deadline = time.monotonic() + ANSWER_S
+        found = []
+        while not found or not found[-1]['ending']:
+            assert time.monotonic() < deadline, f'no answer to {msg_id}: {found}'
+            try:
+                self._connection.drain_events(timeout=1)
+            except (TimeoutError, socket.timeout):
+                continue
+            while self._answers:
+                body = json.loads(json.loads(self._answers.pop(0).body)['oslo.message'])
+                if body['_msg_id'] == msg_id:
+                    found.append(body)
+        return found
+
+    def call(self, inner, timeout_s=None):
+        """Send a call; give (result, failure), one of which is None."""
+        final = self.answers(self.send(inner, timeout_s))[-1]
+        failure = final['failure']
+        return final['result'], json.loads(failure) if failure else None
+
+    def close(self):
+        """Close the connection; its reply queue goes with it."""
+        self._holder.__exit__(None, None, None)

@@ -1,0 +1,552 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold of the stores on every back-end, as a table of checks.
+
+A check gets `Databases`: empty tables behind two engines.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import pytest
+import sqlalchemy as sa
+
+from novasched import errors
+from novasched.db import admin, cells, schema, tables
+from novasched.db.stores import SqlApiStore, SqlCellStore, SqlServiceStore
+from novasched.db.transactions import Database
+from novasched.ports import CELL0_UUID, Cell, ComputeNodeRow
+
+NOON = datetime.datetime(2026, 11, 21, 12, 0, 0)  # noqa: DTZ001
+SECOND = datetime.timedelta(seconds=1)
+SIBLINGS = 6
+
+
+class Databases(NamedTuple):
+    """An API database and a cell's, with their tables."""
+
+    api: sa.Engine
+    cell: sa.Engine
+
+    def create_tables(self):
+        schema.create_api(Database(self.api), 'api')
+        schema.create_cell(Database(self.cell), 'cell')
+
+    def empty(self):
+        for engine, metadata in ((self.api, tables.API), (self.cell, tables.CELL)):
+            with engine.begin() as connection:
+                for table in reversed(metadata.sorted_tables):
+                    connection.execute(sa.delete(table))
+
+    def add(self, table, *rows):
+        """Insert rows; return their ids."""
+        engine = self.api if table.metadata is tables.API else self.cell
+        with engine.begin() as connection:
+            return [
+                connection.execute(sa.insert(table).values(row)).inserted_primary_key[0]
+                for row in rows
+            ]
+
+    def rows(self, table):
+        engine = self.api if table.metadata is tables.API else self.cell
+        with engine.connect() as connection:
+            query = sa.select(table).order_by(table.c.id)
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def node(**fields):
+    """A row of compute_nodes, live and complete."""
+    row = {
+        'created_at': NOON - 60 * SECOND,
+        'uuid': str(uuid.uuid4()),
+        'host': 'h1',
+        'hypervisor_hostname': 'n1',
+        'vcpus': 8,
+        'vcpus_used': 1,
+        'memory_mb': 4096,
+        'memory_mb_used': 512,
+        'local_gb': 100,
+        'local_gb_used': 10,
+        'hypervisor_type': 'QEMU',
+        'hypervisor_version': 8002002,
+        'cpu_info': '{}',
+        'deleted': 0,
+        'mapped': 0,
+    }
+    return row | fields
+
+
+def service(**fields):
+    """A row of services: a compute that is up."""
+    row = {
+        'created_at': NOON,
+        'uuid': str(uuid.uuid4()),
+        'host': 'h1',
+        'binary': 'nova-compute',
+        'topic': 'compute',
+        'report_count': 1,
+        'disabled': False,
+        'forced_down': False,
+        'deleted': 0,
+        'version': 74,
+    }
+    return row | fields
+
+
+def instance(**fields):
+    """A row of instances, live on h1."""
+    return {'uuid': str(uuid.uuid4()), 'host': 'h1', 'deleted': 0} | fields
+
+
+def cell_mapping(**fields):
+    """A row of cell_mappings."""
+    row = {
+        'uuid': str(uuid.uuid4()),
+        'name': 'cell1',
+        'transport_url': 'rabbit://',
+        'database_connection': 'sqlite://',
+        'disabled': False,
+    }
+    return row | fields
+
+
+def cells_come_by_id_with_their_urls_filled(databases):
+    databases.add(
+        tables.cell_mappings,
+        cell_mapping(uuid='b', name='two', disabled=None),
+        cell_mapping(uuid='a', name=None, disabled=True, transport_url=None),
+        cell_mapping(uuid='c', database_connection='{scheme}://{hostname}/c'),
+    )
+    defaults = cells.UrlDefaults('mysql+pymysql://u@db/x', None)
+    assert SqlApiStore(databases.api, defaults).cells() == [
+        Cell('b', 'two', 'rabbit://', 'sqlite://', False),
+        Cell('a', None, None, 'sqlite://', True),
+        Cell('c', 'cell1', 'rabbit://', 'mysql+pymysql://db/c', False),
+    ]
+
+
+def a_host_is_looked_up_in_its_mapping(databases):
+    (cell_id,) = databases.add(tables.cell_mappings, cell_mapping(uuid='b'))
+    databases.add(tables.host_mappings, {'host': 'h1', 'cell_id': cell_id})
+    store = SqlApiStore(databases.api)
+    assert store.host_cell('h1') == 'b'
+    assert store.host_cell('h2') is None
+
+
+def aggregates_come_by_id_with_hosts_and_metadata(databases):
+    first, second = databases.add(
+        tables.aggregates,
+        {'uuid': 'a1', 'name': 'zone'},
+        {'uuid': None, 'name': 'bare'},
+    )
+    databases.add(
+        tables.aggregate_hosts,
+        {'aggregate_id': first, 'host': 'h1'},
+        {'aggregate_id': first, 'host': 'h2'},
+        {'aggregate_id': second, 'host': None},
+    )
+    databases.add(
+        tables.aggregate_metadata,
+        {'aggregate_id': first, 'key': 'availability_zone', 'value': 'az1'},
+        {'aggregate_id': first, 'key': 'ssd', 'value': 'a,b'},
+    )
+    zone, bare = SqlApiStore(databases.api).aggregates()
+    assert (zone.id, zone.uuid, zone.name) == (first, 'a1', 'zone')
+    assert zone.hosts == {'h1', 'h2'}
+    assert zone.metadata == {'availability_zone': 'az1', 'ssd': 'a,b'}
+    assert (bare.uuid, bare.hosts, dict(bare.metadata)) == (None, frozenset(), {})
+
+
+def a_server_group_has_its_policy_rules_and_members(databases):
+    group, plain = databases.add(
+        tables.instance_groups,
+        {'uuid': 'g1', 'name': 'db', 'project_id': 'p', 'user_id': 'u'},
+        {'uuid': 'g2'},
+    )
+    databases.add(
+        tables.instance_group_policy,
+        {
+            'group_id': group,
+            'policy': 'anti-affinity',
+            'rules': '{"max_server_per_host": "2"}',
+        },
+    )
+    databases.add(
+        tables.instance_group_member,
+        {'group_id': group, 'instance_uuid': 'i2'},
+        {'group_id': group, 'instance_uuid': 'i1'},
+        {'group_id': plain, 'instance_uuid': 'i3'},
+    )
+    store = SqlApiStore(databases.api)
+    found = store.server_group('g1')
+    assert found == store.server_group_of('i1')
+    assert (found.uuid, found.name, found.project_id, found.user_id) == (
+        ('g1', 'db', 'p', 'u')
+    )
+    assert found.policy == 'anti-affinity'
+    assert found.rules == {'max_server_per_host': '2'}
+    assert found.members == ('i2', 'i1')
+    assert store.server_group_of('i3').policy is None
+    assert store.server_group('none') is None
+    assert store.server_group_of('none') is None
+
+
+def a_compute_node_comes_with_every_column(databases):
+    full = node(
+        service_id=3,
+        free_ram_mb=-5,
+        free_disk_gb=90,
+        disk_available_least=None,
+        running_vms=2,
+        host_ip='192.0.2.1',
+        cpu_allocation_ratio=4.5,
+        ram_allocation_ratio=1.0,
+        disk_allocation_ratio=None,
+        stats='{"ä": "1"}',
+        metrics='[]',
+        pci_stats=None,
+        numa_topology='x' * 60000,
+        supported_instances='[]',
+        cpu_info='y' * 100000,
+        updated_at=NOON,
+    )
+    (id_,) = databases.add(tables.compute_nodes, full)
+    (row,) = SqlCellStore(databases.cell).compute_nodes()
+    full |= {'id': id_, 'deleted_at': None}
+    assert isinstance(row, ComputeNodeRow)
+    assert row._asdict() == {name: full[name] for name in ComputeNodeRow._fields}
+
+
+def live_compute_nodes_come_by_id(databases):
+    databases.add(
+        tables.compute_nodes,
+        node(hypervisor_hostname='b'),
+        node(hypervisor_hostname='gone', deleted=7),
+        node(hypervisor_hostname='a'),
+    )
+    rows = SqlCellStore(databases.cell).compute_nodes()
+    assert [row.hypervisor_hostname for row in rows] == ['b', 'a']
+
+
+def a_node_without_a_host_has_the_host_of_its_service(databases):
+    (id_,) = databases.add(tables.services, service(host='old'))
+    databases.add(
+        tables.compute_nodes,
+        node(hypervisor_hostname='a', host=None, service_id=id_),
+        node(hypervisor_hostname='b', host=None, service_id=None),
+        node(hypervisor_hostname='c', host='own', service_id=id_),
+    )
+    rows = SqlCellStore(databases.cell).compute_nodes()
+    assert [row.host for row in rows] == ['old', None, 'own']
+
+
+def changed_compute_nodes_are_those_stamped_since(databases):
+    before = NOON - SECOND
+    databases.add(
+        tables.compute_nodes,
+        node(hypervisor_hostname='old', updated_at=before),
+        node(hypervisor_hostname='updated', updated_at=NOON),
+        node(hypervisor_hostname='created', created_at=NOON),
+        node(hypervisor_hostname='deleted', deleted=9, deleted_at=NOON + SECOND),
+        node(hypervisor_hostname='long gone', deleted=8, deleted_at=before),
+    )
+    store = SqlCellStore(databases.cell)
+    # Stamps may have lost their fraction: a change at 12:00:00.9 says 12:00:00.
+    rows = store.compute_nodes_since(NOON + datetime.timedelta(microseconds=900000))
+    assert [row.hypervisor_hostname for row in rows] == [
+        'updated',
+        'created',
+        'deleted',
+    ]
+    assert [row.deleted for row in rows] == [0, 0, 9]
+    assert store.compute_nodes_since(NOON + 2 * SECOND) == []
+
+
+def compute_services_include_disabled_ones(databases):
+    databases.add(
+        tables.services,
+        service(host='h2', disabled=True, disabled_reason='why', last_seen_up=NOON),
+        service(host='h1', disabled=None, forced_down=None, version=None),
+        service(host='gone', deleted=3),
+        service(host='ctl', binary='nova-scheduler', topic='scheduler'),
+        service(host=None),
+    )
+    second, first = SqlCellStore(databases.cell).compute_services()
+    assert (second.host, second.disabled, second.disabled_reason) == ('h2', True, 'why')
+    assert second.last_seen_up == NOON
+    assert second.forced_down is False
+    assert (first.host, first.disabled, first.forced_down) == ('h1', False, False)
+    assert first.version == 0
+    assert first.created_at == NOON
+
+
+def the_minimum_version_ignores_the_forced_down_and_the_unversioned(databases):
+    store = SqlCellStore(databases.cell)
+    assert store.minimum_compute_version() == 0
+    databases.add(
+        tables.services,
+        service(host='a', version=73),
+        service(host='b', version=74),
+        service(host='c', version=60, forced_down=True),
+        service(host='d', version=61, deleted=4),
+        service(host='e', version=0),
+        service(host='f', version=None),
+        service(host='g', version=62, binary='nova-conductor', topic='conductor'),
+    )
+    assert store.minimum_compute_version() == 73
+
+
+def instances_of_many_hosts_come_in_one_call(databases):
+    databases.add(
+        tables.instances,
+        instance(uuid='i1', vm_state='soft-delete'),
+        instance(uuid='i2', host='h2', hidden=True),
+        instance(uuid='i3', deleted=3),
+        instance(uuid='i4', host=None),
+        instance(uuid='i5', host='elsewhere'),
+    )
+    store = SqlCellStore(databases.cell)
+    names = [f'h{number}' for number in range(2500)]
+    assert set(store.instances_on(names)) == {('i1', 'h1'), ('i2', 'h2')}
+    assert store.instances_on([]) == []
+    assert store.instances(['i5', 'i4', 'i3', 'none']) == [('i5', 'elsewhere')]
+    assert store.instances([]) == []
+
+
+def a_read_sees_what_was_committed_before_it(databases):
+    store = SqlCellStore(databases.cell)
+    assert store.compute_nodes() == []
+    databases.add(tables.compute_nodes, node())
+    assert len(store.compute_nodes()) == 1
+
+
+def a_service_registers_once(databases):
+    store = SqlServiceStore(databases.cell, utcnow=lambda: NOON)
+    row, inserted = store.register('ctl', 'nova-scheduler', 'scheduler', 74)
+    assert inserted
+    assert (row.host, row.binary, row.topic) == ('ctl', 'nova-scheduler', 'scheduler')
+    assert (row.version, row.report_count, row.last_seen_up) == (74, 0, None)
+    assert (row.disabled, row.forced_down, row.created_at) == (False, False, NOON)
+    assert store.register('ctl', 'nova-scheduler', 'scheduler', 74) == (row, False)
+    assert len(databases.rows(tables.services)) == 1
+    assert databases.rows(tables.services)[0]['deleted'] == 0
+    assert store.enabled('nova-scheduler') == [row]
+
+
+def a_sibling_may_insert_first(databases):
+    def slow_clock():
+        # The clock is asked between the look-up and the insert.
+        if not databases.rows(tables.services):
+            databases.add(
+                tables.services,
+                service(host='ctl', binary='nova-scheduler', topic='scheduler'),
+            )
+        return NOON
+
+    store = SqlServiceStore(databases.cell, utcnow=slow_clock)
+    row, inserted = store.register('ctl', 'nova-scheduler', 'scheduler', 74)
+    assert not inserted
+    assert [row.id] == [found['id'] for found in databases.rows(tables.services)]
+
+
+def siblings_that_start_at_once_share_one_row(databases):
+    store = SqlServiceStore(databases.cell)
+    together = threading.Barrier(SIBLINGS)
+
+    def start(number):
+        together.wait(30)
+        row, inserted = store.register('ctl', 'nova-scheduler', 'scheduler', 74)
+        assert store.beat(row.id, number)
+        return row.id, inserted
+
+    with ThreadPoolExecutor(SIBLINGS) as pool:
+        started = list(pool.map(start, range(1, SIBLINGS + 1)))
+    (row,) = databases.rows(tables.services)
+    assert {id_ for id_, _ in started} == {row['id']}
+    assert [inserted for _, inserted in started].count(True) == 1
+    assert row['last_seen_up'] is not None
+
+
+def an_older_row_is_brought_to_our_version(databases):
+    databases.add(
+        tables.services,
+        service(host='ctl', binary='nova-scheduler', topic='scheduler', version=70),
+    )
+    store = SqlServiceStore(databases.cell, utcnow=lambda: NOON)
+    row, inserted = store.register('ctl', 'nova-scheduler', 'scheduler', 74)
+    assert (row.version, inserted, row.updated_at) == (74, False, NOON)
+
+
+def a_newer_deployment_refuses_us(databases):
+    databases.add(
+        tables.services,
+        service(host='new', binary='nova-scheduler', topic='scheduler', version=75),
+    )
+    store = SqlServiceStore(databases.cell)
+    with pytest.raises(errors.ServiceTooOld) as refused:
+        store.register('ctl', 'nova-scheduler', 'scheduler', 74)
+    assert (refused.value.version, refused.value.minimum) == (74, 75)
+    assert len(databases.rows(tables.services)) == 1
+
+
+def a_heartbeat_moves_the_time_only_with_a_growing_count(databases):
+    moments = iter([NOON, NOON + SECOND, NOON + 2 * SECOND, NOON + 3 * SECOND])
+    store = SqlServiceStore(databases.cell, utcnow=lambda: next(moments))
+    row, _ = store.register('ctl', 'nova-scheduler', 'scheduler', 74)
+    assert store.beat(row.id, 5)
+    (found,) = databases.rows(tables.services)
+    assert (found['report_count'], found['last_seen_up']) == (5, NOON + SECOND)
+    assert store.beat(row.id, 5)
+    (found,) = databases.rows(tables.services)
+    assert (found['report_count'], found['last_seen_up']) == (5, NOON + SECOND)
+    assert found['updated_at'] == NOON + 2 * SECOND
+    assert not store.beat(row.id + 1, 6)
+
+
+def a_deleted_service_has_no_heartbeat(databases):
+    (id_,) = databases.add(tables.services, service(deleted=1))
+    assert not SqlServiceStore(databases.cell).beat(id_, 5)
+
+
+def cell0_is_mapped_once(databases):
+    api = Database(databases.api)
+    assert admin.map_cell0(api, 'sqlite:///zero', NOON)
+    assert not admin.map_cell0(api, 'sqlite:///other', NOON)
+    cell0 = Cell(CELL0_UUID, 'cell0', 'none:///', 'sqlite:///zero', False)
+    assert SqlApiStore(databases.api).cells() == [cell0]
+
+
+def a_cell_shares_neither_queue_nor_database(databases):
+    api = Database(databases.api)
+    first, made = admin.create_cell(api, 'c1', 'rabbit://1', 'sqlite:///1', False, NOON)
+    assert made
+    for urls in (('rabbit://1', 'sqlite:///2'), ('rabbit://2', 'sqlite:///1')):
+        assert admin.create_cell(api, 'c2', *urls, False, NOON) == (first, False)
+    _, made = admin.create_cell(api, 'c2', 'rabbit://2', 'sqlite:///2', True, NOON)
+    assert made
+    found = SqlApiStore(databases.api).cells()
+    assert [(cell.name, cell.disabled) for cell in found] == [
+        ('c1', False),
+        ('c2', True),
+    ]
+
+
+def discovery_maps_each_unmapped_host_once(databases):
+    api = Database(databases.api)
+    admin.map_cell0(api, 'sqlite:///zero', NOON)
+    admin.create_cell(api, 'c1', 'rabbit://1', 'sqlite:///1', False, NOON)
+    databases.add(
+        tables.compute_nodes,
+        node(host='h1', hypervisor_hostname='a'),
+        node(host='h1', hypervisor_hostname='b'),
+        node(host='h2', hypervisor_hostname='c', mapped=None),
+        node(host='h3', hypervisor_hostname='d', mapped=1),
+        node(host='h4', hypervisor_hostname='e', deleted=5),
+    )
+    said = []
+    found = SqlApiStore(databases.api).cells()
+    discovery = admin.HostDiscovery(
+        api, lambda cell: Database(databases.cell), lambda: NOON, said.append
+    )
+    outcome = discovery.run(found)
+    assert outcome.mapped == [(found[1].uuid, 'h1')]
+    assert (outcome.raced, outcome.failed) == ([], [])
+    marks = {
+        row['hypervisor_hostname']: row for row in databases.rows(tables.compute_nodes)
+    }
+    assert (marks['a']['mapped'], marks['a']['updated_at']) == (1, NOON)
+    assert (marks['b']['mapped'], marks['b']['updated_at']) == (0, None)
+    assert marks['c']['mapped'] is None
+    assert 'Skipping cell0 since it does not contain hosts.' in said
+    assert said[-1] == f'Found 1 unmapped computes in cell: {found[1].uuid}'
+    assert SqlApiStore(databases.api).host_cell('h1') == found[1].uuid
+    assert discovery.run(found).mapped == []
+
+
+def discovery_by_service_maps_hosts_without_nodes(databases):
+    api = Database(databases.api)
+    admin.create_cell(api, 'c1', 'rabbit://1', 'sqlite:///1', False, NOON)
+    databases.add(tables.services, service(host='h1'), service(host='h2', deleted=2))
+    found = SqlApiStore(databases.api).cells()
+    discovery = admin.HostDiscovery(
+        api, lambda cell: Database(databases.cell), lambda: NOON
+    )
+    assert discovery.run(found).mapped == []
+    assert discovery.run(found, by_service=True).mapped == [(found[0].uuid, 'h1')]
+    assert discovery.run(found, by_service=True).mapped == []
+
+
+def discovery_goes_on_without_a_cell_that_fails(databases):
+    api = Database(databases.api)
+    admin.create_cell(api, 'c1', 'rabbit://1', 'sqlite:///1', False, NOON)
+    admin.create_cell(api, 'c2', 'rabbit://2', 'sqlite:///2', False, NOON)
+    databases.add(tables.compute_nodes, node())
+
+    def open_cell(cell):
+        if cell.name == 'c1':
+            raise errors.StoreFailed('c1', 'refused')
+        return Database(databases.cell)
+
+    found = SqlApiStore(databases.api).cells()
+    outcome = admin.HostDiscovery(api, open_cell, lambda: NOON).run(found)
+    assert outcome.mapped == [(found[1].uuid, 'h1')]
+    assert [problem.store for problem in outcome.failed] == ['c1']
+
+
+def a_host_that_a_sibling_maps_meanwhile_is_told_apart(databases):
+    api = Database(databases.api)
+    admin.create_cell(api, 'c1', 'rabbit://1', 'sqlite:///1', False, NOON)
+    databases.add(tables.compute_nodes, node())
+    (row,) = databases.rows(tables.cell_mappings)
+
+    def slow_clock():
+        if not databases.rows(tables.host_mappings):
+            databases.add(tables.host_mappings, {'host': 'h1', 'cell_id': row['id']})
+        return NOON
+
+    found = SqlApiStore(databases.api).cells()
+    discovery = admin.HostDiscovery(
+        api, lambda cell: Database(databases.cell), slow_clock
+    )
+    outcome = discovery.run(found)
+    assert (outcome.mapped, outcome.raced) == ([], ['h1'])
+    assert databases.rows(tables.compute_nodes)[0]['mapped'] == 0
+
+
+def making_the_tables_again_changes_nothing(databases):
+    assert schema.create_api(Database(databases.api), 'api') == []
+    assert schema.create_cell(Database(databases.cell), 'cell') == []
+
+
+CHECKS = [
+    cells_come_by_id_with_their_urls_filled,
+    a_host_is_looked_up_in_its_mapping,
+    aggregates_come_by_id_with_hosts_and_metadata,
+    a_server_group_has_its_policy_rules_and_members,
+    a_compute_node_comes_with_every_column,
+    live_compute_nodes_come_by_id,
+    a_node_without_a_host_has_the_host_of_its_service,
+    changed_compute_nodes_are_those_stamped_since,
+    compute_services_include_disabled_ones,
+    the_minimum_version_ignores_the_forced_down_and_the_unversioned,
+    instances_of_many_hosts_come_in_one_call,
+    a_read_sees_what_was_committed_before_it,
+    a_service_registers_once,
+    a_sibling_may_insert_first,
+    siblings_that_start_at_once_share_one_row,
+    an_older_row_is_brought_to_our_version,
+    a_newer_deployment_refuses_us,
+    a_heartbeat_moves_the_time_only_with_a_growing_count,
+    a_deleted_service_has_no_heartbeat,
+    cell0_is_mapped_once,
+    a_cell_shares_neither_queue_nor_database,
+    discovery_maps_each_unmapped_host_once,
+    discovery_by_service_maps_hosts_without_nodes,
+    discovery_goes_on_without_a_cell_that_fails,
+    a_host_that_a_sibling_maps_meanwhile_is_told_apart,
+    making_the_tables_again_changes_nothing,
+]

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""novasched-manage, from its arguments to its exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+import sqlalchemy as sa
+
+from novasched.db import tables as declared
+from novasched.manage.program import Program
+from tests.store_checks import Databases, node
+
+CELL0 = '00000000-0000-0000-0000-000000000000'
+
+
+class Run:
+    """What a command left behind."""
+
+    def __init__(self, code, out, err):
+        self.code = code
+        self.out = out
+        self.err = err
+
+
+@pytest.fixture
+def manage(tmp_path):
+    """Run a command on a configuration of SQLite files: `manage(*words)`."""
+    conf = tmp_path / 'nova.conf'
+    conf.write_text(
+        '[DEFAULT]\ntransport_url = rabbit://u:hidden@mq/\n'
+        f'[api_database]\nconnection = sqlite:///{tmp_path}/api\n'
+        f'[database]\nconnection = sqlite:///{tmp_path}/main\n'
+    )
+
+    def run(*words, conf=conf):
+        out, err = io.StringIO(), io.StringIO()
+        root = logging.getLogger()
+        before = list(root.handlers)
+        try:
+            program = Program(stdout=out, stderr=err)
+            code = program.run(['--config-file', str(conf), *words])
+        finally:
+            root.handlers = before
+        return Run(code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture
+def synced(manage):
+    """As `manage`, with the tables made."""
+    assert manage('api_db', 'sync').code == 0
+    assert manage('db', 'sync').code == 0
+    return manage
+
+
+@pytest.fixture
+def tables(tmp_path):
+    engines = [
+        sa.create_engine(f'sqlite:///{tmp_path}/{name}') for name in ('api', 'main')
+    ]
+    yield Databases(*engines)
+    for engine in engines:
+        engine.dispose()
+
+
+def listed(manage, *words):
+    return json.loads(manage('cell_v2', 'list_cells', '-f', 'json', *words).out)
+
+
+def test_tables_are_made_once(manage):
+    first = manage('api_db', 'sync')
+    assert (first.code, first.err) == (0, '')
+    assert 'cell_mappings' in first.out
+    assert 'nothing was missing' in manage('api_db', 'sync').out
+
+
+def test_the_tables_of_cell0_are_made_too(synced, tmp_path):
+    synced('cell_v2', 'map_cell0')
+    assert 'main_cell0' not in synced('db', 'sync', '--local_cell').out
+    assert f'{tmp_path}/main_cell0: ' in synced('db', 'sync').out
+
+
+def test_cell0_is_mapped_beside_the_main_database(synced, tmp_path):
+    assert synced('cell_v2', 'map_cell0').code == 0
+    again = synced('cell_v2', 'map_cell0', '--database_connection', 'sqlite:///x')
+    assert (again.code, again.out) == (0, 'Cell0 is already setup\n')
+    assert listed(synced) == [
+        {
+            'Name': 'cell0',
+            'UUID': CELL0,
+            'Transport URL': 'none:///',
+            'Database Connection': f'sqlite:///{tmp_path}/main_cell0',
+            'Disabled': False,
+        }
+    ]
+
+
+def test_a_cell_is_made_of_given_urls(synced):
+    made = synced(
+        *('cell_v2', 'create_cell', '--name', 'c1', '--verbose', '--disabled'),
+        *('--transport-url', 'rabbit://{username}:{password}@{hostname}/1'),
+        *('--database_connection', 'sqlite:///c1'),
+    )
+    assert (made.code, made.err) == (0, '')
+    (cell,) = listed(synced)
+    assert cell == {
+        'Name': 'c1',
+        'UUID': made.out.strip(),
+        'Transport URL': 'rabbit://u:****@mq/1',
+        'Database Connection': 'sqlite:///c1',
+        'Disabled': True,
+    }
+    assert listed(synced, '--verbose')[0]['Transport URL'] == 'rabbit://u:hidden@mq/1'
+
+
+def test_a_cell_is_made_of_the_configured_urls_but_once(synced, tmp_path):
+    made = synced('cell_v2', 'create_cell', '--name', 'c1')
+    assert made.code == 0
+    assert '--transport-url not provided in the command line' in made.out
+    assert '--database_connection not provided in the command line' in made.out
+    (cell,) = listed(synced)
+    assert cell['Database Connection'] == f'sqlite:///{tmp_path}/main'
+    twin = synced('cell_v2', 'create_cell', '--name', 'c2')
+    assert twin.code == 2
+    assert twin.err == (
+        'The specified transport_url and/or database_connection combination '
+        f'already exists for another cell with uuid {cell["UUID"]}.\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ('words', 'codes'),
+    [
+        pytest.param((), (0, 0), id='plain'),
+        pytest.param(('--strict',), (0, 1), id='strict: the second run finds none'),
+    ],
+)
+def test_hosts_are_discovered(synced, tables, words, codes):
+    synced('cell_v2', 'create_cell', '--name', 'c1')
+    tables.add(declared.compute_nodes, node(host='h1'))
+    runs = [synced('cell_v2', 'discover_hosts', *words) for _ in codes]
+    assert tuple(run.code for run in runs) == codes
+    assert [run.out + run.err for run in runs] == ['', '']
+
+
+def test_discovery_tells_what_it_does(synced, tables):
+    synced('cell_v2', 'map_cell0')
+    synced('cell_v2', 'create_cell', '--name', 'c1')
+    tables.add(declared.compute_nodes, node(host='h1', uuid='n1'))
+    uuid = listed(synced)[0]['UUID']
+    assert synced('cell_v2', 'discover_hosts', '--verbose').out.splitlines() == [
+        'Found 2 cell mappings.',
+        'Skipping cell0 since it does not contain hosts.',
+        f"Getting computes from cell 'c1': {uuid}",
+        "Checking host mapping for compute host 'h1': n1",
+        "Creating host mapping for compute host 'h1': n1",
+        f'Found 1 unmapped computes in cell: {uuid}',
+    ]
+
+
+def test_discovery_in_one_cell(synced, tables):
+    synced('cell_v2', 'create_cell', '--name', 'c1')
+    (cell,) = listed(synced)
+    found = synced(
+        'cell_v2', 'discover_hosts', '--cell_uuid', cell['UUID'], '--verbose'
+    )
+    assert (found.code, found.out.splitlines()[0]) == (
+        (0, f"Getting computes from cell 'c1': {cell['UUID']}")
+    )
+    missing = synced('cell_v2', 'discover_hosts', '--cell_uuid', 'none')
+    assert (missing.code, missing.err) == (1, 'Cell none has no mapping.\n')
+
+
+def test_a_cell_that_cannot_be_asked_fails_the_discovery(synced, tmp_path):
+    synced(
+        *('cell_v2', 'create_cell', '--transport-url', 'rabbit://x/'),
+        *('--database_connection', f'sqlite:///{tmp_path}/none/x'),
+    )
+    failed = synced('cell_v2', 'discover_hosts')
+    assert failed.code == 1
+    assert failed.err.startswith('cell_mappings.database_connection: ')
+    assert failed.err.count('\n') == 1
+
+
+@pytest.mark.parametrize(
+    ('content', 'words', 'says'),
+    [
+        pytest.param(
+            '',
+            ('api_db', 'sync'),
+            '[api_database] connection: is not set. Set it to the URL of a database\n',
+            id='no API database',
+        ),
+        pytest.param(
+            '',
+            ('db', 'sync'),
+            '[database] connection: is not set. Set it to the URL of a database\n',
+            id='no main database',
+        ),
+        pytest.param(
+            '',
+            ('cell_v2', 'map_cell0'),
+            '[database] connection: is not set. '
+            'Set it, or give --database_connection\n',
+            id='no main database to put cell0 beside',
+        ),
+        pytest.param(
+            '',
+            ('cell_v2', 'create_cell'),
+            'Must specify --database_connection if [database]/connection is not set '
+            'in the configuration file.\n',
+            id='no main database to make a cell of',
+        ),
+        pytest.param(
+            '[api_database]\nconnection = sqlite://\n',
+            ('cell_v2', 'list_cells'),
+            'sqlite:// could not be asked: no such table: cell_mappings\n',
+            id='no tables',
+        ),
+    ],
+)
+def test_errors_are_one_plain_line(manage, tmp_path, content, words, says):
+    conf = tmp_path / 'other.conf'
+    conf.write_text(content)
+    failed = manage(*words, conf=conf)
+    assert (failed.code, failed.err) == (1, says)
+
+
+def test_a_missing_configuration_file_is_named(manage, tmp_path):
+    failed = manage('db', 'sync', conf=tmp_path / 'none.conf')
+    assert failed.code == 1
+    assert 'none.conf' in failed.err
+    assert failed.err.count('\n') == 1

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines from options."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched import errors
+from novasched.db import engines
+
+MYSQL = 'mysql+pymysql://u:secret@127.0.0.1:1/x'
+
+
+@pytest.mark.parametrize(
+    ('url', 'query'),
+    [
+        pytest.param(
+            MYSQL,
+            {'connect_timeout': '10', 'read_timeout': '20', 'write_timeout': '20'},
+            id='MySQL',
+        ),
+        pytest.param(
+            f'{MYSQL}?read_timeout=5',
+            {'connect_timeout': '10', 'read_timeout': '5', 'write_timeout': '20'},
+            id='what the URL says is kept',
+        ),
+        pytest.param(
+            'postgresql+psycopg2://u@h/x',
+            {
+                'connect_timeout': '10',
+                'options': '-c statement_timeout=20000',
+                'tcp_user_timeout': '20000',
+                'keepalives_idle': '10',
+            },
+            id='PostgreSQL',
+        ),
+        pytest.param('sqlite:///x', {'timeout': '20'}, id='SQLite'),
+    ],
+)
+def test_every_statement_is_bounded(conf, url, query):
+    engine = engines.main_engine(conf(url), timeout_s=20)
+    assert dict(engine.url.query) == query
+
+
+def test_a_cell_has_all_options_but_the_connection(conf):
+    made = conf(
+        'sqlite://',
+        connection_recycle_time=7,
+        max_pool_size=3,
+        max_overflow=4,
+        pool_timeout=9,
+        connection_parameters='read_timeout=5&charset=utf8',
+    )
+    engine = engines.cell_engine(made, MYSQL)
+    assert engine.url.database == 'x'
+    assert engine.url.query['read_timeout'] == '5'
+    assert engine.url.query['charset'] == 'utf8'
+    assert engine.pool.size() == 3
+    assert engine.pool.timeout() == 9
+
+
+@pytest.mark.parametrize(
+    ('synchronous', 'replica', 'reader', 'database'),
+    [
+        pytest.param(True, 'sqlite:///copy', True, 'main', id='synchronous reads'),
+        pytest.param(False, 'sqlite:///copy', True, 'copy', id='reads may be late'),
+        pytest.param(False, 'sqlite:///copy', False, 'main', id='writes'),
+        pytest.param(False, None, True, 'main', id='no replica'),
+    ],
+)
+def test_the_replica(conf, synchronous, replica, reader, database):
+    made = conf(
+        'sqlite:///main', synchronous_reader=synchronous, slave_connection=replica
+    )
+    assert engines.main_engine(made, reader=reader).url.database == database
+
+
+@pytest.mark.parametrize(
+    ('url', 'says'),
+    [
+        pytest.param(None, 'is not set', id='unset'),
+        pytest.param('', 'is not set', id='empty'),
+        pytest.param('localhost:secret', 'is not a database URL', id='no URL'),
+        pytest.param('x+y://u:secret@h/x', 'has no usable driver', id='unknown'),
+        pytest.param(
+            'mysql+pymysql://u:secret@h:port/x', 'is not a database URL', id='bad port'
+        ),
+    ],
+)
+def test_an_option_that_names_no_database(conf, url, says):
+    with pytest.raises(errors.OptionError, match=says) as refused:
+        engines.api_engine(conf(api=url))
+    assert refused.value.option == '[api_database] connection'
+    assert 'secret' not in str(refused.value)
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password(conf):
+    engine = engines.main_engine(conf(MYSQL))
+    with pytest.raises(errors.OptionError) as failed:
+        engines.check(engine, engines.MAIN)
+    assert failed.value.option == '[database] connection'
+    assert 'mysql+pymysql://u:***@127.0.0.1:1/x cannot be used' in str(failed.value)
+    assert 'secret' not in str(failed.value)
+
+
+def test_a_server_that_is_not_there_is_asked_again(conf):
+    waits = []
+    engine = engines.main_engine(conf(MYSQL))
+    with pytest.raises(errors.OptionError):
+        engines.check(
+            engine, engines.MAIN, max_retries=2, retry_interval_s=7, wait=waits.append
+        )
+    assert waits == [7, 7]
+
+
+def test_a_file_that_cannot_be_opened_is_named(conf, tmp_path):
+    engine = engines.main_engine(conf(f'sqlite:///{tmp_path}/none/x'))
+    with pytest.raises(errors.OptionError, match='unable to open database file'):
+        engines.check(engine, engines.MAIN)
+
+
+def test_a_database_that_can_be_used(conf):
+    engines.check(engines.main_engine(conf('sqlite://')), engines.MAIN)

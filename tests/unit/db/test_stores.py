@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stores on SQLite: the table of checks, and what needs no other back-end."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched import errors
+from novasched.db import engines
+from novasched.db.stores import SqlCellStore, SqlCellStores
+from novasched.ports import Cell
+from tests import store_checks
+
+CELL = Cell('c1', 'one', None, 'sqlite://', False)
+
+
+@pytest.mark.parametrize('check', store_checks.CHECKS, ids=lambda check: check.__name__)
+def test_on_sqlite(check, databases):
+    check(databases)
+
+
+@pytest.fixture
+def stores(conf):
+    """Stores of cells, and the URLs that were opened."""
+    opened = []
+
+    def make(url):
+        opened.append(url)
+        return engines.cell_engine(conf(), url)
+
+    made = SqlCellStores(make)
+    made.opened = opened
+    yield made
+    made.forget()
+
+
+def test_a_cell_is_opened_once(stores):
+    assert stores.open(CELL) is stores.open(CELL)
+    assert stores.opened == ['sqlite://']
+
+
+@pytest.mark.parametrize(
+    ('forgotten', 'kept'),
+    [
+        pytest.param(['c1'], False, id='the cell itself is forgotten'),
+        pytest.param(['c2', 'unknown'], True, id='other cells are forgotten'),
+        pytest.param(None, False, id='all are forgotten'),
+    ],
+)
+def test_a_cell_stays_open_until_it_is_forgotten(stores, forgotten, kept):
+    before = stores.open(CELL)
+    stores.open(CELL._replace(uuid='c2'))
+    stores.forget(forgotten)
+    assert (stores.open(CELL) is before) == kept
+
+
+@pytest.mark.parametrize(
+    ('cell', 'says'),
+    [
+        pytest.param(
+            CELL._replace(database_connection=None),
+            'Cell c1(one) could not be asked: its mapping has no database_connection',
+            id='a mapping without a URL',
+        ),
+        pytest.param(
+            CELL._replace(name=None, database_connection='no url'),
+            'Cell c1 could not be asked: cell_mappings.database_connection: '
+            'is not a database URL. '
+            'Write it as driver://user:password@host:port/database',
+            id='a mapping whose URL is none',
+        ),
+    ],
+)
+def test_a_cell_that_cannot_be_opened_is_a_store_that_failed(stores, cell, says):
+    with pytest.raises(errors.StoreFailed) as failed:
+        stores.open(cell)
+    assert str(failed.value) == says
+
+
+def test_a_failure_names_the_cell_and_not_the_password(conf):
+    engine = engines.cell_engine(conf(), 'mysql+pymysql://u:secret@127.0.0.1:1/x')
+    store = SqlCellStore(engine, 'Cell c1')
+    with pytest.raises(errors.StoreFailed) as failed:
+        store.compute_nodes()
+    assert failed.value.store == 'Cell c1'
+    assert "Can't connect to MySQL server" in failed.value.problem
+    assert 'secret' not in str(failed.value)
+    store.close()
+
+
+def test_a_missing_table_is_a_store_that_failed(conf, tmp_path):
+    engine = engines.main_engine(conf(f'sqlite:///{tmp_path}/empty'))
+    with pytest.raises(errors.StoreFailed, match='no such table: compute_nodes'):
+        SqlCellStore(engine).compute_nodes()

@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading and writing objects, good ones and bad ones."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from oslo_versionedobjects import base as ovo_base
+from oslo_versionedobjects import exception as ovo_exception
+
+from novasched import errors
+from novasched.objects import base
+from novasched.objects.network import (
+    NetworkMetadata,
+    NetworkRequest,
+    NetworkRequestList,
+)
+from novasched.objects.request_spec import Destination, RequestSpec
+
+REQUESTS = [
+    '01-simple-boot',
+    '01b-simple-boot-no-objects',
+    '01c-az-and-hint',
+    '02-multi-create-anti-affinity',
+    '03-numa-pinned-hugepages',
+    '03b-numa-shared',
+    '04-pci-alias',
+    '04b-pci-alias-in-placement',
+    '05-granular-resources-traits',
+    '06-requested-destination',
+    '07-resize-retry-ignore-hosts',
+    '08-rebuild-same-host',
+    '09c-version-4.3',
+    '09d-version-4.4',
+    '10-call-monitor',
+]
+
+
+def primitive(name='RequestSpec', version='1.15', namespace='nova', **data):
+    return {
+        'nova_object.name': name,
+        'nova_object.namespace': namespace,
+        'nova_object.version': version,
+        'nova_object.data': data,
+    }
+
+
+@pytest.mark.parametrize('name', REQUESTS)
+def test_a_captured_request_is_written_as_it_was_read(spec_sample, plain, name):
+    received = spec_sample(name)
+    spec = base.parse(copy.deepcopy(received))
+    written = json.loads(json.dumps(spec.obj_to_primitive()))
+    assert plain(written) == plain(received)
+
+
+@pytest.mark.parametrize('name', REQUESTS)
+def test_a_copy_of_a_request_is_written_alike(spec_sample, plain, name):
+    spec = base.parse(spec_sample(name))
+    assert plain(spec.obj_clone().obj_to_primitive()) == plain(spec.obj_to_primitive())
+
+
+@pytest.mark.parametrize('name', REQUESTS)
+def test_fields_hold_what_was_sent(spec_sample, name):
+    def compare(thing, sent):
+        for field, value in sent['nova_object.data'].items():
+            held = getattr(thing, field)
+            if isinstance(value, dict) and 'nova_object.name' in value:
+                compare(held, value)
+            elif isinstance(held, set):
+                assert held == set(value)
+            elif (
+                isinstance(held, list) and held and isinstance(held[0], base.NovaObject)
+            ):
+                for item, raw in zip(held, value, strict=True):
+                    compare(item, raw)
+            elif hasattr(held, 'isoformat'):
+                assert held.strftime('%Y-%m-%dT%H:%M:%SZ') == value
+            else:
+                assert held == value
+        unset = set(type(thing).fields) - set(sent['nova_object.data'])
+        filled = isinstance(thing, base.FilledObject)
+        assert filled or not any(field in thing for field in unset)
+
+    received = spec_sample(name)
+    compare(base.parse(received), received)
+
+
+def test_the_received_primitive_is_left_alone(spec_sample):
+    received = spec_sample('03-numa-pinned-hugepages')
+    before = copy.deepcopy(received)
+    base.parse(received)
+    base.parse(received, accept_newer=True)
+    assert received == before
+
+
+def test_changes_that_were_sent_are_kept():
+    received = primitive(num_instances=2)
+    received['nova_object.changes'] = ['num_instances', 'no_such_field']
+    assert base.parse(received).obj_what_changed() == {'num_instances'}
+
+
+def test_fields_that_we_do_not_know_are_ignored():
+    spec = base.parse(primitive(colour='blue', num_instances=2))
+    assert spec.num_instances == 2
+    assert not hasattr(spec, 'colour')
+
+
+@pytest.mark.parametrize(
+    ('data', 'field', 'value'),
+    [
+        pytest.param({'num_instances': '3'}, 'num_instances', 3, id='digits for int'),
+        pytest.param({'num_instances': None}, 'num_instances', 1, id='null, default'),
+        pytest.param({'project_id': 7}, 'project_id', '7', id='number for text'),
+        pytest.param({'instance_uuid': 'x'}, 'instance_uuid', 'x', id='uuid unchecked'),
+        pytest.param({'instance_uuid': 7}, 'instance_uuid', '7', id='number for uuid'),
+        pytest.param({'image': None}, 'image', None, id='null allowed'),
+    ],
+)
+def test_values_are_coerced(data, field, value):
+    assert getattr(base.parse(primitive(**data)), field) == value
+
+
+@pytest.mark.parametrize(
+    ('received', 'error', 'text'),
+    [
+        pytest.param(
+            primitive(num_instances='abc'),
+            errors.InvalidRequest,
+            'RequestSpec.num_instances: ',
+            id='text for int',
+        ),
+        pytest.param(
+            primitive(num_instances=[]),
+            errors.InvalidRequest,
+            'RequestSpec.num_instances: ',
+            id='array for int',
+        ),
+        pytest.param(
+            primitive(num_instances=float('inf')),
+            errors.InvalidRequest,
+            'RequestSpec.num_instances: ',
+            id='infinity for int',
+        ),
+        pytest.param(
+            primitive(project_id={}),
+            errors.InvalidRequest,
+            'RequestSpec.project_id: ',
+            id='dict for text',
+        ),
+        pytest.param(
+            primitive(instance_uuid=None),
+            errors.InvalidRequest,
+            "RequestSpec.instance_uuid: Field `instance_uuid' cannot be None",
+            id='null where not allowed',
+        ),
+        pytest.param(
+            primitive(instance_uuid=[]),
+            errors.InvalidRequest,
+            'RequestSpec.instance_uuid: ',
+            id='array for uuid',
+        ),
+        pytest.param(
+            primitive(ignore_hosts='abc'),
+            errors.InvalidRequest,
+            'RequestSpec.ignore_hosts: ',
+            id='text for list',
+        ),
+        pytest.param(
+            primitive(scheduler_hints=[]),
+            errors.InvalidRequest,
+            'RequestSpec.scheduler_hints: ',
+            id='list for dict',
+        ),
+        pytest.param(
+            primitive(flavor='m1.small'),
+            errors.InvalidRequest,
+            'RequestSpec: an object is required, not a str',
+            id='text for object',
+        ),
+        pytest.param(
+            primitive(flavor=primitive('Destination', '1.4')),
+            errors.InvalidRequest,
+            'RequestSpec.flavor: ',
+            id='object of another class',
+        ),
+        pytest.param(
+            primitive(requested_resources=[5]),
+            errors.InvalidRequest,
+            'an object is required, not a int',
+            id='number for object in a list',
+        ),
+        pytest.param(
+            primitive(flavor=primitive('Flavor', '1.2', vcpus='two')),
+            errors.InvalidRequest,
+            'Flavor.vcpus: ',
+            id='inner object mistyped',
+        ),
+        pytest.param(
+            primitive('InstancePCIRequest', '1.4', numa_policy='near'),
+            errors.InvalidRequest,
+            'InstancePCIRequest.numa_policy: Field value near is invalid',
+            id='unknown enum value',
+        ),
+        pytest.param(
+            primitive('Flavor', '1.2', created_at='yesterday'),
+            errors.InvalidRequest,
+            'Flavor.created_at: ',
+            id='text that is no time',
+        ),
+        pytest.param(
+            primitive('NetworkRequest', '1.3', address='10.0.0.300'),
+            errors.InvalidRequest,
+            'NetworkRequest.address: ',
+            id='text that is no address',
+        ),
+        pytest.param(
+            primitive('Sandwich', '1.0'),
+            errors.UnsupportedObject,
+            'Unsupported object type Sandwich',
+            id='unknown object',
+        ),
+        pytest.param(
+            primitive(flavor=primitive('Sandwich', '1.0')),
+            errors.UnsupportedObject,
+            'Unsupported object type Sandwich',
+            id='unknown inner object',
+        ),
+        pytest.param(
+            primitive(namespace='cinder'),
+            errors.UnsupportedObject,
+            'Unsupported object type cinder.RequestSpec',
+            id='namespace of another project',
+        ),
+        pytest.param(
+            primitive(version='one'),
+            errors.InvalidRequest,
+            "'one' is no object version",
+            id='version is a word',
+        ),
+        pytest.param(
+            primitive(version='1.15.2.3'),
+            errors.InvalidRequest,
+            'is no object version',
+            id='version of four parts',
+        ),
+        pytest.param(
+            primitive(version=1.15),
+            errors.InvalidRequest,
+            'RequestSpec: nova_object.version is missing or mistyped',
+            id='version is a number',
+        ),
+        pytest.param(
+            {'nova_object.name': 'RequestSpec'},
+            errors.InvalidRequest,
+            'RequestSpec: nova_object.namespace is missing or mistyped',
+            id='no envelope',
+        ),
+        pytest.param(
+            {**primitive(), 'nova_object.data': []},
+            errors.InvalidRequest,
+            'RequestSpec: nova_object.data is missing or mistyped',
+            id='data is a list',
+        ),
+    ],
+)
+def test_bad_input_is_refused_with_its_place(received, error, text):
+    with pytest.raises(error) as caught:
+        base.parse(received)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ('version', 'accepted'),
+    [
+        pytest.param('1.15', True, id='the known version'),
+        pytest.param('1.0', True, id='an older minor'),
+        pytest.param('1.15.3', True, id='third part of the known version'),
+        pytest.param('1.9.1', True, id='third part of an older minor'),
+        pytest.param('1.16', False, id='a newer minor'),
+        pytest.param('1.100', False, id='a minor that sorts before as text'),
+        pytest.param('2.0', False, id='a newer major'),
+        pytest.param('0.9', False, id='an older major'),
+    ],
+)
+@pytest.mark.parametrize('inner', [False, True], ids=['outer', 'inner'])
+def test_versions(version, accepted, inner):
+    received = primitive(version=version, num_instances=2)
+    if inner:
+        minor = int(version.split('.')[1]) - 13 if version != '0.9' else 9
+        flavor = version.replace(version.split('.')[1], str(max(minor, 0)), 1)
+        received = primitive(flavor=primitive('Flavor', flavor, vcpus=2))
+        if version.startswith('2'):
+            received = primitive(flavor=primitive('Flavor', '2.0', vcpus=2))
+    if accepted:
+        base.parse(received)
+    else:
+        with pytest.raises(ovo_exception.IncompatibleObjectVersion):
+            base.parse(received)
+
+
+def test_the_third_part_of_a_version_is_forgotten():
+    spec = base.parse(primitive(version='1.15.3'))
+    assert spec.obj_to_primitive()['nova_object.version'] == '1.15'
+
+
+def test_a_newer_minor_can_be_accepted():
+    flavor = primitive('Flavor', '1.9', vcpus=2, colour='blue')
+    spec = base.parse(
+        primitive(version='1.16', flavor=flavor, novelty=[flavor]), accept_newer=True
+    )
+    assert spec.vcpus == 2
+    assert spec.obj_to_primitive()['nova_object.version'] == '1.15'
+
+
+def test_another_major_is_never_accepted():
+    with pytest.raises(ovo_exception.IncompatibleObjectVersion):
+        base.parse(primitive(version='2.0'), accept_newer=True)
+
+
+def test_the_captured_newer_request_is_refused(sample):
+    captured = sample('failures/newer-object-version.request')
+    with pytest.raises(ovo_exception.IncompatibleObjectVersion):
+        base.parse(captured['message']['args']['spec_obj'])
+
+
+def test_a_missing_flavor_is_found_when_it_is_needed():
+    spec = base.parse(primitive())
+    with pytest.raises(errors.UnsetField) as caught:
+        _ = spec.vcpus
+    assert str(caught.value) == (
+        'Object action obj_load_attr failed because: attribute flavor not lazy-loadable'
+    )
+
+
+def test_reading_an_unset_field_is_no_change():
+    spec = RequestSpec()
+    assert spec.requested_destination is None
+    assert spec.network_metadata.physnets == set()
+    assert spec.obj_what_changed() == set()
+
+
+def test_a_default_belongs_to_one_object():
+    first, second = RequestSpec(), RequestSpec()
+    first.request_level_params.root_required.add('HW_CPU_X86_VMX')
+    assert second.request_level_params.root_required == set()
+
+
+def test_set_and_none_differ():
+    destination = Destination(node=None)
+    assert 'node' in destination
+    assert 'host' not in destination
+
+
+def test_replaced_leaves_the_original_and_records_no_change():
+    old = Destination(host='h1')
+    old.obj_reset_changes()
+    new = old.replaced(host='h2', node='n2')
+    assert (old.host, new.host, new.node) == ('h1', 'h2', 'n2')
+    assert 'node' not in old
+    assert new.obj_what_changed() == set()
+    new.host = 'h3'
+    assert old.obj_what_changed() == set()
+
+
+def test_assign_says_which_field_does_not_fit():
+    with pytest.raises(errors.InvalidRequest, match=r'RequestSpec\.num_instances: '):
+        RequestSpec().assign(num_instances='many')
+
+
+def test_our_classes_are_not_in_the_registry_of_the_process():
+    ours = base.NovaObjectRegistry.obj_classes()
+    theirs = ovo_base.VersionedObjectRegistry.obj_classes()
+    assert 'RequestSpec' in ours
+    assert 'RequestSpec' not in theirs
+
+
+@pytest.mark.parametrize(
+    ('version', 'gone'),
+    [
+        pytest.param('1.15', set(), id='present'),
+        pytest.param('1.13', {'requested_networks'}, id='before networks'),
+        pytest.param(
+            '1.11',
+            {'requested_networks', 'request_level_params', 'requested_resources'},
+            id='before groups of resources',
+        ),
+        pytest.param(
+            '1.5', set(RequestSpec.SINCE), id='before all that was added later'
+        ),
+    ],
+)
+def test_writing_for_an_older_reader_leaves_fields_out(spec_sample, version, gone):
+    spec = base.parse(spec_sample('01-simple-boot'))
+    now = spec.obj_to_primitive()['nova_object.data']
+    then = spec.obj_to_primitive(target_version=version)
+    assert then['nova_object.version'] == version
+    assert set(now) - set(then['nova_object.data']) == gone
+
+
+def test_a_manifest_says_the_versions_of_inner_objects(spec_sample):
+    spec = base.parse(spec_sample('07-resize-retry-ignore-hosts'))
+    versions = {
+        **base.versions_of('RequestSpec'),
+        'Flavor': '1.1',
+        'ComputeNode': '1.6',
+    }
+    data = spec.obj_to_primitive('1.15', versions)['nova_object.data']
+    assert data['flavor']['nova_object.version'] == '1.1'
+    assert 'description' not in data['flavor']['nova_object.data']
+    tried = data['retry']['nova_object.data']['hosts']['nova_object.data']['objects']
+    assert [node['nova_object.version'] for node in tried] == ['1.6'] * len(tried)
+    assert not any('host' in node['nova_object.data'] for node in tried)
+
+
+def test_sets_are_read_from_arrays():
+    read = base.parse(primitive('NetworkMetadata', '1.0', physnets=['a', 'b', 'a']))
+    assert isinstance(read, NetworkMetadata)
+    assert read.physnets == {'a', 'b'}
+
+
+@pytest.mark.parametrize(
+    ('versions', 'version'),
+    [
+        pytest.param(None, '1.3', id='without a manifest they stay'),
+        pytest.param({'NetworkRequest': '1.1'}, '1.1', id='with one they follow'),
+    ],
+)
+def test_items_of_a_list_for_an_older_reader(versions, version):
+    networks = NetworkRequestList(objects=[NetworkRequest(tag='t', port_id='p')])
+    data = networks.obj_to_primitive('1.0', versions)['nova_object.data']
+    assert [item['nova_object.version'] for item in data['objects']] == [version]
+    assert ('tag' in data['objects'][0]['nova_object.data']) == (version == '1.3')

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Older names of image properties are read as the present ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched import errors
+from novasched.objects import image_properties
+from novasched.objects.image_meta import ImageMetaProps
+
+
+@pytest.mark.parametrize(
+    ('given', 'found'),
+    [
+        pytest.param(
+            {'architecture': 'x86_64'}, {'hw_architecture': 'x86_64'}, id='older name'
+        ),
+        pytest.param(
+            {'architecture': 'i686', 'hw_architecture': 'x86_64'},
+            {'hw_architecture': 'x86_64'},
+            id='the new name wins',
+        ),
+        pytest.param(
+            {'vmware_adaptertype': 'ide'}, {'hw_disk_bus': 'ide'}, id='adapter ide'
+        ),
+        pytest.param(
+            {'vmware_adaptertype': 'lsiLogic'},
+            {'hw_disk_bus': 'scsi', 'hw_scsi_model': 'lsilogic'},
+            id='another adapter',
+        ),
+        pytest.param(
+            {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '1024', 'hw_numa_mem.3': '1'},
+            {'hw_numa_mem': [512, 1024]},
+            id='memory of nodes, up to the first gap',
+        ),
+        pytest.param(
+            {'hw_numa_cpus.0': '0-3,^2', 'hw_numa_cpus.1': '2, 4'},
+            {'hw_numa_cpus': [{0, 1, 3}, {2, 4}]},
+            id='CPUs of nodes',
+        ),
+        pytest.param(
+            {'trait:HW_CPU_X86_VMX': 'required', 'trait:OTHER': 'forbidden'},
+            {'traits_required': ['HW_CPU_X86_VMX']},
+            id='required traits',
+        ),
+        pytest.param(
+            {'traits_required': ['A'], 'trait:B': 'required'},
+            {'traits_required': ['B']},
+            id='traits by name win over a list of them',
+        ),
+        pytest.param(
+            {'block_device_mapping': '[{"boot_index": 0, "id": null}]'},
+            {'img_block_device_mapping': [{'boot_index': '0', 'id': None}]},
+            id='JSON text',
+        ),
+        pytest.param({'hw_disk_bus': None}, {}, id='null'),
+        pytest.param({'colour': 'blue'}, {}, id='unknown'),
+    ],
+)
+def test_properties(given, found):
+    props = ImageMetaProps.from_dict(given)
+    names = [name for name in ImageMetaProps.fields if name in props]
+    assert {name: getattr(props, name) for name in names} == found
+    assert props.obj_what_changed() == set()
+
+
+@pytest.mark.parametrize(('old', 'new'), image_properties.PRESENT_NAMES.items())
+def test_every_present_name_is_known(old, new):
+    assert new in ImageMetaProps.fields
+    assert old not in ImageMetaProps.fields
+
+
+@pytest.mark.parametrize(
+    'given',
+    [
+        {'hw_numa_mem.0': 'much'},
+        {'hw_numa_cpus.0': '0-x'},
+        {'mappings': '{'},
+    ],
+)
+def test_nonsense_is_refused_by_name(given):
+    with pytest.raises(errors.InvalidRequest, match=r'ImageMetaProps\.'):
+        ImageMetaProps.from_dict(given)

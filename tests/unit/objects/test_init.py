@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every class has the version and the fields that nova gives it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+from oslo_versionedobjects import fields as ovo
+
+import novasched.objects  # noqa: F401
+from novasched.objects import base, fields
+
+SCHEMA = json.loads(
+    (pathlib.Path(__file__).parents[2] / 'samples/objects-schema.json').read_text()
+)
+NAMES = sorted(name for name in SCHEMA if not name.endswith('Payload'))
+WORDS = {
+    ovo.String: 'string',
+    ovo.Integer: 'int',
+    ovo.Float: 'float',
+    ovo.Boolean: 'bool',
+    ovo.FlexibleBoolean: 'flexbool',
+    ovo.DateTime: 'datetime',
+    ovo.IPAddress: 'ip',
+    ovo.IPV4Address: 'ipv4',
+    ovo.IPV6Address: 'ipv6',
+    ovo.VersionPredicate: 'version-predicate',
+    ovo.Enum: 'enum',
+    fields.FoldedEnum: 'enum',
+    fields.UUID: 'uuid',
+}
+# Two kinds that only nova knows; their values pass through.
+PASSED_THROUGH = {
+    ('InstanceInfoCache', 'network_info'): 'NetworkModel',
+    ('Resource', 'resource_class'): 'ResourceClass',
+}
+
+
+def word(kind):
+    if isinstance(kind, ovo.Object):
+        return f'object({kind._obj_name})'
+    if isinstance(kind, ovo.CompoundFieldType):
+        element = kind._element_type
+        name = type(kind).__name__.lower()
+        return f'{name}<{word(element._type)}{"?" if element.nullable else ""}>'
+    return WORDS.get(type(kind), type(kind).__name__)
+
+
+def described(name, field_name, field):
+    kind = field._type
+    found = {
+        'type': PASSED_THROUGH.get((name, field_name)) or word(kind),
+        'nullable': field.nullable,
+    }
+    if field.default is not ovo.UnspecifiedDefault:
+        default = field.default
+        found['default'] = sorted(default) if isinstance(default, set) else default
+    if field.read_only:
+        found['read_only'] = True
+    if isinstance(kind, ovo.Enum):
+        found['values'] = list(kind.valid_values)
+    return found
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_class_is_what_the_schema_says(name):
+    known = base.NovaObjectRegistry.obj_classes()[name]
+    assert [cls.VERSION for cls in known] == [SCHEMA[name]['version']]
+    found = {
+        field_name: described(name, field_name, field)
+        for field_name, field in known[0].fields.items()
+    }
+    assert found == SCHEMA[name]['fields']
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_annotations_name_every_field(name):
+    cls = base.NovaObjectRegistry.obj_classes()[name][0]
+    annotated = {
+        field
+        for parent in cls.__mro__
+        for field in vars(parent).get('__annotations__', ())
+    }
+    assert set(cls.fields) <= annotated
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_fields_added_later_exist(name):
+    cls = base.NovaObjectRegistry.obj_classes()[name][0]
+    assert set(cls.SINCE) <= set(cls.fields)
+    assert set(cls.UNSET_DEFAULTS) <= set(cls.fields)
+
+
+@pytest.mark.parametrize('name', ['RequestSpec', 'Selection', 'Aggregate'])
+def test_versions_of_a_tree_of_classes(sample, name):
+    assert base.versions_of(name) == sample('objects-version-manifests')[name]
+
+
+def test_versions_of_instances_are_those_of_the_classes_that_we_have(sample):
+    known = base.NovaObjectRegistry.obj_classes()
+    manifest = sample('objects-version-manifests')['InstanceList']
+    found = base.versions_of('InstanceList')
+    assert found == {name: manifest[name] for name in manifest if name in known}

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A placement that gives prepared answers, in the place of the network."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+import requests
+import urllib3
+from keystoneauth1 import token_endpoint
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.session import Session
+
+from novasched.objects.context import RequestContext
+
+URL = 'http://placement.test/placement'
+
+
+class Script(requests.adapters.BaseAdapter):
+    """Answers with (status, body) or raises; keeps what it was asked."""
+
+    def __init__(self, answers):
+        super().__init__()
+        self.answers = list(answers)
+        self.requests = []
+        self.options = []
+
+    def send(self, request, **options):
+        self.requests.append(request)
+        self.options.append(options)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return self._response(request, *answer)
+
+    def close(self):
+        pass
+
+    @property
+    def asked(self):
+        """What was asked, as ``METHOD /path``."""
+        return [f'{r.method} {r.url.removeprefix(URL)}' for r in self.requests]
+
+    def body(self, number):
+        return json.loads(self.requests[number].body)
+
+    def _response(self, request, status, body):
+        text = body if isinstance(body, str) else json.dumps(body)
+        raw = urllib3.HTTPResponse(
+            io.BytesIO(text.encode()), status=status, preload_content=False
+        )
+        return requests.adapters.HTTPAdapter().build_response(request, raw)
+
+
+@pytest.fixture
+def scripted():
+    """Return a maker of an adapter to a script of answers."""
+    opened = []
+
+    def make(*answers, **options):
+        script = Script(answers)
+        http = requests.Session()
+        http.trust_env = False
+        http.mount('http://', script)
+        opened.append(http)
+        auth = token_endpoint.Token(URL, 'token')
+        session = Session(auth=auth, session=http, timeout=60)
+        adapter = Adapter(
+            session, service_type='placement', endpoint_override=URL, **options
+        )
+        return adapter, script
+
+    yield make
+    for http in opened:
+        http.close()
+
+
+@pytest.fixture
+def context():
+    return RequestContext(request_id='req-own', overwrite=False)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which extra specs speak of resources and traits, and which are ignored."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.resources import extra_specs
+from novasched.resources.query import Group
+
+
+@pytest.mark.parametrize(
+    ('specs', 'groups'),
+    [
+        pytest.param({}, {}, id='none'),
+        pytest.param({'hw:cpu_policy': 'shared'}, {}, id='not ours'),
+        pytest.param(
+            {'resources:VCPU': '0'}, {'': Group('', {'VCPU': 0})}, id='zero is kept'
+        ),
+        pytest.param(
+            {'resources:CUSTOM_GOLD': '1', 'trait:CUSTOM_X': 'required'},
+            {'': Group('', {'CUSTOM_GOLD': 1}, frozenset({'CUSTOM_X'}))},
+            id='without a suffix',
+        ),
+        pytest.param(
+            {'resources_a-1:VGPU': '2', 'trait_a-1:CUSTOM_X': 'forbidden'},
+            {'_a-1': Group('_a-1', {'VGPU': 2}, forbidden=frozenset({'CUSTOM_X'}))},
+            id='with a suffix',
+        ),
+        pytest.param(
+            {f'resources{"x" * 65}:VGPU': '2'}, {}, id='a suffix longer than 64'
+        ),
+        pytest.param(
+            {'resources1 :VGPU': '2'}, {}, id='a suffix with a strange character'
+        ),
+    ],
+)
+def test_groups(specs, groups):
+    wishes = extra_specs.read(specs)
+    assert (wishes.groups, wishes.warnings) == (groups, [])
+
+
+@pytest.mark.parametrize(
+    ('key', 'value', 'warning'),
+    [
+        (
+            'resources:GOLD',
+            '1',
+            "Received an invalid ResourceClass 'GOLD' in extra_specs.",
+        ),
+        (
+            'resources:VCPU',
+            '-1',
+            "Resource amounts must be nonnegative integers. Received '-1'",
+        ),
+        (
+            'resources1:VCPU',
+            '1.5',
+            "Resource amounts must be nonnegative integers. Received '1.5'",
+        ),
+        (
+            'trait:CUSTOM_X',
+            'maybe',
+            "Only (required, forbidden) traits are supported. Received 'maybe'.",
+        ),
+        (
+            'group_policy',
+            'all',
+            "Invalid group_policy 'all'. Valid values are 'none' and 'isolate'.",
+        ),
+    ],
+)
+def test_nonsense_is_ignored_with_a_warning(key, value, warning):
+    wishes = extra_specs.read({key: value})
+    assert wishes == extra_specs.Wishes(warnings=[warning])
+
+
+@pytest.mark.parametrize('policy', ['none', 'isolate'])
+def test_group_policy(policy):
+    assert extra_specs.read({'group_policy': policy}).group_policy == policy

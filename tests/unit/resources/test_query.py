@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The grammar of the candidates query."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.resources.query import Group, Query
+
+
+def some(*words):
+    return frozenset(words)
+
+
+@pytest.mark.parametrize(
+    ('query', 'text'),
+    [
+        pytest.param(Query(()), '', id='nothing at all'),
+        pytest.param(
+            Query((Group(resources={'VCPU': 2, 'DISK_GB': 1}),), limit=5),
+            'limit=5&resources=DISK_GB%3A1%2CVCPU%3A2',
+            id='classes are sorted',
+        ),
+        pytest.param(
+            Query((Group(in_tree='H0'),)),
+            'in_tree=H0&resources=',
+            id='a group without resources is written, too',
+        ),
+        pytest.param(
+            Query(
+                (Group('_NET1', {'VGPU': 1}, some('B', 'A'), some('D', 'C')),),
+                group_policy='none',
+            ),
+            'group_policy=none&required_NET1=A%2CB%2C%21C%2C%21D'
+            '&resources_NET1=VGPU%3A1',
+            id='forbidden traits come after required ones',
+        ),
+        pytest.param(
+            Query(
+                (
+                    Group(
+                        resources={'VCPU': 1},
+                        member_of=(some('A2', 'A1'), some('A3')),
+                        not_member_of=some('A9', 'A8'),
+                    ),
+                )
+            ),
+            'member_of=%21in%3AA8%2CA9&member_of=in%3AA1%2CA2&member_of=in%3AA3'
+            '&resources=VCPU%3A1',
+            id='aggregates repeat, the forbidden ones first',
+        ),
+        pytest.param(
+            Query(
+                (Group('P', {'NET': 1}), Group('Q', {'PPS': 10})),
+                same_subtree=(some('Q', 'P'),),
+                root_required=some('OWNER_NOVA'),
+                root_forbidden=some('COMPUTE_STATUS_DISABLED'),
+            ),
+            'resourcesP=NET%3A1&resourcesQ=PPS%3A10'
+            '&root_required=OWNER_NOVA%2C%21COMPUTE_STATUS_DISABLED'
+            '&same_subtree=P%2CQ',
+            id='what holds for the whole request',
+        ),
+    ],
+)
+def test_query(query, text):
+    assert query.encode() == text

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host or node that a request names."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.objects.cell_mapping import CellMapping
+from novasched.objects.request_spec import Destination, RequestSpec
+from novasched.resources.targets import Target, target_of
+
+CELL = '5c3dbbaa-7ff0-54c2-951c-428525f83c2f'
+
+
+@pytest.mark.parametrize(
+    ('fields', 'target'),
+    [
+        pytest.param({}, None, id='unset'),
+        pytest.param({'force_hosts': None, 'force_nodes': []}, None, id='empty'),
+        pytest.param({'force_hosts': ['h0', 'h1']}, Target('h0', None), id='forced'),
+        pytest.param({'force_nodes': ['n0']}, Target(None, 'n0'), id='a forced node'),
+        pytest.param(
+            {'requested_destination': Destination(aggregates=['a'])},
+            None,
+            id='a destination that is not a host',
+        ),
+        pytest.param(
+            {
+                'requested_destination': Destination(
+                    host='h2', cell=CellMapping(uuid=CELL)
+                ),
+                'force_hosts': ['h0'],
+                'force_nodes': ['n0'],
+            },
+            Target('h2', 'n0', CELL),
+            id='the destination comes first, member by member',
+        ),
+        pytest.param(
+            {'requested_destination': Destination(node='n2', cell=None)},
+            Target(None, 'n2'),
+            id='a destination node',
+        ),
+    ],
+)
+def test_target(fields, target):
+    assert target_of(RequestSpec(**fields)) == target
+
+
+def test_the_reason_when_there_is_no_such_host():
+    assert Target('h', None).not_found() == 'No such host - host: h node: None '

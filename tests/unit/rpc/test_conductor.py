@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The call to the conductor, over the in-process transport."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import oslo_messaging
+import pytest
+
+from novasched.objects.context import RequestContext
+from novasched.rpc.conductor import OPTS, ConductorBackport
+from novasched.rpc.serializer import RequestSerializer
+
+SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
+CALL = json.loads(
+    (SAMPLES / 'failures/newer-object-version.conductor-backport-call.json').read_text()
+)['message']
+CONTEXT = RequestContext.from_dict(json.loads((SAMPLES / 'context.json').read_text()))
+
+
+class Conductor:
+    """Records what it is asked, and answers with the object itself."""
+
+    target = oslo_messaging.Target(version='3.0')
+
+    def __init__(self):
+        self.asked = []
+
+    def object_backport_versions(self, context, **args):
+        self.asked.append((context, args))
+        return args['objinst'] | {'nova_object.version': '1.15'}
+
+
+@pytest.fixture
+def conf(messaging_conf):
+    for group, opts in OPTS.items():
+        messaging_conf.register_opts(opts, group=group)
+    return messaging_conf
+
+
+@pytest.fixture
+def transport(conf):
+    transport = oslo_messaging.get_rpc_transport(conf, url='fake://')
+    yield transport
+    transport.cleanup()
+
+
+@pytest.fixture
+def conductor(transport):
+    conductor = Conductor()
+    server = oslo_messaging.get_rpc_server(
+        transport,
+        oslo_messaging.Target(topic='conductor', server='ctl-1'),
+        [conductor],
+        serializer=RequestSerializer(),
+    )
+    server.start()
+    yield conductor
+    server.stop()
+    server.wait()
+
+
+def test_the_call_is_the_one_that_was_sampled(conf, transport, conductor):
+    backport = ConductorBackport.from_conf(conf, transport)
+    args = CALL['args']
+    answer = backport(CONTEXT, args['objinst'], args['object_versions'])
+    assert answer == args['objinst'] | {'nova_object.version': '1.15'}
+    [(context, received)] = conductor.asked
+    assert received == args
+    sampled = {
+        key.removeprefix('_context_'): value
+        for key, value in CALL.items()
+        if key.startswith('_context_')
+    }
+    assert context.to_dict() == sampled
+
+
+@pytest.mark.parametrize(
+    ('cap', 'is_sent'),
+    [
+        pytest.param('auto', True, id='a name'),
+        pytest.param('3.0', True, id='the version itself'),
+        pytest.param('2.4', False, id='an older version'),
+    ],
+)
+def test_the_conductor_may_be_capped(conf, transport, conductor, cap, is_sent):
+    conf.set_override('conductor', cap, group='upgrade_levels')
+    backport = ConductorBackport.from_conf(conf, transport)
+    try:
+        backport(CONTEXT, {}, {})
+    except oslo_messaging.MessagingException:
+        assert not is_sent
+    assert bool(conductor.asked) is is_sent
+
+
+def test_a_silent_conductor_is_a_messaging_exception(conf, transport):
+    backport = ConductorBackport.from_conf(conf, transport)
+    conf.set_override('rpc_response_timeout', 1)
+    with pytest.raises(oslo_messaging.MessagingException):
+        backport(CONTEXT, {}, {})

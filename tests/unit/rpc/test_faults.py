@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors in the words of nova's exceptions."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+
+import oslo_messaging
+import pytest
+from oslo_messaging._drivers.common import serialize_remote_exception
+
+from novasched import errors
+from novasched.rpc import faults
+
+SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
+KEYS = ('class', 'module', 'message', 'args', 'kwargs')
+
+
+class SiteError(errors.InvalidRequest):
+    """An error that the table does not know."""
+
+
+class PluginError(Exception):
+    """An error that a plugin defines for itself."""
+
+
+class NovaLikeError(Exception):
+    """What a plugin that imports nova may raise."""
+
+    __module__ = faults.NOVA
+
+    def __init__(self, text):
+        super().__init__(text)
+        self.kwargs = {'code': 404}
+
+
+def on_the_wire(error):
+    try:
+        raise faults.to_wire(error)
+    except Exception:  # noqa: BLE001
+        wire = json.loads(serialize_remote_exception(sys.exc_info()))
+    return {key: wire[key] for key in KEYS}
+
+
+def sampled(path):
+    wire = json.loads((SAMPLES / path).read_text())['failure_decoded']
+    return {key: wire[key] for key in KEYS}
+
+
+@pytest.mark.parametrize(
+    ('error', 'sample'),
+    [
+        pytest.param(
+            errors.NoValidHost(''),
+            'failures/novalidhost-no-candidates.reply.json',
+            id='no candidates',
+        ),
+        pytest.param(
+            errors.NoValidHost('There are not enough hosts available.'),
+            'failures/novalidhost-not-enough-hosts.reply.json',
+            id='not enough hosts',
+        ),
+        pytest.param(
+            errors.NoValidHost('No such host - host: nosuch node: None '),
+            'failures/novalidhost-no-such-host.reply.json',
+            id='no such host',
+        ),
+    ],
+)
+def test_samples_are_reproduced(error, sample):
+    assert on_the_wire(error) == sampled(sample)
+
+
+@pytest.mark.parametrize(
+    ('error', 'module', 'name', 'kwargs'),
+    [
+        pytest.param(
+            errors.InvalidRequest('no flavor'),
+            'nova.exception',
+            'InvalidRequest',
+            {'code': 400},
+            id='an invalid request',
+        ),
+        pytest.param(
+            errors.UnsetField('policies'),
+            'nova.exception',
+            'ObjectActionError',
+            {
+                'action': 'obj_load_attr',
+                'reason': 'attribute policies not lazy-loadable',
+                'code': 500,
+            },
+            id='a field that was never set',
+        ),
+        pytest.param(
+            errors.UnsupportedObject('Widget'),
+            'oslo_versionedobjects.exception',
+            'UnsupportedObjectError',
+            {'objtype': 'Widget', 'code': 500},
+            id='an object of unknown name',
+        ),
+        pytest.param(
+            errors.AllocationUpdateFailed('c0ffee', 'conflict'),
+            'nova.exception',
+            'AllocationUpdateFailed',
+            {'consumer_uuid': 'c0ffee', 'error': 'conflict', 'code': 500},
+            id='a consumer that changed',
+        ),
+        pytest.param(
+            errors.AllocationDeleteFailed('c0ffee', 'status 500'),
+            'nova.exception',
+            'AllocationDeleteFailed',
+            {'consumer_uuid': 'c0ffee', 'error': 'status 500', 'code': 500},
+            id='an allocation that stays',
+        ),
+        pytest.param(
+            errors.StoreFailed('cell1', 'timed out'),
+            'oslo_db.exception',
+            'DBError',
+            {},
+            id='a database',
+        ),
+        pytest.param(
+            errors.ExtensionFailed('MyFilter', KeyError('x')),
+            'builtins',
+            'KeyError',
+            {},
+            id="a plugin's built-in error",
+        ),
+        pytest.param(
+            errors.ExtensionFailed('MyFilter', PluginError('x')),
+            __name__,
+            'PluginError',
+            {},
+            id="a plugin's own error",
+        ),
+        pytest.param(
+            errors.RequestError('odd'),
+            'nova.exception',
+            'NovaException',
+            {'code': 500},
+            id='an error without a name',
+        ),
+        pytest.param(
+            SiteError('odd'),
+            'nova.exception',
+            'InvalidRequest',
+            {'code': 400},
+            id='an error that the table lacks',
+        ),
+    ],
+)
+def test_class_text_and_keywords(error, module, name, kwargs):
+    assert on_the_wire(error) == {
+        'class': name,
+        'module': module,
+        'message': str(error),
+        'args': [str(error)],
+        'kwargs': kwargs,
+    }
+
+
+def test_a_plugin_may_raise_our_errors():
+    error = errors.ExtensionFailed('MyFilter', errors.NoValidHost('by rule'))
+    assert on_the_wire(error)['class'] == 'NoValidHost'
+
+
+def test_a_plugin_may_raise_nova_errors():
+    problem = NovaLikeError('gone')
+    assert faults.to_wire(errors.ExtensionFailed('MyFilter', problem)) is problem
+
+
+def test_every_request_error_but_a_plugins_stands_in_the_table():
+    def tree(kind):
+        return {kind}.union(*(tree(sub) for sub in kind.__subclasses__()))
+
+    ours = {
+        kind
+        for kind in tree(errors.RequestError)
+        if kind.__module__ == 'novasched.errors'
+    }
+    assert ours - {errors.ExtensionFailed} == faults.TABLE.keys()
+
+
+@pytest.mark.parametrize(
+    ('error', 'is_expected'),
+    [
+        pytest.param(errors.NoValidHost(''), True, id='no valid host'),
+        pytest.param(errors.InvalidRequest(''), True, id='an invalid request'),
+        pytest.param(errors.UnsetField('x'), True, id='an unset field'),
+        pytest.param(errors.StoreFailed('a', 'b'), False, id='a database'),
+        pytest.param(errors.ExtensionFailed('a', KeyError()), False, id='a plugin'),
+    ],
+)
+def test_expected_errors_leave_no_traceback_in_the_log(error, is_expected):
+    assert isinstance(faults.to_wire(error), faults.EXPECTED) is is_expected
+
+
+def test_expected_errors_reach_the_client_as_they_are():
+    @oslo_messaging.expected_exceptions(*faults.EXPECTED)
+    def endpoint():
+        raise faults.to_wire(errors.NoValidHost(''))
+
+    with pytest.raises(oslo_messaging.ExpectedException) as caught:
+        endpoint()
+    assert isinstance(caught.value.exc_info[1], faults.WireError)
