@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 
-from novasched.manage.program import Program
+# The libraries load eventlet where it is installed, whether it is used or not.
+warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
+
+from novasched.manage.program import Program  # noqa: E402
 
 
 def main(argv: Sequence[str] | None = None) -> int:

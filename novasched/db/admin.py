@@ -125,6 +125,7 @@ class HostDiscovery:
                 search(cell, self._open_cell(cell), outcome)
             except (errors.StoreFailed, errors.OptionError) as problem:
                 outcome.failed.append(problem)
+                continue
             made = len(outcome.mapped) - before
             self._say(f'Found {made} unmapped computes in cell: {cell.uuid}')
         return outcome

@@ -45,7 +45,11 @@ def _flag(name: str) -> sa.Column[bool]:
     return sa.Column(name, sa.Boolean)
 
 
-cell_mappings = sa.Table(
+def _table(name: str, metadata: sa.MetaData, *parts: sa.schema.SchemaItem) -> sa.Table:
+    return sa.Table(name, metadata, *parts, mysql_engine='InnoDB')
+
+
+cell_mappings = _table(
     'cell_mappings',
     API,
     *_stamps(),
@@ -57,10 +61,9 @@ cell_mappings = sa.Table(
     _flag('disabled'),
     sa.UniqueConstraint('uuid', name='uniq_cell_mappings0uuid'),
     sa.Index('uuid_idx', 'uuid'),
-    mysql_engine='InnoDB',
 )
 
-host_mappings = sa.Table(
+host_mappings = _table(
     'host_mappings',
     API,
     *_stamps(),
@@ -69,10 +72,9 @@ host_mappings = sa.Table(
     _string('host', nullable=False),
     sa.UniqueConstraint('host', name='uniq_host_mappings0host'),
     sa.Index('host_idx', 'host'),
-    mysql_engine='InnoDB',
 )
 
-aggregates = sa.Table(
+aggregates = _table(
     'aggregates',
     API,
     *_stamps(),
@@ -81,10 +83,9 @@ aggregates = sa.Table(
     _string('name'),
     sa.UniqueConstraint('name', name='uniq_aggregate0name'),
     sa.Index('aggregate_uuid_idx', 'uuid'),
-    mysql_engine='InnoDB',
 )
 
-aggregate_hosts = sa.Table(
+aggregate_hosts = _table(
     'aggregate_hosts',
     API,
     *_stamps(),
@@ -94,10 +95,9 @@ aggregate_hosts = sa.Table(
     sa.UniqueConstraint(
         'host', 'aggregate_id', name='uniq_aggregate_hosts0host0aggregate_id'
     ),
-    mysql_engine='InnoDB',
 )
 
-aggregate_metadata = sa.Table(
+aggregate_metadata = _table(
     'aggregate_metadata',
     API,
     *_stamps(),
@@ -109,10 +109,9 @@ aggregate_metadata = sa.Table(
         'aggregate_id', 'key', name='uniq_aggregate_metadata0aggregate_id0key'
     ),
     sa.Index('aggregate_metadata_key_idx', 'key'),
-    mysql_engine='InnoDB',
 )
 
-instance_groups = sa.Table(
+instance_groups = _table(
     'instance_groups',
     API,
     *_stamps(),
@@ -122,10 +121,9 @@ instance_groups = sa.Table(
     _uuid(),
     _string('name'),
     sa.UniqueConstraint('uuid', name='uniq_instance_groups0uuid'),
-    mysql_engine='InnoDB',
 )
 
-instance_group_policy = sa.Table(
+instance_group_policy = _table(
     'instance_group_policy',
     API,
     *_stamps(),
@@ -134,10 +132,9 @@ instance_group_policy = sa.Table(
     sa.Column('group_id', sa.ForeignKey('instance_groups.id'), nullable=False),
     sa.Column('rules', sa.Text),
     sa.Index('instance_group_policy_policy_idx', 'policy'),
-    mysql_engine='InnoDB',
 )
 
-instance_group_member = sa.Table(
+instance_group_member = _table(
     'instance_group_member',
     API,
     *_stamps(),
@@ -145,10 +142,9 @@ instance_group_member = sa.Table(
     _string('instance_uuid'),
     sa.Column('group_id', sa.ForeignKey('instance_groups.id'), nullable=False),
     sa.Index('instance_group_member_instance_idx', 'instance_uuid'),
-    mysql_engine='InnoDB',
 )
 
-services = sa.Table(
+services = _table(
     'services',
     CELL,
     *_soft_stamps(),
@@ -171,10 +167,9 @@ services = sa.Table(
         'host', 'binary', 'deleted', name='uniq_services0host0binary0deleted'
     ),
     sa.Index('services_uuid_idx', 'uuid', unique=True),
-    mysql_engine='InnoDB',
 )
 
-compute_nodes = sa.Table(
+compute_nodes = _table(
     'compute_nodes',
     CELL,
     *_soft_stamps(),
@@ -216,10 +211,9 @@ compute_nodes = sa.Table(
         name='uniq_compute_nodes0host0hypervisor_hostname0deleted',
     ),
     sa.Index('compute_nodes_uuid_idx', 'uuid', unique=True),
-    mysql_engine='InnoDB',
 )
 
-instances = sa.Table(
+instances = _table(
     'instances',
     CELL,
     *_soft_stamps(),
@@ -286,10 +280,9 @@ instances = sa.Table(
     sa.Index('instances_deleted_created_at_idx', 'deleted', 'created_at'),
     sa.Index('instances_terminated_at_launched_at_idx', 'terminated_at', 'launched_at'),
     sa.Index('instances_compute_id_deleted_idx', 'compute_id', 'deleted'),
-    mysql_engine='InnoDB',
 )
 
-instance_system_metadata = sa.Table(
+instance_system_metadata = _table(
     'instance_system_metadata',
     CELL,
     *_soft_stamps(),
@@ -298,5 +291,4 @@ instance_system_metadata = sa.Table(
     _string('key', nullable=False),
     _string('value'),
     _amount('deleted'),
-    mysql_engine='InnoDB',
 )

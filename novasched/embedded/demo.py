@@ -15,6 +15,12 @@ from cliff.command import Command
 from novasched import errors
 from novasched.embedded.render import as_json, as_text
 
+SET_BY = {
+    '[DEFAULT] transport_url': '--broker',
+    '[api_database] connection': '--database',
+    '[database] connection': '--database',
+}
+
 
 class Demo(Command):
     """Schedule a server on a made-up cloud, and show why it went where it went.
@@ -67,7 +73,11 @@ class Demo(Command):
         servers = walkthrough.Servers(
             parsed_args.broker, parsed_args.database, parsed_args.placement
         )
-        report = walkthrough.run(servers, walkthrough.Progress(self.app.stderr))
+        try:
+            report = walkthrough.run(servers, walkthrough.Progress(self.app.stderr))
+        except errors.OptionError as error:
+            option = SET_BY.get(error.option, error.option)
+            raise errors.OptionError(option, error.problem, error.remedy) from error
         out = self.app.stdout
         if parsed_args.format == 'json':
             out.write(as_json(report))

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import io
 import threading
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,27 +25,21 @@ from typing import Any
 import requests
 import requests.adapters
 import urllib3
+import webob  # type: ignore[import-untyped]
 from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 from oslo_config import cfg
 from oslo_db.sqlalchemy import enginefacade  # type: ignore[import-untyped]
+from placement import conf as placement_conf  # type: ignore[import-untyped]
+from placement import db_api, deploy, policy
+from placement.db.sqlalchemy import migration  # type: ignore[import-untyped]
+from placement.objects import (  # type: ignore[import-untyped]
+    resource_class,
+    trait,
+)
 
 from novasched import errors
-
-with warnings.catch_warnings():
-    # WebOb imports the module cgi, which is deprecated.
-    warnings.simplefilter('ignore', DeprecationWarning)
-    import webob  # type: ignore[import-untyped]
-    from placement import conf as placement_conf  # type: ignore[import-untyped]
-    from placement import db_api, deploy, policy
-    from placement.db.sqlalchemy import (  # type: ignore[import-untyped]
-        migration,
-    )
-    from placement.objects import (  # type: ignore[import-untyped]
-        resource_class,
-        trait,
-    )
 
 URL = 'http://placement.embedded'
 VERSION = '1.36'

@@ -21,7 +21,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.rpc.serializer import ClientSerializer, RequestSerializer
 from novasched.rpc.server import SchedulerEndpoint
-from novasched.rpc.transport import transport_from_conf
+from novasched.rpc.transport import check, transport_from_conf
 from novasched.scheduler.trace import Decision
 
 RPC_VERSION = '4.5'
@@ -80,6 +80,7 @@ def serving(conf: cfg.ConfigOpts, placement: Adapter) -> Iterator[Served]:
     with contextlib.ExitStack() as stack:
         transport = transport_from_conf(conf)
         stack.callback(transport.cleanup)
+        check(transport)
         if 'oslo_messaging_rabbit' in conf:
             conf.set_override('amqp_auto_delete', True, 'oslo_messaging_rabbit')
         api_engine = engines.api_engine(conf)
@@ -103,7 +104,6 @@ def serving(conf: cfg.ConfigOpts, placement: Adapter) -> Iterator[Served]:
                 transport,
                 served.target(server=name),
                 [SchedulerEndpoint(scheduler.manager, None)],
-                executor='threading',
                 serializer=RequestSerializer(),
             ),
         )

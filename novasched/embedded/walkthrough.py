@@ -6,11 +6,12 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
 import oslo_messaging  # type: ignore[import-untyped]
+from keystoneauth1 import exceptions as ksa
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
@@ -60,7 +61,7 @@ class Progress:
             self._stream.flush()
 
 
-def run(servers: Servers, progress: Progress) -> Report:
+def run(servers: Servers, progress: Callable[[str], None]) -> Report:
     """Schedule the request of the walk-through on a cloud made for it.
 
     Whatever was made is gone when this returns or raises. Raises
@@ -117,6 +118,12 @@ def _placement(url: str | None, directory: Path) -> Iterator[Adapter]:
             yield adapter
     else:
         with adapter_to(url) as adapter:
+            try:
+                adapter.get('/')
+            except ksa.ClientException as error:
+                raise errors.OptionError(
+                    '--placement', str(error), 'Check that placement runs there.'
+                ) from error
             yield adapter
 
 

@@ -67,13 +67,14 @@ class Program(app.App):
         )
         parser.add_argument('-h', '--help', dest='deferred_help', action='store_true')
         parser.add_argument('--debug', action='store_true', help='Show tracebacks.')
-        for option in ('--config-file', '--config-dir'):
+        for kind in ('file', 'dir'):
             parser.add_argument(
-                option,
+                f'--config-{kind}',
                 action='append',
                 default=[],
                 metavar='PATH',
-                help='As nova-manage has it; may be repeated.',
+                help=f'Read this configuration {kind}, not the ones of nova-manage; '
+                'may be repeated.',
             )
         parser.set_defaults(verbose_level=0, log_file=None)
         return parser

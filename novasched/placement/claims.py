@@ -52,7 +52,7 @@ class Claim:
     Every attempt but the last counts as one of: lost (no answer), conflict (the
     consumer is not what we thought) or busy (a provider changed meanwhile). Each
     may happen once, so that a claim takes four attempts at most and never
-    sleeps. Nova: scheduler/client/report.py, claim_resources.
+    sleeps.
     """
 
     def __init__(
@@ -80,10 +80,6 @@ class Claim:
 
     def run(self) -> Claimed | Refused | Unknown:
         """Claim. Raises errors.AllocationUpdateFailed."""
-        LOG.debug(
-            'Attempting to claim resources in the placement API for instance %s',
-            self._consumer,
-        )
         outcome = None
         while outcome is None:
             outcome = self._attempt()
@@ -189,8 +185,7 @@ def undo(adapter: Adapter, context: RequestContext, claim: Claimed | Unknown) ->
     """Bring the consumer back to what it held before the claim.
 
     Raises errors.AllocationDeleteFailed when placement does not do it at the
-    second time either. Nova: scheduler/client/report.py,
-    delete_allocation_for_instance.
+    second time either.
     """
     consumer = claim.consumer_uuid
     failure = _bring_back(adapter, context, claim)

@@ -56,8 +56,7 @@ def build_query(
     ``added`` is what prefilters added. ``nodes`` are the uuids of the compute
     nodes that the request names: None for a request that names none, several
     for a service host with many nodes. Raises errors.InvalidRequest for a
-    requested group that is empty or whose suffix is missing or taken. Nova:
-    scheduler/utils.py, resources_for_limits.
+    requested group that is empty or whose suffix is missing or taken.
     """
     wishes = extra_specs.read(request.extra_specs)
     groups = _with_image_traits(wishes.groups, request)

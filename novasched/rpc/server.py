@@ -159,14 +159,12 @@ def server(
     host: str,
     manager: SchedulerManager,
     backport: Backport | None = None,
-    executor: str = 'threading',
 ) -> Any:
     """Return an oslo.messaging server, not started; ``host`` names it."""
     return oslo_messaging.get_rpc_server(
         transport,
         oslo_messaging.Target(topic=TOPIC, server=host),
         [SchedulerEndpoint(manager, backport), BaseEndpoint()],
-        executor=executor,
         serializer=RequestSerializer(),
         access_policy=dispatcher.DefaultRPCAccessPolicy,
     )

@@ -10,7 +10,7 @@ import amqp  # type: ignore[import-untyped]
 import oslo_messaging  # type: ignore[import-untyped]
 from kombu.connection import Connection
 from oslo_config import cfg
-from oslo_messaging import opts as messaging_opts
+from oslo_messaging._metrics import client as _metrics  # type: ignore[import-untyped]
 
 from novasched import errors
 
@@ -24,12 +24,21 @@ CONNECTION_ERRORS: tuple[type[Exception], ...] = (
 
 oslo_messaging.set_transport_defaults(CONTROL_EXCHANGE)
 
-# Those that oslo.messaging otherwise gives to the global configuration alone.
-OPTS: dict[str, list[cfg.Opt]] = {
-    group: list(opts)
-    for group, opts in messaging_opts.list_opts()
-    if group in ('oslo_messaging_metrics', 'oslo_messaging_tracing')
-}
+
+def _own_opts() -> dict[str, list[cfg.Opt]]:
+    """Return the options that oslo.messaging gives to the global configuration
+    alone, and looks for in any; tracing came with 18.0."""
+    groups = {'oslo_messaging_metrics': _metrics.oslo_messaging_metrics}
+    try:
+        from oslo_messaging._tracing import (  # type: ignore[import-untyped]
+            client as _tracing,
+        )
+    except ImportError:
+        return groups
+    return {**groups, 'oslo_messaging_tracing': _tracing.oslo_messaging_tracing}
+
+
+OPTS: dict[str, list[cfg.Opt]] = _own_opts()
 
 
 def transport_from_conf(conf: cfg.ConfigOpts) -> Any:

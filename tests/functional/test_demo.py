@@ -9,8 +9,13 @@ import pathlib
 import sqlite3
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 
 import pytest
+
+from novasched.embedded import walkthrough
 
 NOVASCHED = pathlib.Path(sys.executable).with_name('novasched')
 SELECTED = 'sh11-compute-s3-10e5e12e26'
@@ -99,6 +104,49 @@ def test_a_database_of_ones_own_is_empty_again_in_the_end(novasched, tmp_path):
     connection = sqlite3.connect(path)
     assert connection.execute('SELECT name FROM sqlite_master').fetchall() == []
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ('option', 'url', 'problem'),
+    [
+        ('--broker', 'rabbit://user:secret@127.0.0.1:1/', 'no broker answers'),
+        ('--broker', 'nonsense', 'No scheme'),
+        ('--database', 'mysql+pymysql://user:secret@127.0.0.1:1/x', 'could not be'),
+        ('--database', 'nonsense', 'is not a database URL'),
+        ('--placement', 'http://127.0.0.1:1/', 'Check that placement runs there'),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_named(novasched, option, url, problem):
+    run = novasched('demo', option, url)
+    assert (run.returncode, run.stdout) == (1, '')
+    assert problem in run.stderr
+    assert 'secret' not in run.stderr
+    assert run.stderr.count('\n') == 1
+
+
+def test_a_demo_that_is_stopped_cleans_up(temporary):
+    process = subprocess.Popen(
+        [NOVASCHED, 'demo'],
+        env={**os.environ, 'TMPDIR': str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + TIMEOUT_S
+    while not list(temporary.iterdir()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.terminate()
+    process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 130
+
+
+def test_no_thread_outlives_the_cloud(temporary, monkeypatch):
+    monkeypatch.setattr(tempfile, 'tempdir', str(temporary))
+    before = set(threading.enumerate())
+    made = walkthrough.run(walkthrough.Servers(), lambda text: None)
+    assert made.selected == SELECTED
+    assert set(threading.enumerate()) <= before
 
 
 def test_help_does_not_wait_for_what_only_the_demo_needs():

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import socket
 import threading
 import uuid
 
@@ -307,9 +308,18 @@ class Forgetful(http.server.ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(('127.0.0.1', 0), Handler)
-        self.connections = 0
+        self.sockets = []
         self.agents = set()
         self.holding = False
+
+    @property
+    def connections(self):
+        return len(self.sockets)
+
+    def hang_up(self):
+        for one in self.sockets:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -317,7 +327,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def setup(self):
         super().setup()
-        self.server.connections += 1
+        self.server.sockets.append(self.connection)
         self.seen = 0
 
     def do_GET(self):
@@ -331,21 +341,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_PUT(self):
         self.rfile.read(int(self.headers['Content-Length']))
-        if self._answer(204, b''):
-            self.server.holding = True
+        self.server.holding = self.seen < 2
+        self._answer(204, b'')
 
     def _answer(self, status, body):
         self.server.agents.add(self.headers['User-Agent'])
         self.seen += 1
         if self.seen == 3:
             self.close_connection = True
-            return False
+            return
         self.send_response(status)
         if status != 204:
             self.send_header('Content-Length', str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        return True
 
     def log_message(self, *args):
         pass
@@ -356,9 +365,12 @@ def forgetful():
     with Forgetful() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+            server.hang_up()
 
 
 @contextlib.contextmanager
@@ -373,8 +385,8 @@ def configured(port, tmp_path):
         conf.register_opts(opts, group)
     conf([], default_config_files=[str(path)], default_config_dirs=[])
     adapter = session.from_conf(conf)
-    yield adapter
-    adapter.session.session.close()
+    with contextlib.closing(adapter.session.session):
+        yield adapter
 
 
 def test_connections_are_kept_and_broken_ones_replaced(forgetful, context, tmp_path):

@@ -83,6 +83,7 @@ class Cloud:
 
     hosts = {host.name: host for host in HOSTS}
     zones = ZONES
+    now = staticmethod(now)
 
     def __init__(self, scratch, server, manage, placement, keystone, transport_url):
         """Take a database server and the `nova-manage` that makes its tables."""
@@ -98,6 +99,7 @@ class Cloud:
         }
         self._engines = {name: sa.create_engine(url) for name, url in self.urls.items()}
         self._tables = {}
+        self._silent = set()
         self._ended = threading.Event()
         self._heart = threading.Thread(target=self._beat, daemon=True)
 
@@ -286,7 +288,8 @@ class Cloud:
         """Make every host that is not down seen up now."""
         for cell in CELLS:
             services = self.table(cell, 'services')
-            names = [h.name for h in HOSTS if h.cell == cell and not h.down]
+            beating = [h.name for h in HOSTS if h.cell == cell and not h.down]
+            names = [name for name in beating if name not in self._silent]
             change = (
                 sa.update(services)
                 .where(services.c.host.in_(names))
@@ -298,6 +301,44 @@ class Cloud:
             )
             with self._engines[cell].begin() as connection:
                 connection.execute(change)
+
+    def silence(self, name):
+        """Let a host's heartbeats have ended two hours ago."""
+        self._silent.add(name)
+        seen = now() - datetime.timedelta(hours=2)
+        self.update(
+            self.hosts[name].cell, 'services', {'last_seen_up': seen}, host=name
+        )
+
+    def revive(self, name):
+        """Let a silenced host beat again."""
+        self._silent.discard(name)
+        self.heartbeat()
+
+    def add_instance(self, name, instance):
+        """Write the row of an instance that runs on a host."""
+        host = self.hosts[name]
+        self.insert(
+            host.cell,
+            'instances',
+            [
+                {
+                    'created_at': now(),
+                    'deleted': 0,
+                    'uuid': instance,
+                    'host': host.name,
+                    'node': host.node,
+                    'vm_state': 'active',
+                }
+            ],
+        )
+
+    def remove_instance(self, name, instance):
+        """Take the row of an instance away."""
+        cell = self.hosts[name].cell
+        change = sa.delete(self.table(cell, 'instances')).filter_by(uuid=instance)
+        with self._engines[cell].begin() as connection:
+            connection.execute(change)
 
     def _beat(self):
         while not self._ended.wait(HEARTBEAT_S):
@@ -413,7 +454,11 @@ def _compute_node_row(host):
             }
         ),
         'supported_instances': json.dumps(
-            [['i686', 'kvm', 'hvm'], ['x86_64', 'qemu', 'hvm'], ['x86_64', 'kvm', 'hvm']]
+            [
+                ['i686', 'kvm', 'hvm'],
+                ['x86_64', 'qemu', 'hvm'],
+                ['x86_64', 'kvm', 'hvm'],
+            ]
         ),
         'pci_stats': json.dumps(_primitive('PciDevicePoolList', '1.1', objects=[])),
         'stats': json.dumps({'failed_builds': '0', 'num_instances': '0'}),

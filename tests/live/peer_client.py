@@ -281,8 +281,7 @@ def _serve(request, write):
     try:
         result = OPS[request['op']](request['url'], request['level'], **request['args'])
         answer = {'result': result}
-    except Exception as failure:
-        # Whatever happens is the answer: that is what this program is for.
+    except Exception as failure:  # noqa: BLE001 - whatever happens is the answer
         answer = {'error': _error(failure)}
     write({'id': request['id'], **answer})
 

@@ -15,6 +15,7 @@ from novasched.db import engines, schema, tables
 from novasched.db.stores import SqlCellStore
 from novasched.db.transactions import Database
 from tests import store_checks
+from tests.databases import Databases
 from tests.live.peer import peer_program
 from tests.live.servers.process import run
 
@@ -55,7 +56,7 @@ def server(request):
 def tables_of_ours(server, opened):
     """An API database and a cell's, made by us."""
     api, cell = (server.create_database(f'stores_{name}') for name in ('api', 'cell'))
-    made = store_checks.Databases(opened(api), opened(cell))
+    made = Databases(opened(api), opened(cell))
     made.create_tables()
     return made
 
@@ -71,7 +72,7 @@ def tables_of_the_peer(server, opened, scratch):
     manage = peer_program('nova-manage')
     run([manage, '--config-file', conf, 'api_db', 'sync'])
     run([manage, '--config-file', conf, 'db', 'sync', '--local_cell'])
-    return store_checks.Databases(*map(opened, urls))
+    return Databases(*map(opened, urls))
 
 
 @pytest.mark.parametrize('check', store_checks.CHECKS, ids=lambda check: check.__name__)

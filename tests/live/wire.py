@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
-import socket
 import time
 import uuid
 
@@ -168,20 +168,24 @@ class Wire:
         )
         return msg_id
 
+    def next_answer(self, msg_id):
+        """Wait for the next message that answers a call."""
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            while self._answers:
+                body = json.loads(self._answers.pop(0).body)
+                answer = json.loads(body['oslo.message'])
+                if answer['_msg_id'] == msg_id:
+                    return answer
+            assert time.monotonic() < deadline, f'no answer to {msg_id}'
+            with contextlib.suppress(TimeoutError):
+                self._connection.drain_events(timeout=1)
+
     def answers(self, msg_id):
         """Give every message that answers a call, the final one last."""
-        deadline = time.monotonic() + ANSWER_S
-        found = []
-        while not found or not found[-1]['ending']:
-            assert time.monotonic() < deadline, f'no answer to {msg_id}: {found}'
-            try:
-                self._connection.drain_events(timeout=1)
-            except (TimeoutError, socket.timeout):
-                continue
-            while self._answers:
-                body = json.loads(json.loads(self._answers.pop(0).body)['oslo.message'])
-                if body['_msg_id'] == msg_id:
-                    found.append(body)
+        found = [self.next_answer(msg_id)]
+        while not found[-1]['ending']:
+            found.append(self.next_answer(msg_id))
         return found
 
     def call(self, inner, timeout_s=None):

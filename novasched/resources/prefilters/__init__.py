@@ -2,7 +2,7 @@
 """Prefilters: what a request needs beyond what it says, before placement is asked.
 
 Each is a function ``(request, facts) -> Requirements | None``; None: nothing to
-add. They run in nova's order. Nova: scheduler/request_filter.py.
+add. They run in nova's order.
 """
 
 from __future__ import annotations

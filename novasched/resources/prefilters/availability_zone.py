@@ -12,8 +12,7 @@ def map_az_to_placement_aggregate(
 ) -> Requirements | None:
     """Ask for hosts of the aggregates that make up the requested zone.
 
-    A zone without aggregates restricts nothing. Nova:
-    scheduler/request_filter.py, map_az_to_placement_aggregate.
+    A zone without aggregates restricts nothing.
     """
     zone = request.availability_zone if 'availability_zone' in request else None
     if not zone:

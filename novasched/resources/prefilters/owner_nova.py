@@ -15,10 +15,7 @@ _TRAIT: str = os_traits.OWNER_NOVA
 
 
 def owner_nova_filter(request: RequestSpec, facts: Facts) -> Requirements | None:
-    """Ask for providers of nova, once every nova-compute marks its own.
-
-    Nova: scheduler/request_filter.py, owner_nova_filter.
-    """
+    """Ask for providers of nova, once every nova-compute marks its own."""
     if _TRAIT in request.root_required:
         return None
     version = facts.minimum_compute_version

@@ -20,7 +20,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(length) if length else None
         gate.arrived.set()
         gate.opened.wait(60)
-        headers = {name: self.headers[name] for name in PASSED_ON if name in self.headers}
+        headers = {
+            name: self.headers[name] for name in PASSED_ON if name in self.headers
+        }
         answer = requests.request(
             self.command,
             gate.target + self.path,
@@ -37,7 +39,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer.content)
 
-    do_GET = do_PUT = do_POST = do_DELETE = _forward
+    def do_GET(self):
+        self._forward()
+
+    def do_PUT(self):
+        self._forward()
+
+    def do_POST(self):
+        self._forward()
+
+    def do_DELETE(self):
+        self._forward()
 
     def log_message(self, format, *args):
         """Keep quiet."""

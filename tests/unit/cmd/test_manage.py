@@ -10,9 +10,10 @@ import logging
 import pytest
 import sqlalchemy as sa
 
+from novasched.cmd.manage import main
 from novasched.db import tables as declared
 from novasched.manage.program import Program
-from tests.store_checks import Databases, node
+from tests.databases import Databases, node
 
 CELL0 = '00000000-0000-0000-0000-000000000000'
 
@@ -24,6 +25,16 @@ class Run:
         self.code = code
         self.out = out
         self.err = err
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before():
+    """Take back the handler that cliff leaves with the root logger."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    root.handlers = before
+    root.setLevel(level)
 
 
 @pytest.fixture
@@ -38,13 +49,8 @@ def manage(tmp_path):
 
     def run(*words, conf=conf):
         out, err = io.StringIO(), io.StringIO()
-        root = logging.getLogger()
-        before = list(root.handlers)
-        try:
-            program = Program(stdout=out, stderr=err)
-            code = program.run(['--config-file', str(conf), *words])
-        finally:
-            root.handlers = before
+        program = Program(stdout=out, stderr=err)
+        code = program.run(['--config-file', str(conf), *words])
         return Run(code, out.getvalue(), err.getvalue())
 
     return run
@@ -236,3 +242,8 @@ def test_a_missing_configuration_file_is_named(manage, tmp_path):
     assert failed.code == 1
     assert 'none.conf' in failed.err
     assert failed.err.count('\n') == 1
+
+
+def test_no_command_is_a_question_for_help(capsys):
+    assert main([]) == 0
+    assert 'cell_v2 discover_hosts' in capsys.readouterr().out

@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
 from novasched.db import engines
-from tests.store_checks import Databases
+from tests.databases import Databases
 
 
 @pytest.fixture

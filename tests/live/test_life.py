@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of the daemon: its services row, and a stop that loses nothing."""
+
+from __future__ import annotations
+
+import datetime
+import signal
+import time
+
+from tests.live import wire as wire_
+from tests.live.daemon import QUEUE
+from tests.live.wire import Wire
+
+STOP_S = 20
+
+
+def _row(cloud, host):
+    found = cloud.rows('cell0', 'services', host=host, binary='nova-scheduler')
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def test_the_services_row_is_made_and_beats(daemon, cloud, eventually):
+    daemon(DEFAULT={'host': 'beating', 'report_interval': 1})
+    row = eventually(lambda: _row(cloud, 'beating'), 'the services row')
+    assert row['version'] == 74
+    assert row['topic'] == 'scheduler'
+    assert (bool(row['disabled']), bool(row['forced_down'])) == (False, False)
+    assert row['deleted'] == 0
+    assert row['uuid']
+
+    def beaten():
+        now = _row(cloud, 'beating')
+        return now if now['report_count'] >= row['report_count'] + 2 else None
+
+    later = eventually(beaten, 'two heartbeats')
+    assert later['id'] == row['id']
+    age = cloud.now() - later['last_seen_up']
+    assert age < datetime.timedelta(seconds=10)
+    assert later['updated_at'] is not None
+
+
+def test_a_second_start_takes_the_row_over(daemon, cloud):
+    first = daemon(DEFAULT={'host': 'again'})
+    row = _row(cloud, 'again')
+    assert first.process.stop() == 0
+    cloud.update('cell0', 'services', {'version': 70}, host='again')
+    daemon(DEFAULT={'host': 'again'})
+    now = _row(cloud, 'again')
+    assert (now['id'], now['uuid'], now['version']) == (row['id'], row['uuid'], 74)
+
+
+def test_a_request_in_progress_is_answered_after_sigterm(
+    daemon, rabbitmq, gate, placement, cloud, claims, eventually
+):
+    stopping = daemon(placement={'endpoint_override': gate.url})
+    gate.close()
+    uuids, answer = stopping.client.submit()
+    assert gate.arrived.wait(20)
+    said = stopping.log
+    stopping.process.send(signal.SIGTERM)
+    eventually(
+        lambda: stopping.log != said or rabbitmq.queue(stopping.url, QUEUE) == (0, 0),
+        'a sign that the signal has arrived',
+    )
+    started = time.monotonic()
+    gate.open()
+    ((best, *_),) = answer.result(STOP_S)
+    claims.expect(*uuids)
+    assert best['service_host'] == 'node-1'
+    assert stopping.process.wait(STOP_S) == 0
+    assert time.monotonic() - started < STOP_S
+    assert list(placement.allocations(uuids[0])) == [cloud.hosts['node-1'].uuid]
+
+
+def test_an_idle_daemon_stops_at_once(daemon):
+    idle = daemon()
+    started = time.monotonic()
+    idle.process.send(signal.SIGTERM)
+    assert idle.process.wait(STOP_S) == 0
+    assert time.monotonic() - started < 10
+
+
+def test_a_long_request_keeps_its_caller_informed(
+    daemon, rabbitmq, gate, claims, new_uuid
+):
+    slow = daemon(placement={'endpoint_override': gate.url})
+    gate.close()
+    consumer = new_uuid()
+    wire = Wire(rabbitmq, slow.url)
+    try:
+        call = wire.send(wire_.message(args=wire_.boot_args([consumer])), timeout_s=2)
+        assert gate.arrived.wait(20)
+        first = wire.next_answer(call)
+        gate.open()
+        final = wire.answers(call)[-1]
+    finally:
+        wire.close()
+    claims.expect(consumer)
+    assert (first['ending'], first['result'], first['failure']) == (False, None, None)
+    assert final['failure'] is None
+    assert final['result']

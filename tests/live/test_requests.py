@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request may say about hosts, and what hosts say about themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ('request_', 'host'),
+    [
+        pytest.param({'force_hosts': ['node-4']}, 'node-4', id='a forced host'),
+        pytest.param(
+            {'force_nodes': ['node-3.example.org']}, 'node-3', id='a forced node'
+        ),
+        pytest.param(
+            {'force_hosts': ['node-down']}, 'node-down', id='forced past the filters'
+        ),
+        pytest.param({'ignore_hosts': ['node-1']}, 'node-2', id='an ignored host'),
+        pytest.param(
+            {'ignore_hosts': ['NODE-1', 'node-2']},
+            'node-3',
+            id='ignored in whatever case',
+        ),
+        pytest.param(
+            {'destination': {'host': 'node-5'}}, 'node-5', id='a requested host'
+        ),
+        pytest.param(
+            {'destination': {'host': 'node-6', 'node': 'node-6.example.org'}},
+            'node-6',
+            id='a requested host and node',
+        ),
+        pytest.param({'zone': 'az2'}, 'node-3', id='an availability zone'),
+        pytest.param({'zone': 'az3'}, 'node-5', id='the zone of the other cell'),
+        pytest.param(
+            {'zone': 'nosuch'}, 'node-1', id='a zone of no aggregate limits nothing'
+        ),
+        pytest.param(
+            {'flavor': {'extra_specs': {'trait:HW_CPU_X86_AVX2': 'required'}}},
+            'node-1',
+            id='a trait that every host has',
+        ),
+    ],
+)
+def test_the_request_names_hosts(scheduler, cloud, placement, claims, request_, host):
+    reply = scheduler.select(**request_)
+    claims.expect(reply.uuid)
+    assert reply.hosts == [host]
+    assert reply.best[0]['availability_zone'] == cloud.hosts[host].zone
+    assert list(placement.allocations(reply.uuid)) == [cloud.hosts[host].uuid]
+
+
+def test_a_forced_host_has_no_alternates(scheduler, claims):
+    reply = scheduler.select(force_hosts=['node-2'])
+    claims.expect(reply.uuid)
+    assert reply.hosts == ['node-2']
+    assert reply.alternates == []
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        pytest.param({'disabled': True}, id='a disabled service'),
+        pytest.param({'forced_down': True}, id='a service forced down'),
+    ],
+)
+def test_a_change_of_a_service_counts_for_the_next_request(
+    scheduler, cloud, claims, change
+):
+    cloud.update('cell1', 'services', change, host='node-1')
+    try:
+        reply = scheduler.select()
+    finally:
+        restored = dict.fromkeys(change, False)
+        cloud.update('cell1', 'services', restored, host='node-1')
+    again = scheduler.select()
+    claims.expect(reply.uuid, again.uuid)
+    assert reply.hosts == ['node-2']
+    assert 'node-1' not in [each['service_host'] for each in reply.alternates]
+    assert again.hosts == ['node-1']
+
+
+def test_a_host_whose_heartbeats_have_ended_is_left_out(scheduler, cloud, claims):
+    cloud.silence('node-1')
+    try:
+        reply = scheduler.select()
+    finally:
+        cloud.revive('node-1')
+    claims.expect(reply.uuid)
+    assert reply.hosts == ['node-2']
+
+
+def test_a_provider_with_the_status_trait_is_left_out(
+    scheduler, cloud, placement, claims
+):
+    path = f'/resource_providers/{cloud.hosts["node-1"].uuid}/traits'
+    before = placement.get(path)
+    marked = dict(before, traits=[*before['traits'], 'COMPUTE_STATUS_DISABLED'])
+    after = placement.put(path, marked)
+    try:
+        reply = scheduler.select()
+    finally:
+        placement.put(path, dict(after, traits=before['traits']))
+    claims.expect(reply.uuid)
+    assert reply.hosts == ['node-2']
+
+
+def test_a_compute_node_that_reports_less_loses_its_place(scheduler, cloud, claims):
+    (row,) = cloud.rows('cell1', 'compute_nodes', host='node-1')
+    busy = {'free_ram_mb': 1024, 'free_disk_gb': 1, 'vcpus_used': 31}
+    cloud.update(
+        'cell1', 'compute_nodes', {**busy, 'updated_at': cloud.now()}, host='node-1'
+    )
+    try:
+        reply = scheduler.select()
+    finally:
+        restored = {name: row[name] for name in busy}
+        cloud.update(
+            'cell1',
+            'compute_nodes',
+            {**restored, 'updated_at': cloud.now()},
+            host='node-1',
+        )
+    claims.expect(reply.uuid)
+    assert reply.hosts == ['node-2']

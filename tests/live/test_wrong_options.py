@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A wrong option ends the start with one line that says which and what to do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.live.peer import PeerError
+from tests.live.servers.keystone import WRONG
+from tests.live.servers.process import free_port
+
+pytestmark = pytest.mark.ours
+
+START_S = 30
+ROUTINE = re.compile(r' (DEBUG|INFO) ')
+
+
+def _closed_port(url):
+    """The URL with a port where nobody listens."""
+    return re.sub(r'(@[^:/]+):\d+', rf'\1:{free_port()}', url)
+
+
+def _wrong_password(url):
+    return re.sub(r':[^:@/]+@', f':{WRONG}@', url)
+
+
+def _api(change):
+    return lambda cloud: {'api_database': {'connection': change(cloud.urls['api'])}}
+
+
+def _own(change):
+    return lambda cloud: {'database': {'connection': change(cloud.urls['cell0'])}}
+
+
+def _broker(change):
+    return lambda cloud: {'DEFAULT': {'transport_url': change(cloud.transport_url)}}
+
+
+def _placement(**options):
+    return lambda cloud: {'placement': options}
+
+
+@pytest.mark.parametrize(
+    ('sections', 'group', 'option'),
+    [
+        pytest.param(
+            _api(lambda url: None), 'api_database', 'connection', id='no API database'
+        ),
+        pytest.param(
+            _own(lambda url: None), 'database', 'connection', id='no own database'
+        ),
+        pytest.param(
+            _api(_closed_port),
+            'api_database',
+            'connection',
+            id='an API database that nobody serves',
+        ),
+        pytest.param(
+            _api(_wrong_password),
+            'api_database',
+            'connection',
+            id='an API database with a wrong password',
+        ),
+        pytest.param(
+            _own(_closed_port),
+            'database',
+            'connection',
+            id='an own database that nobody serves',
+        ),
+        pytest.param(
+            _broker(_wrong_password),
+            'DEFAULT',
+            'transport_url',
+            id='a broker with a wrong password',
+        ),
+        pytest.param(
+            _broker(_closed_port),
+            'DEFAULT',
+            'transport_url',
+            id='a broker that nobody serves',
+        ),
+        pytest.param(
+            lambda cloud: {'filter_scheduler': {'enabled_filters': 'NoSuchFilter'}},
+            'filter_scheduler',
+            'enabled_filters',
+            id='an unknown filter',
+        ),
+        pytest.param(
+            _placement(auth_type=None),
+            'placement',
+            'auth_type',
+            id='no way to authenticate to placement',
+        ),
+        pytest.param(
+            _placement(password=WRONG),
+            'placement',
+            'password',
+            id='a wrong password for placement',
+        ),
+    ],
+)
+def test_a_wrong_option_is_one_plain_line(daemon, cloud, sections, group, option):
+    ended = daemon(wait=False, **sections(cloud))
+    assert ended.process.wait(START_S) != 0
+    said = [line for line in ended.log.splitlines() if not ROUTINE.search(line)]
+    assert 'Traceback' not in ended.log
+    assert len(said) == 1, ended.log
+    assert re.search(rf'\[{group}\] ?{option}\b', said[0]), said
+    assert WRONG not in said[0]
+
+
+def test_a_placement_that_nobody_serves_is_a_warning_and_no_valid_host(daemon):
+    nobody = f'http://127.0.0.1:{free_port()}'
+    alone = daemon(placement={'endpoint_override': nobody})
+    warnings = [line for line in alone.log.splitlines() if ' WARNING ' in line]
+    assert any('[placement]' in line for line in warnings), alone.log
+    with pytest.raises(PeerError) as raised:
+        alone.select()
+    assert raised.value.name == 'NoValidHost'
+    assert raised.value.text == 'No valid host was found. '
