@@ -6,6 +6,7 @@ Nova: scheduler/manager.py.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from typing import Any
 
 from novasched import errors
 from novasched.cluster.view import ClusterView
-from novasched.drivers import Driver, Work
+from novasched.drivers import Driver, Placed, Work
+from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import target_cell
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -69,37 +71,36 @@ class SchedulerManager:
         claimed.
         """
         LOG.debug('Starting to schedule for instances: %s', instance_uuids)
-        candidates = None
-        if not request.is_rebuild:
-            request, candidates = self._candidates(context, request)
-        work = Work(
-            context=context,
-            request=request,
-            instance_uuids=instance_uuids,
-            candidates=candidates,
-            return_alternates=return_alternates and return_objects,
-        )
-        self._notifier.select_destinations(context, request, 'start')
-        placed = self._driver.select_destinations(work)
-        self._notifier.select_destinations(context, placed.request, 'end')
-        if return_objects:
-            return placed.selections
-        return [selections[0].to_dict() for selections in placed.selections]
+        request, candidates = self._candidates(context, request)
+        with self._claims(context, instance_uuids, candidates) as claims:
+            work = Work(
+                context=context,
+                request=request,
+                instance_uuids=instance_uuids,
+                candidates=candidates,
+                claims=claims,
+                return_alternates=return_alternates and return_objects,
+            )
+            self._notifier.select_destinations(context, request, 'start')
+            placed = self._driver.select_destinations(work)
+            self._notifier.select_destinations(context, placed.request, 'end')
+            return _answer(placed, return_objects)
 
     def _candidates(
         self, context: RequestContext, request: RequestSpec
-    ) -> tuple[RequestSpec, Candidates]:
-        """Ask placement; the request comes back with the node that it names."""
-        aggregates, oldest = self._view.aggregates, self._view.minimum_compute_version
-        facts = Facts(tuple(aggregates.all()), oldest())
-        added = prefilters.run(self._asking.prefilters, request, facts)
+    ) -> tuple[RequestSpec, Candidates | None]:
+        """Ask placement; a rebuild does not.
+
+        The request comes back with the node that it names.
+        """
+        if request.is_rebuild:
+            return request, None
+        added = prefilters.run(self._asking.prefilters, request, self._facts())
         request, nodes = self._named_nodes(request)
         query = build_query(request, added, nodes, self._asking.limit)
         _log(added.notes + query.notes, added.warnings + query.warnings)
         answer = self._placement.candidates(context, query.encode())
-        if isinstance(answer, QueryFailed):
-            raise errors.NoValidHost('')
-        if not answer.requests:
+        if isinstance(answer, QueryFailed) or not answer.requests:
             LOG.info(
                 'Got no allocation candidates from the Placement API. This could be '
                 'due to insufficient resources or a temporary occurrence as compute '
@@ -107,6 +108,21 @@ class SchedulerManager:
             )
             raise errors.NoValidHost('')
         return request, answer
+
+    def _facts(self) -> Facts:
+        aggregates = tuple(self._view.aggregates.all())
+        return Facts(aggregates, self._view.minimum_compute_version())
+
+    def _claims(
+        self,
+        context: RequestContext,
+        instance_uuids: Sequence[str] | None,
+        candidates: Candidates | None,
+    ) -> contextlib.AbstractContextManager[Claims | None]:
+        """Return what holds the claims together, or nothing if none are made."""
+        if instance_uuids is None or candidates is None:
+            return contextlib.nullcontext()
+        return Claims(self._placement, context, candidates.version)
 
     def _named_nodes(
         self, request: RequestSpec
@@ -149,6 +165,14 @@ class SchedulerManager:
     def sync_instance_info(self, host: str, instance_uuids: Iterable[str]) -> None:
         """Compare what is known of a host with all its instances."""
         self._view.instances.sync(host, instance_uuids)
+
+
+def _answer(
+    placed: Placed, return_objects: bool
+) -> list[list[Selection]] | list[dict[str, Any]]:
+    if return_objects:
+        return placed.selections
+    return [selections[0].to_dict() for selections in placed.selections]
 
 
 def _log(notes: Iterable[str], warnings: Iterable[str]) -> None:

@@ -10,13 +10,23 @@ from collections.abc import Sequence
 # The libraries load eventlet where it is installed, whether it is used or not.
 warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
 
+from novasched.manage import cell_v2, schemas  # noqa: E402
 from novasched.manage.program import Program  # noqa: E402
+
+COMMANDS = {
+    'db sync': schemas.DbSync,
+    'api_db sync': schemas.ApiDbSync,
+    'cell_v2 map_cell0': cell_v2.MapCell0,
+    'cell_v2 create_cell': cell_v2.CreateCell,
+    'cell_v2 list_cells': cell_v2.ListCells,
+    'cell_v2 discover_hosts': cell_v2.DiscoverHosts,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, as nova-manage has them."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    return Program().run(arguments or ['help'])
+    return Program(COMMANDS).run(arguments or ['help'])
 
 
 if __name__ == '__main__':

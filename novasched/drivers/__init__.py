@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from oslo_config import cfg
 
 from novasched.cluster.view import ClusterView
+from novasched.drivers.claims import Claims
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -68,19 +69,20 @@ class Parts:
 class Work:
     """A request, when it comes to a driver.
 
-    ``candidates`` is None for a rebuild: nothing is claimed then, nor without
-    ``instance_uuids``.
+    ``claims`` is None when nothing is to be claimed: for a rebuild, which has no
+    ``candidates`` either, and for callers that do not name the instances.
     """
 
     context: RequestContext
     request: RequestSpec
     instance_uuids: Sequence[str] | None
     candidates: Candidates | None
+    claims: Claims | None
     return_alternates: bool
 
     @property
-    def count(self) -> int:
-        """The number of instances; that of the request may be stale."""
+    def required(self) -> int:
+        """The number of hosts to answer; what the request says may be stale."""
         return len(self.instance_uuids or ()) or self.request.num_instances
 
 
@@ -88,7 +90,7 @@ class Work:
 class Placed:
     """The answer: per instance the selected host, then its alternates.
 
-    ``request`` is the one of the last instance, its group grown by the hosts.
+    ``request`` is the one of the last instance, its group grown by all hosts.
     """
 
     selections: list[list[Selection]]
@@ -103,7 +105,8 @@ class Driver(abc.ABC):
 
     @abc.abstractmethod
     def select_destinations(self, work: Work) -> Placed:
-        """Return the selections, all claimed, or raise with nothing claimed.
+        """Return the selections; what was claimed for them is in ``work.claims``.
 
-        Raises errors.NoValidHost when there is no host for every instance.
+        Whoever opened the claims undoes them when this raises. Raises
+        errors.NoValidHost when there is no host for every instance.
         """

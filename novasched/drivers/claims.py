@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from types import TracebackType
 from typing import Self
@@ -10,13 +11,7 @@ from typing import Self
 from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import (
-    Candidate,
-    Claimed,
-    Placement,
-    Refused,
-    Unknown,
-)
+from novasched.ports import Candidate, Claimed, Placement, Refused, Unknown
 
 LOG = logging.getLogger(__name__)
 
@@ -24,8 +19,8 @@ LOG = logging.getLogger(__name__)
 class Claims:
     """Claims made within a ``with`` block; leaving it by an error undoes them.
 
-    Every claim is tried to be undone even if undoing another failed, and the
-    error that ended the block is the one that goes on.
+    All are tried to be undone, in the order in which they were made, even if
+    undoing one fails. The error that ended the block is the one that goes on.
     """
 
     def __init__(
@@ -35,7 +30,7 @@ class Claims:
         self._context = context.elevated()
         self._user_id = context.user_id
         self._version = version
-        self._made: list[Claimed] = []
+        self._made: list[Claimed | Unknown] = []
 
     def __enter__(self) -> Self:
         return self
@@ -46,24 +41,24 @@ class Claims:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None and self._made:
-            uuids = [claim.consumer_uuid for claim in self._made]
-            LOG.debug('Cleaning up allocations for %s', uuids)
-            for claim in self._made:
-                self._undo(claim)
+        if error is None or not self._made:
+            return
+        uuids = [claim.consumer_uuid for claim in self._made]
+        LOG.debug('Cleaning up allocations for %s', uuids)
+        with contextlib.ExitStack() as undoing:
+            for claim in reversed(self._made):
+                undoing.callback(self._undo, claim)
 
     def make(self, request: RequestSpec, candidate: Candidate) -> bool:
         """Claim a candidate for the instance of the request; False: refused.
 
-        Raises errors.AllocationUpdateFailed when the consumer changed meanwhile.
+        Raises errors.AllocationUpdateFailed when the consumer changed meanwhile,
+        and errors.AllocationDeleteFailed when nobody can tell what became of the
+        claim: another host must not be added to it.
         """
-        uuid = request.instance_uuid
-        LOG.debug(
-            'Attempting to claim resources in the placement API for instance %s', uuid
-        )
         outcome = self._placement.claim(
             self._context,
-            uuid,
+            request.instance_uuid,
             candidate,
             self._version,
             request.project_id,
@@ -73,15 +68,24 @@ class Claims:
             case Claimed():
                 self._made.append(outcome)
             case Unknown():
-                LOG.warning('No answer to the claim for %s: %s', uuid, outcome.text)
-                self._undo(outcome)
+                self._settle(outcome)
             case Refused():
-                LOG.debug('Claim for %s refused: %s', uuid, outcome.text)
+                LOG.debug(
+                    'Claim for %s refused: %s', request.instance_uuid, outcome.text
+                )
         return isinstance(outcome, Claimed)
 
     def _user_of(self, request: RequestSpec) -> str | None:
         user_id = request.user_id if 'user_id' in request else None
         return user_id or self._user_id
+
+    def _settle(self, claim: Unknown) -> None:
+        LOG.warning(
+            'No answer to the claim for %s: %s', claim.consumer_uuid, claim.text
+        )
+        self._made.append(claim)
+        self._placement.undo(self._context, claim)
+        self._made.remove(claim)
 
     def _undo(self, claim: Claimed | Unknown) -> None:
         try:

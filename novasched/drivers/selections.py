@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from novasched.objects.numa import NUMATopologyLimits
@@ -64,23 +64,22 @@ class SelectionMaker:
         instance is one. Nova: scheduler/manager.py, _get_alternate_hosts.
         """
         taken = {one.host.row for one in picked}
-        others = [host for host in hosts.states() if host.row not in taken]
         return [
             [
                 self.selection(one.host, one.candidate),
-                *self._alternates(one, others, count),
+                *self._alternates(one, hosts, taken, count),
             ]
             for one in picked
         ]
 
     def _alternates(
-        self, picked: Picked, others: Sequence[HostState], count: int
+        self, picked: Picked, hosts: HostTable, taken: Set[int], count: int
     ) -> list[Selection]:
         found: list[Selection] = []
-        for host in others:
+        for host in hosts.states():
             if len(found) == count:
                 break
-            if host.cell_uuid != picked.host.cell_uuid:
+            if host.row in taken or host.cell_uuid != picked.host.cell_uuid:
                 continue
             if picked.candidate is None:
                 found.append(self.selection(host, None))

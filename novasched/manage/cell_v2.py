@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from cliff import command, lister
@@ -14,10 +13,8 @@ from oslo_utils import timeutils
 from novasched import errors
 from novasched.db import admin, cells, engines
 from novasched.db.transactions import Database, mask
+from novasched.manage.program import Program
 from novasched.ports import Cell
-
-if TYPE_CHECKING:
-    from novasched.manage.program import Program
 
 
 class MapCell0(command.Command):

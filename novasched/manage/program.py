@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
@@ -15,7 +15,6 @@ from oslo_config import cfg
 
 from novasched.db import cells, engines
 from novasched.db.transactions import Database
-from novasched.manage import cell_v2, schemas
 from novasched.ports import Cell
 
 TRANSPORT_URL = cfg.StrOpt(
@@ -25,24 +24,17 @@ TRANSPORT_URL = cfg.StrOpt(
     help='The message queue, as oslo.messaging reads it.',
 )
 
-COMMANDS: dict[str, type[command.Command]] = {
-    'db sync': schemas.DbSync,
-    'api_db sync': schemas.ApiDbSync,
-    'cell_v2 map_cell0': cell_v2.MapCell0,
-    'cell_v2 create_cell': cell_v2.CreateCell,
-    'cell_v2 list_cells': cell_v2.ListCells,
-    'cell_v2 discover_hosts': cell_v2.DiscoverHosts,
-}
-
 
 class Program(app.App):
     """Reads the configuration of nova and runs one command on its databases."""
 
     conf: cfg.ConfigOpts
 
-    def __init__(self, **streams: Any) -> None:
+    def __init__(
+        self, commands: Mapping[str, type[command.Command]], **streams: Any
+    ) -> None:
         manager = commandmanager.CommandManager('novasched.manage')
-        for name, kind in COMMANDS.items():
+        for name, kind in commands.items():
             manager.add_command(name, kind)
         super().__init__(
             description='Make and describe the databases that novasched reads.',

@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from cliff import command
 
 from novasched.db import cells, engines, schema
+from novasched.manage.program import Program
 from novasched.ports import CELL0_UUID, Cell
-
-if TYPE_CHECKING:
-    from novasched.manage.program import Program
 
 
 class ApiDbSync(command.Command):

@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.hosts import HostTable
+from novasched.scheduler.hosts import HostTable, Objects
+
+
+class Member(NamedTuple):
+    """A member of a server group that was placed a moment ago, as an instance."""
+
+    uuid: str
+    host: str
 
 
 def consume(hosts: HostTable, row: int, request: RequestSpec) -> HostTable:
     """Return the hosts after one of them took the instance of the request.
 
     ``row`` is a row of the snapshot. Swap is not subtracted, and members of a
-    server group see the new member. Nova: scheduler/host_manager.py,
-    consume_from_request.
+    server group see the new member. ``updated`` stays: this is no report of the
+    compute. Nova: scheduler/host_manager.py, consume_from_request.
     """
     snapshot = hosts.snapshot
     disk_mb = (request.root_gb + request.ephemeral_gb) * 1024
@@ -25,7 +32,20 @@ def consume(hosts: HostTable, row: int, request: RequestSpec) -> HostTable:
         'num_instances': snapshot.column('num_instances')[row] + 1,
         'num_io_ops': snapshot.column('num_io_ops')[row] + 1,
     }
-    if request.instance_group is not None:
-        before = snapshot.column('instances')[row]
-        changes['instances'] = {request.instance_uuid: None, **before}
-    return hosts.replace(row, **changes)
+    consumed = hosts.replace(row, **changes)
+    if request.instance_group is None:
+        return consumed
+    return _with_member(consumed, row, request.instance_uuid)
+
+
+def _with_member(hosts: HostTable, row: int, uuid: str) -> HostTable:
+    """Add an instance to a host, without reading the instances before need be."""
+    member = Member(uuid, hosts.snapshot.column('host')[row])
+
+    def with_member(column: Objects) -> Objects:
+        column = column.copy()
+        column[row] = {uuid: member, **column[row]}
+        return column
+
+    instances = hosts.snapshot.lazy('instances').then(with_member)
+    return hosts.with_columns(instances=instances)

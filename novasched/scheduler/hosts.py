@@ -8,54 +8,47 @@ selection of its rows, HostState one row; both share the names in Columns.
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from novasched.scheduler.aggregates import Aggregates
+from novasched.scheduler.columns import (
+    Categories,
+    Floats,
+    Ints,
+    Lazy,
+    Mask,
+    Objects,
+    Rows,
+)
+
+__all__ = [
+    'Categories',
+    'Column',
+    'Columns',
+    'Floats',
+    'HostState',
+    'HostTable',
+    'Ints',
+    'Lazy',
+    'Mask',
+    'Objects',
+    'Rows',
+    'Snapshot',
+]
 
 A = TypeVar('A')
 S = TypeVar('S')
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Objects = NDArray[np.object_]
-Rows = NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class Categories(Generic[S]):
-    """A column of few distinct values; host i has ``values[codes[i]]``."""
-
-    values: Sequence[S]
-    codes: Rows
-
-    def __getitem__(self, rows: Rows) -> Categories[S]:
-        return Categories(self.values, self.codes[rows])
-
-    def tolist(self) -> list[S]:
-        return [self.values[code] for code in self.codes.tolist()]
-
-    def map(self, fn: Callable[[S], Any], dtype: Any = bool) -> NDArray[Any]:
-        """Return ``fn(value)`` per host, calling fn once per distinct value."""
-        used, inverse = np.unique(self.codes, return_inverse=True)
-        return np.array([fn(self.values[code]) for code in used], dtype)[inverse]
-
-
-@dataclass(frozen=True)
-class Lazy:
-    """A column that is made when it is first read, at most once a request."""
-
-    make: Callable[[], Any]
 
 
 class Column(Generic[A, S]):
     """One column: A is its type on a table, S its type on a host.
 
-    ``decode`` turns the value kept in the table into what a host shows.
+    ``decode`` turns the value kept in the table into what a host shows; it
+    returns what is set on a host as it is.
     """
 
     def __init__(self, doc: str, decode: Callable[[Any], S] | None = None) -> None:
@@ -81,11 +74,11 @@ class Column(Generic[A, S]):
 
 
 def _optional_int(value: float) -> int | None:
-    return None if value != value else int(value)
+    return None if math.isnan(value) else int(value)
 
 
 def _optional_float(value: float) -> float | None:
-    return None if value != value else value
+    return None if math.isnan(value) else value
 
 
 class Columns:
@@ -170,12 +163,15 @@ class Snapshot:
 
     def column(self, name: str) -> Any:
         column = self._columns[name]
-        if isinstance(column, Lazy):
-            column = self._columns[name] = column.make()
-        return column
+        return column.column() if isinstance(column, Lazy) else column
+
+    def lazy(self, name: str) -> Lazy:
+        """Return a column that is not made before it is read."""
+        column = self._columns[name]
+        return column if isinstance(column, Lazy) else Lazy(lambda: column)
 
     def aslist(self, name: str) -> list[Any]:
-        """Return a column as Python values; for reading host by host."""
+        """Return a column as Python values; kept, for it is made of all rows."""
         if name not in self._lists:
             self._lists[name] = self.column(name).tolist()
         return self._lists[name]
@@ -243,14 +239,16 @@ class HostTable(Columns):
     def keep(self, states: Iterable[HostState]) -> HostTable:
         """Return the given hosts of this table, with what was set on them."""
         states = list(states)
-        rows = np.array([s.row for s in states], np.intp)
-        changed = {name for state in states for name in state.changes}
         snapshot = self.snapshot
-        if changed:
-            snapshot = snapshot.replace(
-                {name: [getattr(s, name) for s in states] for name in changed}, rows
-            )
-        return HostTable(snapshot, rows)
+        for name in sorted({name for state in states for name in state.changes}):
+            changed = [state for state in states if name in state.changes]
+            values = [state.changes[name] for state in changed]
+            snapshot = snapshot.replace({name: values}, _rows_of(changed))
+        return HostTable(snapshot, _rows_of(states))
+
+
+def _rows_of(states: Sequence[HostState]) -> Rows:
+    return np.array([state.row for state in states], np.intp)
 
 
 class HostState(Columns):
@@ -266,7 +264,7 @@ class HostState(Columns):
     def _get(self, column: Column[Any, Any]) -> Any:
         if column.name in self.changes:
             return self.changes[column.name]
-        value = self.snapshot.aslist(column.name)[self.row]
+        value = self.snapshot.column(column.name).item(self.row)
         return column.decode(value) if column.decode else value
 
     def _set(self, name: str, value: Any) -> None:

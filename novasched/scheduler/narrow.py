@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -71,11 +72,10 @@ def _destination(hosts: HostTable, request: RequestSpec, notes: list[str]) -> Ho
 
 
 def _ignore(hosts: HostTable, ignored: list[str], notes: list[str]) -> HostTable:
-    present = [host.lower() for host in hosts.host.tolist()]
-    dropped = [name for name in ignored for host in present if host == name.lower()]
+    left = collections.Counter(host.lower() for host in hosts.host.tolist())
+    dropped = [name for name in ignored for _ in range(left.pop(name.lower(), 0))]
     notes.append(f'Host filter ignoring hosts: {", ".join(dropped)}')
-    lowered = {name.lower() for name in ignored}
-    return _keep(hosts, lambda host, node: host.lower() not in lowered)
+    return _keep(hosts, lambda host, node: host.lower() in left)
 
 
 def _force_hosts(hosts: HostTable, forced: list[str], notes: list[str]) -> HostTable:

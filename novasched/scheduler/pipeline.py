@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +58,7 @@ def decide(
         weighed=weighed,
         ranked=survivors[order],
         totals=weighed.totals[order],
+        filters_ran=narrowed.filters_run,
     )
 
 
@@ -66,15 +68,18 @@ def run_filters(
     request: RequestSpec,
     index: int = 0,
 ) -> tuple[HostTable, list[Step]]:
-    """Apply the filters in their order until no host is left. Nova: filters.py."""
+    """Apply the filters in their order until no host is left. Nova: filters.py.
+
+    In a rebuild, filters without RUN_ON_REBUILD pass every host.
+    """
     steps: list[Step] = []
+    rebuild = request.is_rebuild
     for filter_ in filters:
-        if not filter_.run_filter_for_index(index):
-            continue
-        if request.is_rebuild and not filter_.RUN_ON_REBUILD:
-            survivors = hosts
-        else:
-            survivors = _apply(filter_, hosts, request)
+        with _named(filter_):
+            if not filter_.run_filter_for_index(index):
+                continue
+            skipped = rebuild and not filter_.RUN_ON_REBUILD
+            survivors = hosts if skipped else filter_.apply(hosts, request)
         steps.append(Step(filter_, hosts, survivors))
         hosts = survivors
         if not len(hosts):
@@ -82,42 +87,40 @@ def run_filters(
     return hosts, steps
 
 
-def _apply(
-    filter_: BaseHostFilter, hosts: HostTable, request: RequestSpec
-) -> HostTable:
+@contextlib.contextmanager
+def _named(extension: object) -> Iterator[None]:
     try:
-        return filter_.apply(hosts, request)
+        yield
     except errors.NovaschedError:
         raise
-    except Exception as problem:  # a plugin may raise anything: it is named
-        raise errors.ExtensionFailed(type(filter_).__name__, problem) from problem
+    except Exception as problem:  # a plugin may raise anything
+        raise errors.ExtensionFailed(type(extension).__name__, problem) from problem
 
 
 def weigh(
     weighers: Sequence[Weigher], hosts: HostTable, request: RequestSpec
 ) -> Weighed:
-    """Score the hosts; a single host is not weighed. Nova: weights.py."""
+    """Score the hosts; a single host is not weighed. Nova: weights.py.
+
+    Aggregates may set a multiplier as large as they like, inf included.
+    """
     totals = np.zeros(len(hosts))
+    if len(hosts) < 2:
+        return Weighed(hosts, (), totals)
     weighings = []
-    if len(hosts) > 1:
-        for weigher in weighers:
+    for weigher in weighers:
+        with _named(weigher), np.errstate(over='ignore', invalid='ignore'):
             weighing = _weigh(weigher, hosts, request)
             totals = totals + weighing.multipliers * weighing.normalized
-            weighings.append(weighing)
+        weighings.append(weighing)
     return Weighed(hosts, tuple(weighings), totals)
 
 
 def _weigh(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> Weighing:
-    name = type(weigher).__name__
     low, high = weigher.minval, weigher.maxval
-    try:
-        raw = clamp(weigher.weigh(hosts, request), low, high)
-        multipliers = weigher.multipliers(hosts)
-    except errors.NovaschedError:
-        raise
-    except Exception as problem:  # a plugin may raise anything: it is named
-        raise errors.ExtensionFailed(name, problem) from problem
-    return Weighing(name, raw, normalize(raw, low, high), multipliers)
+    raw = clamp(weigher.weigh(hosts, request), low, high)
+    normalized = normalize(raw, low, high)
+    return Weighing(type(weigher).__name__, raw, normalized, weigher.multipliers(hosts))
 
 
 def pick(profile: Profile, totals: Floats, rng: random.Random) -> Rows:

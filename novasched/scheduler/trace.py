@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import Floats, HostState, HostTable
@@ -25,10 +27,9 @@ class Step:
 
     def reasons(self, request: RequestSpec) -> Iterator[tuple[HostState, str]]:
         """Yield each rejected host and why; asks the filter only now."""
-        kept = set(self.after.rows.tolist())
-        for host in self.before.states():
-            if host.row not in kept:
-                yield host, self.filter.why(host, request)
+        rejected = self.before[~np.isin(self.before.rows, self.after.rows)]
+        for host in rejected.states():
+            yield host, self.filter.why(host, request)
 
     def __str__(self) -> str:
         return f'{self.name}: (start: {len(self.before)}, end: {len(self.after)})'
@@ -58,7 +59,8 @@ class Decision:
     """The hosts in the order in which to try them, and how it came about.
 
     ``totals`` belong to ``ranked``. ``notes`` are nova's log lines about the
-    hosts that the request names.
+    hosts that the request names; without ``filters_ran``, those hosts were the
+    result.
     """
 
     request: RequestSpec
@@ -68,6 +70,7 @@ class Decision:
     weighed: Weighed
     ranked: HostTable
     totals: Floats
+    filters_ran: bool = True
 
     def funnel(self) -> list[str]:
         """Return nova's filter results: ``Name: (start: n, end: m)``."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Self
 
 from novasched.objects.request_spec import RequestSpec
@@ -39,13 +39,17 @@ class BaseHostFilter(abc.ABC):
 
     def filter_all(
         self, hosts: Iterable[HostState], spec_obj: RequestSpec
-    ) -> Iterator[HostState]:
-        """Yield the hosts that pass; a rule about the whole set overrides it."""
+    ) -> Iterable[HostState] | None:
+        """Return the hosts that pass, or None: no host.
+
+        A rule about the whole set overrides it.
+        """
         return (host for host in hosts if self.host_passes(host, spec_obj))
 
     def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable:
         """Return the hosts that pass, in the order given."""
-        return hosts.keep(self.filter_all(hosts.states(), request))
+        passed = self.filter_all(hosts.states(), request)
+        return hosts.keep(passed if passed is not None else ())
 
 
 class ColumnFilter(BaseHostFilter):
@@ -59,9 +63,17 @@ class ColumnFilter(BaseHostFilter):
         return bool(self.mask(host_state.as_table(), spec_obj)[0])
 
     def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable:
-        if type(self).host_passes is not ColumnFilter.host_passes:
-            return super().apply(hosts, request)  # a plugin's subclass overrides it
+        if self._goes_host_by_host():
+            return super().apply(hosts, request)
         return hosts[self.mask(hosts, request)]
+
+    def _goes_host_by_host(self) -> bool:
+        """Return True for a plugin's subclass that overrides a hook of nova's."""
+        cls = type(self)
+        return (cls.host_passes, cls.filter_all) != (
+            ColumnFilter.host_passes,
+            ColumnFilter.filter_all,
+        )
 
 
 class CandidateFilter(BaseHostFilter):
@@ -74,9 +86,8 @@ class CandidateFilter(BaseHostFilter):
         """Return True if the request may use this candidate of the host."""
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
-        host_state.allocation_candidates = [
-            candidate
-            for candidate in host_state.allocation_candidates
-            if self.candidate_passes(candidate, host_state, spec_obj)
-        ]
-        return bool(host_state.allocation_candidates)
+        candidates = host_state.allocation_candidates
+        left = [c for c in candidates if self.candidate_passes(c, host_state, spec_obj)]
+        if len(left) < len(candidates):
+            host_state.allocation_candidates = left
+        return bool(left)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from novasched.objects.instance_group import InstanceGroup
@@ -14,6 +16,11 @@ from novasched.scheduler.hosts import HostState, HostTable, Mask
 def max_server_per_host(group: InstanceGroup) -> int:
     """Return how many members of the group one host may run."""
     return int(group.rules.get('max_server_per_host', 1))
+
+
+def members_among(instances: Mapping[str, object], group: InstanceGroup) -> int:
+    """Return how many members of the group are among instances by uuid."""
+    return sum(uuid in instances for uuid in set(group.members or ()))
 
 
 class ServerGroupAntiAffinityFilter(ColumnFilter):
@@ -29,12 +36,11 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
         group = request.instance_group
         if group is None or group.policy != self.policy_name:
             return np.ones(len(hosts), bool)
-        members = set(group.members or ())
         limit = max_server_per_host(group)
         uuid = request.instance_uuid
         return np.array(
             [
-                uuid in instances or len(members.intersection(instances)) < limit
+                uuid in instances or members_among(instances, group) < limit
                 for instances in hosts.instances.tolist()
             ],
             bool,
@@ -43,8 +49,8 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
     def why(self, host: HostState, request: RequestSpec) -> str:
         group = request.instance_group
         if group is None:
-            return 'no group'
-        running = len(set(group.members or ()).intersection(host.instances))
+            return 'rejected'
+        running = members_among(host.instances, group)
         return f'{running} members of the group, limit {max_server_per_host(group)}'
 
 

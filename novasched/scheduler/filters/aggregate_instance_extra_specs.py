@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import aggregates, extra_specs
 from novasched.scheduler.filters import ColumnFilter
@@ -36,20 +38,21 @@ class AggregateInstanceExtraSpecsFilter(ColumnFilter):
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         wanted = scoped(request)
+        if not wanted:
+            return np.ones(len(hosts), bool)
         return hosts.aggregates.map(lambda a: not any(self._failures(a, wanted)))
 
     def _failures(
         self, host_aggregates: aggregates.Aggregates, wanted: list[tuple[str, str]]
     ) -> Iterator[str]:
-        if not wanted:
-            return
         offered = aggregates.metadata(host_aggregates)
         for name, requirement in wanted:
             if name not in offered:
                 yield f'extra spec {name} is not in an aggregate'
-            elif not any(extra_specs.match(v, requirement) for v in offered[name]):
-                values = ', '.join(sorted(offered[name]))
-                yield f'{name} is {values}, not {requirement}'
+                continue
+            values = sorted(offered[name])
+            if not any(extra_specs.match(value, requirement) for value in values):
+                yield f'{name} is {", ".join(values)}, not {requirement}'
 
     def why(self, host: HostState, request: RequestSpec) -> str:
         return next(self._failures(host.aggregates, scoped(request)), 'rejected')

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import aggregates
 from novasched.scheduler.filters import ColumnFilter
@@ -30,7 +32,9 @@ class AvailabilityZoneFilter(ColumnFilter):
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         zone = request.availability_zone
-        return hosts.aggregates.map(lambda a: not zone or zone in self._zones(a))
+        if not zone:
+            return np.ones(len(hosts), bool)
+        return hosts.aggregates.map(lambda a: zone in self._zones(a))
 
     def _zones(self, host_aggregates: aggregates.Aggregates) -> set[str]:
         found = aggregates.metadata(host_aggregates, 'availability_zone')

@@ -24,4 +24,5 @@ class ComputeFilter(ColumnFilter):
             return f'is disabled, reason: {host.service.get("disabled_reason")}'
         if host.service.get('forced_down'):
             return 'is forced down'
-        return f'has not been heard from since {host.service.get("last_seen_up")}'
+        seen = host.service.get('last_seen_up') or host.service.get('created_at')
+        return f'has not been heard from since {seen}'

@@ -8,13 +8,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import extra_specs
 from novasched.scheduler.filters import ColumnFilter
-from novasched.scheduler.hosts import Categories, Column, HostState, HostTable, Mask
+from novasched.scheduler.hosts import (
+    Categories,
+    Column,
+    HostState,
+    HostTable,
+    Mask,
+)
 
 SCOPE = 'capabilities'
+NO, YES, UNKNOWN = 0, 1, 2
 
 
 class Capability(NamedTuple):
@@ -30,6 +38,16 @@ class Capability(NamedTuple):
 
     def __str__(self) -> str:
         return ':'.join((self.name, *self.path))
+
+    def found_in(self, value: Any) -> Any:
+        """Return what the path leads to from the value of the name, or None."""
+        return resolve(value, self.path)
+
+    def satisfied_by(self, value: Any) -> bool:
+        found = self.found_in(value)
+        if found is None:
+            return False
+        return extra_specs.match(str(found), self.requirement)
 
 
 def capabilities(request: RequestSpec) -> list[Capability]:
@@ -60,8 +78,6 @@ def resolve(value: Any, path: tuple[str, ...]) -> Any:
             value = value.get(name)
         else:
             value = getattr(value, name, None)
-        if value is None:
-            return None
     return value
 
 
@@ -77,58 +93,74 @@ class ComputeCapabilitiesFilter(ColumnFilter):
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         passes = np.ones(len(hosts), bool)
         for capability in capabilities(request):
-            passes &= _mask(hosts, capability)
+            # Only hosts that still pass are asked: asking may raise, as in nova.
+            left = np.flatnonzero(passes)
+            passes[left] = _mask(hosts[left], capability)
         return passes
 
     def why(self, host: HostState, request: RequestSpec) -> str:
         for capability in capabilities(request):
             if not _mask(host.as_table(), capability)[0]:
-                start = getattr(host, capability.name, None)
-                if start is None:
-                    start = host.stats.get(capability.name)
-                found = resolve(start, capability.path)
+                found = capability.found_in(_start(host, capability.name))
                 return f'{capability} is {found}, not {capability.requirement}'
         return 'rejected'
 
 
+def _column(name: str) -> Column[Any, Any] | None:
+    column = getattr(HostTable, name, None)
+    return column if isinstance(column, Column) else None
+
+
+def _start(host: HostState, name: str) -> Any:
+    value = getattr(host, name) if _column(name) else None
+    return host.stats.get(name) if value is None else value
+
+
 def _mask(hosts: HostTable, capability: Capability) -> Mask:
     """Ask once per distinct value of the column, then the stats of the rest."""
-    column = getattr(HostTable, capability.name, None)
-    if isinstance(column, Column):
-        outcomes = _outcomes(hosts, column, capability)
-        unknown_passes = False
+    column = _column(capability.name)
+    if column is None:
+        outcomes = np.full(len(hosts), UNKNOWN, np.int8)
     else:
-        outcomes = [None] * len(hosts)
-        unknown_passes = not capability.scoped
-    if None in outcomes:
-        for position, stats in enumerate(hosts.stats.tolist()):
-            if outcomes[position] is None:
-                known = capability.name in stats
-                outcomes[position] = (
-                    _satisfied(stats[capability.name], capability)
-                    if known
-                    else unknown_passes
-                )
-    return np.array([bool(outcome) for outcome in outcomes], bool)
-
-
-def _satisfied(value: Any, capability: Capability) -> bool | None:
-    """Return None if the host has no value to start from."""
-    if value is None:
-        return None
-    found = resolve(value, capability.path)
-    return found is not None and extra_specs.match(str(found), capability.requirement)
+        outcomes = _outcomes(hosts, column, capability)
+    passes = outcomes == YES
+    unknown = np.flatnonzero(outcomes == UNKNOWN)
+    if len(unknown):
+        unnamed_pass = column is None and not capability.scoped
+        passes[unknown] = _stats_mask(hosts[unknown], capability, unnamed_pass)
+    return passes
 
 
 def _outcomes(
     hosts: HostTable, column: Column[Any, Any], capability: Capability
-) -> list[bool | None]:
-    values = getattr(hosts, column.name)
+) -> NDArray[np.int8]:
+    """Return YES, NO, or UNKNOWN where the host has no value to start from."""
     decode: Callable[[Any], Any] = column.decode or (lambda value: value)
+
+    def outcome(value: Any) -> int:
+        value = decode(value)
+        if value is None:
+            return UNKNOWN
+        return YES if capability.satisfied_by(value) else NO
+
+    values = getattr(hosts, column.name)
     if isinstance(values, Categories):
-        return list(values.map(lambda v: _satisfied(decode(v), capability), object))
+        return values.map(outcome, np.int8)
     if values.dtype == object:
-        return [_satisfied(decode(v), capability) for v in values.tolist()]
+        return np.array([outcome(value) for value in values.tolist()], np.int8)
     distinct, inverse = np.unique(values, return_inverse=True)
-    answers = [_satisfied(decode(v), capability) for v in distinct.tolist()]
-    return [answers[position] for position in inverse.tolist()]
+    return np.array([outcome(value) for value in distinct.tolist()], np.int8)[inverse]
+
+
+def _stats_mask(hosts: HostTable, capability: Capability, unnamed_pass: bool) -> Mask:
+    """``unnamed_pass``: hosts whose stats do not have the name pass."""
+    name = capability.name
+    answers: dict[str | None, bool] = {}
+    passes = np.full(len(hosts), unnamed_pass)
+    for position, stats in enumerate(hosts.stats.tolist()):
+        if name in stats:
+            value = stats[name]
+            if value not in answers:
+                answers[value] = capability.satisfied_by(value)
+            passes[position] = answers[value]
+    return passes

@@ -30,7 +30,7 @@ OPTS = {
 def version_text(version: int) -> str:
     """Return a hypervisor version as text: 6002000 is 6.2.0."""
     digits = []
-    while version:
+    while version > 0:
         version, digit = divmod(version, 1000)
         digits.append(str(digit))
     return '.'.join(reversed(digits))
@@ -39,10 +39,9 @@ def version_text(version: int) -> str:
 def address_bits(cpu_info: str | None) -> int:
     """Return the physical address width of a host's CPUs; 0 if unknown."""
     try:
-        info = json.loads(cpu_info or '{}')
-    except ValueError:
+        return int(json.loads(cpu_info or '')['maxphysaddr']['bits'])
+    except (ValueError, TypeError, KeyError):
         return 0
-    return int((info.get('maxphysaddr') or {}).get('bits') or 0)
 
 
 class ImagePropertiesFilter(ColumnFilter):

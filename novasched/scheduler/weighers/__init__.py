@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -55,15 +57,41 @@ class Weigher(abc.ABC):
         )
 
 
+@dataclass
+class WeighedHost:
+    """A host on its way through the weighers, as nova shows it to a plugin."""
+
+    obj: HostState
+    weight: float = 0.0
+
+
 class BaseHostWeigher(Weigher):
-    """A weigher that looks at one host at a time: nova's plugin contract."""
+    """A weigher that looks at one host at a time: nova's plugin contract.
+
+    Nova: scheduler/weights/__init__.py.
+    """
+
+    def weight_multiplier(self, host_state: HostState) -> float:
+        """Return the multiplier of one host."""
+        return self.multiplier
 
     @abc.abstractmethod
     def _weigh_object(self, host_state: HostState, spec_obj: RequestSpec) -> float:
         """Return the raw weight of one host."""
 
+    def weigh_objects(
+        self, weighed_obj_list: Sequence[WeighedHost], weight_properties: RequestSpec
+    ) -> Sequence[float]:
+        """Return the raw weights; a rule about the whole set overrides it."""
+        return [self._weigh_object(w.obj, weight_properties) for w in weighed_obj_list]
+
     def weigh(self, hosts: HostTable, request: RequestSpec) -> NDArray[Any]:
-        return np.array([self._weigh_object(h, request) for h in hosts.states()])
+        weighed = [WeighedHost(host) for host in hosts.states()]
+        return np.array(self.weigh_objects(weighed, request))
+
+    def multipliers(self, hosts: HostTable) -> Floats:
+        found = [self.weight_multiplier(host) for host in hosts.states()]
+        return np.array(found, np.float64)
 
 
 def lowest_multiplier(values: set[str], configured: float) -> float:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from oslo_config import cfg
 
 from novasched.objects.request_spec import RequestSpec
@@ -22,10 +23,14 @@ OPTS = {
 
 
 class CPUWeigher(Weigher):
-    """Prefer hosts with more virtual CPUs left, over-commit included."""
+    """Prefer hosts with more virtual CPUs left, over-commit included.
+
+    A host that never reported has none; there nova raises TypeError.
+    """
 
     minval = 0
     option = 'cpu_weight_multiplier'
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Floats:
-        return hosts.vcpus_total * hosts.cpu_allocation_ratio - hosts.vcpus_used
+        ratios = np.nan_to_num(hosts.cpu_allocation_ratio)
+        return hosts.vcpus_total * ratios - hosts.vcpus_used

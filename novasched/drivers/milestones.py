@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a decision did, in the log lines of nova that operators look for."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from novasched.scheduler.trace import Decision, Weighing
+
+LOG = logging.getLogger(__name__)
+
+REMOVED_ALL = (
+    "Filtering removed all hosts for the request with instance ID '%s'. "
+    'Filter results: %s'
+)
+
+
+def log_decision(decision: Decision) -> None:
+    """Write the lines of a decision. Nova: filters.py, weights.py and
+    scheduler/host_manager.py."""
+    for note in decision.notes:
+        LOG.info(note)
+    if LOG.isEnabledFor(logging.DEBUG):
+        _log_steps(decision)
+    if not len(decision.ranked):
+        _log_nothing_left(decision)
+    elif LOG.isEnabledFor(logging.DEBUG):
+        LOG.debug('Filtered %s', list(decision.weighed.hosts.states()))
+        for weighing in decision.weighed.weighings:
+            _log_weighing(decision, weighing)
+        LOG.debug('Weighed [%s]', ', '.join(_weighed(decision)))
+
+
+def _log_steps(decision: Decision) -> None:
+    if decision.steps:
+        LOG.debug('Starting with %d host(s)', len(decision.steps[0].before))
+    for step in decision.steps:
+        if len(step.after):
+            LOG.debug('Filter %s returned %d host(s)', step.name, len(step.after))
+
+
+def _log_nothing_left(decision: Decision) -> None:
+    """Name the filter that took the last host; where none ran, the notes say all."""
+    if not decision.steps:
+        return
+    uuid = decision.request.instance_uuid if 'instance_uuid' in decision.request else ''
+    LOG.info('Filter %s returned 0 hosts', decision.steps[-1].name)
+    if LOG.isEnabledFor(logging.DEBUG):
+        LOG.debug(REMOVED_ALL, uuid, _survivors(decision))
+    LOG.info(REMOVED_ALL, uuid, decision.funnel())
+
+
+def _survivors(decision: Decision) -> list[tuple[str, list[tuple[str, str]] | None]]:
+    return [(step.name, _names(step.after) or None) for step in decision.steps]
+
+
+def _names(hosts: Any) -> list[tuple[str, str]]:
+    return list(zip(hosts.host.tolist(), hosts.nodename.tolist(), strict=True))
+
+
+def _log_weighing(decision: Decision, weighing: Weighing) -> None:
+    names = _names(decision.weighed.hosts)
+    normalized = weighing.normalized.tolist()
+    multipliers = weighing.multipliers.tolist()
+    scores = [f'{m} * {n}' for m, n in zip(multipliers, normalized, strict=True)]
+    for title, values in (
+        ('raw weights', weighing.raw.tolist()),
+        ('normalized weights', normalized),
+        ('score (multiplier * weight)', scores),
+    ):
+        by_name = dict(zip(names, values, strict=True))
+        LOG.debug('%s: %s %s', weighing.name, title, by_name)
+
+
+def _weighed(decision: Decision) -> list[str]:
+    pairs = zip(decision.ranked.states(), decision.totals.tolist(), strict=True)
+    return [f'WeighedHost [host: {host!r}, weight: {total}]' for host, total in pairs]
