@@ -10,7 +10,7 @@ import logging
 import pytest
 import sqlalchemy as sa
 
-from novasched.cmd.manage import main
+from novasched.cmd.manage import COMMANDS, main
 from novasched.db import tables as declared
 from novasched.manage.program import Program
 from tests.databases import Databases, node
@@ -49,7 +49,7 @@ def manage(tmp_path):
 
     def run(*words, conf=conf):
         out, err = io.StringIO(), io.StringIO()
-        program = Program(stdout=out, stderr=err)
+        program = Program(COMMANDS, stdout=out, stderr=err)
         code = program.run(['--config-file', str(conf), *words])
         return Run(code, out.getvalue(), err.getvalue())
 
