@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from tests.live.cloud import Cloud
-from tests.live.daemon import COMMAND, MANAGE, OURS, Daemon, own_program
+from tests.live.daemon import MANAGE, OURS, Daemon, own_program
 from tests.live.peer import Client, Peer, peer_program
 from tests.live.servers.gate import Gate
 from tests.live.servers.keystone import Keystone
@@ -293,9 +293,3 @@ def new_uuid():
 def eventually():
     """Poll a check to a deadline: `eventually(check, what)` gives what it gives."""
     return lambda check, what, timeout_s=30: wait_until(check, timeout_s, what)
-
-
-@pytest.fixture(scope='session')
-def under_test():
-    """The command of the daemon under test, None for ours."""
-    return COMMAND

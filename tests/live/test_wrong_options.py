@@ -14,7 +14,9 @@ from tests.live.servers.process import free_port
 pytestmark = pytest.mark.ours
 
 START_S = 30
-ROUTINE = re.compile(r' (DEBUG|INFO) ')
+# A warning for each attempt to connect is welcome.
+ROUTINE = re.compile(r' (DEBUG|INFO|WARNING) ')
+BRIEFLY = {'max_retries': 1, 'retry_interval': 1}
 
 
 def _closed_port(url):
@@ -27,11 +29,15 @@ def _wrong_password(url):
 
 
 def _api(change):
-    return lambda cloud: {'api_database': {'connection': change(cloud.urls['api'])}}
+    return lambda cloud: {
+        'api_database': {'connection': change(cloud.urls['api']), **BRIEFLY}
+    }
 
 
 def _own(change):
-    return lambda cloud: {'database': {'connection': change(cloud.urls['cell0'])}}
+    return lambda cloud: {
+        'database': {'connection': change(cloud.urls['cell0']), **BRIEFLY}
+    }
 
 
 def _broker(change):
@@ -96,7 +102,7 @@ def _placement(**options):
         pytest.param(
             _placement(password=WRONG),
             'placement',
-            'password',
+            'auth_type',
             id='a wrong password for placement',
         ),
     ],

@@ -30,6 +30,7 @@ class RabbitMQ:
         self.dir = Path(scratch) / 'rabbitmq'
         self.dir.mkdir(parents=True)
         self.port = free_port()
+        self._epmd_port = free_port()
         self._epmd = self._server = None
         self._vhosts = [f'live-{number}' for number in range(VHOSTS)]
 
@@ -43,8 +44,7 @@ class RabbitMQ:
             self.dir / 'epmd.log',
             env=env,
         )
-        port = int(env['ERL_EPMD_PORT'])
-        wait_until(lambda: listens(port), 10, 'epmd', self._epmd)
+        wait_until(lambda: listens(self._epmd_port), 10, 'epmd', self._epmd)
         server = next(path for path in SERVERS if path and os.path.exists(path))
         self._server = Process([server], self.dir / 'console.log', env=env)
         wait_until(self._ready, 90, 'rabbitmq', self._server)
@@ -76,7 +76,7 @@ class RabbitMQ:
             'HOME': str(self.dir),
             'LANG': 'C.UTF-8',
             'ERL_EPMD_ADDRESS': '127.0.0.1',
-            'ERL_EPMD_PORT': str(free_port()),
+            'ERL_EPMD_PORT': str(self._epmd_port),
             'RABBITMQ_NODENAME': f'live{self.port}@localhost',
             'RABBITMQ_NODE_IP_ADDRESS': '127.0.0.1',
             'RABBITMQ_NODE_PORT': str(self.port),
@@ -89,7 +89,7 @@ class RabbitMQ:
             'RABBITMQ_CONF_ENV_FILE': str(self.dir / 'env.conf'),
             'RABBITMQ_CONFIG_FILE': str(self.dir / 'rabbitmq'),
             'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': (
-                '+S 2:2 -kernel inet_dist_use_interface {127,0,0,1}'
+                '+S 2:2 -start_epmd false -kernel inet_dist_use_interface {127,0,0,1}'
                 f' -setcookie {secrets.token_hex(8)}'
             ),
         }
