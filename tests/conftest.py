@@ -7,3 +7,9 @@ import hypothesis
 
 hypothesis.settings.register_profile('novasched', deadline=None, print_blob=True)
 hypothesis.settings.load_profile('novasched')
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        '--regold', action='store_true', help='accept our decisions as golden ones'
+    )

@@ -112,6 +112,7 @@ def group(policy='anti-affinity', members=(), hosts=(), **rules):
     made = InstanceGroup(
         uuid='60000000-0000-4000-8000-000000000001',
         policy=policy,
+        policies=[policy],
         members=list(members),
         hosts=list(hosts),
         _rules={name: str(value) for name, value in rules.items()},

@@ -26,10 +26,19 @@ class AggregateView:
         """Return the aggregates of a compute service host, by id."""
         return self._by_host.get(host, ())
 
-    def replace(self, aggregates: Iterable[Aggregate]) -> None:
-        """Take these as all aggregates that there are."""
+    def replace(
+        self, aggregates: Iterable[Aggregate], unless_since: int | None = None
+    ) -> bool:
+        """Take these as all aggregates that there are.
+
+        False, and nothing changes, if there was a change after the version
+        ``unless_since``: then they may have been read before it.
+        """
         with self._lock:
+            if unless_since is not None and self.version != unless_since:
+                return False
             self._set({a.id: a for a in aggregates})
+            return True
 
     def update(self, aggregates: Iterable[Aggregate]) -> None:
         """Put in new or changed aggregates."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
+import threading
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.cluster.lanes import Lane
 from novasched.ports import CELL0_UUID, Cell, CellStore, CellStores, Clock
 
 LOG = logging.getLogger(__name__)
@@ -25,7 +27,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'cell_worker_thread_pool_size',
             default=5,
             min=1,
-            help='Cells that one process asks at the same time.',
+            help='Questions that one process asks one cell at the same time. All '
+            'cells are asked at once, so that one that hangs holds up no other.',
         )
     ],
     'novasched': [
@@ -46,10 +49,14 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 Answer = TypeVar('Answer')
+Question = Callable[[Cell, CellStore], Answer]
 
 
 class Cells:
-    """The cells of the cloud, cell0 apart, and their databases."""
+    """The cells of the cloud, cell0 apart, and their databases.
+
+    ``threads`` bounds the questions to one cell at the same time.
+    """
 
     def __init__(
         self,
@@ -63,29 +70,48 @@ class Cells:
         self._clock = clock
         self._timeout_s = timeout_s
         self._retry_interval_s = retry_interval_s
-        self._pool = concurrent.futures.ThreadPoolExecutor(threads, 'cell')
+        self._threads = threads
+        self._lock = threading.Lock()
         self._cells: dict[str, Cell] = {}
+        self._lanes: dict[str, Lane] = {}
         self._retry_at: dict[str, float] = {}
+        self._closed = False
         self.cell0: Cell | None = None
 
-    def replace(self, cells: Iterable[Cell]) -> bool:
-        """Take these as all cells; True if something changed."""
-        cells = list(cells)
-        found = {c.uuid: c for c in cells if c.uuid != CELL0_UUID}
-        self.cell0 = next((c for c in cells if c.uuid == CELL0_UUID), None)
-        if found == self._cells:
-            return False
-        changed = [u for u, c in self._cells.items() if found.get(u) != c]
-        self._stores.forget(changed)
-        self._cells = found
-        self._retry_at = {u: t for u, t in self._retry_at.items() if u in found}
-        LOG.debug('Found %d cells: %s', len(found), ', '.join(found))
-        return True
+    def replace(self, cells: Iterable[Cell]) -> set[str]:
+        """Take these as all cells; return the uuids of those that are new, gone or
+        changed. What was known of their databases is forgotten."""
+        found = {cell.uuid: cell for cell in cells}
+        with self._lock:
+            before = self._by_uuid()
+            changed = {
+                uuid
+                for uuid in before.keys() | found.keys()
+                if before.get(uuid) != found.get(uuid)
+            }
+            self.cell0 = found.pop(CELL0_UUID, None)
+            self._cells = found
+            for uuid in changed:
+                self._retry_at.pop(uuid, None)
+                if uuid in self._lanes:
+                    self._lanes.pop(uuid).close()
+        if changed:
+            self._stores.forget(changed)
+            LOG.debug('Found %d cells: %s', len(found), ', '.join(found))
+            disabled = [uuid for uuid, cell in found.items() if cell.disabled]
+            LOG.debug('Found %d disabled cells: %s', len(disabled), ', '.join(disabled))
+        return changed
+
+    def _by_uuid(self) -> dict[str, Cell]:
+        cell0 = {} if self.cell0 is None else {CELL0_UUID: self.cell0}
+        return {**self._cells, **cell0}
 
     def all(self) -> list[Cell]:
+        """Return the cells but cell0, disabled ones included, by id."""
         return list(self._cells.values())
 
     def enabled(self) -> list[Cell]:
+        """Return the cells that hosts are taken from."""
         return [cell for cell in self._cells.values() if not cell.disabled]
 
     def get(self, uuid: str) -> Cell | None:
@@ -96,52 +122,78 @@ class Cells:
         return [cell for cell in self.enabled() if cell.uuid in self._retry_at]
 
     def due_for_retry(self) -> list[Cell]:
+        """Return the cells left out whose time to be tried again has come."""
         now = self._clock.monotonic()
-        return [c for c in self.left_out() if self._retry_at[c.uuid] <= now]
-
-    def store(self, cell: Cell) -> CellStore:
-        return self._stores.open(cell)
+        return [c for c in self.left_out() if self._retry_at.get(c.uuid, now) <= now]
 
     def ask(
         self,
-        question: Callable[[Cell, CellStore], Answer],
+        question: Question[Answer],
         cells: Iterable[Cell],
+        *,
         even_left_out: bool = False,
+        timeout_s: float | None = None,
+        what: str = 'computes',
     ) -> dict[str, Answer]:
-        """Ask all cells at once; return the answers in time, by cell uuid.
+        """Ask all cells at once; return the answers in time, by cell uuid, in order.
 
         Cells that fail or are late get a warning in nova's words and are left
-        out until they answer a retry, which asks ``even_left_out``.
+        out until they answer a question that is put ``even_left_out``.
         """
         asked = {
-            self._pool.submit(self._put, question, cell): cell
+            self._put(question, cell): cell
             for cell in cells
-            if even_left_out or cell.uuid not in self._retry_at
+            if not self._closed and (even_left_out or cell.uuid not in self._retry_at)
         }
-        done, late = concurrent.futures.wait(asked, self._timeout_s)
+        done, _ = concurrent.futures.wait(asked, timeout_s or self._timeout_s)
         answers = {}
-        for future in done:
-            cell = asked[future]
+        for future, cell in asked.items():
+            if future not in done:
+                future.cancel()
+                LOG.warning('Timeout getting %s for cell %s', what, cell.uuid)
+                self._leave_out(cell)
+                continue
             try:
                 answers[cell.uuid] = future.result()
-                self._retry_at.pop(cell.uuid, None)
             except errors.StoreFailed as problem:
                 LOG.warning(
-                    'Failed to get computes for cell %s: %s', cell.uuid, problem
+                    'Failed to get %s for cell %s: %s', what, cell.uuid, problem
                 )
                 self._leave_out(cell)
-        for future in late:
-            future.cancel()
-            LOG.warning('Timeout getting computes for cell %s', asked[future].uuid)
-            self._leave_out(asked[future])
+            else:
+                self._take_in(cell)
         return answers
 
-    def _put(self, question: Callable[[Cell, CellStore], Any], cell: Cell) -> Any:
-        return question(cell, self._stores.open(cell))
+    def _put(
+        self, question: Question[Answer], cell: Cell
+    ) -> concurrent.futures.Future[Answer]:
+        with self._lock:
+            lane = self._lanes.get(cell.uuid)
+            if lane is None:
+                lane = self._lanes[cell.uuid] = Lane(f'cell {cell.uuid}', self._threads)
+            return lane.submit(lambda: question(cell, self._open(cell)))
+
+    def _open(self, cell: Cell) -> CellStore:
+        """Open a cell as it is mapped now; one that is not mapped, as it is given."""
+        with self._lock:
+            if self._closed:
+                raise errors.StoreFailed(f'cell {cell.uuid}', 'the service is stopping')
+            return self._stores.open(self._by_uuid().get(cell.uuid, cell))
 
     def _leave_out(self, cell: Cell) -> None:
-        self._retry_at[cell.uuid] = self._clock.monotonic() + self._retry_interval_s
+        with self._lock:
+            retry_at = self._clock.monotonic() + self._retry_interval_s
+            self._retry_at[cell.uuid] = retry_at
+
+    def _take_in(self, cell: Cell) -> None:
+        with self._lock:
+            if self._retry_at.pop(cell.uuid, None) is not None:
+                LOG.info('Cell %s answers again', cell.uuid)
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Ask nothing more, and close the connections."""
+        with self._lock:
+            self._closed = True
+            for lane in self._lanes.values():
+                lane.close()
         self._stores.forget()

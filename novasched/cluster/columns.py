@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts of all cells as columns, changed by row and read as a whole.
 
-Rows are keyed by (cell uuid, compute node id). Reading never waits for a
-change: every change makes new columns and leaves the old ones as they were.
+Rows are keyed by (cell uuid, compute node id). Every change makes new columns and
+leaves the old ones as they were, so that whoever reads them is not disturbed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from novasched.cluster.rows import supported_instances
 from novasched.scheduler.hosts import Categories
@@ -53,7 +54,7 @@ CATEGORIES = (
     'pci_stats',
     'metrics',
 )
-DTYPES = {
+DTYPES: dict[str, Any] = {
     **dict.fromkeys(INTS, np.int64),
     **dict.fromkeys(FLOATS, np.float64),
     **dict.fromkeys(OBJECTS, object),
@@ -62,101 +63,122 @@ DTYPES = {
 
 
 class Encoder:
-    """Numbers the distinct values of a column; a number never changes meaning."""
+    """Numbers the distinct values of a column; a number never changes meaning.
 
-    def __init__(self, parse: Any = None) -> None:
+    ``values`` is appended to, and replaced when numbers are given anew.
+    """
+
+    def __init__(self, parse: Callable[[Any], Any] | None = None) -> None:
         self.values: list[Any] = []
         self._codes: dict[Hashable, int] = {}
         self._parse = parse
 
     def code(self, value: Hashable) -> int:
+        """Return the number of a value; a new one is parsed, and given the next."""
         code = self._codes.get(value)
         if code is None:
+            parsed = self._parse(value) if self._parse else value
             code = self._codes[value] = len(self.values)
-            self.values.append(self._parse(value) if self._parse else value)
+            self.values.append(parsed)
         return code
+
+    def compacted(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Forget the values that no host has; return the hosts' new numbers."""
+        used, renumbered = np.unique(codes, return_inverse=True)
+        number = {int(old): new for new, old in enumerate(used)}
+        self.values = [self.values[old] for old in used]
+        self._codes = {
+            value: number[old] for value, old in self._codes.items() if old in number
+        }
+        return renumbered.astype(np.intp)
 
 
 class HostColumns:
     """The columns of all hosts, and where each host stands in them.
 
-    ``members`` grows whenever a host may stand somewhere else than before.
+    ``members`` grows whenever a place may hold another host than before, or a host
+    may belong to another service. ``by_uuid`` gives the place of each node; if
+    several hosts have one uuid, the last, and ``twins`` gives all of them.
     """
 
     def __init__(self) -> None:
-        self._hosts: dict[Key, dict[str, Any]] = {}
+        self._position: dict[Key, int] = {}
+        self._arrays = {name: np.empty(0, dtype) for name, dtype in DTYPES.items()}
+        self._encoders = {name: Encoder() for name in CATEGORIES}
+        self._encoders['supported_instances'] = Encoder(supported_instances)
         self.members = 0
-        self._rebuild()
+        self.by_uuid: dict[str, int] = {}
+        self.twins: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
-        return len(self._hosts)
-
-    def ids_in(self, cell_uuid: str) -> set[int]:
-        """Return the ids of the compute nodes that are held for a cell."""
-        return {id_ for cell, id_ in self._hosts if cell == cell_uuid}
+        return len(self._position)
 
     def apply(
         self, changed: Mapping[Key, dict[str, Any]], gone: Iterable[Key] = ()
     ) -> None:
         """Put in new or changed hosts and take out those that are gone.
 
-        The cost is that of the changed rows and one copy of each column, unless
-        hosts come or go: then the columns are made anew.
+        The cost is that of the changed rows and one copy of each column. When a
+        value does not fit into its column, nothing has changed.
         """
-        gone = [key for key in gone if key in self._hosts]
-        known = not gone and all(key in self._hosts for key in changed)
-        for key in gone:
-            del self._hosts[key]
-        self._hosts.update(changed)
-        if not known or self._is_sparse():
-            self._rebuild()
-        elif changed:
-            self._overwrite(changed)
+        going = {key for key in gone if key in self._position}
+        coming = [key for key in changed if key not in self._position]
+        position, arrays = self._position, self._arrays
+        if going or coming:
+            stay = [key for key in position if key not in going]
+            places = np.array([position[key] for key in stay], np.intp)
+            position = {key: place for place, key in enumerate([*stay, *coming])}
+            arrays = {
+                name: np.concatenate(
+                    [array[places], np.empty(len(coming), array.dtype)]
+                )
+                for name, array in arrays.items()
+            }
+        else:
+            arrays = {name: array.copy() for name, array in arrays.items()}
+        renamed = self._write(changed, position, arrays)
+        self._position, self._arrays = position, arrays
+        self._compact()
+        if going or coming or 'host' in renamed:
+            self.members += 1
+        if going or coming or 'uuid' in renamed:
+            self._index()
 
-    def _is_sparse(self) -> bool:
-        limit = 2 * len(self._hosts) + 64
-        return any(len(self._encoders[name].values) > limit for name in CATEGORIES)
-
-    def _encoded(self, name: str, value: Any) -> Any:
-        return self._encoders[name].code(value) if name in CATEGORIES else value
-
-    def _value(self, key: Key, name: str) -> Any:
-        return key[0] if name == 'cell_uuid' else self._hosts[key][name]
-
-    def _rebuild(self) -> None:
-        self.members += 1
-        self._encoders = {
-            name: Encoder(
-                supported_instances if name == 'supported_instances' else None
-            )
-            for name in CATEGORIES
+    def _write(
+        self,
+        changed: Mapping[Key, dict[str, Any]],
+        position: Mapping[Key, int],
+        arrays: Mapping[str, NDArray[Any]],
+    ) -> set[str]:
+        """Write the changed hosts; return which names of hosts are others now."""
+        names = {
+            name
+            for name in ('host', 'uuid')
+            if any(arrays[name][position[k]] != v[name] for k, v in changed.items())
         }
-        self.position = {key: i for i, key in enumerate(self._hosts)}
-        self._arrays = {}
-        for name, dtype in DTYPES.items():
-            array = np.empty(len(self._hosts), dtype)
-            for i, key in enumerate(self._hosts):
-                array[i] = self._encoded(name, self._value(key, name))
-            self._arrays[name] = array
-        self.by_uuid = {
-            host['uuid']: self.position[key]
-            for key, host in self._hosts.items()
-            if host['uuid']
-        }
+        for key, host in changed.items():
+            place = position[key]
+            for name, array in arrays.items():
+                value = key[0] if name == 'cell_uuid' else host[name]
+                encoder = self._encoders.get(name)
+                array[place] = value if encoder is None else encoder.code(value)
+        return names
 
-    def _overwrite(self, changed: Mapping[Key, dict[str, Any]]) -> None:
-        arrays = {name: array.copy() for name, array in self._arrays.items()}
-        by_uuid = dict(self.by_uuid)
-        for key in changed:
-            position = self.position[key]
-            before = arrays['uuid'][position]
-            for name in DTYPES:
-                value = self._encoded(name, self._value(key, name))
-                arrays[name][position] = value
-            if before != arrays['uuid'][position]:
-                by_uuid.pop(before, None)
-                by_uuid[arrays['uuid'][position]] = position
-        self._arrays, self.by_uuid = arrays, by_uuid
+    def _compact(self) -> None:
+        limit = len(self) + len(self) // 4 + 64
+        for name, encoder in self._encoders.items():
+            if len(encoder.values) > limit:
+                self._arrays[name] = encoder.compacted(self._arrays[name])
+
+    def _index(self) -> None:
+        uuids = self._arrays['uuid'].tolist()
+        found = {uuid: place for place, uuid in enumerate(uuids) if uuid}
+        self.twins = {}
+        if len(found) + uuids.count(None) < len(uuids):
+            for place, uuid in enumerate(uuids):
+                if uuid and (uuid in self.twins or found[uuid] != place):
+                    self.twins.setdefault(uuid, []).append(place)
+        self.by_uuid = found
 
     def columns(self) -> dict[str, Any]:
         """Return the columns by name, as scheduler.hosts declares them."""

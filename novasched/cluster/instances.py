@@ -7,14 +7,20 @@ request that asks for instances reads them, all such hosts in one query.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any, NamedTuple
 
+import numpy as np
 from oslo_config import cfg
 
 from novasched.ports import InstanceRow
+from novasched.scheduler.hosts import HostTable, Objects
+
+Read = Callable[[Mapping[str, list[str]]], Mapping[str, Iterable[InstanceRow]]]
+
+LOG = logging.getLogger(__name__)
 
 OPTS = {
     'filter_scheduler': [
@@ -31,12 +37,11 @@ OPTS = {
 }
 
 
-@dataclass
-class _Host:
+class _Host(NamedTuple):
     """``complete`` is nova's ``updated``: the uuids are all there are."""
 
-    instances: dict[str, Any] = field(default_factory=dict)
-    complete: bool = False
+    instances: Mapping[str, Any]
+    complete: bool
 
 
 class InstanceView:
@@ -57,8 +62,7 @@ class InstanceView:
         with self._lock:
             known = self._hosts.get(host)
             if known is not None:
-                known.instances = {**known.instances, **instances}
-                known.complete = True
+                self._hosts[host] = _Host({**known.instances, **instances}, True)
             elif len(instances) > 1:
                 self._hosts[host] = _Host(dict(instances), True)
 
@@ -67,10 +71,8 @@ class InstanceView:
         with self._lock:
             known = self._hosts.get(host)
             if known is not None:
-                known.instances = {
-                    k: v for k, v in known.instances.items() if k != uuid
-                }
-                known.complete = True
+                left = {u: i for u, i in known.instances.items() if u != uuid}
+                self._hosts[host] = _Host(left, True)
 
     def sync(self, host: str, uuids: Iterable[str]) -> None:
         """Compare with the host's full list; believe it when both agree."""
@@ -78,29 +80,55 @@ class InstanceView:
         with self._lock:
             known = self._hosts.get(host)
             if known is not None and known.instances.keys() == wanted:
-                known.complete = True
-            else:
-                rows = {uuid: InstanceRow(uuid, host) for uuid in wanted}
-                self._hosts[host] = _Host(rows, False)
+                self._hosts[host] = _Host(known.instances, True)
+                return
+            rows = {uuid: InstanceRow(uuid, host) for uuid in wanted}
+            self._hosts[host] = _Host(rows, False)
+        if known is None:
+            LOG.info(
+                "Received a sync request from an unknown host '%s'. Re-created its "
+                'InstanceList.',
+                host,
+            )
+        else:
+            LOG.info(
+                "The instance sync for host '%s' did not match. Re-created its "
+                'InstanceList.',
+                host,
+            )
 
-    def of_hosts(
-        self,
-        hosts: Iterable[str],
-        read: Callable[[list[str]], Iterable[InstanceRow]],
-    ) -> dict[str, dict[str, Any]]:
-        """Return the instances by host and uuid; ``read`` is asked at most once,
-        for the hosts whose own word is not believed."""
+    def told(self, host: str) -> dict[str, Any] | None:
+        """Return the instances of a host by uuid, if its own word is believed."""
+        known = self._hosts.get(host)
+        if not self._tracked or known is None or not known.complete:
+            return None
+        return dict(known.instances)
+
+    def column(self, table: HostTable, read: Read) -> Objects:
+        """Return the instances of the hosts of a table, by uuid.
+
+        ``read`` is asked at most once, for the hosts, by cell uuid, whose own word
+        is not believed. The dicts belong to the caller.
+        """
+        hosts = list(zip(table.cell_uuid.tolist(), table.host.tolist(), strict=True))
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        unknown: dict[str, list[str]] = {}
+        for cell, host in dict.fromkeys(hosts):
+            told = self.told(host)
+            found[cell, host] = {} if told is None else told
+            if told is None:
+                unknown.setdefault(cell, []).append(host)
+        for cell, rows in (read(unknown) if unknown else {}).items():
+            for row in rows:
+                # MySQL finds names in any case; only the very name is meant.
+                if (cell, row.host) in found:
+                    found[cell, row.host][row.uuid] = row
+        column: Objects = np.empty(len(table.snapshot), object)
+        for place, key in zip(table.rows.tolist(), hosts, strict=True):
+            column[place] = found[key]
+        return column
+
+    def keep(self, hosts: Container[str | None]) -> None:
+        """Forget all other hosts."""
         with self._lock:
-            found = {
-                host: known.instances
-                for host in hosts
-                if self._tracked
-                and (known := self._hosts.get(host)) is not None
-                and known.complete
-            }
-        missing = [host for host in dict.fromkeys(hosts) if host not in found]
-        if missing:
-            found.update((host, {}) for host in missing)
-            for row in read(missing):
-                found[row.host][row.uuid] = row
-        return found
+            self._hosts = {h: known for h, known in self._hosts.items() if h in hosts}

@@ -1,200 +1,241 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compute nodes and services of all cells: taken in by delta, shown as one
-snapshot."""
+"""The compute nodes and services of all cells, taken in by delta.
+
+Questions to one cell may overlap, and their answers may come in any order. Each
+gets a number when it begins; an answer never undoes what a later question showed.
+"""
 
 from __future__ import annotations
 
 import datetime
+import itertools
 import logging
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from novasched.cluster.aggregates import AggregateView
-from novasched.cluster.columns import HostColumns, Key
+from novasched.cluster.columns import HostColumns
+from novasched.cluster.reading import Answer, Moment, Reading
 from novasched.cluster.rows import Ratios, host_values
-from novasched.cluster.services import Services, Window
-from novasched.ports import CellStore, ComputeNodeRow, ServiceRow
-from novasched.scheduler.aggregates import Aggregates
-from novasched.scheduler.hosts import Categories, Lazy, Mask, Snapshot
+from novasched.cluster.services import Services
+from novasched.ports import ComputeNodeRow
 
 LOG = logging.getLogger(__name__)
 
-
-class Delta(NamedTuple):
-    """What one cell answered. ``complete``: the nodes are all that there are;
-    ``services`` are all, or None when only the unavailable ones were asked for."""
-
-    nodes: list[ComputeNodeRow]
-    services: list[ServiceRow] | None
-    unavailable: list[ServiceRow]
-    window: Window
-    complete: bool
+SERVICES_AGE_S = 5.0
+"""How old the list of services may be while a node is without one."""
 
 
-class Composed(NamedTuple):
-    """A snapshot of all hosts; those without a compute service are not usable."""
+@dataclass(eq=False)
+class CellNodes:
+    """What is known of one cell; ``services_version`` grows with what filters see.
 
-    snapshot: Snapshot
-    usable: Mask
-    by_uuid: Mapping[str, int]
+    Of the questions answered, ``taken`` is the newest, ``whole`` the number of the
+    newest for all nodes and ``listed`` that for all services. While questions
+    overlap, ``seen`` has the newest that showed a node, be it alive or deleted.
+    ``homeless`` are the hosts of nodes without a service.
+    """
+
+    rows: dict[int, ComputeNodeRow] = field(default_factory=dict)
+    services: Services = field(default_factory=Services)
+    services_version: int = 0
+    services_read_s: float = float('-inf')
+    homeless: set[str | None] = field(default_factory=set)
+    taken: Reading | None = None
+    whole: int = 0
+    listed: int = 0
+    under_way: set[int] = field(default_factory=set)
+    seen: dict[int, int] = field(default_factory=dict)
+
+    def since(
+        self, moment: Moment, overlap: datetime.timedelta
+    ) -> datetime.datetime | None:
+        """Return from which time stamp on a delta must ask; None: for all."""
+        if self.taken is None:
+            return None
+        return self.taken.moment.before(moment) - overlap
+
+    def looked_for(self, moment: Moment) -> Collection[str | None] | None:
+        old = moment.monotonic_s - self.services_read_s >= SERVICES_AGE_S
+        return None if self.homeless and old else self.homeless
+
+    def news(
+        self, reading: Reading, answer: Answer
+    ) -> tuple[dict[int, ComputeNodeRow], set[int]]:
+        """Return the rows of an answer that differ, and the ids that are gone."""
+        nodes = [row for row in answer.nodes if not self._is_outdone(row.id, reading)]
+        changed = {
+            row.id: row
+            for row in nodes
+            if row.deleted == 0 and row != self.rows.get(row.id)
+        }
+        gone = {row.id for row in nodes if row.deleted != 0 and row.id in self.rows}
+        if reading.since is None:
+            absent = self.rows.keys() - {row.id for row in answer.nodes}
+            gone |= {id_ for id_ in absent if not self._is_outdone(id_, reading)}
+        return changed, gone
+
+    def _is_outdone(self, id_: int, reading: Reading) -> bool:
+        return self.seen.get(id_, self.whole) > reading.number
+
+    def take(
+        self,
+        reading: Reading,
+        answer: Answer,
+        changed: Mapping[int, ComputeNodeRow],
+        gone: Collection[int],
+    ) -> None:
+        """Take in an answer and its news."""
+        number = reading.number
+        if self.under_way - {number}:
+            shown = [*gone, *(row.id for row in answer.nodes)]
+            self.seen.update(
+                (id_, number) for id_ in shown if not self._is_outdone(id_, reading)
+            )
+        self.rows.update(changed)
+        for id_ in gone:
+            del self.rows[id_]
+        self._take_services(reading, answer)
+        if reading.since is None:
+            self.whole = max(self.whole, number)
+        if self.taken is None or self.taken.number < number:
+            self.taken = reading
+        asked = changed if answer.services is None else self.rows
+        homeless = {r.host for r in asked.values() if not self.services.knows(r.host)}
+        self.homeless = homeless | (self.homeless if asked is changed else set())
+
+    def _take_services(self, reading: Reading, answer: Answer) -> None:
+        services = self.services
+        if answer.services is not None and self.listed < reading.number:
+            services = services.with_rows(answer.services)
+            self.listed = reading.number
+            self.services_read_s = reading.moment.monotonic_s
+        if self.taken is None or self.taken.number < reading.number:
+            services = services.with_unavailable(
+                answer.unavailable, reading.moment.window
+            )
+        if not services.looks_like(self.services):
+            self.services_version += 1
+        self.services = services
 
 
 class Nodes:
-    """Compute nodes and services by cell; not to be changed by two at once."""
+    """Compute nodes and services by cell; not to be changed by two at once.
+
+    ``changes`` grows whenever the columns change.
+    """
 
     def __init__(self, ratios: Ratios, overlap_s: float) -> None:
         self._ratios = ratios
         self._overlap = datetime.timedelta(seconds=overlap_s)
-        self._rows: dict[Key, ComputeNodeRow] = {}
-        self._hosts = HostColumns()
-        self._read_at: dict[str, datetime.datetime] = {}
-        self._services: dict[str, Services] = {}
-        self._kept: dict[str, tuple[Any, Any]] = {}
-        self._changes = 0
+        self._numbers = itertools.count(1)
+        self.cells: dict[str, CellNodes] = {}
+        self.hosts = HostColumns()
+        self.changes = 0
 
-    def ask(
-        self, cell_uuid: str, store: CellStore, window: Window, complete: bool
-    ) -> Delta:
-        """Read what changed since the last delta of the cell, or all."""
-        read_at = self._read_at.get(cell_uuid)
-        if complete or read_at is None:
-            complete, nodes = True, store.compute_nodes()
-        else:
-            nodes = store.compute_nodes_since(read_at - self._overlap)
-        services = self._services.get(cell_uuid)
-        unknown = services is None or any(
-            row.host not in services for row in nodes if not row.deleted
+    def begin(
+        self,
+        cell_uuid: str,
+        moment: Moment,
+        *,
+        complete: bool = False,
+        all_services: bool = False,
+    ) -> Reading:
+        """Return the question for what changed in a cell since the last answer, or
+        for all. Call ``end`` whatever becomes of it."""
+        cell = self.cells.setdefault(cell_uuid, CellNodes())
+        reading = Reading(
+            cell_uuid,
+            next(self._numbers),
+            moment,
+            None if complete else cell.since(moment, self._overlap),
+            cell.services,
+            None if all_services else cell.looked_for(moment),
         )
-        return Delta(
-            nodes,
-            store.compute_services() if complete or unknown else None,
-            store.unavailable_services(window.oldest, window.newest),
-            window,
-            complete,
+        cell.under_way.add(reading.number)
+        return reading
+
+    def take(self, reading: Reading, answer: Answer) -> None:
+        """Take in an answer; rebuild only hosts whose row differs.
+
+        An answer of a cell that was forgotten meanwhile is dropped.
+        """
+        uuid, cell = reading.cell_uuid, self.cells.get(reading.cell_uuid)
+        if cell is None or reading.number not in cell.under_way:
+            return
+        would_find = cell.since(reading.moment, self._overlap)
+        changed, gone = cell.news(reading, answer)
+        if reading.since is None and would_find is not None:
+            _warn_of_missed(changed.values(), would_find)
+        self._change(
+            {(uuid, id_): row for id_, row in changed.items()},
+            [(uuid, id_) for id_ in gone],
         )
+        cell.take(reading, answer, changed, gone)
 
-    def take(self, cell_uuid: str, delta: Delta) -> None:
-        """Take in what a cell answered; rebuild only hosts whose row differs."""
-        services = self._services.setdefault(cell_uuid, Services())
-        if delta.services is not None:
-            services.replace(delta.services)
-        services.set_unavailable(delta.unavailable, delta.window)
-        changed = {}
-        for row in delta.nodes:
-            key = (cell_uuid, row.id)
-            if not row.deleted and self._is_news(row, self._rows.get(key)):
-                self._rows[key] = row
-                changed[key] = host_values(row, self._ratios)
-        gone = self._gone(cell_uuid, delta)
-        self._change(changed, gone)
-        self._read_at[cell_uuid] = delta.window.now
+    def end(self, reading: Reading) -> None:
+        """Say that no answer will come any more."""
+        cell = self.cells.get(reading.cell_uuid)
+        if cell is not None:
+            cell.under_way.discard(reading.number)
+            if not cell.under_way:
+                cell.seen.clear()
 
-    def _is_news(self, row: ComputeNodeRow, held: ComputeNodeRow | None) -> bool:
-        """A long full read may bring a row that is older than what is held."""
-        if held is None or not (held.updated_at and row.updated_at):
-            return row != held
-        return row != held and row.updated_at >= held.updated_at
-
-    def _gone(self, cell_uuid: str, delta: Delta) -> set[Key]:
-        gone = {(cell_uuid, row.id) for row in delta.nodes if row.deleted}
-        if delta.complete:
-            present = {row.id for row in delta.nodes}
-            since = delta.window.now - self._overlap
-            for id_ in self._hosts.ids_in(cell_uuid) - present:
-                created = self._rows[cell_uuid, id_].created_at
-                if created is None or created < since:
-                    gone.add((cell_uuid, id_))
-        return {key for key in gone if key in self._rows}
+    def forget(self, cell_uuids: Collection[str]) -> None:
+        """Forget everything about some cells."""
+        for uuid in cell_uuids:
+            cell = self.cells.pop(uuid, None)
+            if cell is not None:
+                self._change({}, [(uuid, id_) for id_ in cell.rows])
 
     def _change(
-        self, changed: Mapping[Key, dict[str, Any]], gone: Collection[Key]
+        self,
+        changed: Mapping[tuple[str, int], ComputeNodeRow],
+        gone: Collection[tuple[str, int]],
     ) -> None:
-        for key in gone:
-            del self._rows[key]
         if changed or gone:
-            self._hosts.apply(changed, gone)
-            self._changes += 1
+            values = {
+                key: host_values(row, self._ratios) for key, row in changed.items()
+            }
+            self.hosts.apply(values, gone)
+            self.changes += 1
 
-    def keep_cells(self, uuids: Collection[str]) -> None:
-        """Forget everything about all other cells."""
-        self._change({}, [key for key in self._rows if key[0] not in uuids])
-        self._read_at = {u: t for u, t in self._read_at.items() if u in uuids}
-        self._services = {u: s for u, s in self._services.items() if u in uuids}
-
-    def compose(self, aggregates: AggregateView, window: Window) -> Composed:
-        """Return the snapshot of what is known now: the last, if nothing changed."""
-        services = tuple((u, s.version) for u, s in self._services.items())
-        made_of = (self._changes, aggregates.version, services)
-        composed: Composed = self._keep(
-            'composed', made_of, lambda: self._compose(aggregates, window)
-        )
-        return composed
-
-    def _keep(self, name: str, made_of: Any, make: Callable[[], Any]) -> Any:
-        """Make a part again only when what it is made of has changed."""
-        kept = self._kept.get(name)
-        if kept is None or kept[0] != made_of:
-            kept = self._kept[name] = (made_of, make())
-        return kept[1]
-
-    def _compose(self, aggregates: AggregateView, window: Window) -> Composed:
-        columns = self._hosts.columns()
-        hosts = columns['host'].tolist()
-        members = self._hosts.members
-        versions = tuple((u, s.version) for u, s in self._services.items())
-        columns['aggregates'] = self._keep(
-            'aggregates',
-            (members, aggregates.version),
-            lambda: _aggregates_column(hosts, aggregates),
-        )
-        service_columns = self._keep(
-            'services',
-            (members, versions),
-            lambda: self._service_columns(hosts, columns['cell_uuid'], window),
-        )
-        usable = service_columns['usable']
-        columns.update({k: v for k, v in service_columns.items() if k != 'usable'})
-        return Composed(Snapshot(columns), usable, self._hosts.by_uuid)
-
-    def _service_columns(
-        self, hosts: list[str], cells: Categories[str], window: Window
-    ) -> dict[str, Any]:
-        found = [
-            (host, self._services[cell])
-            for host, cell in zip(hosts, cells.tolist(), strict=True)
-        ]
-        usable = np.array([host in services for host, services in found], bool)
-        for position in np.flatnonzero(~usable).tolist():
-            LOG.warning('No compute service record found for host %s', hosts[position])
+    def named(
+        self, cell_uuids: Iterable[str], host: str | None, node: str | None
+    ) -> dict[str, list[ComputeNodeRow]]:
+        """Return the nodes of a service host and/or of a node name, by id, of each
+        cell that has any."""
+        found = {
+            uuid: [
+                row
+                for row in self.cells[uuid].rows.values()
+                if (host is None or row.host == host)
+                and (node is None or row.hypervisor_hostname == node)
+            ]
+            for uuid in cell_uuids
+            if uuid in self.cells
+        }
         return {
-            'usable': usable,
-            'service': Lazy(lambda: _describe(found, window)),
-            'service_disabled': np.array([s.is_disabled(h) for h, s in found], bool),
-            'service_up': np.array([s.is_up(h) for h, s in found], bool),
+            uuid: sorted(rows, key=lambda row: row.id)
+            for uuid, rows in found.items()
+            if rows
         }
 
 
-def _describe(found: list[tuple[str, Services]], window: Window) -> Any:
-    column = np.empty(len(found), object)
-    for position, (host, services) in enumerate(found):
-        if host in services:
-            column[position] = services.describe(host, window)
-    return column
-
-
-def _aggregates_column(
-    hosts: list[str], aggregates: AggregateView
-) -> Categories[Aggregates]:
-    codes: dict[tuple[int, ...], int] = {}
-    values: list[Aggregates] = []
-    column = np.empty(len(hosts), np.intp)
-    for position, host in enumerate(hosts):
-        of_host = aggregates.of_host(host)
-        key = tuple(a.id for a in of_host)
-        if key not in codes:
-            codes[key] = len(values)
-            values.append(of_host)
-        column[position] = codes[key]
-    return Categories(values, column)
+def _warn_of_missed(
+    changed: Collection[ComputeNodeRow], since: datetime.datetime
+) -> None:
+    """Tell of rows that a delta would not have shown: their stamps are too old."""
+    missed = [
+        row
+        for row in changed
+        if max(filter(None, (row.updated_at, row.created_at)), default=since)
+        < since.replace(microsecond=0)
+    ]
+    if missed:
+        LOG.warning(
+            '%d compute nodes changed, but their time stamps say that they did not; '
+            'one is %s. Do the clocks differ by more than [novasched] '
+            'host_state_overlap?',
+            len(missed),
+            missed[0].hypervisor_hostname,
+        )

@@ -13,10 +13,13 @@ from typing import Any
 
 from oslo_config import cfg
 
+from novasched.cluster.services import aware
 from novasched.objects import machine
 from novasched.ports import ComputeNodeRow
 
 LOG = logging.getLogger(__name__)
+
+LARGEST_COUNT = 2**31 - 1
 
 OPTS = {
     'DEFAULT': [
@@ -97,7 +100,7 @@ def host_values(row: ComputeNodeRow, ratios: Ratios) -> dict[str, Any]:
         'pci_stats': row.pci_stats,
         'metrics': row.metrics,
         'stats': stats,
-        'updated': row.updated_at,
+        'updated': aware(row.updated_at),
     }
 
 
@@ -168,7 +171,7 @@ def _free_disk_gb(row: ComputeNodeRow) -> int:
 def _stats(row: ComputeNodeRow) -> Mapping[str, str | None]:
     try:
         stats = json.loads(row.stats or '{}') or {}
-    except ValueError:
+    except (ValueError, RecursionError):
         stats = None
     if not isinstance(stats, dict):
         LOG.warning('Ignoring the stats of %s: not a JSON object', row.host)
@@ -178,10 +181,13 @@ def _stats(row: ComputeNodeRow) -> Mapping[str, str | None]:
 
 def _counter(row: ComputeNodeRow, stats: Mapping[str, str | None], name: str) -> int:
     try:
-        return int(stats.get(name) or 0)
+        count = int(stats.get(name) or 0)
     except ValueError:
-        LOG.warning('Ignoring %s of %s: %r is no number', name, row.host, stats[name])
+        count = None
+    if count is None or abs(count) > LARGEST_COUNT:
+        LOG.warning('Ignoring %s of %s: %s is no number', name, row.host, stats[name])
         return 0
+    return count
 
 
 @functools.lru_cache(maxsize=65536)
@@ -196,19 +202,27 @@ def _address(text: str | None) -> Any:
 def supported_instances(text: str | None) -> list[list[str]]:
     """Parse the JSON text once; entries are [architecture, hypervisor, vm mode].
 
-    Null and nonsense are empty.
+    Null and nonsense are empty; an entry that is unknown is left out.
     """
     try:
-        return [_supported_instance(entry) for entry in json.loads(text or '[]')]
-    except (ValueError, TypeError, IndexError):
-        LOG.warning('Ignoring supported_instances: not a list of triples: %s', text)
+        entries = json.loads(text or '[]')
+    except (ValueError, RecursionError):
+        entries = None
+    if not isinstance(entries, list):
+        LOG.warning('Ignoring supported_instances, not a JSON list: %.200s', text)
         return []
+    found = (_supported_instance(entry) for entry in entries)
+    return [entry for entry in found if entry is not None]
 
 
-def _supported_instance(entry: list[str]) -> list[str]:
-    architecture, hypervisor_type, vm_mode = entry
-    return [
-        machine.ARCHITECTURE.coerce(None, 'architecture', architecture),
-        machine.HYPERVISOR_TYPE.coerce(None, 'hypervisor_type', hypervisor_type),
-        machine.VM_MODE.coerce(None, 'vm_mode', vm_mode),
-    ]
+def _supported_instance(entry: Any) -> list[str] | None:
+    try:
+        architecture, hypervisor_type, vm_mode = entry
+        return [
+            machine.ARCHITECTURE.coerce(None, 'architecture', architecture),
+            machine.HYPERVISOR_TYPE.coerce(None, 'hypervisor_type', hypervisor_type),
+            machine.VM_MODE.coerce(None, 'vm_mode', vm_mode),
+        ]
+    except (ValueError, TypeError):
+        LOG.warning('Ignoring an entry of supported_instances: %.200r', entry)
+        return None

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from oslo_config import cfg
 
@@ -56,16 +55,6 @@ class Window(NamedTuple):
         return heartbeat is not None and self.oldest <= heartbeat <= self.newest
 
 
-class Unavailable(NamedTuple):
-    """Why a service must not be used; ``up`` was judged when it was read."""
-
-    row: ServiceRow
-    up: bool
-
-    def state(self) -> tuple[Any, ...]:
-        return self.up, self.row.disabled, self.row.disabled_reason
-
-
 def down_time(service_down_time: int, report_interval: int) -> tuple[int, str | None]:
     """Return the seconds after which a service is down, and nova's warning if the
     option was too small for the report interval and had to be raised."""
@@ -79,60 +68,95 @@ def down_time(service_down_time: int, report_interval: int) -> tuple[int, str | 
     )
 
 
-class Services:
-    """The compute services of one cell, by host; ``version`` grows with changes."""
+class ReadOnly(dict[str, Any]):
+    """A dict that raises TypeError when it is to be changed."""
 
-    def __init__(self) -> None:
-        self._rows: dict[str, ServiceRow] = {}
-        self._unavailable: dict[str, Unavailable] = {}
-        self.version = 0
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError('this dict is read-only')
 
-    def __contains__(self, host: str | None) -> bool:
-        return host in self._rows
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = update = _refuse
 
-    def replace(self, rows: Iterable[ServiceRow]) -> None:
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        return self[key] if key in self else self._refuse()
+
+
+class Unavailable(NamedTuple):
+    """Why a service must not be used; ``up`` was judged when it was read."""
+
+    row: ServiceRow
+    up: bool
+
+    def state(self) -> tuple[Any, ...]:
+        return self.up, self.row.disabled, self.row.disabled_reason
+
+
+class Services(NamedTuple):
+    """The compute services of one cell by host, as they were at a moment."""
+
+    rows: Mapping[str, ServiceRow] = {}
+    unavailable: Mapping[str, Unavailable] = {}
+
+    def knows(self, host: str | None) -> bool:
+        return host in self.rows or host in self.unavailable
+
+    def with_rows(self, rows: Iterable[ServiceRow]) -> Services:
         """Take all live rows of the cell as they are now."""
-        by_host = {row.host: row for row in rows}
-        if by_host.keys() != self._rows.keys():
-            self.version += 1
-        self._rows = by_host
+        return self._replace(rows={row.host: row for row in rows})
 
-    def set_unavailable(self, rows: Iterable[ServiceRow], window: Window) -> None:
+    def with_unavailable(self, rows: Iterable[ServiceRow], window: Window) -> Services:
         """Take the rows that must not be used, as they are now."""
-        unavailable = {
-            row.host: Unavailable(row, not row.forced_down and window.holds(row))
-            for row in rows
-        }
-        before = {host: u.state() for host, u in self._unavailable.items()}
-        if before != {host: u.state() for host, u in unavailable.items()}:
-            self.version += 1
-        self._unavailable = unavailable
+        return self._replace(
+            unavailable={
+                row.host: Unavailable(row, not row.forced_down and window.holds(row))
+                for row in rows
+            }
+        )
+
+    def looks_like(self, other: Services) -> bool:
+        """Say whether filters would see the same services, all in the same state."""
+        same_hosts = self.rows is other.rows or self.rows.keys() == other.rows.keys()
+        return same_hosts and _states(self) == _states(other)
 
     def is_disabled(self, host: str) -> bool:
-        found = self._unavailable.get(host)
+        found = self.unavailable.get(host)
         return found is not None and bool(found.row.disabled)
 
     def is_up(self, host: str) -> bool:
         """Say whether the service was heard from in time when last asked."""
-        found = self._unavailable.get(host)
+        found = self.unavailable.get(host)
         return found is None or found.up
 
     def describe(self, host: str, window: Window) -> Mapping[str, Any]:
-        """Return the service as filters see it, read-only.
+        """Return the row of a known service as filters see it; its times are aware.
 
         A service that was not among the unavailable ones is at least as alive as
         the oldest heartbeat that counts.
         """
-        found = self._unavailable.get(host)
-        if found is not None:
-            return MappingProxyType(found.row._asdict())
-        row = self._rows[host]
-        heartbeat = row.last_seen_up
-        return MappingProxyType(
+        found = self.unavailable.get(host)
+        row = found.row if found is not None else self._alive(host, window)
+        return ReadOnly(
             row._replace(
-                disabled=False,
-                disabled_reason=None,
-                forced_down=False,
-                last_seen_up=max(heartbeat, window.oldest) if heartbeat else None,
+                last_seen_up=aware(row.last_seen_up),
+                created_at=aware(row.created_at),
+                updated_at=aware(row.updated_at),
             )._asdict()
         )
+
+    def _alive(self, host: str, window: Window) -> ServiceRow:
+        row = self.rows[host]
+        seen = row.last_seen_up
+        if not window.holds(row):
+            seen = window.oldest
+        return row._replace(
+            disabled=False, disabled_reason=None, forced_down=False, last_seen_up=seen
+        )
+
+
+def _states(services: Services) -> dict[str, tuple[Any, ...]]:
+    return {host: found.state() for host, found in services.unavailable.items()}
+
+
+def aware(moment: datetime.datetime | None) -> datetime.datetime | None:
+    """Give a time of the database, UTC without a zone, its zone."""
+    return None if moment is None else moment.replace(tzinfo=datetime.UTC)

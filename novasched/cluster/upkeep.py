@@ -21,8 +21,9 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'check_interval',
             default=60.0,
             min=1.0,
-            help='Seconds between looks at the cells, the aggregates and the lowest '
-            'compute version. New, enabled and disabled cells need no signal.',
+            help='Seconds between looks at the cells, the aggregates, the services '
+            'and the lowest compute version. New, enabled and disabled cells need no '
+            'signal.',
         ),
         cfg.FloatOpt(
             'reconcile_interval',
@@ -50,10 +51,13 @@ class Upkeep:
         self._chores: list[tuple[float, Callable[[], None]]] = [
             (retry_interval_s, view.retry_left_out),
             (check_interval_s, view.check),
+            (check_interval_s, view.read_services),
             (reconcile_interval_s, view.reconcile),
         ]
         now = clock.monotonic()
         self._due = [now + interval for interval, _ in self._chores]
+        # Messages that came between the first look and the queue are lost.
+        self._due[1] = now
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name='upkeep', daemon=True)
 
@@ -72,6 +76,8 @@ class Upkeep:
                     chore()
                 except errors.StoreFailed as problem:
                     LOG.warning('%s failed, trying again: %s', chore.__name__, problem)
+                except Exception:  # the thread must outlive a defect
+                    LOG.exception('%s failed, trying again', chore.__name__)
                 self._due[number] = self._clock.monotonic() + interval
 
     def _run(self) -> None:

@@ -9,8 +9,10 @@ when a filter or weigher first looks at them.
 
 from __future__ import annotations
 
+import functools
+import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,12 +22,16 @@ from novasched import errors
 from novasched.cluster.aggregates import AggregateView
 from novasched.cluster.cells import Cells
 from novasched.cluster.instances import InstanceView
-from novasched.cluster.nodes import Composed, Delta, Nodes
+from novasched.cluster.nodes import Nodes
+from novasched.cluster.reading import Moment
 from novasched.cluster.refresh import Refresh
 from novasched.cluster.rows import Ratios
 from novasched.cluster.services import Window
-from novasched.ports import ApiStore, Cell, CellStore, Clock, InstanceRow
-from novasched.scheduler.hosts import HostTable, Lazy, Objects
+from novasched.cluster.snapshot import Composer, candidates_column, limits_column
+from novasched.ports import ApiStore, Cell, Clock, InstanceRow
+from novasched.scheduler.hosts import HostTable, Lazy
+
+LOG = logging.getLogger(__name__)
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
@@ -46,9 +52,17 @@ OPTS: dict[str, list[cfg.Opt]] = {
     ]
 }
 
+BACKGROUND_TIMEOUT_S = 60.0
+"""How long a full read may take that no request waits for."""
+
+AGGREGATES_ATTEMPTS = 3
+
 
 class ClusterView:
-    """Hosts, services, aggregates and instances of all cells."""
+    """Hosts, services, aggregates and instances of all cells.
+
+    A request sees the cells that answered the newest refresh, and no other.
+    """
 
     def __init__(
         self,
@@ -65,12 +79,14 @@ class ClusterView:
         self._api = api
         self._clock = clock
         self._down_time_s = service_down_time_s
-        self._nodes = Nodes(ratios or Ratios(), overlap_s)
-        self._minimum_version = 0
         self._lock = threading.Lock()
+        self._shown: frozenset[str] = frozenset()
+        self._versions: dict[str, int] = {}
         self.cells = cells
         self.aggregates = AggregateView()
         self.instances = InstanceView(tracks_instances)
+        self._nodes = Nodes(ratios or Ratios(), overlap_s)
+        self._composer = Composer(self._nodes, self.aggregates)
         self.refresh = Refresh(self._refresh, clock, max_age_s)
 
     def load(self) -> None:
@@ -80,54 +96,130 @@ class ClusterView:
         that cannot is left out.
         """
         self.check()
-        self.reconcile()
+        self._shown = self._read(
+            self.cells.enabled(), complete=True, timeout_s=BACKGROUND_TIMEOUT_S
+        )
 
     def check(self) -> None:
-        """Read the cells and aggregates again, and the lowest compute version."""
-        if self.cells.replace(self._api.cells()):
+        """Read the cells and aggregates again, and the lowest compute version.
+
+        Raises errors.StoreFailed when the API database cannot be asked.
+        """
+        changed = self.cells.replace(self._api.cells())
+        if changed:
             with self._lock:
-                self._nodes.keep_cells({cell.uuid for cell in self.cells.all()})
-        self.aggregates.replace(self._api.aggregates())
+                self._nodes.forget(changed)
+        self._check_aggregates()
+        self._check_versions()
+
+    def _check_aggregates(self) -> None:
+        """Read the aggregates; again, if a message has changed them meanwhile."""
+        for _ in range(AGGREGATES_ATTEMPTS):
+            version = self.aggregates.version
+            if self.aggregates.replace(self._api.aggregates(), version):
+                return
+
+    def _check_versions(self) -> None:
+        """Ask the cells, disabled ones and cell0 too; one that fails keeps its own."""
         cells = self.cells.all()
         if self.cells.cell0 is not None:
             cells.append(self.cells.cell0)
-        found = self.cells.ask(lambda c, store: store.minimum_compute_version(), cells)
-        self._minimum_version = min((v for v in found.values() if v), default=0)
-
-    def reconcile(self) -> None:
-        """Read all hosts of the enabled cells, of those left out too."""
-        self._read(self.cells.enabled(), complete=True)
-
-    def retry_left_out(self) -> None:
-        """Ask the cells whose time to be tried again has come."""
-        self._read(self.cells.due_for_retry(), complete=True)
-
-    def _refresh(self) -> None:
-        self._read(self.cells.enabled(), complete=False)
+        left_out = self.cells.left_out()
+        found = self.cells.ask(
+            lambda cell, store: store.minimum_compute_version(),
+            [cell for cell in cells if cell not in left_out],
+            even_left_out=True,
+            what='the lowest compute version',
+        )
+        known = {cell.uuid for cell in cells}
+        kept = {u: v for u, v in self._versions.items() if u in known}
+        self._versions = {**kept, **found}
 
     def minimum_compute_version(self) -> int:
         """Return the lowest nova-compute version of all cells; 0: no computes."""
-        return self._minimum_version
+        return min(filter(None, self._versions.values()), default=0)
+
+    def read_services(self) -> None:
+        """Find services that came or went without a word."""
+        self._read(self.cells.enabled(), all_services=True)
+
+    def reconcile(self) -> None:
+        """Read all hosts of the cells that are not left out."""
+        self._read(
+            self.cells.enabled(),
+            complete=True,
+            even_left_out=False,
+            timeout_s=BACKGROUND_TIMEOUT_S,
+        )
+        with self._lock:
+            names = {
+                r.host for c in self._nodes.cells.values() for r in c.rows.values()
+            }
+        self.instances.keep(names)
+
+    def retry_left_out(self) -> None:
+        """Ask the cells whose time has come; the next refresh shows them again."""
+        due = self.cells.due_for_retry()
+        answering = self.cells.ask(
+            lambda _, store: store.minimum_compute_version(), due, even_left_out=True
+        )
+        self._read(
+            [cell for cell in due if cell.uuid in answering],
+            complete=True,
+            timeout_s=BACKGROUND_TIMEOUT_S,
+        )
+
+    def _refresh(self) -> None:
+        if not self.cells.all():
+            LOG.warning('No cells were found')
+        self._shown = self._read(self.cells.enabled())
 
     def _window(self) -> Window:
         return Window.around(self._clock.utcnow(), self._down_time_s)
 
-    def _read(self, cells: Sequence[Cell], *, complete: bool) -> None:
-        if not cells:
-            return
-        window = self._window()
-
-        def question(cell: Cell, store: CellStore) -> Delta:
-            return self._nodes.ask(cell.uuid, store, window, complete)
-
-        answers = self.cells.ask(question, cells, even_left_out=complete)
+    def _read(
+        self,
+        cells: Iterable[Cell],
+        *,
+        complete: bool = False,
+        all_services: bool = False,
+        even_left_out: bool = False,
+        timeout_s: float | None = None,
+    ) -> frozenset[str]:
+        """Read what changed, or all; return the uuids of the cells that answered."""
+        cells = list(cells)
+        moment = Moment(self._window(), self._clock.monotonic())
         with self._lock:
-            for uuid, delta in answers.items():
-                self._nodes.take(uuid, delta)
+            readings = {
+                cell.uuid: self._nodes.begin(
+                    cell.uuid, moment, complete=complete, all_services=all_services
+                )
+                for cell in cells
+            }
+        try:
+            answers = self.cells.ask(
+                lambda cell, store: readings[cell.uuid].ask(store),
+                cells,
+                even_left_out=even_left_out,
+                timeout_s=timeout_s,
+            )
+            with self._lock:
+                for uuid, answer in answers.items():
+                    self._nodes.take(readings[uuid], answer)
+        finally:
+            with self._lock:
+                for reading in readings.values():
+                    self._nodes.end(reading)
+        return frozenset(answers)
 
-    def _composed(self) -> Composed:
-        with self._lock:
-            return self._nodes.compose(self.aggregates, self._window())
+    def _wanted(self, cell: Cell | None) -> frozenset[str]:
+        """Return the cells to take hosts from; read one that no refresh reads."""
+        if cell is None:
+            return self._shown & {known.uuid for known in self.cells.enabled()}
+        known = self.cells.get(cell.uuid)
+        if known is not None and not known.disabled:
+            return self._shown & {cell.uuid}
+        return self._read([cell], complete=True, even_left_out=True)
 
     def hosts(
         self,
@@ -141,82 +233,67 @@ class ClusterView:
         even a disabled one; otherwise they are those of the enabled cells. Cells
         that are left out give no hosts. Call ``refresh()`` first.
         """
-        if cell is not None and cell not in self.cells.enabled():
-            self._read([cell], complete=True)
-        snapshot, usable, by_uuid = self._composed()
-        wanted = {c.uuid for c in ([cell] if cell else self.cells.enabled())}
-        wanted -= {c.uuid for c in self.cells.left_out()}
-        if len(snapshot):
-            usable = usable & snapshot.column('cell_uuid').map(wanted.__contains__)
+        wanted = self._wanted(cell)
+        with self._lock:
+            composed = self._composer.compose(wanted)
         if candidates is None:
-            rows = np.flatnonzero(usable)
+            rows = np.flatnonzero(composed.usable)
         else:
-            found = [by_uuid[uuid] for uuid in candidates if uuid in by_uuid]
-            rows = np.array([row for row in found if usable[row]], np.intp)
-        columns = _per_request(len(snapshot))
-        uuids = snapshot.aslist('uuid')
-        for row in rows.tolist():
-            of_host = [] if candidates is None else candidates[uuids[row]]
-            columns['allocation_candidates'][row] = list(of_host)
-        table = HostTable(snapshot, rows)
-        columns['instances'] = Lazy(lambda: self._instances_column(table))
-        return table.with_columns(**columns)
-
-    def _instances_column(self, table: HostTable) -> Any:
-        names, cells = table.host.tolist(), table.cell_uuid.tolist()
-        cell_of = dict(zip(names, cells, strict=True))
-        found = self.instances.of_hosts(
-            cell_of, lambda hosts: self._read_instances(hosts, cell_of)
+            rows = np.array(composed.places(candidates), np.intp)
+        window, table = self._window(), HostTable(composed.snapshot, rows)
+        read = functools.partial(self._read_instances, cell=cell)
+        return table.with_columns(
+            allocation_candidates=candidates_column(table, candidates),
+            limits=Lazy(lambda: limits_column(table)),
+            service=Lazy(lambda: composed.service_column(table, window)),
+            instances=Lazy(lambda: self.instances.column(table, read)),
         )
-        column = np.empty(len(table.snapshot), object)
-        for row, name in zip(table.rows.tolist(), names, strict=True):
-            column[row] = found[name]
-        return column
 
     def _read_instances(
-        self, hosts: Iterable[str], cell_of: Mapping[str, str]
-    ) -> list[InstanceRow]:
-        by_cell: dict[str, list[str]] = {}
-        for host in hosts:
-            by_cell.setdefault(cell_of[host], []).append(host)
-        asked = [cell for cell in self.cells.all() if cell.uuid in by_cell]
+        self, hosts: Mapping[str, list[str]], cell: Cell | None
+    ) -> dict[str, list[InstanceRow]]:
+        """Read the instances of hosts, by cell uuid.
+
+        Raises errors.StoreFailed if a cell does not tell.
+        """
+        known = {c.uuid: c for c in (*self.cells.all(), *([cell] if cell else ()))}
         answers = self.cells.ask(
-            lambda cell, store: store.instances_on(by_cell[cell.uuid]), asked
+            lambda cell, store: store.instances_on(hosts[cell.uuid]),
+            [known[uuid] for uuid in hosts if uuid in known],
+            even_left_out=True,
+            what='instances',
         )
-        missing = by_cell.keys() - answers.keys()
+        missing = hosts.keys() - answers.keys()
         if missing:
             raise errors.StoreFailed(
                 f'cell {", ".join(sorted(missing))}', 'no list of its instances'
             )
-        return [row for rows in answers.values() for row in rows]
+        return answers
 
     def nodes_named(
         self, host: str | None, node: str | None, cell: Cell | None = None
     ) -> list[tuple[str, str, str]]:
         """Return (host, node, uuid) of the nodes of a service host and/or of a
-        node name, in one cell or in the enabled ones. Call ``refresh()`` first."""
-        table = self.hosts(None, cell)
-        columns = (table.host.tolist(), table.nodename.tolist(), table.uuid.tolist())
+        node name, by id, with or without a service.
+
+        They are those of one cell: of ``cell``, or else of the first enabled one
+        that has any; if several have, that which the host is mapped to. Call
+        ``refresh()`` first.
+        """
+        wanted = self._wanted(cell)
+        order = [c.uuid for c in self.cells.enabled() if c.uuid in wanted]
+        with self._lock:
+            found = self._nodes.named(order or wanted, host, node)
+        chosen = next(iter(found), None)
+        if len(found) > 1 and host is not None:
+            mapped = self._api.host_cell(host)
+            chosen = mapped if mapped in found else chosen
         return [
-            (h, n, u)
-            for h, n, u in zip(*columns, strict=True)
-            if (host is None or h == host) and (node is None or n == node)
+            (row.host or '', row.hypervisor_hostname or '', row.uuid)
+            for row in (found[chosen] if chosen else ())
+            if row.uuid
         ]
 
     def close(self) -> None:
+        """Ask nothing more, and close the connections to the cells."""
         self.cells.close()
-
-
-def _per_request(length: int) -> dict[str, Any]:
-    """Return the columns that no two requests share."""
-    return {
-        'allocation_candidates': np.empty(length, object),
-        'limits': Lazy(lambda: _new_limits(length)),
-    }
-
-
-def _new_limits(length: int) -> Objects:
-    column: Objects = np.empty(length, object)
-    for row in range(length):
-        column[row] = dict[str, Any]()
-    return column

@@ -123,9 +123,22 @@ def _weigh(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> Weighing
     return Weighing(type(weigher).__name__, raw, normalized, weigher.multipliers(hosts))
 
 
+def descending(totals: Floats) -> Rows:
+    """Return positions, the highest total first; equal ones in the order given.
+
+    An unstable sort and one of the ties is several times faster than a stable one.
+    """
+    order = np.argsort(-totals)
+    values = totals[order]
+    tied_run = np.zeros(len(order), np.intp)
+    np.cumsum(values[1:] != values[:-1], out=tied_run[1:])
+    offsets = tied_run * len(order)
+    return np.sort(order + offsets) - offsets
+
+
 def pick(profile: Profile, totals: Floats, rng: random.Random) -> Rows:
     """Return positions: the chosen host first, the others best first."""
-    order = np.argsort(-totals, kind='stable')
+    order = descending(totals)
     if profile.shuffle_best and len(order):
         best = int((totals == totals[order[0]]).sum())
         head = order[:best].tolist()

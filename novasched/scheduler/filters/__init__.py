@@ -65,7 +65,8 @@ class ColumnFilter(BaseHostFilter):
     def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable:
         if self._goes_host_by_host():
             return super().apply(hosts, request)
-        return hosts[self.mask(hosts, request)]
+        mask = self.mask(hosts, request)
+        return hosts if mask.all() else hosts[mask]
 
     def _goes_host_by_host(self) -> bool:
         """Return True for a plugin's subclass that overrides a hook of nova's."""

@@ -18,9 +18,11 @@ def max_server_per_host(group: InstanceGroup) -> int:
     return int(group.rules.get('max_server_per_host', 1))
 
 
-def members_among(instances: Mapping[str, object], group: InstanceGroup) -> int:
-    """Return how many members of the group are among instances by uuid."""
-    return sum(uuid in instances for uuid in set(group.members or ()))
+def running(members: set[str], instances: Mapping[str, object]) -> int:
+    """Return how many of the members are among a host's instances by uuid."""
+    if members.isdisjoint(instances):
+        return 0
+    return len(members.intersection(instances))
 
 
 class ServerGroupAntiAffinityFilter(ColumnFilter):
@@ -36,11 +38,11 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
         group = request.instance_group
         if group is None or group.policy != self.policy_name:
             return np.ones(len(hosts), bool)
-        limit = max_server_per_host(group)
+        members, limit = set(group.members or ()), max_server_per_host(group)
         uuid = request.instance_uuid
         return np.array(
             [
-                uuid in instances or members_among(instances, group) < limit
+                uuid in instances or running(members, instances) < limit
                 for instances in hosts.instances.tolist()
             ],
             bool,
@@ -50,8 +52,8 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
         group = request.instance_group
         if group is None:
             return 'rejected'
-        running = members_among(host.instances, group)
-        return f'{running} members of the group, limit {max_server_per_host(group)}'
+        count = running(set(group.members or ()), host.instances)
+        return f'{count} members of the group, limit {max_server_per_host(group)}'
 
 
 class ServerGroupAffinityFilter(ColumnFilter):
@@ -73,5 +75,6 @@ class ServerGroupAffinityFilter(ColumnFilter):
 
     def why(self, host: HostState, request: RequestSpec) -> str:
         group = request.instance_group
-        allowed = sorted(set(group.hosts or ())) if group else []
-        return f'the group is on {", ".join(allowed)}'
+        if group is None:
+            return 'rejected'
+        return f'the group is on {", ".join(sorted(set(group.hosts or ())))}'

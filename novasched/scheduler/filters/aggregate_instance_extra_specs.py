@@ -47,11 +47,10 @@ class AggregateInstanceExtraSpecsFilter(ColumnFilter):
     ) -> Iterator[str]:
         offered = aggregates.metadata(host_aggregates)
         for name, requirement in wanted:
-            if name not in offered:
+            values = sorted(offered.get(name, ()))
+            if not values:
                 yield f'extra spec {name} is not in an aggregate'
-                continue
-            values = sorted(offered[name])
-            if not any(extra_specs.match(value, requirement) for value in values):
+            elif not any(extra_specs.match(value, requirement) for value in values):
                 yield f'{name} is {", ".join(values)}, not {requirement}'
 
     def why(self, host: HostState, request: RequestSpec) -> str:

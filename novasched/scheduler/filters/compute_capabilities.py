@@ -123,7 +123,7 @@ def _mask(hosts: HostTable, capability: Capability) -> Mask:
         outcomes = np.full(len(hosts), UNKNOWN, np.int8)
     else:
         outcomes = _outcomes(hosts, column, capability)
-    passes = outcomes == YES
+    passes: Mask = outcomes == YES
     unknown = np.flatnonzero(outcomes == UNKNOWN)
     if len(unknown):
         unnamed_pass = column is None and not capability.scoped

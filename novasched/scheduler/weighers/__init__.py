@@ -33,6 +33,7 @@ class Weigher(abc.ABC):
     minval: float | None = None
     maxval: float | None = None
     option: ClassVar[str | None] = None
+    multiplier: float = 1.0
 
     def __init__(self, multiplier: float = 1.0) -> None:
         self.multiplier = multiplier
@@ -49,7 +50,7 @@ class Weigher(abc.ABC):
     def multipliers(self, hosts: HostTable) -> Floats:
         """Return one multiplier per host: the lowest that its aggregates set."""
         option = self.option
-        if option is None:
+        if option is None or not _sets(option, hosts):
             return np.full(len(hosts), self.multiplier)
         return hosts.aggregates.map(
             lambda a: lowest_multiplier(aggregates.values(a, option), self.multiplier),
@@ -92,6 +93,12 @@ class BaseHostWeigher(Weigher):
     def multipliers(self, hosts: HostTable) -> Floats:
         found = [self.weight_multiplier(host) for host in hosts.states()]
         return np.array(found, np.float64)
+
+
+def _sets(option: str, hosts: HostTable) -> bool:
+    """Return True if an aggregate may set the option; asks no host."""
+    known = hosts.snapshot.column('aggregates').values
+    return any(aggregates.values(of_host, option) for of_host in known)
 
 
 def lowest_multiplier(values: set[str], configured: float) -> float:

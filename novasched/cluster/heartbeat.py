@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The services row of this scheduler: made at the start, then kept fresh."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from novasched import errors
+from novasched.ports import ServiceRow, ServiceStore
+
+LOG = logging.getLogger(__name__)
+
+BINARY = 'nova-scheduler'
+TOPIC = 'scheduler'
+SERVICE_VERSION = 74
+FIRST_BEAT_S = 5.0
+
+
+class Heartbeat:
+    """Says every ``interval_s`` seconds that the service lives; 0: never."""
+
+    def __init__(
+        self,
+        store: ServiceStore,
+        host: str,
+        interval_s: float,
+        on_created: Callable[[ServiceRow], None] = lambda row: None,
+    ) -> None:
+        self._store = store
+        self._host = host
+        self._interval_s = interval_s
+        self._on_created = on_created
+        self._stopped = threading.Event()
+        self._failing = False
+
+    def start(self) -> None:
+        """Register the service, then beat in a thread of its own.
+
+        Raises errors.ServiceTooOld and errors.StoreFailed.
+        """
+        self._row, created = self._store.register(
+            self._host, BINARY, TOPIC, SERVICE_VERSION
+        )
+        if created:
+            self._on_created(self._row)
+        self._count = self._row.report_count
+        if self._interval_s:
+            threading.Thread(target=self._run, name='heartbeat', daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self) -> None:
+        wait_s = min(FIRST_BEAT_S, self._interval_s)
+        while not self._stopped.wait(wait_s):
+            self.beat()
+            wait_s = self._interval_s
+
+    def beat(self) -> None:
+        """Write one heartbeat; a failure is logged once until it is over."""
+        self._count += 1
+        try:
+            found = self._store.beat(self._row.id, self._count)
+        except errors.StoreFailed as problem:
+            if not self._failing:
+                LOG.error('Lost connection for reporting service status: %s', problem)
+            self._failing = True
+            return
+        if self._failing:
+            LOG.info('Recovered connection for reporting service status.')
+            self._failing = False
+        if not found:
+            LOG.error(
+                'The services table record for the %s service on host %s is gone. '
+                'Restart this service to make a new one.',
+                BINARY,
+                self._host,
+            )

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A few threads for each cell, so that one that hangs holds up no other.
+
+They are daemons: a call that never comes back does not keep the process alive.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
+
+Answer = TypeVar('Answer')
+
+
+class _Call(NamedTuple):
+    future: Future[Any]
+    make: Callable[[], Any]
+
+    def run(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            self.future.set_result(self.make())
+        except BaseException as problem:  # noqa: BLE001 whoever waits gets it
+            self.future.set_exception(problem)
+
+
+class Lane:
+    """At most ``width`` threads, made when there is work for one more."""
+
+    def __init__(self, name: str, width: int) -> None:
+        self._name = name
+        self._width = width
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._idle = 0
+
+    def submit(self, make: Callable[[], Answer]) -> Future[Answer]:
+        """Run ``make`` in a thread, after those that came before it."""
+        future: Future[Answer] = Future()
+        with self._lock:
+            self._calls.put(_Call(future, make))
+            if self._idle:
+                self._idle -= 1
+            elif self._threads < self._width:
+                self._threads += 1
+                threading.Thread(
+                    target=self._work, name=self._name, daemon=True
+                ).start()
+        return future
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call.run()
+            del call  # an idle thread keeps no answer alive
+            with self._lock:
+                self._idle += 1
+
+    def close(self) -> None:
+        """Let the threads end when they have done what they were given."""
+        with self._lock:
+            for _ in range(self._threads):
+                self._calls.put(None)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of all hosts, put together as one snapshot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from novasched.cluster.aggregates import AggregateView
+from novasched.cluster.nodes import Nodes
+from novasched.cluster.services import Services, Window
+from novasched.scheduler.aggregates import Aggregates
+from novasched.scheduler.hosts import Categories, HostTable, Mask, Objects, Snapshot
+
+LOG = logging.getLogger(__name__)
+
+
+class Composed(NamedTuple):
+    """A snapshot of all hosts; those without a compute service are not usable.
+
+    ``by_uuid`` gives the place of a node, ``twins`` the places of a uuid that
+    several nodes have; ``services`` are by cell uuid.
+    """
+
+    snapshot: Snapshot
+    usable: Mask
+    by_uuid: Mapping[str, int]
+    twins: Mapping[str, list[int]]
+    services: Mapping[str, Services]
+
+    def places(self, uuids: Iterable[str]) -> list[int]:
+        """Return the places of those of these nodes that are usable, in order."""
+        known = [uuid for uuid in uuids if uuid in self.by_uuid]
+        found = [self.by_uuid[uuid] for uuid in known]
+        if self.twins:
+            found = [
+                next((p for p in self.twins.get(uuid, ()) if self.usable[p]), place)
+                for uuid, place in zip(known, found, strict=True)
+            ]
+        return [place for place in found if self.usable[place]]
+
+    def service_column(self, table: HostTable, window: Window) -> Objects:
+        """Return the services of the hosts of a table, as filters see them."""
+        column: Objects = np.empty(len(table.snapshot), object)
+        places = table.rows.tolist(), table.host.tolist(), table.cell_uuid.tolist()
+        for place, host, cell in zip(*places, strict=True):
+            column[place] = self.services[cell].describe(host, window)
+        return column
+
+
+class Composer:
+    """Puts snapshots together, and keeps each part until it has changed."""
+
+    def __init__(self, nodes: Nodes, aggregates: AggregateView) -> None:
+        self._nodes = nodes
+        self._aggregates = aggregates
+        self._kept: dict[str, tuple[Any, Any]] = {}
+
+    def compose(self, cell_uuids: frozenset[str]) -> Composed:
+        """Return what is known now; hosts of other cells than these are not usable.
+
+        The snapshot is the last, if nothing has changed.
+        """
+        nodes = self._nodes
+        services = tuple((u, c.services_version) for u, c in nodes.cells.items())
+        aggregates = self._aggregates.version
+        made_of = (nodes.changes, aggregates, services)
+        snapshot, usable = self._keep(
+            'snapshot', made_of, lambda: self._compose(aggregates, services)
+        )
+        cells: Categories[str] = snapshot.column('cell_uuid')
+        return Composed(
+            snapshot,
+            self._keep(
+                'usable',
+                (nodes.hosts.members, services, cell_uuids),
+                lambda: usable & cells.map(cell_uuids.__contains__),
+            ),
+            nodes.hosts.by_uuid,
+            nodes.hosts.twins,
+            {uuid: cell.services for uuid, cell in nodes.cells.items()},
+        )
+
+    def _keep(self, name: str, made_of: Any, make: Callable[[], Any]) -> Any:
+        """Make a part again only when what it is made of has changed."""
+        kept = self._kept.get(name)
+        if kept is None or kept[0] != made_of:
+            kept = self._kept[name] = (made_of, make())
+        return kept[1]
+
+    def _compose(self, aggregates: int, services: Any) -> tuple[Snapshot, Mask]:
+        columns = self._nodes.hosts.columns()
+        hosts, cells = columns['host'], columns['cell_uuid']
+        members = self._nodes.hosts.members
+        columns['aggregates'] = self._keep(
+            'aggregates',
+            (members, aggregates),
+            lambda: _aggregates_column(hosts.tolist(), self._aggregates),
+        )
+        usable, disabled, up = self._keep(
+            'services',
+            (members, services),
+            lambda: self._service_columns(hosts.tolist(), cells.tolist()),
+        )
+        columns['service_disabled'], columns['service_up'] = disabled, up
+        return Snapshot(columns), usable
+
+    def _service_columns(
+        self, hosts: list[str], cells: list[str]
+    ) -> tuple[Mask, Mask, Mask]:
+        services = {uuid: cell.services for uuid, cell in self._nodes.cells.items()}
+        found = [(h, services[c]) for h, c in zip(hosts, cells, strict=True)]
+        usable = np.array([known.knows(host) for host, known in found], bool)
+        for place in np.flatnonzero(~usable).tolist():
+            LOG.warning('No compute service record found for host %s', hosts[place])
+        return (
+            usable,
+            np.array([known.is_disabled(host) for host, known in found], bool),
+            np.array([known.is_up(host) for host, known in found], bool),
+        )
+
+
+def _aggregates_column(
+    hosts: list[str], aggregates: AggregateView
+) -> Categories[Aggregates]:
+    codes: dict[tuple[int, ...], int] = {}
+    values: list[Aggregates] = []
+    column = np.empty(len(hosts), np.intp)
+    for place, host in enumerate(hosts):
+        of_host = aggregates.of_host(host)
+        key = tuple(a.id for a in of_host)
+        if key not in codes:
+            codes[key] = len(values)
+            values.append(of_host)
+        column[place] = codes[key]
+    return Categories(values, column)
+
+
+def candidates_column(
+    table: HostTable, candidates: Mapping[str, list[Any]] | None
+) -> Objects:
+    """Return new lists of the candidates of each host of a table."""
+    column: Objects = np.empty(len(table.snapshot), object)
+    for place, uuid in zip(table.rows.tolist(), table.uuid.tolist(), strict=True):
+        column[place] = [] if candidates is None else list(candidates[uuid])
+    return column
+
+
+def limits_column(table: HostTable) -> Objects:
+    """Return a new dict for each host of a table, for filters to write to."""
+    column: Objects = np.empty(len(table.snapshot), object)
+    for place in table.rows.tolist():
+        column[place] = dict[str, Any]()
+    return column

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the message layer logs of messages that it cannot read: one line each."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from types import TracebackType
+
+import novasched
+
+LOGGERS = ('oslo.messaging._drivers.impl_rabbit', 'oslo_messaging.rpc.server')
+
+
+class OneLine(logging.Filter):
+    """Turns the traceback of an error that none of our code saw into text.
+
+    Where our code is in the traceback it stays: that is a defect to be found.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind, error, trace = record.exc_info or (None, None, None)
+        if kind is not None and not _is_ours(trace):
+            message = record.getMessage().rstrip('. ')
+            record.msg, record.args = '%s: %s: %s', (message, kind.__name__, error)
+            record.exc_info = record.exc_text = None
+        return True
+
+
+def _is_ours(trace: TracebackType | None) -> bool:
+    ours = tuple(novasched.__path__)
+    frames = traceback.extract_tb(trace)
+    return any(frame.filename.startswith(ours) for frame in frames)
+
+
+def shorten() -> None:
+    """Have the message layer's loggers write such errors in one line."""
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(OneLine())

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Databases and a clock in memory, in the place of the ports; rows by default."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+
+from novasched import errors
+from novasched.ports import (
+    CELL0_UUID,
+    Cell,
+    ComputeNodeRow,
+    InstanceRow,
+    ServiceRow,
+)
+from novasched.scheduler.aggregates import Aggregate
+
+NOON = datetime.datetime(2026, 11, 21, 12, 0, 0)  # noqa: DTZ001
+SECOND = datetime.timedelta(seconds=1)
+CELL0 = Cell(CELL0_UUID, 'cell0', 'none:///', 'sqlite://zero', False)
+
+
+class FakeClock:
+    """Time that moves by hand; ``set_back`` moves the time of day alone."""
+
+    def __init__(self):
+        self._now = NOON
+        self._monotonic = 1000.0
+
+    def utcnow(self):
+        return self._now
+
+    def monotonic(self):
+        return self._monotonic
+
+    def advance(self, seconds):
+        self._now += seconds * SECOND
+        self._monotonic += seconds
+
+    def set_back(self, seconds):
+        self._now -= seconds * SECOND
+
+
+class FakeCellStore:
+    """The database of one cell.
+
+    ``on_call`` gets the name of each call before it is answered, and
+    ``on_answer`` after its rows were read; both may block or raise.
+    """
+
+    def __init__(self):
+        self.nodes = {}
+        self.services = {}
+        self.instances = []
+        self.calls = []
+        self.since = []
+        self.on_call = lambda name: None
+        self.on_answer = lambda name: None
+
+    def fail(self, problem='refused'):
+        def refuse(name):
+            raise errors.StoreFailed('a cell', problem)
+
+        self.on_call = refuse
+
+    def mend(self):
+        self.on_call = self.on_answer = lambda name: None
+
+    def put(self, row):
+        self.nodes[row.id] = row
+
+    def add_host(self, id_, **fields):
+        row = node(id_, **fields)
+        self.put(row)
+        if row.host is not None:
+            self.services[row.host] = service(row.host)
+        return row
+
+    def change(self, id_, at, **fields):
+        self.put(self.nodes[id_]._replace(updated_at=at, **fields))
+
+    def soft_delete(self, id_, at):
+        self.put(self.nodes[id_]._replace(deleted=id_, deleted_at=at))
+
+    def _answer(self, name, rows):
+        self.calls.append(name)
+        self.on_call(name)
+        found = rows()
+        self.on_answer(name)
+        return found
+
+    def compute_nodes(self):
+        return self._answer('compute_nodes', lambda: self._nodes(lambda row: True))
+
+    def _nodes(self, wanted):
+        live = [row for row in self.nodes.values() if row.deleted == 0]
+        return sorted(filter(wanted, live))
+
+    def compute_nodes_since(self, since):
+        self.since.append(since)
+        moment = since.replace(microsecond=0)
+
+        def changed(row):
+            stamps = (row.created_at, row.updated_at, row.deleted_at)
+            return any(stamp is not None and stamp >= moment for stamp in stamps)
+
+        return self._answer(
+            'compute_nodes_since',
+            lambda: sorted(filter(changed, self.nodes.values()), key=lambda r: r.id),
+        )
+
+    def compute_services(self):
+        return self._answer('compute_services', lambda: list(self.services.values()))
+
+    def unavailable_services(self, oldest, newest):
+        def unavailable(row):
+            seen = row.last_seen_up or row.created_at
+            in_time = seen is not None and oldest <= seen <= newest
+            return row.disabled or row.forced_down or not in_time
+
+        return self._answer(
+            'unavailable_services',
+            lambda: [row for row in self.services.values() if unavailable(row)],
+        )
+
+    def minimum_compute_version(self):
+        return self._answer(
+            'minimum_compute_version',
+            lambda: min((row.version for row in self.services.values()), default=0),
+        )
+
+    def instances_on(self, hosts):
+        return self._answer('instances_on', lambda: list(self.instances))
+
+
+class FakeCellStores:
+    """Gives each cell its store, by uuid, as it was opened first."""
+
+    def __init__(self, **stores):
+        self.stores = stores
+        self.opened = []
+        self.forgotten = []
+
+    def open(self, cell):
+        self.opened.append(cell)
+        return self.stores[cell.uuid]
+
+    def forget(self, uuids=None):
+        self.forgotten.append(None if uuids is None else set(uuids))
+
+
+class FakeApiStore:
+    """The API database. ``on_aggregates`` is called when they have been read."""
+
+    def __init__(self, cells=(), aggregates=()):
+        self.found_cells = list(cells)
+        self.found_aggregates = list(aggregates)
+        self.mapped = {}
+        self.on_aggregates = lambda: None
+
+    def cells(self):
+        return list(self.found_cells)
+
+    def host_cell(self, host):
+        return self.mapped.get(host)
+
+    def aggregates(self):
+        found = list(self.found_aggregates)
+        self.on_aggregates()
+        return found
+
+
+def cell(uuid, **fields):
+    """An enabled cell."""
+    return Cell(uuid, uuid, 'rabbit://', f'sqlite://{uuid}', False)._replace(**fields)
+
+
+def node(id_=1, **fields):
+    """A row of compute_nodes: a host with all numbers set and no JSON."""
+    row = ComputeNodeRow(
+        id=id_,
+        uuid=str(uuid.UUID(int=id_)),
+        host=f'h{id_}',
+        hypervisor_hostname=f'n{id_}',
+        service_id=None,
+        vcpus=8,
+        vcpus_used=1,
+        memory_mb=4096,
+        memory_mb_used=512,
+        local_gb=100,
+        local_gb_used=10,
+        free_ram_mb=3584,
+        free_disk_gb=90,
+        disk_available_least=None,
+        running_vms=0,
+        hypervisor_type='QEMU',
+        hypervisor_version=8002002,
+        host_ip='192.0.2.1',
+        cpu_allocation_ratio=2.0,
+        ram_allocation_ratio=1.5,
+        disk_allocation_ratio=1.0,
+        stats='{}',
+        metrics=None,
+        pci_stats=None,
+        numa_topology=None,
+        cpu_info='{}',
+        supported_instances='[]',
+        deleted=0,
+        created_at=NOON - 3600 * SECOND,
+        updated_at=NOON - 60 * SECOND,
+        deleted_at=None,
+    )
+    return row._replace(**fields)
+
+
+def service(host='h1', **fields):
+    """A row of services: a compute that is up for a long time."""
+    row = ServiceRow(
+        id=1,
+        uuid=str(uuid.uuid5(uuid.NAMESPACE_DNS, host)),
+        host=host,
+        binary='nova-compute',
+        topic='compute',
+        report_count=5,
+        disabled=False,
+        disabled_reason=None,
+        forced_down=False,
+        last_seen_up=NOON,
+        version=74,
+        created_at=NOON - 3600 * SECOND,
+        updated_at=NOON,
+    )
+    return row._replace(**fields)
+
+
+def instance(uuid, host='h1'):
+    return InstanceRow(uuid, host)
+
+
+def aggregate(id_, *hosts, **metadata):
+    """An aggregate of hosts."""
+    return Aggregate(id_, f'uuid-{id_}', f'agg{id_}', frozenset(hosts), metadata)

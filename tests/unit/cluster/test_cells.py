@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cells are asked side by side; those that fail or are late are left out."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import pytest
+
+from novasched.cluster.cells import Cells
+from tests.unit.cluster.fakes import (
+    CELL0,
+    FakeCellStore,
+    FakeCellStores,
+    FakeClock,
+    cell,
+)
+
+DEADLINE_S = 30
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def stores():
+    return FakeCellStores(a=FakeCellStore(), b=FakeCellStore(), c=FakeCellStore())
+
+
+@pytest.fixture
+def cells(stores, clock):
+    made = Cells(stores, clock, timeout_s=1.5, retry_interval_s=15, threads=3)
+    made.replace([CELL0, cell('a'), cell('b')])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def gate():
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def version(cell, store):
+    return store.minimum_compute_version()
+
+
+def uuids(found):
+    return [cell.uuid for cell in found]
+
+
+def test_cell0_stands_apart(cells):
+    assert uuids(cells.all()) == ['a', 'b']
+    assert cells.cell0 == CELL0
+
+
+def test_a_disabled_cell_is_known_but_not_enabled(cells):
+    cells.replace([cell('a'), cell('b', disabled=True)])
+    assert uuids(cells.all()) == ['a', 'b']
+    assert uuids(cells.enabled()) == ['a']
+
+
+@pytest.mark.parametrize(
+    ('found', 'changed'),
+    [
+        pytest.param([CELL0, cell('a'), cell('b')], set(), id='the same cells'),
+        pytest.param([CELL0, cell('a')], {'b'}, id='a cell is gone'),
+        pytest.param(
+            [CELL0, cell('a'), cell('b'), cell('c')], {'c'}, id='a cell is new'
+        ),
+        pytest.param(
+            [CELL0, cell('a', database_connection='sqlite://other'), cell('b')],
+            {'a'},
+            id='a cell has another database',
+        ),
+        pytest.param(
+            [CELL0, cell('a', disabled=True), cell('b')], {'a'}, id='one is disabled'
+        ),
+        pytest.param(
+            [CELL0._replace(database_connection='x'), cell('a'), cell('b')],
+            {CELL0.uuid},
+            id='cell0 has another database',
+        ),
+    ],
+)
+def test_replace_tells_what_changed_and_closes_its_connections(
+    cells, stores, found, changed
+):
+    stores.forgotten.clear()
+    assert cells.replace(found) == changed
+    assert stores.forgotten == ([changed] if changed else [])
+
+
+def test_all_cells_answer_by_uuid(cells):
+    assert cells.ask(lambda cell, store: cell.name, cells.all()) == {'a': 'a', 'b': 'b'}
+
+
+def test_cells_are_asked_at_once(cells):
+    both = threading.Barrier(2, timeout=DEADLINE_S)
+    assert len(cells.ask(lambda cell, store: both.wait(), cells.all())) == 2
+
+
+def test_a_cell_that_fails_is_named_and_left_out(cells, stores, caplog):
+    stores.stores['a'].fail('refused')
+    assert cells.ask(version, cells.all()) == {'b': 0}
+    assert uuids(cells.left_out()) == ['a']
+    assert 'Failed to get computes for cell a: a cell could not be asked' in caplog.text
+    stores.stores['a'].calls.clear()
+    assert cells.ask(version, cells.all()) == {'b': 0}
+    assert stores.stores['a'].calls == []
+
+
+def test_a_cell_that_is_late_is_named_and_left_out(cells, stores, gate, caplog):
+    stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
+    started = time.monotonic()
+    assert cells.ask(version, cells.all()) == {'b': 0}
+    assert time.monotonic() - started < DEADLINE_S / 2
+    assert uuids(cells.left_out()) == ['a']
+    assert 'Timeout getting computes for cell a' in caplog.text
+
+
+def test_calls_that_hang_take_no_thread_of_another_cell(cells, stores, gate):
+    stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
+    for _ in range(5):
+        found = cells.ask(version, cells.all(), even_left_out=True, timeout_s=0.4)
+        assert found == {'b': 0}
+    gate.set()
+    assert cells.ask(version, cells.all(), even_left_out=True) == {'a': 0, 'b': 0}
+
+
+def test_a_cell_is_due_for_a_retry_after_the_interval(cells, stores, clock, caplog):
+    caplog.set_level(logging.INFO)
+    stores.stores['a'].fail()
+    cells.ask(version, cells.all())
+    assert cells.due_for_retry() == []
+    clock.advance(15)
+    assert uuids(cells.due_for_retry()) == ['a']
+    cells.ask(version, cells.due_for_retry(), even_left_out=True)
+    assert cells.due_for_retry() == []
+    clock.advance(15)
+    stores.stores['a'].mend()
+    assert cells.ask(version, cells.due_for_retry(), even_left_out=True) == {'a': 0}
+    assert cells.left_out() == []
+    assert 'Cell a answers again' in caplog.text
+
+
+@pytest.mark.parametrize(
+    'found',
+    [
+        pytest.param([cell('a', disabled=True), cell('b')], id='it is disabled'),
+        pytest.param(
+            [cell('a', database_connection='x'), cell('b')], id='it is mended'
+        ),
+    ],
+)
+def test_a_cell_that_is_mapped_otherwise_is_asked_at_once(cells, stores, found):
+    stores.stores['a'].fail()
+    cells.ask(version, cells.all())
+    stores.stores['a'].mend()
+    cells.replace(found)
+    assert set(cells.ask(version, cells.all())) == {'a', 'b'}
+
+
+def test_a_cell_that_is_no_longer_as_it_was_is_opened_as_it_is(cells, stores):
+    (old, _) = cells.all()
+    cells.replace([cell('a', database_connection='new'), cell('b')])
+    cells.ask(version, [old])
+    assert stores.opened[-1].database_connection == 'new'
+
+
+def test_a_cell_without_a_mapping_is_opened_as_it_is_given(cells, stores):
+    assert cells.ask(version, [cell('c')]) == {'c': 0}
+    assert stores.opened[-1] == cell('c')
+
+
+def test_a_defect_in_a_question_reaches_the_asker(cells):
+    def defective(cell, store):
+        raise LookupError('a defect')
+
+    with pytest.raises(LookupError, match='a defect'):
+        cells.ask(defective, cells.all())
+    assert cells.left_out() == []
+
+
+def test_nothing_is_asked_after_closing(cells, stores):
+    cells.close()
+    assert cells.ask(version, cells.all()) == {}
+    assert stores.forgotten[-1] is None
+
+
+def test_what_still_waits_when_it_closes_is_not_asked(cells, stores, gate):
+    found = stores.stores['a']
+    found.on_call = lambda name: gate.wait(DEADLINE_S)
+    for _ in range(3):
+        cells.ask(version, [cell('a')], even_left_out=True, timeout_s=0.01)
+    asking = threading.Thread(
+        target=cells.ask,
+        args=(version, [cell('a')]),
+        kwargs={'even_left_out': True, 'timeout_s': DEADLINE_S},
+    )
+    asking.start()
+    while cells._lanes['a']._calls.empty():
+        assert asking.is_alive()
+    cells.close()
+    gate.set()
+    asking.join(DEADLINE_S)
+    assert not asking.is_alive()
+    assert len(stores.opened) == 3

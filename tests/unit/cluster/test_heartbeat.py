@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The services row of a scheduler: made once, kept fresh, missed once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from novasched import errors
+from novasched.cluster.heartbeat import Heartbeat
+from novasched.ports import ServiceRow
+
+
+class FakeServiceStore:
+    """Keeps one row; fails as often as it is told to."""
+
+    def __init__(self, created=True, report_count=0):
+        self.created = created
+        self.report_count = report_count
+        self.beats = []
+        self.failing = 0
+        self.gone = False
+        self.beaten = threading.Event()
+
+    def register(self, host, binary, topic, version):
+        row = ServiceRow(
+            id=7,
+            uuid='uuid',
+            host=host,
+            binary=binary,
+            topic=topic,
+            report_count=self.report_count,
+            disabled=False,
+            disabled_reason=None,
+            forced_down=False,
+            last_seen_up=None,
+            version=version,
+            created_at=None,
+            updated_at=None,
+        )
+        return row, self.created
+
+    def beat(self, service_id, report_count):
+        self.beaten.set()
+        if self.failing:
+            self.failing -= 1
+            raise errors.StoreFailed('nova at db1', 'gone')
+        self.beats.append((service_id, report_count))
+        return not self.gone
+
+
+@pytest.mark.parametrize('created', [True, False])
+def test_a_new_row_is_told_of(created):
+    told = []
+    Heartbeat(FakeServiceStore(created), 'me', 0, told.append).start()
+    assert [(r.host, r.binary, r.topic, r.version) for r in told] == (
+        [('me', 'nova-scheduler', 'scheduler', 74)] if created else []
+    )
+
+
+def test_beats_count_on_from_the_row():
+    store = FakeServiceStore(report_count=40)
+    heart = Heartbeat(store, 'me', 0)
+    heart.start()
+    heart.beat()
+    heart.beat()
+    assert store.beats == [(7, 41), (7, 42)]
+
+
+def test_failures_are_told_once_and_so_is_their_end(caplog):
+    caplog.set_level('INFO')
+    store = FakeServiceStore()
+    heart = Heartbeat(store, 'me', 0)
+    heart.start()
+    store.failing = 2
+    for _ in range(4):
+        heart.beat()
+    assert caplog.messages == [
+        'Lost connection for reporting service status: nova at db1 could not be '
+        'asked: gone',
+        'Recovered connection for reporting service status.',
+    ]
+
+
+def test_a_row_that_is_gone_is_told_of(caplog):
+    store = FakeServiceStore()
+    heart = Heartbeat(store, 'me', 0)
+    heart.start()
+    store.gone = True
+    heart.beat()
+    assert 'on host me is gone' in caplog.text
+
+
+def test_it_beats_by_itself_until_it_is_stopped():
+    store = FakeServiceStore()
+    heart = Heartbeat(store, 'me', 0.01)
+    heart.start()
+    assert store.beaten.wait(20)
+    heart.stop()

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which instances a host has: what its compute said against what is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from novasched.cluster.instances import InstanceView
+from novasched.scheduler.hosts import Categories, HostTable, Snapshot
+from tests.unit.cluster.fakes import instance
+
+
+def view(*messages, tracked=True):
+    """A view that got messages: (method, host, argument)."""
+    made = InstanceView(tracked)
+    for method, argument in messages:
+        getattr(made, method)('h1', argument)
+    return made
+
+
+def told(*uuids):
+    return {uuid: instance(uuid) for uuid in uuids}
+
+
+@pytest.mark.parametrize(
+    ('messages', 'believed'),
+    [
+        pytest.param([], None, id='nothing was said'),
+        pytest.param([('update', told())], None, id='an unknown host says it has none'),
+        pytest.param([('update', told('a'))], None, id='an unknown host says one'),
+        pytest.param(
+            [('update', told('a')), ('update', told('b'))],
+            None,
+            id='one and one are not known to be all',
+        ),
+        pytest.param(
+            [('update', told('a', 'b'))], {'a', 'b'}, id='an unknown host says several'
+        ),
+        pytest.param(
+            [('update', told('a', 'b')), ('update', told('c'))],
+            {'a', 'b', 'c'},
+            id='a known host says one more',
+        ),
+        pytest.param(
+            [('update', told('a', 'b')), ('update', told('b'))],
+            {'a', 'b'},
+            id='a known host says one again',
+        ),
+        pytest.param(
+            [('update', told('a', 'b')), ('update', told())],
+            {'a', 'b'},
+            id='a known host says nothing new',
+        ),
+        pytest.param([('delete', 'a')], None, id='an unknown host lost one'),
+        pytest.param(
+            [('update', told('a', 'b')), ('delete', 'a')], {'b'}, id='one is gone'
+        ),
+        pytest.param(
+            [('update', told('a', 'b')), ('delete', 'z')],
+            {'a', 'b'},
+            id='one is gone that was not there',
+        ),
+        pytest.param([('sync', ['a'])], None, id='an unknown host lists all'),
+        pytest.param(
+            [('sync', ['a']), ('sync', ['a'])], {'a'}, id='it lists the same again'
+        ),
+        pytest.param(
+            [('sync', []), ('sync', [])], set(), id='it says twice that it has none'
+        ),
+        pytest.param(
+            [('sync', ['a']), ('sync', ['b'])], None, id='it lists others then'
+        ),
+        pytest.param(
+            [('sync', ['a']), ('update', told('b'))],
+            {'a', 'b'},
+            id='it listed all, then says one more',
+        ),
+        pytest.param(
+            [('sync', ['a', 'b']), ('delete', 'a')],
+            {'b'},
+            id='it listed all, then lost one',
+        ),
+        pytest.param(
+            [('update', told('a', 'b')), ('sync', ['b', 'a'])],
+            {'a', 'b'},
+            id='the list agrees',
+        ),
+        pytest.param(
+            [('update', told('a', 'b')), ('sync', ['a'])], None, id='it disagrees'
+        ),
+        pytest.param(
+            [('update', told('a', 'b')), ('sync', ['a']), ('sync', ['a'])],
+            {'a'},
+            id='it disagrees, and agrees with itself',
+        ),
+    ],
+)
+def test_what_is_believed(messages, believed):
+    found = view(*messages).told('h1')
+    assert (None if found is None else set(found)) == believed
+
+
+def test_untracked_instances_are_not_believed():
+    assert view(('update', told('a', 'b')), tracked=False).told('h1') is None
+
+
+@pytest.mark.parametrize(
+    ('before', 'line'),
+    [
+        pytest.param([], 'a sync request from an unknown host', id='unknown host'),
+        pytest.param([('sync', ['b'])], 'did not match', id='another list'),
+    ],
+)
+def test_a_list_that_disagrees_is_logged(caplog, before, line):
+    caplog.set_level('INFO')
+    view(*before, ('sync', ['a']))
+    assert line in caplog.text
+
+
+def test_what_a_request_was_given_is_its_own():
+    known = view(('update', told('a', 'b')))
+    known.told('h1')['z'] = 'stub'
+    assert set(known.told('h1')) == {'a', 'b'}
+
+
+def test_hosts_that_are_gone_are_forgotten():
+    known = view(('update', told('a', 'b')))
+    known.keep({'h1', None})
+    assert known.told('h1') is not None
+    known.keep({'h2'})
+    assert known.told('h1') is None
+
+
+@pytest.fixture
+def table():
+    """Nodes of h1 in cells a and b, and two nodes of h2 in cell a."""
+    return HostTable(
+        Snapshot(
+            {
+                'host': np.array(['h1', 'h1', 'h2', 'h2'], object),
+                'cell_uuid': Categories(['a', 'b'], np.array([0, 1, 0, 0])),
+            }
+        )
+    )
+
+
+def column_of(table, known, answers):
+    asked = []
+
+    def read(hosts):
+        asked.append({cell: list(names) for cell, names in hosts.items()})
+        return answers
+
+    column = known.column(table, read)
+    return [None if found is None else set(found) for found in column], asked
+
+
+def test_all_hosts_that_are_not_believed_are_read_at_once(table):
+    answers = {'a': [instance('x', 'h1'), instance('y', 'h2')], 'b': []}
+    column, asked = column_of(table, view(), answers)
+    assert asked == [{'a': ['h1', 'h2'], 'b': ['h1']}]
+    assert column == [{'x'}, set(), {'y'}, {'y'}]
+
+
+def test_nothing_is_read_when_all_are_believed(table):
+    known = view(('update', told('a', 'b')))
+    column, asked = column_of(table[np.array([0, 1])], known, {})
+    assert asked == []
+    assert column == [{'a', 'b'}, {'a', 'b'}, None, None]
+
+
+def test_a_host_of_nearly_the_same_name_is_another(table):
+    answers = {'a': [instance('x', 'H1'), instance('y', 'h1')], 'b': []}
+    column, _ = column_of(table, view(), answers)
+    assert column == [{'y'}, set(), set(), set()]

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lane runs what it is given, in few threads."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+
+import pytest
+
+from novasched.cluster.lanes import Lane
+
+DEADLINE_S = 30
+
+
+@pytest.fixture
+def lane():
+    made = Lane('test-lane', 2)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def gate():
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def threads_named(name):
+    return [thread for thread in threading.enumerate() if thread.name == name]
+
+
+def test_the_answer_comes_back(lane):
+    assert lane.submit(lambda: 5).result(DEADLINE_S) == 5
+
+
+def test_what_is_raised_comes_back(lane):
+    def fail():
+        raise LookupError('no such thing')
+
+    with pytest.raises(LookupError, match='no such thing'):
+        lane.submit(fail).result(DEADLINE_S)
+    assert lane.submit(lambda: 5).result(DEADLINE_S) == 5
+
+
+def test_no_more_threads_than_it_is_wide(lane, gate):
+    calls = [lane.submit(lambda: gate.wait(DEADLINE_S)) for _ in range(5)]
+    assert len(threads_named('test-lane')) == 2
+    gate.set()
+    assert all(call.result(DEADLINE_S) for call in calls)
+
+
+def test_an_idle_thread_is_used_again():
+    lane = Lane('reused-lane', 8)
+    for _ in range(20):
+        lane.submit(lambda: None).result(DEADLINE_S)
+    assert len(threads_named('reused-lane')) <= 2
+    lane.close()
+
+
+def test_a_call_that_was_given_up_is_not_made(lane, gate):
+    made = []
+    busy = [lane.submit(lambda: gate.wait(DEADLINE_S)) for _ in range(2)]
+    waiting = lane.submit(lambda: made.append(1))
+    assert waiting.cancel()
+    gate.set()
+    concurrent.futures.wait(busy, DEADLINE_S)
+    assert lane.submit(lambda: 5).result(DEADLINE_S) == 5
+    assert made == []
+
+
+def test_closing_ends_the_threads_when_their_work_is_done():
+    lane = Lane('closed-lane', 2)
+    last = lane.submit(lambda: 5)
+    threads = threads_named('closed-lane')
+    lane.close()
+    assert last.result(DEADLINE_S) == 5
+    for thread in threads:
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+
+
+def test_threads_do_not_keep_the_process_alive(lane):
+    lane.submit(lambda: None).result(DEADLINE_S)
+    assert all(thread.daemon for thread in threads_named('test-lane'))

@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compute nodes by delta: answers that overlap, clocks that jump, rows that go."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.cluster.nodes import Nodes
+from novasched.cluster.reading import Moment
+from novasched.cluster.rows import Ratios
+from novasched.cluster.services import Window
+from tests.unit.cluster.fakes import NOON, SECOND, FakeCellStore, FakeClock, node
+
+OVERLAP_S = 10
+
+
+class Reader:
+    """Asks one cell, and takes in the answers when it is told to."""
+
+    def __init__(self):
+        self.clock = FakeClock()
+        self.store = FakeCellStore()
+        self.nodes = Nodes(Ratios(), OVERLAP_S)
+
+    def begin(self, **how):
+        moment = Moment(Window.around(self.clock.utcnow(), 60), self.clock.monotonic())
+        return self.nodes.begin('a', moment, **how)
+
+    def ask(self, **how):
+        reading = self.begin(**how)
+        return reading, reading.ask(self.store)
+
+    def take(self, asked):
+        self.nodes.take(*asked)
+        self.nodes.end(asked[0])
+
+    def read(self, **how):
+        self.take(self.ask(**how))
+
+    def hosts(self):
+        columns = self.nodes.hosts.columns()
+        names, used = columns['host'].tolist(), columns['vcpus_used'].tolist()
+        return dict(zip(names, used, strict=True))
+
+
+@pytest.fixture
+def reader():
+    """A reader that knows hosts h1 and h2."""
+    made = Reader()
+    made.store.add_host(1)
+    made.store.add_host(2)
+    made.read()
+    made.store.calls.clear()
+    made.clock.advance(1)
+    return made
+
+
+def test_the_first_question_is_for_all():
+    reader = Reader()
+    reader.store.add_host(1)
+    reader.read()
+    assert reader.hosts() == {'h1': 1}
+    expected = ['compute_nodes', 'compute_services', 'unavailable_services']
+    assert reader.store.calls == expected
+
+
+def test_the_next_asks_for_what_changed_since_the_last_began(reader):
+    reader.read()
+    assert reader.store.since == [NOON - OVERLAP_S * SECOND]
+    assert reader.store.calls == ['compute_nodes_since', 'unavailable_services']
+
+
+def test_without_a_change_nothing_is_made_anew(reader):
+    before = reader.nodes.changes
+    reader.read()
+    reader.read(complete=True)
+    assert reader.nodes.changes == before
+
+
+@pytest.mark.parametrize(
+    'stamp',
+    [
+        pytest.param(NOON + 1 * SECOND, id='by a clock that is right'),
+        pytest.param(NOON - 9 * SECOND, id='by a clock that is behind'),
+        pytest.param(NOON + 3600 * SECOND, id='by a clock far ahead'),
+    ],
+)
+def test_a_change_is_seen(reader, stamp):
+    reader.store.change(1, stamp, vcpus_used=5)
+    reader.read()
+    assert reader.hosts() == {'h1': 5, 'h2': 1}
+
+
+@pytest.mark.parametrize(
+    'stamp',
+    [
+        pytest.param(NOON + 1 * SECOND, id='in the same second'),
+        pytest.param(NOON - 3 * SECOND, id='by a clock that is behind the first'),
+        pytest.param(None, id='without a stamp, but created just now'),
+    ],
+)
+def test_a_second_change_is_seen(reader, stamp):
+    reader.store.put(
+        node(1, created_at=NOON, updated_at=NOON + 1 * SECOND, vcpus_used=5)
+    )
+    reader.read()
+    reader.store.change(1, stamp, vcpus_used=6)
+    reader.read()
+    assert reader.hosts()['h1'] == 6
+
+
+def test_a_node_that_is_deleted_goes_and_comes_back(reader):
+    reader.store.soft_delete(1, NOON)
+    reader.read()
+    assert reader.hosts() == {'h2': 1}
+    reader.store.change(1, NOON + 1 * SECOND, deleted=0, vcpus_used=7)
+    reader.read()
+    assert reader.hosts() == {'h2': 1, 'h1': 7}
+
+
+def test_a_row_that_is_removed_goes_with_the_next_full_read(reader):
+    del reader.store.nodes[1]
+    reader.read()
+    assert set(reader.hosts()) == {'h1', 'h2'}
+    reader.read(complete=True)
+    assert set(reader.hosts()) == {'h2'}
+
+
+def test_a_node_may_get_another_uuid(reader):
+    reader.store.change(1, NOON, uuid='other')
+    reader.read()
+    assert reader.nodes.hosts.by_uuid['other'] == 0
+    assert node(1).uuid not in reader.nodes.hosts.by_uuid
+
+
+@pytest.mark.parametrize(
+    ('set_back_s', 'since'),
+    [
+        pytest.param(0, NOON - 10 * SECOND, id='a clock that runs on'),
+        pytest.param(
+            3600, NOON - 3610 * SECOND, id='set back: the last read was earlier, too'
+        ),
+        pytest.param(-3600, NOON - 10 * SECOND, id='set forth: better too early'),
+    ],
+)
+def test_a_clock_that_is_set_hides_no_change(reader, set_back_s, since):
+    reader.clock.set_back(set_back_s)
+    reader.read()
+    assert reader.store.since == [since]
+
+
+def test_an_answer_that_never_came_is_made_up_for(reader):
+    lost, _ = reader.ask()
+    reader.nodes.end(lost)
+    reader.clock.advance(60)
+    reader.read()
+    assert reader.store.since[-1] == NOON - OVERLAP_S * SECOND
+
+
+# Answers that overlap: each test asks twice, and takes the later answer first.
+
+
+@pytest.mark.parametrize('complete', [True, False], ids=['full read', 'delta'])
+def test_an_older_answer_does_not_undo_a_change_of_the_same_second(reader, complete):
+    reader.store.change(1, NOON, vcpus_used=5)
+    older = reader.ask(complete=complete)
+    reader.store.change(1, NOON, vcpus_used=6)
+    reader.read()
+    reader.take(older)
+    assert reader.hosts()['h1'] == 6
+
+
+@pytest.mark.parametrize('complete', [True, False], ids=['full read', 'delta'])
+def test_an_older_answer_does_not_bring_back_a_deleted_node(reader, complete):
+    reader.store.change(1, NOON)
+    older = reader.ask(complete=complete)
+    reader.store.soft_delete(1, NOON)
+    reader.read()
+    reader.take(older)
+    assert set(reader.hosts()) == {'h2'}
+
+
+def test_an_older_full_read_does_not_take_away_a_new_node(reader):
+    older = reader.ask(complete=True)
+    reader.store.add_host(3, created_at=NOON, updated_at=None)
+    reader.read()
+    reader.take(older)
+    assert set(reader.hosts()) == {'h1', 'h2', 'h3'}
+
+
+def test_an_older_full_read_does_not_take_away_a_node_that_came_back(reader):
+    reader.store.soft_delete(1, NOON)
+    reader.read()
+    older = reader.ask(complete=True)
+    reader.store.change(1, NOON, deleted=0)
+    reader.read()
+    reader.take(older)
+    assert set(reader.hosts()) == {'h1', 'h2'}
+
+
+def test_an_older_full_read_still_brings_what_no_delta_showed(reader):
+    reader.store.change(1, NOON - 600 * SECOND, vcpus_used=9)
+    older = reader.ask(complete=True)
+    reader.store.change(2, NOON, vcpus_used=5)
+    reader.read()
+    reader.take(older)
+    assert reader.hosts() == {'h1': 9, 'h2': 5}
+
+
+def test_an_older_delta_does_not_bring_back_what_a_full_read_did_not_show(reader):
+    reader.store.add_host(3, created_at=NOON)
+    older = reader.ask()
+    del reader.store.nodes[3]
+    reader.read(complete=True)
+    reader.take(older)
+    assert set(reader.hosts()) == {'h1', 'h2'}
+
+
+def test_the_older_of_two_full_reads_changes_nothing(reader):
+    older = reader.ask(complete=True)
+    reader.store.add_host(3, created_at=None, updated_at=None)
+    reader.store.change(1, None, vcpus_used=9)
+    reader.read(complete=True)
+    reader.take(older)
+    assert reader.hosts() == {'h1': 9, 'h2': 1, 'h3': 1}
+
+
+def test_an_older_answer_does_not_enable_a_disabled_service(reader):
+    older = reader.ask(complete=True)
+    row = reader.store.services['h1']
+    reader.store.services['h1'] = row._replace(disabled=True)
+    reader.read()
+    reader.take(older)
+    assert reader.nodes.cells['a'].services.is_disabled('h1')
+
+
+def test_an_older_list_of_services_does_not_hide_a_new_one(reader):
+    older = reader.ask(complete=True)
+    reader.store.add_host(3, created_at=NOON)
+    reader.read()
+    reader.take(older)
+    assert reader.nodes.cells['a'].services.knows('h3')
+
+
+def test_the_next_delta_asks_from_the_newest_answer_on(reader):
+    older = reader.ask()
+    reader.clock.advance(5)
+    reader.read()
+    reader.take(older)
+    reader.read()
+    assert reader.store.since[-1] == NOON + 6 * SECOND - OVERLAP_S * SECOND
+
+
+def test_nothing_is_remembered_of_answers_when_none_is_awaited(reader):
+    older = reader.ask(complete=True)
+    reader.read()
+    reader.take(older)
+    assert reader.nodes.cells['a'].seen == {}
+    assert reader.nodes.cells['a'].under_way == set()
+
+
+# Cells that are forgotten.
+
+
+def test_a_cell_that_is_forgotten_is_read_anew(reader):
+    reader.nodes.forget({'a', 'unknown'})
+    assert reader.hosts() == {}
+    reader.read()
+    assert reader.store.calls[0] == 'compute_nodes'
+
+
+def test_an_answer_of_a_cell_that_was_forgotten_meanwhile_is_dropped(reader):
+    reader.store.change(1, NOON, vcpus_used=5)
+    late = reader.ask()
+    reader.nodes.forget({'a'})
+    reader.take(late)
+    assert reader.hosts() == {}
+    late = reader.ask()
+    reader.nodes.forget({'a'})
+    reader.begin()
+    reader.take(late)
+    assert reader.hosts() == {}
+
+
+# Services.
+
+
+def test_a_new_node_brings_its_service(reader):
+    reader.store.add_host(3, created_at=NOON)
+    reader.read()
+    assert reader.nodes.cells['a'].services.knows('h3')
+    reader.store.calls.clear()
+    reader.read()
+    assert 'compute_services' not in reader.store.calls
+
+
+@pytest.mark.parametrize(
+    'host', [pytest.param('h3', id='an unknown host'), pytest.param(None, id='no host')]
+)
+def test_a_missing_service_is_looked_for_now_and_then(reader, host):
+    reader.store.put(node(3, host=host, created_at=NOON))
+    listings = []
+    for _ in range(12):
+        reader.store.calls.clear()
+        reader.read()
+        listings.append(reader.store.calls.count('compute_services'))
+        reader.clock.advance(1)
+    assert sum(listings) == 3
+
+
+def test_a_missing_service_is_found_when_it_appears(reader):
+    reader.store.put(node(3, created_at=NOON))
+    reader.read()
+    assert reader.nodes.cells['a'].homeless == {'h3'}
+    reader.store.add_host(3, created_at=NOON)
+    reader.clock.advance(5)
+    reader.read()
+    assert reader.nodes.cells['a'].homeless == set()
+    assert reader.nodes.cells['a'].services.knows('h3')
+
+
+def test_a_service_that_is_removed_is_noticed_when_all_are_listed(reader):
+    del reader.store.services['h1']
+    reader.read()
+    assert reader.nodes.cells['a'].services.knows('h1')
+    reader.read(all_services=True)
+    assert not reader.nodes.cells['a'].services.knows('h1')
+    assert reader.store.calls.count('compute_nodes') == 0
+
+
+# Clocks that differ by more than the overlap.
+
+
+def test_a_change_that_no_delta_could_show_is_told(reader, caplog):
+    reader.store.change(1, NOON - 30 * SECOND, vcpus_used=5)
+    reader.read()
+    assert reader.hosts()['h1'] == 1
+    reader.read(complete=True)
+    assert reader.hosts()['h1'] == 5
+    assert '1 compute nodes changed, but their time stamps say' in caplog.text
+    assert 'host_state_overlap' in caplog.text
+
+
+def test_a_change_that_a_delta_would_show_is_not_told(reader, caplog):
+    reader.store.change(1, NOON, vcpus_used=5)
+    reader.store.add_host(3, created_at=None, updated_at=None)
+    reader.read(complete=True)
+    assert caplog.text == ''
+
+
+# Nodes by name.
+
+
+def test_nodes_are_found_by_host_and_by_name(reader):
+    reader.store.put(node(9, host='h1', hypervisor_hostname='n9', created_at=NOON))
+    reader.read()
+
+    def ids(host, name):
+        found = reader.nodes.named(['a', 'unknown'], host, name)
+        return {uuid: [row.id for row in rows] for uuid, rows in found.items()}
+
+    assert ids('h1', None) == {'a': [1, 9]}
+    assert ids('h1', 'n9') == {'a': [9]}
+    assert ids(None, 'n2') == {'a': [2]}
+    assert ids('h2', 'n1') == {}
+
+
+def test_nodes_with_null_stamps_are_read_once_and_kept():
+    reader = Reader()
+    reader.store.add_host(1, created_at=None, updated_at=None)
+    reader.read()
+    reader.read()
+    assert reader.hosts() == {'h1': 1}
+
+
+def test_a_row_whose_deleted_is_null_is_not_live(reader):
+    reader.store.change(1, NOON, deleted=None)
+    reader.read()
+    assert set(reader.hosts()) == {'h2'}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known, put together: which hosts count, and how their services look."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from novasched.cluster.services import Services, Window
+from novasched.cluster.snapshot import Composed, candidates_column, limits_column
+from novasched.scheduler.hosts import Categories, HostTable, Snapshot
+from tests.unit.cluster.fakes import NOON, service
+
+UUIDS = {'one': 0, 'two': 1, 'three': 2}
+
+
+def composed(usable=(True, True, True), twins=None):
+    """Three hosts, of cells a, a and b."""
+    snapshot = Snapshot(
+        {
+            'host': np.array(['h1', 'h2', 'h1'], object),
+            'uuid': np.array(list(UUIDS), object),
+            'cell_uuid': Categories(['a', 'b'], np.array([0, 0, 1])),
+        }
+    )
+    services = {
+        'a': Services().with_rows([service('h1'), service('h2')]),
+        'b': Services().with_rows([service('h1', version=75)]),
+    }
+    return Composed(snapshot, np.array(usable), UUIDS, twins or {}, services)
+
+
+@pytest.mark.parametrize(
+    ('usable', 'twins', 'wanted', 'places'),
+    [
+        pytest.param([1, 1, 1], {}, ['three', 'one'], [2, 0], id='in their order'),
+        pytest.param([1, 1, 1], {}, ['new', 'two'], [1], id='an unknown one'),
+        pytest.param([0, 1, 1], {}, ['one', 'two'], [1], id='one that does not count'),
+        pytest.param(
+            [1, 1, 0], {'three': [0, 2]}, ['three'], [0], id='the twin that counts'
+        ),
+        pytest.param(
+            [1, 1, 1], {'three': [0, 2]}, ['three'], [0], id='the first of two twins'
+        ),
+        pytest.param(
+            [0, 1, 0],
+            {'three': [0, 2]},
+            ['three', 'two'],
+            [1],
+            id='no twin that counts',
+        ),
+    ],
+)
+def test_places(usable, twins, wanted, places):
+    assert composed([bool(u) for u in usable], twins).places(wanted) == places
+
+
+def test_a_service_is_that_of_the_cell_of_the_host():
+    found = composed()
+    table = HostTable(found.snapshot, np.array([0, 2]))
+    column = found.service_column(table, Window.around(NOON, 60))
+    assert [column[0]['version'], column[1], column[2]['version']] == [74, None, 75]
+
+
+def test_columns_of_a_request_are_made_for_its_hosts_only():
+    table = HostTable(composed().snapshot, np.array([0, 2]))
+    assert limits_column(table).tolist() == [{}, None, {}]
+    candidates = {'one': ['x'], 'three': ['y', 'z']}
+    found = candidates_column(table, candidates)
+    assert found.tolist() == [['x'], None, ['y', 'z']]
+    found[0].append('more')
+    assert candidates['one'] == ['x']
+    assert candidates_column(table, None).tolist() == [[], None, []]

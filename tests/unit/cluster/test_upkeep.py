@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chores are done when they are due, whatever becomes of one of them."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from novasched import errors
+from novasched.cluster.upkeep import Upkeep
+from tests.unit.cluster.fakes import FakeClock
+
+DEADLINE_S = 30
+
+
+class Chores:
+    """Counts what it is told to do, in the place of a view; ``raises`` by name."""
+
+    def __init__(self):
+        self.done = []
+        self.raises = {}
+        self.checked = threading.Event()
+
+    def _do(self, name):
+        self.done.append(name)
+        if name in self.raises:
+            raise self.raises[name]
+
+    def retry_left_out(self):
+        self._do('retry')
+
+    def check(self):
+        self.checked.set()
+        self._do('check')
+
+    def read_services(self):
+        self._do('services')
+
+    def reconcile(self):
+        self._do('reconcile')
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def chores():
+    return Chores()
+
+
+@pytest.fixture
+def upkeep(chores, clock):
+    made = Upkeep(chores, clock, check_interval_s=60, reconcile_interval_s=600)
+    yield made
+    made.stop()
+
+
+def test_the_first_check_is_at_once(upkeep, chores):
+    upkeep.run_due()
+    assert chores.done == ['check']
+
+
+@pytest.mark.parametrize(
+    ('after_s', 'done'),
+    [
+        pytest.param(4, [], id='nothing is due'),
+        pytest.param(5, ['retry'], id='a retry'),
+        pytest.param(60, ['retry', 'check', 'services'], id='a check'),
+        pytest.param(600, ['retry', 'check', 'services', 'reconcile'], id='all'),
+    ],
+)
+def test_chores_are_done_when_they_are_due(upkeep, chores, clock, after_s, done):
+    upkeep.run_due()
+    chores.done.clear()
+    clock.advance(after_s)
+    upkeep.run_due()
+    upkeep.run_due()
+    assert chores.done == done
+
+
+@pytest.mark.parametrize(
+    'problem',
+    [
+        pytest.param(errors.StoreFailed('the API', 'refused'), id='a database is away'),
+        pytest.param(LookupError('a defect'), id='a defect'),
+    ],
+)
+def test_a_chore_that_fails_is_done_again_and_holds_up_no_other(
+    upkeep, chores, clock, problem, caplog
+):
+    chores.raises['check'] = problem
+    for _ in range(2):
+        chores.done.clear()
+        clock.advance(600)
+        upkeep.run_due()
+        assert chores.done == ['retry', 'check', 'services', 'reconcile']
+    assert 'failed, trying again' in caplog.text
+
+
+def test_the_thread_does_what_is_due_until_it_is_stopped(upkeep, chores):
+    upkeep.start()
+    assert chores.checked.wait(DEADLINE_S)
+    upkeep.stop()

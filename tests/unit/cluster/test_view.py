@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The view as requests see it: which hosts, of which cells, how fresh."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from novasched import errors
+from tests.unit.cluster.fakes import (
+    NOON,
+    SECOND,
+    aggregate,
+    cell,
+    instance,
+    node,
+    service,
+)
+
+DEADLINE_S = 30
+
+
+def used(cloud):
+    """The CPUs used of h1, h2 and h3."""
+    hosts = cloud.view.hosts({node(id_).uuid: [] for id_ in (1, 2, 3)})
+    return hosts.vcpus_used.tolist()
+
+
+def test_all_hosts_are_shown(cloud):
+    assert cloud.shown() == ['h1', 'h2', 'h3']
+
+
+def test_hosts_come_in_the_order_of_their_candidates(cloud):
+    candidates = {node(id_).uuid: [id_] for id_ in (3, 9, 1)}
+    cloud.view.refresh()
+    hosts = cloud.view.hosts(candidates)
+    assert hosts.host.tolist() == ['h3', 'h1']
+    assert hosts.allocation_candidates.tolist() == [[3], [1]]
+
+
+def test_no_candidates_are_no_hosts(cloud):
+    assert cloud.shown({}) == []
+
+
+def test_requests_do_not_share_candidates_and_limits(cloud):
+    candidates = {node(1).uuid: ['one']}
+    first = cloud.view.hosts(candidates).state(0)
+    first.allocation_candidates.append('two')
+    first.limits['vcpu'] = 5
+    second = cloud.view.hosts(candidates).state(0)
+    assert (second.allocation_candidates, second.limits) == (['one'], {})
+
+
+def test_without_a_change_the_snapshot_is_the_last(cloud):
+    first = cloud.view.hosts(None).numa_topology
+    cloud.view.refresh()
+    second = cloud.view.hosts(None).numa_topology
+    assert first.values is second.values
+
+
+def test_a_node_without_a_service_is_not_shown(cloud, caplog):
+    cloud.a.put(node(4, created_at=NOON))
+    assert cloud.shown() == ['h1', 'h2', 'h3']
+    assert 'No compute service record found for host h4' in caplog.text
+
+
+def test_its_service_may_appear_later(cloud):
+    cloud.a.put(node(4, created_at=NOON))
+    cloud.shown()
+    cloud.a.add_host(4, created_at=NOON)
+    cloud.clock.advance(5)
+    assert cloud.shown() == ['h1', 'h2', 'h3', 'h4']
+
+
+def test_a_node_without_a_host_is_not_shown(cloud):
+    cloud.a.put(node(4, host=None, created_at=NOON))
+    assert cloud.shown() == ['h1', 'h2', 'h3']
+
+
+def test_a_service_that_is_removed_is_noticed(cloud):
+    del cloud.a.services['h1']
+    cloud.view.read_services()
+    assert cloud.shown() == ['h2', 'h3']
+
+
+def state_of(cloud, host):
+    cloud.view.refresh()
+    hosts = {found.host: found for found in cloud.view.hosts(None).states()}
+    return hosts[host].service_disabled, hosts[host].service_up
+
+
+@pytest.mark.parametrize(
+    ('fields', 'disabled', 'up'),
+    [
+        pytest.param({}, False, True, id='as before'),
+        pytest.param({'disabled': True}, True, True, id='disabled'),
+        pytest.param({'forced_down': True}, False, False, id='forced down'),
+        pytest.param({'last_seen_up': NOON - 61 * SECOND}, False, False, id='silent'),
+    ],
+)
+def test_a_service_is_seen_as_it_is_and_as_it_is_again(cloud, fields, disabled, up):
+    cloud.a.services['h1'] = service('h1', **fields)
+    assert state_of(cloud, 'h1') == (disabled, up)
+    cloud.a.services['h1'] = service('h1')
+    assert state_of(cloud, 'h1') == (False, True)
+
+
+def test_a_service_is_described_by_the_time_of_the_request(cloud):
+    for _ in range(10):
+        cloud.clock.advance(60)
+        for host in ('h1', 'h2'):
+            cloud.a.services[host] = service(host, last_seen_up=cloud.clock.utcnow())
+    cloud.view.refresh()
+    seen = cloud.view.hosts(None).state(0).service['last_seen_up']
+    assert seen.replace(tzinfo=None) >= cloud.clock.utcnow() - 60 * SECOND
+
+
+# Versions and aggregates.
+
+
+def test_the_lowest_version_of_all_cells_counts(cloud):
+    cloud.b.services['h3'] = service('h3', version=72)
+    cloud.view.check()
+    assert cloud.view.minimum_compute_version() == 72
+
+
+@pytest.mark.parametrize('store', ['b', 'zero'])
+def test_a_cell_that_does_not_answer_keeps_its_version(cloud, store):
+    found = getattr(cloud, store)
+    found.services['h9'] = service('h9', version=72)
+    cloud.view.check()
+    found.fail()
+    cloud.view.check()
+    assert cloud.view.minimum_compute_version() == 72
+    found.mend()
+    found.services['h9'] = service('h9', version=73)
+    cloud.retry()
+    cloud.view.check()
+    assert cloud.view.minimum_compute_version() == 73
+
+
+def test_the_version_of_a_cell_that_is_gone_does_not_count(cloud):
+    cloud.b.services['h3'] = service('h3', version=72)
+    cloud.view.check()
+    cloud.api.found_cells = [cell('a')]
+    cloud.view.check()
+    assert cloud.view.minimum_compute_version() == 74
+
+
+def test_a_host_is_in_its_aggregates(cloud):
+    cloud.api.found_aggregates = [aggregate(1, 'h1')]
+    cloud.view.check()
+    ids = [
+        [a.id for a in of_host]
+        for of_host in cloud.view.hosts(None).aggregates.tolist()
+    ]
+    assert ids == [[1], [], []]
+
+
+def test_a_message_that_comes_while_aggregates_are_read_is_not_lost(cloud):
+    new = aggregate(2, 'h2')
+    messages = [lambda: cloud.view.aggregates.update([new])]
+
+    def hear():
+        if messages:
+            messages.pop()()
+            cloud.api.found_aggregates = [new]
+
+    cloud.api.on_aggregates = hear
+    cloud.view.check()
+    assert cloud.view.aggregates.all() == [new]
+
+
+def test_aggregates_that_change_all_the_time_are_read_again_later(cloud):
+    numbers = iter(range(100))
+    cloud.api.on_aggregates = lambda: cloud.view.aggregates.update(
+        [aggregate(next(numbers), 'h2')]
+    )
+    cloud.view.check()
+    assert next(numbers) == 3
+    assert [found.id for found in cloud.view.aggregates.all()] == [0, 1, 2]
+
+
+def test_a_host_that_is_renamed_is_in_the_aggregates_of_its_new_name(cloud):
+    cloud.api.found_aggregates = [aggregate(1, 'new')]
+    cloud.view.check()
+    cloud.view.hosts(None)
+    cloud.a.services['new'] = service('new')
+    cloud.a.change(1, NOON, host='new')
+    cloud.view.refresh()
+    host = cloud.view.hosts({node(1).uuid: ['one']}).state(0)
+    assert (host.host, [a.id for a in host.aggregates]) == ('new', [1])
+
+
+# Instances.
+
+
+def test_instances_are_read_when_they_are_first_looked_at(cloud):
+    cloud.a.instances = [instance('x', 'h1'), instance('y', 'h2')]
+    cloud.view.refresh()
+    hosts = cloud.view.hosts(None)
+    assert 'instances_on' not in cloud.a.calls
+    found = [set(of_host) for of_host in hosts.instances.tolist()]
+    assert found == [{'x'}, {'y'}, set()]
+    assert cloud.a.calls.count('instances_on') == 1
+
+
+def test_a_request_that_cannot_learn_of_instances_fails(cloud):
+    cloud.view.refresh()
+    hosts = cloud.view.hosts(None)
+    cloud.b.fail()
+    with pytest.raises(errors.StoreFailed, match='no list of its instances'):
+        _ = hosts.instances
+
+
+def test_hosts_of_one_name_in_two_cells_have_each_their_own_instances(cloud):
+    cloud.b.add_host(1, uuid='twin', created_at=NOON)
+    cloud.a.instances = [instance('x', 'h1')]
+    cloud.b.instances = [instance('y', 'h1')]
+    cloud.view.refresh()
+    hosts = cloud.view.hosts({node(1).uuid: [], 'twin': []})
+    assert [set(found) for found in hosts.instances.tolist()] == [{'x'}, {'y'}]
+
+
+def test_a_full_read_forgets_the_instances_of_hosts_that_are_gone(cloud):
+    for host in ('h1', 'h9'):
+        cloud.view.instances.update(host, {u: instance(u, host) for u in 'xy'})
+    cloud.view.reconcile()
+    assert cloud.view.instances.told('h1') is not None
+    assert cloud.view.instances.told('h9') is None
+
+
+# Nodes by name.
+
+
+@pytest.mark.parametrize(
+    ('host', 'name', 'of', 'found'),
+    [
+        pytest.param('h1', None, None, ['n1'], id='by host'),
+        pytest.param(None, 'n3', None, ['n3'], id='by name'),
+        pytest.param('h1', 'n3', None, [], id='by both, that do not fit'),
+        pytest.param('h3', None, cell('a'), [], id='in another cell'),
+        pytest.param('h3', None, cell('b'), ['n3'], id='in its cell'),
+        pytest.param('h8', None, None, ['n8'], id='without a service'),
+    ],
+)
+def test_nodes_are_found_by_name(cloud, host, name, of, found):
+    cloud.a.put(node(8, created_at=NOON))
+    cloud.view.refresh()
+    nodes = cloud.view.nodes_named(host, name, of)
+    assert [node_name for _, node_name, _ in nodes] == found
+
+
+def test_a_node_that_never_reported_is_found_with_its_uuid(cloud):
+    cloud.a.change(1, NOON, free_disk_gb=None)
+    cloud.view.refresh()
+    assert cloud.view.nodes_named('h1', None) == [('h1', 'n1', node(1).uuid)]
+
+
+@pytest.mark.parametrize(
+    ('mapped', 'uuid'),
+    [
+        pytest.param({'h1': 'b'}, 'twin', id='mapped to the second'),
+        pytest.param({'h1': 'a'}, node(1).uuid, id='mapped to the first'),
+        pytest.param({}, node(1).uuid, id='not mapped: the first'),
+    ],
+)
+def test_of_hosts_of_one_name_the_mapped_one_is_meant(cloud, mapped, uuid):
+    cloud.b.add_host(1, uuid='twin', created_at=NOON)
+    cloud.api.mapped = mapped
+    cloud.view.refresh()
+    assert [u for _, _, u in cloud.view.nodes_named('h1', None)] == [uuid]
+
+
+# Freshness.
+
+
+def test_an_older_view_may_do(cloud):
+    cloud.view.close()
+    cloud.view = cloud.new_view(max_age_s=5)
+    cloud.view.load()
+    cloud.shown()
+    cloud.a.change(1, NOON, vcpus_used=5)
+    cloud.shown()
+    assert used(cloud) == [1, 1, 1]
+    cloud.clock.advance(5)
+    cloud.shown()
+    assert used(cloud) == [5, 1, 1]
+
+
+def test_a_full_read_that_a_refresh_overtakes_does_not_turn_back_time(cloud, gate):
+    answered = threading.Event()
+
+    def hold(name):
+        if name == 'compute_nodes':
+            answered.set()
+            assert gate.wait(DEADLINE_S)
+
+    cloud.a.on_answer = hold
+    reconcile = threading.Thread(target=cloud.view.reconcile)
+    reconcile.start()
+    assert answered.wait(DEADLINE_S)
+    cloud.a.change(1, node(1).updated_at, vcpus_used=5)
+    cloud.a.change(1, NOON, vcpus_used=5)
+    cloud.view.refresh()
+    gate.set()
+    reconcile.join(DEADLINE_S)
+    assert used(cloud) == [5, 1, 1]
+
+
+def test_after_closing_there_is_nothing_to_see(cloud):
+    cloud.view.close()
+    assert cloud.shown() == []
