@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract that every installed filter keeps."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from novasched.scheduler.pipeline import run_filters
+from tests.properties.installed import FILTERS, contents, name
+from tests.properties.strategies import host_tables, requests
+
+every_filter = pytest.mark.parametrize('filter_', FILTERS, ids=name)
+
+
+def rows_that_pass(filter_, hosts, request):
+    return [h.row for h in hosts.states() if filter_.host_passes(h, request)]
+
+
+@every_filter
+@given(hosts=host_tables, request=requests)
+@settings(max_examples=40)
+def test_table_and_host_grain_agree(filter_, hosts, request):
+    passed = filter_.apply(hosts, request).rows.tolist()
+    assert passed == rows_that_pass(filter_, hosts, request)
+
+
+@every_filter
+@given(hosts=host_tables, request=requests, order=st.randoms())
+@settings(max_examples=20)
+def test_the_result_is_a_subsequence(filter_, hosts, request, order):
+    rows = hosts.rows.tolist()
+    order.shuffle(rows)
+    hosts = hosts[rows]
+    passed = set(filter_.apply(hosts, request).rows.tolist())
+    in_order = [row for row in rows if row in passed]
+    assert filter_.apply(hosts, request).rows.tolist() == in_order
+
+
+@every_filter
+@given(hosts=host_tables, request=requests)
+@settings(max_examples=20)
+def test_hosts_and_request_stay_as_they_were(filter_, hosts, request):
+    before = contents(hosts), request.obj_to_primitive()
+    filter_.apply(hosts, request)
+    assert (contents(hosts), request.obj_to_primitive()) == before
+    assert request.obj_what_changed() == set()
+
+
+@every_filter
+@given(hosts=host_tables, request=requests)
+@settings(max_examples=20)
+def test_a_subclass_that_overrides_host_passes_is_honoured(filter_, hosts, request):
+    cls = type(filter_)
+
+    class NotOnH1(cls):
+        def host_passes(self, host_state, spec_obj):
+            return super().host_passes(host_state, spec_obj) and (
+                host_state.host != 'h1'
+            )
+
+    plugin = NotOnH1.__new__(NotOnH1)
+    vars(plugin).update(vars(filter_))
+    passed = filter_.apply(hosts, request)
+    expected = [h.row for h in passed.states() if h.host != 'h1']
+    assert plugin.apply(hosts, request).rows.tolist() == expected
+
+
+@given(hosts=host_tables, request=requests, order=st.permutations(FILTERS))
+@settings(max_examples=50)
+def test_filters_commute(hosts, request, order):
+    expected, _ = run_filters(FILTERS, hosts, request)
+    found, _ = run_filters(order, hosts, request)
+    assert found.rows.tolist() == expected.rows.tolist()
+
+
+@given(hosts=host_tables, request=requests, order=st.permutations(FILTERS))
+@settings(max_examples=50)
+def test_every_host_survives_or_has_a_reason(hosts, request, order):
+    survivors, steps = run_filters(order, hosts, request)
+    rejected = []
+    for step in steps:
+        for host, reason in step.reasons(request):
+            assert isinstance(reason, str)
+            assert reason.strip()
+            rejected.append(host.row)
+    assert sorted([*rejected, *survivors.rows.tolist()]) == hosts.rows.tolist()
