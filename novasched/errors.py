@@ -142,7 +142,8 @@ class SetupError(NovaschedError):
 class OptionError(SetupError):
     """One option is missing, wrong, or names something unreachable.
 
-    ``remedy`` tells the operator what to do, in one sentence.
+    ``remedy`` tells the operator what to do, in one sentence; the text ends both
+    sentences with a period.
     """
 
     def __init__(self, option: str, problem: str, remedy: str) -> None:
@@ -152,7 +153,8 @@ class OptionError(SetupError):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f'{self.option}: {self.problem}. {self.remedy}'
+        problem, remedy = self.problem.rstrip('. \n'), self.remedy.rstrip('. ')
+        return f'{self.option}: {problem}. {remedy}.'
 
 
 class FilterNotFound(SetupError):

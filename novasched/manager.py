@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from novasched import errors
 from novasched.cluster.view import ClusterView
@@ -22,6 +22,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Candidates, Notifier, Placement, QueryFailed
 from novasched.resources import Facts, build_query, prefilters, target_of
+from novasched.resources.request import limit_from_conf
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
@@ -36,6 +37,11 @@ class Asking:
 
     prefilters: Sequence[prefilters.Prefilter]
     limit: int = 1000
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Self:
+        """Read the options."""
+        return cls(prefilters.from_conf(conf), limit_from_conf(conf))
 
 
 class SchedulerManager:

@@ -8,32 +8,39 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+import types
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import stevedore
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.drivers import Driver, Parts
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.pipeline import Profile
-from novasched.scheduler.weighers import Weigher
+from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 
-DRIVERS = 'novasched.scheduler.driver'
-FILTERS = 'novasched.scheduler.filters'
-WEIGHERS = 'novasched.scheduler.weighers'
-NOVA_FILTERS = 'nova.scheduler.filters.'
-NOVA_WEIGHERS = 'nova.scheduler.weights.'
-NOVA_DRIVERS = {
-    'nova.scheduler.filter_scheduler.FilterScheduler': 'filter_scheduler',
-}
+
+class _Kind(NamedTuple):
+    """Where plugins of a kind are found, and what those for nova are lent."""
+
+    namespace: str
+    novas: str
+    base: type
+
+
+FILTERS = _Kind(
+    'novasched.scheduler.filters', 'nova.scheduler.filters.', BaseHostFilter
+)
+WEIGHERS = _Kind(
+    'novasched.scheduler.weighers', 'nova.scheduler.weights.', BaseHostWeigher
+)
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'filter_scheduler': [
         cfg.MultiStrOpt(
             'available_filters',
-            default=[f'{NOVA_FILTERS}all_filters'],
+            default=['nova.scheduler.filters.all_filters'],
             deprecated_name='scheduler_available_filters',
             deprecated_group='DEFAULT',
             help='Dotted paths of filter classes that enabled_filters may name. '
@@ -56,7 +63,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
         ),
         cfg.ListOpt(
             'weight_classes',
-            default=[f'{NOVA_WEIGHERS}all_weighers'],
+            default=['nova.scheduler.weights.all_weighers'],
             deprecated_name='scheduler_weight_classes',
             deprecated_group='DEFAULT',
             help='Dotted paths of weigher classes, in the order in which their '
@@ -87,11 +94,11 @@ def profile_from_conf(conf: Any) -> Profile:
     Raises errors.FilterNotFound and errors.ClassNotFound.
     """
     group = conf.filter_scheduler
-    available = _by_name(group.available_filters, FILTERS, NOVA_FILTERS, BaseHostFilter)
+    available = _by_name(group.available_filters, FILTERS)
     missing = [name for name in group.enabled_filters if name not in available]
     if missing:
         raise errors.FilterNotFound(missing)
-    weighers = _by_name(group.weight_classes, WEIGHERS, NOVA_WEIGHERS, Weigher)
+    weighers = _by_name(group.weight_classes, WEIGHERS)
     made = {name: available[name].from_conf(conf) for name in group.enabled_filters}
     return Profile(
         filters=tuple(made[name] for name in group.enabled_filters),
@@ -101,52 +108,42 @@ def profile_from_conf(conf: Any) -> Profile:
     )
 
 
-def driver_from_conf(conf: Any, parts: Parts) -> Driver:
-    """Load the driver that the option names. Raises errors.OptionError."""
-    name = NOVA_DRIVERS.get(conf.scheduler.driver, conf.scheduler.driver)
-    installed = _installed(DRIVERS)
-    if name not in installed:
-        raise errors.OptionError(
-            '[scheduler] driver',
-            f'no driver is called {name}',
-            f'Set it to one of: {", ".join(sorted(installed))}.',
-        )
-    driver: Driver = installed[name](parts)
-    return driver
-
-
-def _installed(namespace: str) -> dict[str, Any]:
-    manager: Any = stevedore.ExtensionManager(namespace, invoke_on_load=False)
-    return {e.name: e.plugin for e in sorted(manager, key=lambda e: e.name)}
-
-
-def _by_name(
-    paths: Iterable[str], namespace: str, novas: str, kind: Any
-) -> dict[str, Any]:
+def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
     """Return classes by bare name; of two with one name the later wins."""
+    manager: Any = stevedore.ExtensionManager(kind.namespace, invoke_on_load=False)
+    installed = {e.name: e.plugin for e in sorted(manager, key=lambda e: e.name)}
     found: dict[str, Any] = {}
     for path in paths:
-        module, _, name = path.rpartition('.')
-        if path.startswith(novas):
-            installed = _installed(namespace)
-            if name in installed:
-                found[name] = installed[name]
-                continue
-            if f'{module}.' == novas and name.startswith(('all_', 'standard_')):
-                found.update(installed)
-                continue
-        found.update((cls.__name__, cls) for cls in _at(path, kind))
+        name = path.removeprefix(kind.novas)
+        if name == path:
+            classes = _at(path, kind.base)
+        elif name.startswith(('all_', 'standard_')):
+            classes = list(installed.values())
+        elif (name := name.rpartition('.')[2]) in installed:
+            classes = [installed[name]]
+        else:
+            raise errors.ClassNotFound(path, 'Novasched has no such class')
+        found.update((cls.__name__, cls) for cls in classes)
     return found
 
 
-def _at(path: str, kind: Any) -> list[Any]:
-    """Return the class at a dotted path, or those that the function there gives."""
+def _at(path: str, base: type) -> list[Any]:
+    """Return the class at a dotted path, or those that the function there gives.
+
+    One that was written for nova gets from ``base`` what it lacks.
+    """
     try:
         thing = pkgutil.resolve_name(path)
     except (ImportError, AttributeError, ValueError) as problem:
         raise errors.ClassNotFound(path, str(problem)) from problem
-    if inspect.isclass(thing) and issubclass(thing, kind):
-        return [thing]
-    if inspect.isfunction(thing):
-        return list(thing())
-    raise errors.ClassNotFound(path, 'Not a class of the correct type')
+    things = thing() if inspect.isfunction(thing) else [thing]
+    classes = [
+        each
+        if issubclass(each, BaseHostFilter | Weigher)
+        else types.new_class(each.__name__, (each, base))
+        for each in things
+        if inspect.isclass(each) and not each.__name__.startswith('_')
+    ]
+    if not classes or any(inspect.isabstract(each) for each in classes):
+        raise errors.ClassNotFound(path, 'Not a class of the correct type')
+    return classes

@@ -6,6 +6,7 @@ Everything that is opened here is closed again: workers are forked afterwards.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 
@@ -16,7 +17,7 @@ from novasched import app, errors, opts, plugins, service
 from novasched.cluster.services import down_time
 from novasched.db import engines
 from novasched.placement import session
-from novasched.rpc import transport
+from novasched.rpc import logs, transport
 
 LOG = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ def configure(conf: cfg.ConfigOpts, argv: Sequence[str]) -> cfg.ConfigOpts:
     conf(list(argv), project='nova', prog='nova-scheduler')
     _read_all(conf)
     log.setup(conf, 'nova')
+    logs.shorten()
     return conf
 
 
@@ -43,7 +45,9 @@ def _read_all(conf: cfg.ConfigOpts) -> None:
                 getattr(values, opt.dest)
             except (cfg.Error, ValueError) as problem:
                 raise errors.OptionError(
-                    f'[{group}] {opt.name}', str(problem), 'Correct its value.'
+                    f'[{group}] {opt.name}',
+                    str(problem).rpartition(' is not valid: ')[2],
+                    'Correct its value.',
                 ) from problem
 
 
@@ -53,32 +57,56 @@ def check(conf: cfg.ConfigOpts) -> None:
     Raises errors.SetupError that names the option and says what to do. Placement
     may be away: that is a warning.
     """
-    plugins.profile_from_conf(conf)
+    _load_plugins(conf)
     _, warning = down_time(conf.service_down_time, conf.report_interval)
     if warning:
-        LOG.warning(warning)
+        LOG.warning('%s', warning)
     _check_databases(conf)
-    given = app.given_from_conf(conf)
-    try:
+    with contextlib.ExitStack() as opened:
+        given = app.given_from_conf(conf)
+        opened.callback(given.close)
+        scheduler = app.compose(conf, given)
+        opened.callback(scheduler.view.close)
         warning = session.check(given.placement)
         if warning:
             LOG.warning('[placement]: %s', warning)
         transport.check(given.transport)
-        view = app.view_from_conf(conf, given)
-        view.check()
-        tolerated = conf.workarounds.disable_compute_service_check_for_ffu
-        service.check_compute_version(view.minimum_compute_version(), tolerated)
-        view.close()
-    finally:
-        given.api_engine.dispose()
-        given.transport.cleanup()
+        _read_cells(scheduler)
+        service.check_compute_version(
+            scheduler.view.minimum_compute_version(),
+            conf.workarounds.disable_compute_service_check_for_ffu,
+        )
+
+
+def _load_plugins(conf: cfg.ConfigOpts) -> None:
+    try:
+        plugins.profile_from_conf(conf)
+    except (errors.FilterNotFound, errors.ClassNotFound) as problem:
+        names = 'enabled_filters'
+        if isinstance(problem, errors.ClassNotFound):
+            names = 'available_filters or weight_classes'
+        raise errors.OptionError(
+            f'[filter_scheduler] {names}',
+            str(problem),
+            'Name only what is installed, here and in available_filters.',
+        ) from problem
+
+
+def _read_cells(scheduler: service.Scheduler) -> None:
+    try:
+        scheduler.view.check()
+    except errors.StoreFailed as problem:
+        raise errors.OptionError(
+            engines.API,
+            str(problem),
+            'If it has no tables yet, make them with nova-manage api_db sync.',
+        ) from problem
 
 
 def _check_databases(conf: cfg.ConfigOpts) -> None:
-    group = conf.database
-    for make, option in (
-        (engines.api_engine, engines.API),
-        (engines.main_engine, engines.MAIN),
+    for make, option, group in (
+        (engines.api_engine, engines.API, conf.api_database),
+        (engines.main_engine, engines.MAIN, conf.database),
     ):
         engine = make(conf)
         try:

@@ -1,26 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of the process: workers, heartbeat, graceful stop."""
+"""The life of the process: workers, signals, graceful stop."""
 
 from __future__ import annotations
 
+import datetime
 import logging
+import socket
 import threading
+import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from oslo_config import cfg
+from oslo_messaging import MessagingException  # type: ignore[import-untyped]
 from oslo_service import service  # type: ignore[import-untyped]
 
 from novasched import errors
-from novasched.ports import ServiceStore
+from novasched.cluster.heartbeat import BINARY, Heartbeat
+from novasched.cluster.upkeep import Upkeep
+from novasched.cluster.view import ClusterView
+from novasched.manager import SchedulerManager
 
 LOG = logging.getLogger(__name__)
 
-BINARY = 'nova-scheduler'
-TOPIC = 'scheduler'
-SERVICE_VERSION = 74
 OLDEST_COMPUTE_VERSION = 72
-FIRST_BEAT_S = 5.0
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'DEFAULT': [
@@ -62,13 +66,37 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 
-class Part(Protocol):
-    """Something that runs while the service does."""
+class SystemClock:
+    """The clocks of this machine."""
 
-    def start(self) -> None: ...
+    def utcnow(self) -> datetime.datetime:
+        return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
-    def stop(self) -> None:
-        """Stop taking work, finish what is under way, and let go of everything."""
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+def host_of(conf: cfg.ConfigOpts) -> str:
+    """Return the name of this host, as services know it."""
+    return conf.host or socket.gethostname()
+
+
+def drain_s_of(conf: cfg.ConfigOpts) -> int:
+    """Return how long requests under way may take when the service stops.
+
+    Nova: manager.py, graceful_shutdown.
+    """
+    timeout_s: int = conf.manager_shutdown_timeout
+    limit_s: int = conf.graceful_shutdown_timeout
+    if 0 < limit_s < timeout_s:
+        LOG.warning(
+            'manager_shutdown_timeout (%d) is longer than graceful_shutdown_timeout '
+            '(%d); 10 seconds less than the latter are used.',
+            timeout_s,
+            limit_s,
+        )
+        timeout_s = max(0, limit_s - 10)
+    return timeout_s - min(20, timeout_s)
 
 
 def check_compute_version(minimum: int, tolerated: bool) -> None:
@@ -81,93 +109,90 @@ def check_compute_version(minimum: int, tolerated: bool) -> None:
     LOG.warning('%s', problem)
 
 
-class Heartbeat:
-    """Says every ``interval_s`` seconds that the service lives; 0: never."""
+@dataclass(frozen=True)
+class Scheduler:
+    """A composed scheduler. ``start`` loads the view and serves; ``stop`` ends it.
 
-    def __init__(
-        self,
-        store: ServiceStore,
-        host: str,
-        interval_s: float,
-        on_created: Callable[[Any], None] = lambda row: None,
-    ) -> None:
-        self._store = store
-        self._host = host
-        self._interval_s = interval_s
-        self._on_created = on_created
-        self._stopped = threading.Event()
-        self._failing = False
+    Requests under way get ``drain_s`` to end.
+    """
+
+    manager: SchedulerManager
+    view: ClusterView
+    server: Any
+    upkeep: Upkeep
+    heartbeat: Heartbeat | None
+    drain_s: float
 
     def start(self) -> None:
-        """Register the service, then beat in a thread of its own.
+        """Raises errors.ServiceTooOld and errors.StoreFailed."""
+        self.view.load()
+        if self.heartbeat is not None:
+            self.heartbeat.start()
+        self.server.start()
+        self.upkeep.start()
 
-        Raises errors.ServiceTooOld and errors.StoreFailed.
-        """
-        self._row, created = self._store.register(
-            self._host, BINARY, TOPIC, SERVICE_VERSION
-        )
-        if created:
-            self._on_created(self._row)
-        self._count = self._row.report_count
-        if self._interval_s:
-            threading.Thread(target=self._run, name='heartbeat', daemon=True).start()
+    def reload(self) -> None:
+        """Read the cells, the aggregates and all hosts again."""
+        self.view.load()
 
     def stop(self) -> None:
-        self._stopped.set()
-
-    def _run(self) -> None:
-        wait_s = min(FIRST_BEAT_S, self._interval_s)
-        while not self._stopped.wait(wait_s):
-            self.beat()
-            wait_s = self._interval_s
-
-    def beat(self) -> None:
-        """Write one heartbeat; a failure is logged once until it is over."""
-        self._count += 1
-        try:
-            found = self._store.beat(self._row.id, self._count)
-        except errors.StoreFailed as problem:
-            if not self._failing:
-                LOG.error('Lost connection for reporting service status: %s', problem)
-            self._failing = True
-            return
-        if self._failing:
-            LOG.info('Recovered connection for reporting service status.')
-            self._failing = False
-        if not found:
-            LOG.error(
-                'The services table record for the %s service on host %s is gone. '
-                'Restart this service to make a new one.',
-                BINARY,
-                self._host,
-            )
+        """Stop taking requests, finish those under way, then let go of the rest."""
+        self.server.stop()
+        drained = threading.Thread(target=self.server.wait, daemon=True)
+        drained.start()
+        drained.join(self.drain_s)
+        if drained.is_alive():
+            LOG.warning('Requests are still under way after %d s', self.drain_s)
+        self.upkeep.stop()
+        if self.heartbeat is not None:
+            self.heartbeat.stop()
+        self.view.close()
 
 
 class SchedulerService(service.ServiceBase):  # type: ignore[misc]
-    """One worker: makes its parts after the fork, and stops them in order."""
+    """One worker: makes its scheduler after the fork, and stops it.
 
-    def __init__(self, make: Callable[[], Part]) -> None:
+    What keeps it from starting is one line of the log; then the process exits
+    with code 1.
+    """
+
+    def __init__(self, make: Callable[[], Scheduler]) -> None:
         self._make = make
-        self._part: Part | None = None
+        self._scheduler: Scheduler | None = None
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        self._part = self._make()
-        self._part.start()
+        if problem := self._start():
+            # Not while it is handled: the log would add it to the line again.
+            LOG.critical('%s: %s', BINARY, problem)
+            raise SystemExit(1)
+
+    def _start(self) -> Exception | None:
+        try:
+            self._scheduler = self._make()
+            self._scheduler.start()
+        except (errors.NovaschedError, cfg.Error, MessagingException) as problem:
+            return problem
+        return None
 
     def stop(self) -> None:
-        if self._part is not None:
-            self._part.stop()
+        if self._scheduler is not None:
+            self._scheduler.stop()
         self._stopped.set()
 
     def wait(self) -> None:
         self._stopped.wait()
 
     def reset(self) -> None:
-        """Nothing: a worker that is told to reload is replaced by a new one."""
+        """Read everything again, where SIGHUP does not replace the process."""
+        try:
+            if self._scheduler is not None:
+                self._scheduler.reload()
+        except errors.StoreFailed as problem:
+            LOG.error('Reloading failed: %s', problem)
 
 
-def serve(conf: cfg.ConfigOpts, make: Callable[[], Part], workers: int) -> int:
+def serve(conf: cfg.ConfigOpts, make: Callable[[], Scheduler], workers: int) -> int:
     """Run workers until the service is told to stop; return the exit code."""
     launcher = service.launch(
         conf, SchedulerService(make), workers=workers, restart_method='mutate'

@@ -9,26 +9,31 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
+from novasched import errors
+
+OPTION = '[DEFAULT] concurrency_backend'
 ENVIRONMENT = 'OS_NOVA_DISABLE_EVENTLET_PATCHING'
 
 
 def select(argv: Sequence[str]) -> str:
     """Patch the standard library if eventlet is asked for; return the backend.
 
-    ``threading`` or ``eventlet``. The environment wins over the option
-    ``concurrency_backend``; ``auto`` means threads. Raises
-    oslo_config.cfg.Error for configuration files that cannot be read.
+    The environment wins over the option; ``auto`` means threads. Raises
+    errors.OptionError and oslo_config.cfg.Error.
     """
-    from oslo_service import backend  # type: ignore[import-untyped]
-
     chosen = _chosen(argv)
     if chosen == 'eventlet':
-        import eventlet  # type: ignore[import-untyped]
-
+        try:
+            import eventlet  # type: ignore[import-untyped]
+        except ModuleNotFoundError:
+            remedy = 'Install novasched[eventlet], or use threading.'
+            raise errors.OptionError(OPTION, 'eventlet is missing', remedy) from None
         eventlet.monkey_patch()
     else:
         # Libraries import it where it is installed; among threads it may not be.
         sys.modules['eventlet'] = None  # type: ignore[assignment]
+    from oslo_service import backend  # type: ignore[import-untyped]
+
     backend.init_backend(backend.BackendType(chosen))
     return chosen
 
@@ -38,12 +43,10 @@ def _chosen(argv: Sequence[str]) -> str:
     if wanted:
         return 'threading' if wanted.lower() in ('1', 'true', 'yes') else 'eventlet'
     conf = cfg.ConfigOpts()
-    conf.register_opt(
-        cfg.StrOpt('concurrency_backend', choices=['auto', 'threading', 'eventlet'])
-    )
+    backends = ['auto', 'threading', 'eventlet']
+    conf.register_opt(cfg.StrOpt('concurrency_backend', choices=backends))
     conf(_files_and_directories(argv), project='nova', prog='nova-scheduler')
-    backend: str | None = conf.concurrency_backend
-    return 'eventlet' if backend == 'eventlet' else 'threading'
+    return 'eventlet' if conf.concurrency_backend == 'eventlet' else 'threading'
 
 
 def _files_and_directories(argv: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -12,16 +13,30 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.cmd import concurrency
 
+QUESTIONS = {'-h', '--help', '--version'}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the daemon; what keeps it from running is one line and exit code 1."""
     argv = sys.argv[1:] if argv is None else argv
     try:
+        if QUESTIONS.intersection(argv):
+            _answer(argv)
         concurrency.select(argv)
         return _serve(argv)
     except (errors.NovaschedError, cfg.Error) as problem:
         sys.stderr.write(f'novasched-scheduler: {problem}\n')
         return 1
+
+
+def _answer(argv: Sequence[str]) -> None:
+    """Print the help or the version and exit, without loading the daemon."""
+    from oslo_log import log
+
+    conf = cfg.ConfigOpts()
+    log.register_options(conf)
+    version = importlib.metadata.version('novasched')
+    conf(list(argv), prog='nova-scheduler', version=f'novasched {version}')
 
 
 def _serve(argv: Sequence[str]) -> int:

@@ -7,9 +7,12 @@ import abc
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
+import stevedore
 from oslo_config import cfg
 
+from novasched import errors
 from novasched.cluster.view import ClusterView
 from novasched.drivers.claims import Claims
 from novasched.objects.context import RequestContext
@@ -18,6 +21,13 @@ from novasched.objects.selection import Selection
 from novasched.ports import Candidates, Placement
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
+
+NAMESPACE = 'novasched.scheduler.driver'
+NOVA_DRIVERS = {
+    'nova.scheduler.caching_scheduler.CachingScheduler': 'caching_scheduler',
+    'nova.scheduler.chance.ChanceScheduler': 'chance_scheduler',
+    'nova.scheduler.filter_scheduler.FilterScheduler': 'filter_scheduler',
+}
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'DEFAULT': [
@@ -34,7 +44,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
             deprecated_name='scheduler_driver',
             deprecated_group='DEFAULT',
             help='What chooses the hosts: a name in the entry points '
-            '``novasched.scheduler.driver``. Nova had this option up to 23.0.0.',
+            '``novasched.scheduler.driver``, or the class path that nova had for it.',
         ),
         cfg.IntOpt(
             'max_attempts',
@@ -63,6 +73,27 @@ class Parts:
     max_attempts: int = 3
     default_availability_zone: str = 'nova'
     on_decision: Callable[[Decision], None] = lambda decision: None
+
+    @classmethod
+    def from_conf(
+        cls,
+        conf: Any,
+        profile: Profile,
+        view: ClusterView,
+        placement: Placement,
+        rng: random.Random,
+        on_decision: Callable[[Decision], None],
+    ) -> Self:
+        """Add to the given parts what the options say."""
+        return cls(
+            profile=profile,
+            view=view,
+            placement=placement,
+            rng=rng,
+            max_attempts=conf.scheduler.max_attempts,
+            default_availability_zone=conf.default_availability_zone,
+            on_decision=on_decision,
+        )
 
 
 @dataclass(frozen=True)
@@ -110,3 +141,18 @@ class Driver(abc.ABC):
         Whoever opened the claims undoes them when this raises. Raises
         errors.NoValidHost when there is no host for every instance.
         """
+
+
+def driver_from_conf(conf: Any, parts: Parts) -> Driver:
+    """Load the driver that the option names. Raises errors.OptionError."""
+    name = NOVA_DRIVERS.get(conf.scheduler.driver, conf.scheduler.driver)
+    manager: Any = stevedore.ExtensionManager(NAMESPACE, invoke_on_load=False)
+    installed = {extension.name: extension.plugin for extension in manager}
+    if name not in installed:
+        raise errors.OptionError(
+            '[scheduler] driver',
+            f'no driver is called {name}',
+            f'Set it to one of: {", ".join(sorted(installed))}.',
+        )
+    driver: Driver = installed[name](parts)
+    return driver

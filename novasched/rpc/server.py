@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar, cast
 
 import oslo_messaging  # type: ignore[import-untyped]
 from oslo_messaging.rpc import dispatcher  # type: ignore[import-untyped]
+from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.manager import SchedulerManager
@@ -19,12 +20,27 @@ from novasched.objects.instance import InstanceList
 from novasched.objects.request_spec import RequestSpec
 from novasched.rpc import faults
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
+from novasched.rpc.transport import CONNECTION_ERRORS
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
 
 TOPIC = 'scheduler'
+GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
 Method = TypeVar('Method', bound=Callable[..., Any])
+
+
+def _answer(error: errors.RequestError, name: str) -> NoReturn:
+    """Send an error to the caller as nova's, with one line in the log."""
+    level = logging.INFO if isinstance(error, errors.NoValidHost) else logging.ERROR
+    LOG.log(level, '%s failed: %s', name, error)
+    wire = faults.to_wire(error)
+    try:
+        raise wire from error
+    except type(wire):
+        # The server sends what is being handled, without a traceback of its own
+        # in the log.
+        raise oslo_messaging.ExpectedException from None
 
 
 def answered(method: Method) -> Method:
@@ -35,17 +51,7 @@ def answered(method: Method) -> Method:
         try:
             return method(self, context, **arguments)
         except errors.RequestError as error:
-            level = logging.INFO
-            if not isinstance(error, errors.NoValidHost):
-                level = logging.ERROR
-            LOG.log(level, '%s failed: %s', method.__name__, error)
-            wire = faults.to_wire(error)
-            try:
-                raise wire from error
-            except type(wire):
-                # The server sends what is being handled, without a traceback
-                # of its own in the log.
-                raise oslo_messaging.ExpectedException from None
+            _answer(error, method.__name__)
 
     return cast(Method, wrapper)
 
@@ -87,6 +93,8 @@ class SchedulerEndpoint:
         self, context: RequestContext, arguments: dict[str, Any]
     ) -> RequestSpec:
         if 'spec_obj' not in arguments:
+            if arguments.get('request_spec') is None:
+                raise errors.InvalidRequest('there is no spec_obj and no request_spec')
             return legacy.from_legacy(
                 decode(arguments.get('request_spec'), context, self._backport),
                 decode(arguments.get('filter_properties'), context, self._backport),
@@ -103,7 +111,7 @@ class SchedulerEndpoint:
         decoded = decode(known.get('aggregates'), context, self._backport)
         listed = getattr(decoded, 'objects', decoded)
         aggregates = listed if isinstance(listed, list) else [listed]
-        self._manager.update_aggregates(_aggregate(each) for each in aggregates)
+        self._manager.update_aggregates([_aggregate(each) for each in aggregates])
 
     @answered
     def delete_aggregate(self, context: RequestContext, **arguments: Any) -> None:
@@ -154,20 +162,78 @@ class BaseEndpoint:
         return None
 
 
+class Serializer(RequestSerializer):
+    """Turns nonsense in a context into a typed error."""
+
+    def deserialize_context(self, ctxt: Mapping[str, Any]) -> RequestContext:
+        try:
+            return super().deserialize_context(ctxt)
+        except (ValueError, TypeError, AttributeError) as problem:
+            raise errors.InvalidRequest(f'its context: {problem}') from problem
+
+
+class Dispatcher(dispatcher.RPCDispatcher):  # type: ignore[misc]
+    """Says in one line of the log what was wrong with a message."""
+
+    def dispatch(self, incoming: Any) -> Any:
+        """Call the method that a message names."""
+        try:
+            _check_message(incoming.message)
+            return super().dispatch(incoming)
+        except errors.RequestError as error:
+            _answer(error, 'A message')
+        except (dispatcher.NoSuchMethod, dispatcher.UnsupportedVersion) as error:
+            LOG.error('A message failed: %s', error)
+            raise oslo_messaging.ExpectedException from None
+
+
+def _check_message(message: Any) -> None:
+    if not isinstance(message, dict) or not isinstance(message.get('method'), str):
+        raise errors.InvalidRequest('it names no method')
+    if not isinstance(message.get('args', {}), dict):
+        raise errors.InvalidRequest('its arguments have no names')
+    if not isinstance(message.get('version', ''), str):
+        raise errors.InvalidRequest('its version is not a text')
+
+
+class Server(RPCServer):  # type: ignore[misc]
+    """Stops without losing requests.
+
+    oslo.messaging stops reading, but never tells the broker. What the broker sends
+    until the connection closes is acknowledged while it closes, and forgotten.
+    """
+
+    @functools.wraps(RPCServer.stop)  # with the mark of what is done in order
+    def stop(self) -> None:
+        """Take no more requests; those that came already are still served."""
+        running = self._started
+        super().stop()
+        listener: Any = getattr(self.listener, '_poll_style_listener', None)
+        if not running or not hasattr(listener, 'conn'):
+            return
+        try:
+            with listener.conn._connection_lock:
+                for consumer, tag in listener.conn._consumers.items():
+                    consumer.cancel(tag)
+        except GONE as problem:
+            LOG.warning('The broker could not be told to send no more: %s', problem)
+        while incoming := listener.poll():
+            self._on_incoming(incoming)
+
+
 def server(
     transport: Any,
     host: str,
     manager: SchedulerManager,
     backport: Backport | None = None,
 ) -> Any:
-    """Return an oslo.messaging server, not started; ``host`` names it."""
-    return oslo_messaging.get_rpc_server(
-        transport,
-        oslo_messaging.Target(topic=TOPIC, server=host),
-        [SchedulerEndpoint(manager, backport), BaseEndpoint()],
-        serializer=RequestSerializer(),
-        access_policy=dispatcher.DefaultRPCAccessPolicy,
-    )
+    """Return an oslo.messaging server, not started; ``host`` names it.
+
+    It serves in threads, or in eventlet's where the standard library is patched.
+    """
+    endpoints = [SchedulerEndpoint(manager, backport), BaseEndpoint()]
+    target = oslo_messaging.Target(topic=TOPIC, server=host)
+    return Server(transport, target, Dispatcher(endpoints, Serializer()))
 
 
 def _checked(arguments: dict[str, Any], *known: str) -> dict[str, Any]:

@@ -10,7 +10,9 @@ import amqp  # type: ignore[import-untyped]
 import oslo_messaging  # type: ignore[import-untyped]
 from kombu.connection import Connection
 from oslo_config import cfg
+from oslo_messaging import opts as messaging
 from oslo_messaging._metrics import client as _metrics  # type: ignore[import-untyped]
+from oslo_utils import strutils
 
 from novasched import errors
 
@@ -25,20 +27,24 @@ CONNECTION_ERRORS: tuple[type[Exception], ...] = (
 oslo_messaging.set_transport_defaults(CONTROL_EXCHANGE)
 
 
-def _own_opts() -> dict[str, list[cfg.Opt]]:
-    """Return the options that oslo.messaging gives to the global configuration
-    alone, and looks for in any; tracing came with 18.0."""
-    groups = {'oslo_messaging_metrics': _metrics.oslo_messaging_metrics}
+def _opts() -> dict[str, list[cfg.Opt]]:
+    """Return all options of oslo.messaging, which it registers as it reads them.
+
+    Those of metrics it gives to the global configuration alone; tracing came
+    with 18.0.
+    """
+    listed = {group or 'DEFAULT': list(opts) for group, opts in messaging.list_opts()}
+    listed['oslo_messaging_metrics'] = _metrics.oslo_messaging_metrics
     try:
         from oslo_messaging._tracing import (  # type: ignore[import-untyped]
             client as _tracing,
         )
     except ImportError:
-        return groups
-    return {**groups, 'oslo_messaging_tracing': _tracing.oslo_messaging_tracing}
+        return listed
+    return {**listed, 'oslo_messaging_tracing': _tracing.oslo_messaging_tracing}
 
 
-OPTS: dict[str, list[cfg.Opt]] = _own_opts()
+OPTS: dict[str, list[cfg.Opt]] = _opts()
 
 
 def transport_from_conf(conf: cfg.ConfigOpts) -> Any:
@@ -80,7 +86,7 @@ def _problem(host: Any, url: Any, conf: cfg.ConfigOpts) -> str | None:
     """Return why a broker cannot be used, or None."""
     place = f'{host.hostname}:{host.port or 5672}'
     try:
-        if conf.oslo_messaging_rabbit.ssl:
+        if _is_tls(url, conf):
             address = (host.hostname, host.port or 5671)
             socket.create_connection(address, CONNECT_TIMEOUT_S).close()
             return None
@@ -99,3 +105,10 @@ def _problem(host: Any, url: Any, conf: cfg.ConfigOpts) -> str | None:
     except CONNECTION_ERRORS as problem:
         return f'{place}: {problem}'
     return None
+
+
+def _is_tls(url: Any, conf: cfg.ConfigOpts) -> bool:
+    """Read ``ssl``; the URL may set it, as it may any option of the driver."""
+    return strutils.bool_from_string(
+        url.query.get('ssl', conf.oslo_messaging_rabbit.ssl)
+    )

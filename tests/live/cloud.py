@@ -4,78 +4,19 @@
 from __future__ import annotations
 
 import configparser
-import dataclasses
 import datetime
-import json
 import threading
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import sqlalchemy as sa
 
+from tests.live.hosts import HOSTS, ZONES, compute_node_row, name_uuid, now, service_row
 from tests.live.servers.process import run
 
 CELLS = ('cell1', 'cell2')
-SERVICE_VERSION = 74
 HEARTBEAT_S = 10
 TRAITS = ('OWNER_NOVA', 'COMPUTE_NODE', 'COMPUTE_IMAGE_TYPE_QCOW2', 'HW_CPU_X86_AVX2')
-
-
-@dataclasses.dataclass(frozen=True)
-class Host:
-    """A compute host with one node; more vCPUs come with more memory and disk."""
-
-    name: str
-    cell: str
-    zone: str
-    vcpus: int
-    disabled: bool = False
-    down: bool = False
-
-    @property
-    def node(self):
-        """The hypervisor's host name."""
-        return f'{self.name}.example.org'
-
-    @property
-    def uuid(self):
-        """The uuid of the compute node and of its root provider."""
-        return _uuid(self.name)
-
-    @property
-    def memory_mb(self):
-        """Memory, in MiB."""
-        return self.vcpus * 4096
-
-    @property
-    def disk_gb(self):
-        """Local disk, in GiB."""
-        return self.vcpus * 25
-
-
-# Every weigher prefers the host with the lower number; what must not be chosen
-# is the largest.
-HOSTS = (
-    Host('node-1', 'cell1', 'az1', 32),
-    Host('node-2', 'cell1', 'az1', 28),
-    Host('node-3', 'cell1', 'az2', 24),
-    Host('node-4', 'cell1', 'az2', 20),
-    Host('node-5', 'cell2', 'az3', 16),
-    Host('node-6', 'cell2', 'az3', 12),
-    Host('node-disabled', 'cell1', 'az1', 40, disabled=True),
-    Host('node-down', 'cell2', 'az3', 40, down=True),
-)
-ZONES = ('az1', 'az2', 'az3')
-
-
-def _uuid(name):
-    return str(uuid.uuid5(uuid.NAMESPACE_DNS, f'{name}.live.example.org'))
-
-
-def now():
-    """The time of database rows: UTC, whole seconds, no zone."""
-    return datetime.datetime.now(datetime.UTC).replace(microsecond=0, tzinfo=None)
 
 
 class Cloud:
@@ -249,7 +190,7 @@ class Cloud:
             'api',
             'aggregates',
             [
-                {'created_at': at, 'id': number, 'uuid': _uuid(zone), 'name': zone}
+                {'created_at': at, 'id': number, 'uuid': name_uuid(zone), 'name': zone}
                 for number, zone in enumerate(ZONES, 1)
             ],
         )
@@ -281,8 +222,8 @@ class Cloud:
 
     def _write_cell(self, cell):
         hosts = [host for host in HOSTS if host.cell == cell]
-        self.insert(cell, 'services', [_service_row(host) for host in hosts])
-        self.insert(cell, 'compute_nodes', [_compute_node_row(host) for host in hosts])
+        self.insert(cell, 'services', [service_row(host) for host in hosts])
+        self.insert(cell, 'compute_nodes', [compute_node_row(host) for host in hosts])
 
     def heartbeat(self):
         """Make every host that is not down seen up now."""
@@ -380,14 +321,14 @@ class Cloud:
         )
         place.put(
             f'{path}/aggregates',
-            {'resource_provider_generation': 2, 'aggregates': [_uuid(host.zone)]},
+            {'resource_provider_generation': 2, 'aggregates': [name_uuid(host.zone)]},
         )
 
     def aggregate(self, zone):
         """An AZ aggregate as the API would cast it: id, uuid, name, hosts, metadata."""
         return {
             'id': ZONES.index(zone) + 1,
-            'uuid': _uuid(zone),
+            'uuid': name_uuid(zone),
             'name': zone,
             'hosts': [host.name for host in HOSTS if host.zone == zone],
             'metadata': {'availability_zone': zone},
@@ -396,115 +337,3 @@ class Cloud:
 
 def _inventory(total):
     return {'total': total, 'max_unit': total, 'allocation_ratio': 1.0}
-
-
-def _service_row(host):
-    seen = now() - datetime.timedelta(hours=2 if host.down else 0)
-    return {
-        'created_at': now(),
-        'updated_at': seen,
-        'deleted': 0,
-        'host': host.name,
-        'binary': 'nova-compute',
-        'topic': 'compute',
-        'report_count': 100,
-        'disabled': host.disabled,
-        'forced_down': False,
-        'last_seen_up': seen,
-        'version': SERVICE_VERSION,
-        'uuid': _uuid(f'service.{host.name}'),
-    }
-
-
-def _compute_node_row(host):
-    """The row as nova-compute with libvirt writes it, without any instance."""
-    return {
-        'created_at': now(),
-        'updated_at': now(),
-        'deleted': 0,
-        'host': host.name,
-        'hypervisor_hostname': host.node,
-        'uuid': host.uuid,
-        'vcpus': host.vcpus,
-        'vcpus_used': 0,
-        'memory_mb': host.memory_mb,
-        'memory_mb_used': 0,
-        'free_ram_mb': host.memory_mb,
-        'local_gb': host.disk_gb,
-        'local_gb_used': 0,
-        'free_disk_gb': host.disk_gb,
-        'disk_available_least': host.disk_gb,
-        'current_workload': 0,
-        'running_vms': 0,
-        'hypervisor_type': 'QEMU',
-        'hypervisor_version': 8002002,
-        'host_ip': '192.0.2.10',
-        'cpu_info': json.dumps(
-            {
-                'arch': 'x86_64',
-                'model': 'Skylake-Server-IBRS',
-                'vendor': 'Intel',
-                'topology': {
-                    'cells': 1,
-                    'sockets': 1,
-                    'cores': host.vcpus // 2,
-                    'threads': 2,
-                },
-                'features': ['avx2', 'aes', 'vmx'],
-            }
-        ),
-        'supported_instances': json.dumps(
-            [
-                ['i686', 'kvm', 'hvm'],
-                ['x86_64', 'qemu', 'hvm'],
-                ['x86_64', 'kvm', 'hvm'],
-            ]
-        ),
-        'pci_stats': json.dumps(_primitive('PciDevicePoolList', '1.1', objects=[])),
-        'stats': json.dumps({'failed_builds': '0', 'num_instances': '0'}),
-        'metrics': '[]',
-        'numa_topology': json.dumps(_numa_topology(host)),
-        'cpu_allocation_ratio': 1.0,
-        'ram_allocation_ratio': 1.0,
-        'disk_allocation_ratio': 1.0,
-        'mapped': 1,
-    }
-
-
-def _primitive(kind, version, **fields):
-    return {
-        'nova_object.name': kind,
-        'nova_object.namespace': 'nova',
-        'nova_object.version': version,
-        'nova_object.data': fields,
-    }
-
-
-def _numa_topology(host):
-    cores = host.vcpus // 2
-    pages = _primitive(
-        'NUMAPagesTopology',
-        '1.1',
-        size_kb=4,
-        total=host.memory_mb * 256,
-        used=0,
-        reserved=0,
-    )
-    cell = _primitive(
-        'NUMACell',
-        '1.5',
-        id=0,
-        socket=0,
-        cpuset=list(range(host.vcpus)),
-        pcpuset=[],
-        memory=host.memory_mb,
-        cpu_usage=0,
-        memory_usage=0,
-        pinned_cpus=[],
-        siblings=[[core, core + cores] for core in range(cores)],
-        mempages=[pages],
-        network_metadata=_primitive(
-            'NetworkMetadata', '1.0', physnets=[], tunneled=False
-        ),
-    )
-    return _primitive('NUMATopology', '1.2', cells=[cell])

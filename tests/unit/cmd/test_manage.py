@@ -199,20 +199,20 @@ def test_a_cell_that_cannot_be_asked_fails_the_discovery(synced, tmp_path):
         pytest.param(
             '',
             ('api_db', 'sync'),
-            '[api_database] connection: is not set. Set it to the URL of a database\n',
+            '[api_database] connection: is not set. Set it to the URL of a database.\n',
             id='no API database',
         ),
         pytest.param(
             '',
             ('db', 'sync'),
-            '[database] connection: is not set. Set it to the URL of a database\n',
+            '[database] connection: is not set. Set it to the URL of a database.\n',
             id='no main database',
         ),
         pytest.param(
             '',
             ('cell_v2', 'map_cell0'),
             '[database] connection: is not set. '
-            'Set it, or give --database_connection\n',
+            'Set it, or give --database_connection.\n',
             id='no main database to put cell0 beside',
         ),
         pytest.param(

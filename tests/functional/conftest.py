@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cloud in this process: SQLite, the real placement, messages in memory.
+
+``cloud(hosts=[Host('h1'), ...])`` makes it and gives a Cloud, which composes
+schedulers, asks them, and tells what is claimed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+import shutil
+import uuid
+from collections import Counter
+from typing import NamedTuple
+
+import pytest
+import requests
+from oslo_config import cfg
+
+from novasched import app, opts
+from novasched.db import engines, tables
+from novasched.embedded.placement import (
+    URL,
+    EmbeddedPlacement,
+    Inventory,
+    Provider,
+    provide,
+)
+from novasched.objects.context import RequestContext
+from novasched.ports import CELL0_UUID
+from novasched.rpc.client import SchedulerClient
+from novasched.rpc.transport import transport_from_conf
+from tests import databases, factories
+
+CELLS = ('cell1', 'cell2')
+STUFF = {'VCPU': 'vcpus', 'MEMORY_MB': 'memory_mb', 'DISK_GB': 'disk_gb'}
+
+
+class Host(NamedTuple):
+    """A compute host with one node; ``down``: not heard from for long."""
+
+    name: str
+    cell: str = 'cell1'
+    vcpus: int = 8
+    memory_mb: int = 8192
+    disk_gb: int = 100
+    zone: str | None = None
+    disabled: bool = False
+    down: bool = False
+    version: int = 74
+
+    @property
+    def uuid(self):
+        return named_uuid(f'node {self.name}')
+
+
+def named_uuid(name):
+    """The uuid of a thing of the cloud; the same in every run."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def new_uuids(count=1):
+    """Uuids of new instances."""
+    return [str(uuid.uuid4()) for _ in range(count)]
+
+
+class Faults(requests.adapters.BaseAdapter):
+    """The way to placement, where a test can put something in between.
+
+    ``on(method, nth, do)`` calls ``do(request, send)`` for the nth request of a
+    method from now on; it returns an answer, or raises what a network raises.
+    """
+
+    def __init__(self, inner):
+        super().__init__()
+        self._inner = inner
+        self._planned = {}
+        self.seen = Counter()
+
+    def on(self, method, nth, do):
+        self._planned[method, self.seen[method] + nth] = do
+
+    def send(self, request, **options):
+        self.seen[request.method] += 1
+        do = self._planned.pop((request.method, self.seen[request.method]), None)
+        send = functools.partial(self._inner.send, request, **options)
+        return do(request, send) if do else send()
+
+    def close(self):
+        self._inner.close()
+
+
+class Cloud:
+    """Databases and providers of some hosts, and schedulers for them."""
+
+    def __init__(self, directory, adapter, hosts, options, stack):
+        self.hosts = {host.name: host for host in hosts}
+        self.adapter = adapter
+        self.stack = stack
+        self.notifications = []
+        self.decisions = []
+        self.databases = {
+            name: self._database(directory, name) for name in ('api', 'cell0', *CELLS)
+        }
+        self.conf = self._conf(directory, options)
+        self.cell_uuids = {name: named_uuid(name) for name in CELLS}
+        self._write_api(directory)
+        for host in hosts:
+            self._write_host(host)
+        provide(adapter, [self._provider(host) for host in hosts])
+        self.faults = Faults(adapter.session.session.adapters[URL])
+        adapter.session.session.mount(URL, self.faults)
+        self.transport = transport_from_conf(self.conf)
+        stack.callback(self.transport.cleanup)
+        self.client = SchedulerClient(self.conf, self.transport)
+
+    # -- what there is
+
+    def _conf(self, directory, options):
+        conf = cfg.ConfigOpts()
+        opts.register(conf)
+        conf([], default_config_files=[], default_config_dirs=[])
+        conf.set_override('transport_url', 'fake://')
+        conf.set_override('connection', f'sqlite:///{directory}/api', 'api_database')
+        conf.set_override('connection', f'sqlite:///{directory}/cell0', 'database')
+        for group, values in options.items():
+            for name, value in values.items():
+                conf.set_override(name, value, None if group == 'DEFAULT' else group)
+        return conf
+
+    def _database(self, directory, name):
+        conf = cfg.ConfigOpts()
+        for group, listed in engines.OPTS.items():
+            conf.register_opts(listed, group)
+        conf([], default_config_files=[], default_config_dirs=[])
+        engine = engines.cell_engine(conf, f'sqlite:///{directory}/{name}')
+        self.stack.callback(engine.dispose)
+        made = databases.Databases(engine, engine)
+        made.create_tables()
+        return made
+
+    def add(self, database, table, **row):
+        """Write a row; return its id."""
+        return self.databases[database].add(table, row)[0]
+
+    def _write_api(self, directory):
+        cells = {'cell0': CELL0_UUID, **self.cell_uuids}
+        self._cell_ids = {
+            name: self.add(
+                'api',
+                tables.cell_mappings,
+                **databases.cell_mapping(
+                    uuid=uuid,
+                    name=name,
+                    database_connection=f'sqlite:///{directory}/{name}',
+                ),
+            )
+            for name, uuid in cells.items()
+        }
+        zones = sorted({host.zone for host in self.hosts.values() if host.zone})
+        for number, zone in enumerate(zones, 1):
+            row = {'id': number, 'uuid': named_uuid(zone), 'name': zone}
+            self.add('api', tables.aggregates, **row)
+            metadata = {'key': 'availability_zone', 'value': zone}
+            self.add('api', tables.aggregate_metadata, aggregate_id=number, **metadata)
+            for host in self.hosts.values():
+                if host.zone == zone:
+                    row = {'aggregate_id': number, 'host': host.name}
+                    self.add('api', tables.aggregate_hosts, **row)
+
+    def _write_host(self, host):
+        now = app.SystemClock().utcnow().replace(microsecond=0)
+        mapping = {'cell_id': self._cell_ids[host.cell], 'host': host.name}
+        self.add('api', tables.host_mappings, **mapping)
+        service = databases.service(
+            host=host.name,
+            disabled=host.disabled,
+            version=host.version,
+            created_at=databases.NOON.replace(year=2020) if host.down else now,
+            last_seen_up=None if host.down else now,
+        )
+        self.add(host.cell, tables.services, **service)
+        node = databases.node(
+            uuid=host.uuid,
+            host=host.name,
+            hypervisor_hostname=host.name,
+            vcpus=host.vcpus,
+            vcpus_used=0,
+            memory_mb=host.memory_mb,
+            memory_mb_used=0,
+            free_ram_mb=host.memory_mb,
+            local_gb=host.disk_gb,
+            local_gb_used=0,
+            free_disk_gb=host.disk_gb,
+            supported_instances='[["x86_64", "kvm", "hvm"]]',
+            created_at=now,
+            updated_at=now,
+        )
+        self.add(host.cell, tables.compute_nodes, **node)
+
+    def _provider(self, host):
+        return Provider(
+            host.uuid,
+            host.name,
+            {name: Inventory(getattr(host, own)) for name, own in STUFF.items()},
+            aggregates=frozenset([named_uuid(host.zone)] if host.zone else ()),
+        )
+
+    # -- schedulers
+
+    def compose(self, **given):
+        """Compose a scheduler; its view is loaded, its server not started."""
+        api_engine = engines.api_engine(self.conf)
+        self.stack.callback(api_engine.dispose)
+        parts = {
+            'api_engine': api_engine,
+            'make_cell_engine': functools.partial(engines.cell_engine, self.conf),
+            'placement': self.adapter,
+            'transport': self.transport,
+            'notifier': self,
+            'clock': app.SystemClock(),
+            'rng': random.Random(1),
+            'on_decision': self.decisions.append,
+            **given,
+        }
+        scheduler = app.compose(self.conf, app.Given(**parts))
+        self.stack.callback(scheduler.view.close)
+        scheduler.view.load()
+        return scheduler
+
+    def serve(self, **given):
+        """Compose a scheduler that answers the client until the test ends."""
+        scheduler = self.compose(**given)
+        scheduler.start()
+        self.stack.callback(scheduler.stop)
+        return scheduler
+
+    def select_destinations(self, context, spec, phase):
+        """Keep what the scheduler notifies."""
+        self.notifications.append((phase, spec))
+
+    # -- asking
+
+    def ask(self, scheduler, uuids, return_alternates=False, **values):
+        """Ask a scheduler directly; return the names of the hosts per instance."""
+        found = scheduler.manager.select_destinations(
+            RequestContext(overwrite=False),
+            self.request(**values),
+            uuids,
+            True,
+            return_alternates,
+        )
+        return [[selection.service_host for selection in each] for each in found]
+
+    def call(self, uuids, return_alternates=True, **values):
+        """Ask over the wire; return the selections per instance."""
+        return self.client.select_destinations(
+            RequestContext(overwrite=False),
+            self.request(**values),
+            uuids,
+            return_alternates,
+        )
+
+    @staticmethod
+    def request(**values):
+        """A request as a conductor sends it: every field is set."""
+        return factories.request(**{'image': {}, 'is_bfv': False, **values})
+
+    def held(self):
+        """What is claimed: names of hosts by instance uuid."""
+        found = {}
+        for host in self.hosts.values():
+            url = f'/resource_providers/{host.uuid}/allocations'
+            answer = self.adapter.get(url, microversion='1.36').json()
+            for consumer in answer['allocations']:
+                found.setdefault(consumer, set()).add(host.name)
+        return found
+
+
+@pytest.fixture(scope='session')
+def _fresh_placement(tmp_path_factory):
+    """A database file of placement with its tables and its standard names."""
+    path = tmp_path_factory.mktemp('placement') / 'fresh.sqlite'
+    with EmbeddedPlacement(path) as adapter:
+        adapter.get('/allocation_candidates?resources=VCPU:1', microversion='1.36')
+    return path
+
+
+@pytest.fixture
+def cloud(tmp_path, _fresh_placement):
+    """Make a cloud: `cloud(hosts, **{group: {option: value}})`."""
+    with contextlib.ExitStack() as stack:
+        path = tmp_path / 'placement.sqlite'
+        shutil.copy(_fresh_placement, path)
+        adapter = stack.enter_context(EmbeddedPlacement(path))
+
+        def make(hosts, **options):
+            return Cloud(tmp_path, adapter, hosts, options, stack)
+
+        yield make

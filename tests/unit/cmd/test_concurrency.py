@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads or eventlet; each choice in a process of its own, as it is for good."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import sys
+from novasched.cmd import concurrency
+chosen = concurrency.select(sys.argv[1:])
+from oslo_service import backend
+import socket
+print(chosen, backend.get_backend_type().value, 'green' in socket.socket.__module__)
+"""
+
+
+@pytest.mark.parametrize(
+    ('environment', 'option', 'backend'),
+    [
+        pytest.param(None, None, 'threading', id='nothing said'),
+        pytest.param(None, 'auto', 'threading', id='auto'),
+        pytest.param(None, 'threading', 'threading', id='threads'),
+        pytest.param(None, 'eventlet', 'eventlet', id='eventlet'),
+        pytest.param('Yes', 'eventlet', 'threading', id='the environment says threads'),
+        pytest.param('0', 'threading', 'eventlet', id='the environment says eventlet'),
+    ],
+)
+def test_the_backend(tmp_path, environment, option, backend):
+    path = tmp_path / 'nova.conf'
+    line = f'concurrency_backend = {option}\n' if option else ''
+    path.write_text(f'[DEFAULT]\n{line}')
+    variables = {**os.environ, 'OS_NOVA_DISABLE_EVENTLET_PATCHING': environment or ''}
+    done = subprocess.run(
+        [sys.executable, '-c', SCRIPT, '--debug', f'--config-file={path}'],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.split() == [backend, backend, str(backend == 'eventlet')]

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""novasched-scheduler, from its arguments to its exit code."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.cmd.scheduler import main
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as raised:
+        main(['--version'])
+    assert raised.value.code == 0
+    assert capsys.readouterr().out.startswith('novasched ')
+
+
+def test_the_help_names_the_options(capsys):
+    with pytest.raises(SystemExit) as raised:
+        main(['--help'])
+    assert raised.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith('usage: nova-scheduler')
+    assert '--config-file' in out
+
+
+@pytest.mark.parametrize(
+    ('text', 'words'),
+    [
+        pytest.param(None, 'no.conf', id='a file that is missing'),
+        pytest.param('nonsense', 'no.conf', id='a file that makes no sense'),
+        pytest.param(
+            '[DEFAULT]\nconcurrency_backend = riddle\n',
+            'concurrency_backend',
+            id='a wrong backend',
+        ),
+    ],
+)
+def test_what_keeps_it_from_starting_is_one_line(tmp_path, capsys, text, words):
+    path = tmp_path / 'no.conf'
+    if text is not None:
+        path.write_text(text)
+    assert main(['--config-file', str(path)]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith('novasched-scheduler: ')
+    assert words in err
+    assert 'Traceback' not in err

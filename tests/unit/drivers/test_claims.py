@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims are kept together, or undone together, whatever ends the block."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+
+import pytest
+
+from novasched import errors
+from novasched.drivers.claims import Claims
+from novasched.objects.context import RequestContext
+from tests import factories
+from tests.unit.fakes import FakePlacement, candidate
+
+BEFORE = {'allocations': {'source': {'resources': {'VCPU': 1}}}}
+
+
+@pytest.fixture
+def context():
+    return RequestContext(user_id='caller', overwrite=False)
+
+
+def claim_all(placement, context, count=3, then=None):
+    """Claim for instances a, b, c ...; then raise."""
+    made = []
+    with Claims(placement, context, '1.36') as claims:
+        for name in 'abcdefgh'[:count]:
+            request = factories.request(instance_uuid=name)
+            made.append(claims.make(request, candidate(f'host-of-{name}')))
+        if then is not None:
+            raise then
+    return made
+
+
+def test_claims_stay_when_the_block_ends_well(context):
+    placement = FakePlacement()
+    assert claim_all(placement, context) == [True, True, True]
+    assert list(placement.held) == ['a', 'b', 'c']
+    assert placement.undone == []
+
+
+@pytest.mark.parametrize(
+    'problem',
+    [
+        pytest.param(errors.NoValidHost('none'), id='no valid host'),
+        pytest.param(RuntimeError('a filter broke'), id='an unexpected error'),
+        pytest.param(KeyboardInterrupt(), id='the operator interrupts'),
+        pytest.param(SystemExit(1), id='the process exits'),
+    ],
+)
+def test_every_error_undoes_all_claims_in_their_order(context, problem):
+    placement = FakePlacement()
+    with pytest.raises(type(problem)) as raised:
+        claim_all(placement, context, then=problem)
+    assert raised.value is problem
+    assert placement.held == {}
+    assert [consumer for consumer, _ in placement.undone] == ['a', 'b', 'c']
+
+
+@pytest.mark.parametrize('problem', [errors.AllocationUpdateFailed('c', 'changed')])
+def test_a_claim_that_raises_undoes_the_earlier_ones(context, problem):
+    placement = FakePlacement(script=['claimed', 'claimed', problem])
+    with pytest.raises(errors.AllocationUpdateFailed):
+        claim_all(placement, context)
+    assert placement.held == {}
+    assert [consumer for consumer, _ in placement.undone] == ['a', 'b']
+
+
+def test_a_failing_undo_keeps_no_other_from_being_undone(context, caplog):
+    placement = FakePlacement()
+    placement.undo_fails = {'a': 1}
+    with pytest.raises(errors.NoValidHost):
+        claim_all(placement, context, then=errors.NoValidHost(''))
+    assert list(placement.held) == ['a']
+    (line,) = [r for r in caplog.records if r.levelno == logging.ERROR]
+    assert 'openstack resource provider allocation delete a' in line.getMessage()
+
+
+def test_an_interrupted_undo_goes_on_with_the_others(context):
+    class Interrupted(FakePlacement):
+        def undo(self, context, claim):
+            super().undo(context, claim)
+            if claim.consumer_uuid == 'a':
+                raise KeyboardInterrupt
+
+    placement = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        claim_all(placement, context, then=errors.NoValidHost(''))
+    assert placement.held == {}
+
+
+def test_what_a_consumer_held_before_is_what_undoing_is_told(context):
+    placement = FakePlacement(before=BEFORE)
+    with contextlib.suppress(errors.NoValidHost):
+        claim_all(placement, context, 1, then=errors.NoValidHost(''))
+    assert placement.undone == [('a', BEFORE)]
+
+
+def test_a_refused_claim_is_false_and_nothing_is_undone(context):
+    placement = FakePlacement(script=['refused'])
+    assert claim_all(placement, context, 1) == [False]
+    assert placement.undone == []
+
+
+def test_a_claim_of_unknown_outcome_is_undone_at_once(context):
+    placement = FakePlacement(script=['unknown'], before=BEFORE)
+    assert claim_all(placement, context, 2) == [False, True]
+    assert placement.undone == [('a', BEFORE)]
+    assert list(placement.held) == ['b']
+
+
+def test_a_claim_of_unknown_outcome_that_cannot_be_undone_ends_all(context):
+    placement = FakePlacement(script=['claimed', 'unknown'])
+    placement.undo_fails = {'b': 1}
+    with pytest.raises(errors.AllocationDeleteFailed):
+        claim_all(placement, context)
+    assert [consumer for consumer, _ in placement.undone] == ['b', 'a', 'b']
+    assert placement.held == {}
+
+
+@pytest.mark.parametrize(
+    ('values', 'user'),
+    [
+        pytest.param({'user_id': 'owner'}, 'owner', id='the user of the request'),
+        pytest.param({'user_id': None}, 'caller', id='else the user who calls'),
+    ],
+)
+def test_allocations_belong_to_the_owner_of_the_instance(context, values, user):
+    placement = FakePlacement()
+    with Claims(placement, context, '1.36') as claims:
+        claims.make(factories.request(**values), candidate('one'))
+    assert placement.owner == ('project', user)

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From candidates and hosts to claimed selections with alternates."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+import pytest
+
+from novasched import errors
+from novasched.drivers import Parts, Work
+from novasched.drivers.claims import Claims
+from novasched.drivers.filter_scheduler import (
+    FilterScheduler,
+    by_provider,
+    target_cell,
+)
+from novasched.objects.cell_mapping import CellMapping
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import Destination
+from novasched.ports import Candidates, Cell
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.ram import RAMWeigher
+from tests import factories
+from tests.unit.fakes import VERSION, FakePlacement, FakeView, candidate
+
+A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
+LOGGER = 'novasched.drivers'
+
+
+class Passing(BaseHostFilter):
+    """Passes the hosts of a set."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.host in self.names
+
+
+class Broken(BaseHostFilter):
+    """Raises for the second instance."""
+
+    def host_passes(self, host_state, spec_obj):
+        if spec_obj.instance_uuid == B:
+            raise RuntimeError('broken')
+        return True
+
+
+@pytest.fixture
+def hosts():
+    """Four hosts: h1 has the most free memory; h4 is in another cell."""
+    return factories.hosts(
+        free_ram_mb=[8000, 7000, 6000, 5000],
+        cell_uuid=['one', 'one', 'one', 'two'],
+    )
+
+
+@pytest.fixture
+def run(hosts):
+    """Schedule: `run(placement, uuids, request, filters=...)` gives a Placed."""
+
+    def schedule(
+        placement,
+        uuids,
+        request=None,
+        *,
+        filters=(),
+        alternates=False,
+        candidates=...,
+        table=hosts,
+        **parts,
+    ):
+        if candidates is ...:
+            candidates = placement.candidates(None, '')
+        driver = FilterScheduler(
+            Parts(
+                profile=Profile(filters, (RAMWeigher(),)),
+                view=FakeView(table),
+                placement=placement,
+                rng=random.Random(1),
+                **parts,
+            )
+        )
+        context = RequestContext(overwrite=False)
+        request = request or factories.request()
+        if uuids is None or candidates is None:
+            work = Work(context, request, uuids, candidates, None, alternates)
+            return driver.select_destinations(work)
+        with Claims(placement, context, VERSION) as claims:
+            work = Work(context, request, uuids, candidates, claims, alternates)
+            return driver.select_destinations(work)
+
+    return schedule
+
+
+def placement(*names, **options):
+    return FakePlacement(*(f'uuid-{name}' for name in names), **options)
+
+
+def everywhere(**options):
+    return placement('h1', 'h2', 'h3', 'h4', **options)
+
+
+def names(placed):
+    return [[one.service_host for one in each] for each in placed.selections]
+
+
+def test_the_best_host_is_claimed(run):
+    offered = everywhere()
+    assert names(run(offered, [A])) == [['h1']]
+    assert offered.tried == [(A, 'uuid-h1')]
+
+
+def test_a_refused_claim_goes_on_with_the_next_best_host(run):
+    offered = everywhere(script=['refused', 'refused'])
+    assert names(run(offered, [A])) == [['h3']]
+    assert [host for _, host in offered.tried] == ['uuid-h1', 'uuid-h2', 'uuid-h3']
+
+
+def test_a_claim_of_unknown_outcome_is_undone_and_the_next_host_taken(run):
+    offered = everywhere(script=['unknown'])
+    assert names(run(offered, [A])) == [['h2']]
+    assert offered.undone == [(A, None)]
+
+
+def test_a_host_without_candidates_is_passed_over(run, caplog):
+    class Trimming(BaseHostFilter):
+        def host_passes(self, host_state, spec_obj):
+            if host_state.host == 'h1':
+                host_state.allocation_candidates = []
+            return True
+
+    with caplog.at_level(logging.DEBUG, LOGGER):
+        assert names(run(everywhere(), [A], filters=[Trimming()])) == [['h2']]
+    assert any('candidatefor host (h1, h1)' in line for line in caplog.messages)
+
+
+def test_what_an_instance_takes_is_gone_for_the_next(run):
+    request = factories.request(memory_mb=1500)
+    placed = run(everywhere(), [A, B, C], request)
+    assert names(placed) == [['h1'], ['h2'], ['h1']]
+
+
+def test_a_host_dropped_for_one_instance_is_gone_for_the_next(run):
+    class OnlyOnce(BaseHostFilter):
+        def host_passes(self, host_state, spec_obj):
+            return spec_obj.instance_uuid != A or host_state.host == 'h2'
+
+    assert names(run(everywhere(), [A, B], filters=[OnlyOnce()])) == [['h2'], ['h2']]
+
+
+@pytest.mark.parametrize(
+    ('script', 'filters', 'error'),
+    [
+        pytest.param(
+            ['claimed', *['refused'] * 4], (), errors.NoValidHost, id='no room'
+        ),
+        pytest.param(
+            ['claimed', errors.AllocationUpdateFailed(B, 'changed')],
+            (),
+            errors.AllocationUpdateFailed,
+            id='a consumer that changed',
+        ),
+        pytest.param([], [Broken()], errors.ExtensionFailed, id='a filter that raises'),
+        pytest.param(
+            ['claimed', KeyboardInterrupt()], (), KeyboardInterrupt, id='an interrupt'
+        ),
+    ],
+)
+def test_a_failure_leaves_nothing_claimed(run, script, filters, error):
+    offered = everywhere(script=script)
+    with pytest.raises(error):
+        run(offered, [A, B], filters=filters)
+    assert offered.held == {}
+
+
+def test_hosts_run_out(run, caplog):
+    offered = everywhere(script=['claimed', *['refused'] * 4])
+    caplog.set_level(logging.DEBUG, LOGGER)
+    with pytest.raises(errors.NoValidHost, match='not enough hosts available'):
+        run(offered, [A, B])
+    assert 'Unable to successfully claim against any host.' in caplog.messages
+    assert (
+        'There are 1 hosts available but 2 instances requested to build.'
+        in caplog.messages
+    )
+
+
+def test_no_instances_named_is_not_enough(run):
+    with pytest.raises(errors.NoValidHost, match='not enough'):
+        run(everywhere(), [])
+
+
+def test_members_of_a_group_spread_and_the_group_grows(run):
+    request = factories.request(instance_group=factories.group(members=[A, B, C]))
+    placed = run(
+        everywhere(), [A, B, C], request, filters=[ServerGroupAntiAffinityFilter()]
+    )
+    assert names(placed) == [['h1'], ['h2'], ['h3']]
+    assert placed.request.instance_group.hosts == ['h1', 'h2', 'h3']
+    assert placed.request.instance_uuid == C
+    assert request.instance_group.hosts == []
+
+
+class TestUnclaimed:
+    def test_a_rebuild_takes_the_best_host_and_says_null(self, run):
+        request = factories.request(scheduler_hints={'_nova_check_type': ['rebuild']})
+        placed = run(everywhere(), [A], request, candidates=None)
+        ((selection,),) = placed.selections
+        assert selection.service_host == 'h1'
+        assert selection.allocation_request == 'null'
+        assert selection.allocation_request_version is None
+
+    def test_callers_that_name_no_instance_get_hosts_and_no_claims(self, run):
+        offered = everywhere()
+        placed = run(offered, None, factories.request(num_instances=2, memory_mb=1500))
+        assert names(placed) == [['h1'], ['h2']]
+        assert offered.tried == []
+
+    def test_a_group_grows_without_claims_too(self, run):
+        group = factories.group(policy='affinity')
+        request = factories.request(num_instances=2, instance_group=group)
+        placed = run(everywhere(), None, request)
+        assert placed.request.instance_group.hosts == ['h1', 'h1']
+
+    def test_no_host_is_no_valid_host(self, run):
+        with pytest.raises(errors.NoValidHost, match='not enough'):
+            run(everywhere(), None, filters=[Passing(set())])
+
+
+class TestAlternates:
+    def test_they_are_of_the_same_cell_in_order(self, run):
+        placed = run(everywhere(), [A], alternates=True, max_attempts=10)
+        assert names(placed) == [['h1', 'h2', 'h3']]
+
+    @pytest.mark.parametrize(('attempts', 'expected'), [(1, ['h1']), (2, ['h1', 'h2'])])
+    def test_they_are_one_less_than_attempts(self, run, attempts, expected):
+        placed = run(everywhere(), [A], alternates=True, max_attempts=attempts)
+        assert names(placed) == [expected]
+
+    def test_no_host_of_another_instance_is_one(self, run):
+        request = factories.request(memory_mb=1500)
+        placed = run(everywhere(), [A, B], request, alternates=True)
+        assert names(placed) == [['h1', 'h3'], ['h2', 'h3']]
+
+    def test_filters_run_again_after_the_last_of_several(self, run):
+        asked = []
+
+        class Recording(BaseHostFilter):
+            def host_passes(self, host_state, spec_obj):
+                asked.append(spec_obj.instance_uuid)
+                return True
+
+        run(everywhere(), [A, B], filters=[Recording()], alternates=True)
+        assert [asked.count(uuid) for uuid in (A, B)] == [4, 8]
+
+    def test_hosts_without_candidates_are_left_out(self, run, caplog):
+        class Trimming(BaseHostFilter):
+            def host_passes(self, host_state, spec_obj):
+                if host_state.host == 'h2':
+                    host_state.allocation_candidates = []
+                return True
+
+        with caplog.at_level(logging.DEBUG, LOGGER):
+            placed = run(everywhere(), [A], filters=[Trimming()], alternates=True)
+        assert names(placed) == [['h1', 'h3']]
+        assert any("with uuid = 'uuid-h2'" in line for line in caplog.messages)
+
+
+def test_decisions_are_shown_to_whoever_explains_them(run):
+    seen = []
+    run(everywhere(), [A, B], on_decision=seen.append)
+    assert [decision.request.instance_uuid for decision in seen] == [A, B]
+
+
+def test_candidates_are_filed_under_each_provider_in_order():
+    first, second = candidate('root', 'child'), candidate('root')
+    answer = Candidates((first, second), frozenset({'root', 'child'}), VERSION)
+    assert by_provider(answer) == {'root': [first, second], 'child': [first]}
+
+
+CELL = Cell('known', 'one', 'rabbit://one', 'sqlite://one', False)
+
+
+@pytest.mark.parametrize(
+    ('uuid', 'across', 'expected'),
+    [
+        pytest.param('known', False, CELL, id='a cell that is known'),
+        pytest.param('known', True, None, id='a move that may leave the cell'),
+        pytest.param(
+            'new',
+            False,
+            Cell('new', 'cell', 'rabbit://', 'sqlite://', True),
+            id='a cell too new to be known',
+        ),
+    ],
+)
+def test_the_cell_that_a_request_must_stay_in(hosts, uuid, across, expected):
+    mapping = CellMapping(
+        uuid=uuid,
+        name='cell',
+        transport_url='rabbit://',
+        database_connection='sqlite://',
+    )
+    request = factories.request(
+        requested_destination=Destination(cell=mapping, allow_cross_cell_move=across)
+    )
+    view = FakeView(hosts, cells={'known': CELL})
+    assert target_cell(view, request) == expected

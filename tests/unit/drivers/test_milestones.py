@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's log lines of a decision, at nova's levels."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+import pytest
+
+from novasched.drivers.milestones import log_decision
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.pipeline import Profile, decide
+from novasched.scheduler.weighers.ram import RAMWeigher
+from tests import factories
+
+LOGGER = 'novasched.drivers.milestones'
+UUID = factories.INSTANCE
+
+
+class Passing(BaseHostFilter):
+    """Passes the hosts of a set."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.host in self.names
+
+
+class Second(Passing):
+    """Another filter, for another name."""
+
+
+@pytest.fixture
+def lines(caplog):
+    """Decide and log: `lines(level, filters, **request)` gives (level, text)."""
+
+    def run(level, filters, **request):
+        table = factories.hosts(free_ram_mb=[4000, 8000])
+        profile = Profile(filters, (RAMWeigher(),))
+        chance = random.Random(1)
+        decision = decide(profile, table, factories.request(**request), chance)
+        caplog.clear()
+        with caplog.at_level(level, LOGGER):
+            log_decision(decision)
+        return [(r.levelname, r.getMessage()) for r in caplog.records]
+
+    return run
+
+
+def shown(name, ram):
+    return (
+        f'({name}, {name}) ram: {ram}MB disk: 102400MB io_ops: 0 instances: 0, '
+        'allocation_candidates: 0'
+    )
+
+
+def test_success_is_told_at_debug_alone(lines):
+    assert lines(logging.INFO, [Passing('h1', 'h2')]) == []
+    h1, h2 = shown('h1', 4000), shown('h2', 8000)
+    assert lines(logging.DEBUG, [Passing('h1', 'h2')]) == [
+        ('DEBUG', 'Starting with 2 host(s)'),
+        ('DEBUG', 'Filter Passing returned 2 host(s)'),
+        ('DEBUG', f'Filtered [{h1}, {h2}]'),
+        (
+            'DEBUG',
+            "RAMWeigher: raw weights {('h1', 'h1'): 4000.0, ('h2', 'h2'): 8000.0}",
+        ),
+        (
+            'DEBUG',
+            "RAMWeigher: normalized weights {('h1', 'h1'): 0.5, ('h2', 'h2'): 1.0}",
+        ),
+        (
+            'DEBUG',
+            'RAMWeigher: score (multiplier * weight) '
+            "{('h1', 'h1'): '1.0 * 0.5', ('h2', 'h2'): '1.0 * 1.0'}",
+        ),
+        (
+            'DEBUG',
+            f'Weighed [WeighedHost [host: {h2}, weight: 1.0], '
+            f'WeighedHost [host: {h1}, weight: 0.5]]',
+        ),
+    ]
+
+
+def test_the_filter_that_took_the_last_host_is_named(lines):
+    removed = f"Filtering removed all hosts for the request with instance ID '{UUID}'."
+    found = lines(logging.DEBUG, [Passing('h1'), Second()])
+    assert found == [
+        ('DEBUG', 'Starting with 2 host(s)'),
+        ('DEBUG', 'Filter Passing returned 1 host(s)'),
+        ('INFO', 'Filter Second returned 0 hosts'),
+        (
+            'DEBUG',
+            f"{removed} Filter results: [('Passing', [('h1', 'h1')]), "
+            "('Second', None)]",
+        ),
+        (
+            'INFO',
+            f"{removed} Filter results: ['Passing: (start: 2, end: 1)', "
+            "'Second: (start: 1, end: 0)']",
+        ),
+    ]
+
+
+def test_failure_is_told_at_info(lines):
+    levels = [level for level, _ in lines(logging.INFO, [Passing()])]
+    assert levels == ['INFO', 'INFO']
+
+
+@pytest.mark.parametrize(
+    ('request_', 'note'),
+    [
+        pytest.param(
+            {'ignore_hosts': ['h1', 'h2']},
+            'Host filter ignoring hosts: h1, h2',
+            id='all ignored',
+        ),
+        pytest.param(
+            {'force_hosts': ['h9']},
+            "No hosts matched due to not matching 'force_hosts' value of 'h9'",
+            id='an unknown host forced',
+        ),
+    ],
+)
+def test_where_no_filter_ran_the_notes_say_all(lines, request_, note):
+    assert lines(logging.DEBUG, [Passing()], **request_) == [('INFO', note)]

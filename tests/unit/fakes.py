@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fakes at the ports: placement, notifier, clock, and a view of given hosts."""
+
+from __future__ import annotations
+
+import datetime
+
+from novasched import errors
+from novasched.ports import Candidates, Claimed, QueryFailed, Refused, Unknown
+from tests import factories
+
+VERSION = '1.36'
+
+
+def candidate(*uuids):
+    """A candidate that takes one CPU of each of these providers."""
+    return {
+        'allocations': {uuid: {'resources': {'VCPU': 1}} for uuid in uuids},
+        'mappings': {'': list(uuids)},
+    }
+
+
+class FakePlacement:
+    """Offers one candidate per provider, and claims as a script says.
+
+    The script has an outcome per claim, in order: ``claimed``, ``refused``,
+    ``unknown``, or an exception to be raised; when it is over, all are claimed.
+    ``before`` is what every consumer held already. ``undo_fails`` names consumers,
+    and how often.
+    """
+
+    def __init__(self, *providers, script=(), before=None):
+        self.offered = [candidate(uuid) for uuid in providers]
+        self.failure = None
+        self.script = list(script)
+        self.before = before
+        self.undo_fails = {}
+        self.queries = []
+        self.tried = []
+        self.held = {}
+        self.undone = []
+
+    def candidates(self, context, query):
+        self.queries.append(query)
+        if self.failure is not None:
+            return self.failure
+        providers = frozenset(u for c in self.offered for u in c['allocations'])
+        return Candidates(tuple(self.offered), providers, VERSION)
+
+    def fail(self, status=503, text='away'):
+        """Answer every query with an error from now on."""
+        self.failure = QueryFailed(status, text)
+
+    def claim(self, context, consumer, wanted, version, project_id, user_id):
+        self.tried.append((consumer, next(iter(wanted['allocations']))))
+        self.owner = (project_id, user_id)
+        outcome = self.script.pop(0) if self.script else 'claimed'
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if outcome == 'refused':
+            return Refused(409, 'no room')
+        self.held[consumer] = wanted
+        if outcome == 'unknown':
+            return Unknown(consumer, 'no answer', self.before)
+        return Claimed(consumer, self.before)
+
+    def undo(self, context, claim):
+        consumer = claim.consumer_uuid
+        self.undone.append((consumer, claim.before))
+        if self.undo_fails.get(consumer):
+            self.undo_fails[consumer] -= 1
+            raise errors.AllocationDeleteFailed(consumer, 'placement is away')
+        self.held.pop(consumer, None)
+
+
+class FakeNotifier:
+    """Keeps what it is told; raises ``problem`` in the phase named."""
+
+    def __init__(self, raises_at=None, problem=None):
+        self._raises_at = raises_at
+        self._problem = problem
+        self.told = []
+
+    def select_destinations(self, context, spec, phase):
+        if phase == self._raises_at:
+            raise self._problem
+        self.told.append((phase, spec))
+
+    @property
+    def phases(self):
+        return [phase for phase, _ in self.told]
+
+
+class FakeClock:
+    """Stands still until it is told to go on."""
+
+    def __init__(self, now=datetime.datetime(2026, 11, 21, 12, 0)):  # noqa: DTZ001
+        self.now = now
+        self.seconds = 0.0
+
+    def utcnow(self):
+        return self.now
+
+    def monotonic(self):
+        return self.seconds
+
+    def go_on(self, seconds):
+        self.seconds += seconds
+        self.now += datetime.timedelta(seconds=seconds)
+
+
+class FakeView:
+    """Shows a table of hosts, of whatever cell is asked for."""
+
+    def __init__(self, hosts, cells=None, nodes=()):
+        self._hosts = hosts
+        self._nodes = list(nodes)
+        self.cells = cells or {}
+        self.cells_asked = []
+        self.refreshed = 0
+        self.aggregates = FakeAggregates()
+        self.instances = FakeInstances()
+
+    def refresh(self):
+        self.refreshed += 1
+
+    def minimum_compute_version(self):
+        return 74
+
+    def hosts(self, candidates, cell):
+        self.cells_asked.append(cell)
+        if candidates is None:
+            return self._hosts
+        wanted = [uuid in candidates for uuid in self._hosts.uuid.tolist()]
+        found = self._hosts[factories.np.array(wanted, bool)]
+        column = factories.objects([[] for _ in range(len(found.snapshot))])
+        for row, uuid in zip(found.rows.tolist(), found.uuid.tolist(), strict=True):
+            column[row] = list(candidates[uuid])
+        return found.with_columns(allocation_candidates=column)
+
+    def nodes_named(self, host, node, cell):
+        self.cells_asked.append(cell)
+        return [
+            found
+            for found in self._nodes
+            if host in (None, found[0]) and node in (None, found[1])
+        ]
+
+
+class FakeAggregates:
+    """Keeps the aggregates that it is given."""
+
+    def __init__(self):
+        self.known = {}
+
+    def all(self):
+        return list(self.known.values())
+
+    def update(self, aggregates):
+        self.known.update((each.id, each) for each in aggregates)
+
+    def delete(self, aggregate_id):
+        self.known.pop(aggregate_id, None)
+
+
+class FakeInstances:
+    """Keeps what it is told, call by call."""
+
+    def __init__(self):
+        self.told = []
+
+    def update(self, host, instances):
+        self.told.append(('update', host, instances))
+
+    def delete(self, host, uuid):
+        self.told.append(('delete', host, uuid))
+
+    def sync(self, host, uuids):
+        self.told.append(('sync', host, list(uuids)))

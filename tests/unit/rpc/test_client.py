@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What our client sends."""
+
+from __future__ import annotations
+
+import contextlib
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from novasched import opts
+from novasched.objects.context import RequestContext
+from novasched.objects.selection import Selection
+from novasched.rpc.client import SchedulerClient
+from novasched.rpc.serializer import RequestSerializer
+from novasched.rpc.server import BaseEndpoint
+from novasched.rpc.transport import transport_from_conf
+from tests import factories
+
+
+class Endpoint:
+    """Keeps what it is called with."""
+
+    target = oslo_messaging.Target(version='4.5')
+
+    def __init__(self):
+        self.arguments = None
+
+    def select_destinations(self, context, **arguments):
+        self.arguments = arguments
+        return [[Selection(service_host='h1')]]
+
+
+@pytest.fixture
+def served():
+    """A client and the endpoint that it reaches."""
+    conf = cfg.ConfigOpts()
+    opts.register(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override('transport_url', 'fake://')
+    with contextlib.ExitStack() as stack:
+        transport = transport_from_conf(conf)
+        stack.callback(transport.cleanup)
+        endpoint = Endpoint()
+        server = oslo_messaging.get_rpc_server(
+            transport,
+            oslo_messaging.Target(topic='scheduler', server='me'),
+            [endpoint, BaseEndpoint()],
+            serializer=RequestSerializer(),
+        )
+        server.start()
+        stack.callback(server.wait)
+        stack.callback(server.stop)
+        yield SchedulerClient(conf, transport), endpoint
+
+
+def test_a_request_goes_as_a_conductor_sends_it(served):
+    client, endpoint = served
+    context = RequestContext(overwrite=False)
+    request = factories.request()
+    ((found,),) = client.select_destinations(context, request, ('a',), False)
+    assert found.service_host == 'h1'
+    sent = endpoint.arguments
+    assert sent.pop('spec_obj')['nova_object.name'] == 'RequestSpec'
+    assert sent == {
+        'instance_uuids': ['a'],
+        'return_objects': True,
+        'return_alternates': False,
+    }
+
+
+def test_a_ping_comes_back(served):
+    client, _ = served
+    answer = client.ping(RequestContext(overwrite=False), {'a': 1}, 20)
+    assert answer == {'service': 'scheduler', 'arg': {'a': 1}}

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages to calls of the manager: what is decoded, and what is answered."""
+
+from __future__ import annotations
+
+import logging
+
+import oslo_messaging
+import pytest
+
+from novasched import errors
+from novasched.objects.aggregate import Aggregate, AggregateList
+from novasched.objects.context import RequestContext
+from novasched.objects.instance import Instance, InstanceList
+from novasched.objects.selection import Selection
+from novasched.rpc.serializer import encode
+from novasched.rpc.server import BaseEndpoint, Dispatcher, SchedulerEndpoint, Serializer
+from tests import factories
+
+UUID = factories.INSTANCE
+
+
+class FakeManager:
+    """Keeps what it is called with; answers, or raises, what it was given."""
+
+    def __init__(self):
+        self.answer = []
+        self.calls = []
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            self.calls.append((name, *arguments[name == 'select_destinations' :]))
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
+
+        return call
+
+
+class Incoming:
+    """A message as the driver hands it over."""
+
+    client_timeout = None
+
+    def __init__(self, message, context=None):
+        self.message = message
+        self.ctxt = RequestContext(overwrite=False).to_dict()
+        if context is not None:
+            self.ctxt = context
+
+
+@pytest.fixture
+def manager():
+    return FakeManager()
+
+
+@pytest.fixture
+def dispatch(manager):
+    """Dispatch a message; return the answer, or (module, class, text) of its error."""
+    dispatcher = Dispatcher(
+        [SchedulerEndpoint(manager, None), BaseEndpoint()], Serializer()
+    )
+
+    def run(method='select_destinations', version='4.5', context=None, **arguments):
+        message = method
+        if isinstance(method, str):
+            message = {'method': method, 'version': version, 'args': encode(arguments)}
+        try:
+            return dispatcher.dispatch(Incoming(message, context))
+        except oslo_messaging.ExpectedException as expected:
+            kind, error, _ = expected.exc_info
+            return kind.__module__, kind.__name__, str(error)
+
+    return run
+
+
+def test_arguments_are_decoded(manager, dispatch):
+    dispatch(
+        spec_obj=factories.request(),
+        instance_uuids=[UUID],
+        return_objects=True,
+        return_alternates=True,
+    )
+    ((name, request, *others),) = manager.calls
+    assert name == 'select_destinations'
+    assert request.instance_uuid == UUID
+    assert others == [[UUID], True, True]
+
+
+def test_what_is_not_sent_has_novas_defaults(manager, dispatch):
+    dispatch(spec_obj=factories.request())
+    assert manager.calls[0][2:] == (None, False, False)
+
+
+def test_dicts_describe_a_request(manager, dispatch):
+    dispatch(version='4.0', request_spec={'num_instances': 3}, filter_properties={})
+    assert manager.calls[0][1].num_instances == 3
+
+
+def test_answers_are_encoded(manager, dispatch):
+    manager.answer = [[Selection(service_host='h1')]]
+    ((found,),) = dispatch(spec_obj=factories.request())
+    assert found['nova_object.data'] == {'service_host': 'h1'}
+
+
+@pytest.mark.parametrize(
+    ('error', 'level'),
+    [
+        (errors.NoValidHost('none'), logging.INFO),
+        (errors.AllocationUpdateFailed('u', 'changed'), logging.ERROR),
+    ],
+)
+def test_errors_are_novas_and_one_line(manager, dispatch, caplog, error, level):
+    caplog.set_level(logging.INFO)
+    manager.answer = error
+    found = dispatch(spec_obj=factories.request())
+    assert found == ('nova.exception', type(error).__name__, str(error))
+    (line,) = caplog.records
+    assert (line.levelno, line.exc_info) == (level, None)
+    assert line.getMessage() == f'select_destinations failed: {error}'
+
+
+def test_an_unexpected_error_is_left_to_the_server(manager, dispatch):
+    manager.answer = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        dispatch(spec_obj=factories.request())
+
+
+@pytest.mark.parametrize(
+    'message',
+    [
+        pytest.param([], id='a list'),
+        pytest.param({}, id='nothing'),
+        pytest.param({'method': 7}, id='a number for a method'),
+        pytest.param({'method': 'ping', 'args': []}, id='arguments without names'),
+        pytest.param({'method': 'ping', 'version': 4}, id='a number for a version'),
+    ],
+)
+def test_a_message_that_is_no_call_is_one_line(dispatch, caplog, message):
+    assert dispatch(message)[:2] == ('nova.exception', 'InvalidRequest')
+    (line,) = caplog.records
+    assert line.exc_info is None
+
+
+@pytest.mark.parametrize(
+    ('method', 'version', 'name'),
+    [
+        ('riddle', '4.5', 'NoSuchMethod'),
+        ('_request', '4.5', 'NoSuchMethod'),
+        ('select_destinations', '4.6', 'UnsupportedVersion'),
+        ('select_destinations', '3.0', 'UnsupportedVersion'),
+    ],
+)
+def test_a_method_that_is_not_there_is_one_line(
+    dispatch, caplog, method, version, name
+):
+    found = dispatch(method, version)
+    assert found[:2] == ('oslo_messaging.rpc.dispatcher', name)
+    (line,) = caplog.records
+    assert line.exc_info is None
+
+
+@pytest.mark.parametrize('context', [{'read_deleted': 'perhaps'}, {'timestamp': 'now'}])
+def test_a_context_that_makes_no_sense_is_one_line(dispatch, caplog, context):
+    found = dispatch(context=context, spec_obj=factories.request())
+    assert found[:2] == ('nova.exception', 'InvalidRequest')
+    assert 'its context' in found[2]
+    assert len(caplog.records) == 1
+
+
+class TestCasts:
+    def aggregate(self):
+        return Aggregate(id=3, uuid=UUID, name='agg', hosts=['h1'], metadata={'a': 'b'})
+
+    @pytest.mark.parametrize('form', ['a list', 'an AggregateList', 'just one'])
+    def test_aggregates_come_in_three_forms(self, manager, dispatch, form):
+        one = self.aggregate()
+        forms = {
+            'a list': [one],
+            'an AggregateList': AggregateList(objects=[one]),
+            'just one': one,
+        }
+        dispatch('update_aggregates', '4.1', aggregates=forms[form])
+        ((_, (found,)),) = manager.calls
+        assert (found.id, found.name, found.hosts) == (3, 'agg', frozenset({'h1'}))
+        assert found.metadata == {'a': 'b'}
+
+    def test_an_aggregate_is_forgotten_by_its_id(self, manager, dispatch):
+        dispatch('delete_aggregate', '4.1', aggregate=self.aggregate())
+        assert manager.calls == [('delete_aggregate', 3)]
+
+    def test_instances(self, manager, dispatch):
+        told = InstanceList(objects=[Instance(uuid=UUID)])
+        dispatch('update_instance_info', host_name='h1', instance_info=told)
+        dispatch('delete_instance_info', host_name='h1', instance_uuid=UUID)
+        dispatch('sync_instance_info', host_name='h1', instance_uuids=[UUID])
+        (_, host, instances), *others = manager.calls
+        assert (host, list(instances)) == ('h1', [UUID])
+        assert others == [
+            ('delete_instance_info', 'h1', UUID),
+            ('sync_instance_info', 'h1', [UUID]),
+        ]

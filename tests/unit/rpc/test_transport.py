@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way to the broker: what makes no sense, and what does not answer."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+import pytest
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.rpc import transport
+
+
+@pytest.fixture
+def opened():
+    """Make the transport of a URL: `opened(url, **options of rabbit)`."""
+    with contextlib.ExitStack() as stack:
+
+        def make(url, **rabbit):
+            conf = cfg.ConfigOpts()
+            for group, listed in transport.OPTS.items():
+                conf.register_opts(listed, None if group == 'DEFAULT' else group)
+            conf([], default_config_files=[], default_config_dirs=[])
+            conf.set_override('transport_url', url)
+            for name, value in rabbit.items():
+                conf.set_override(name, value, 'oslo_messaging_rabbit')
+            made = transport.transport_from_conf(conf)
+            stack.callback(made.cleanup)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def port():
+    """A port where connections are taken and nothing is ever said."""
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def closed_port():
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        return server.getsockname()[1]
+
+
+@pytest.mark.parametrize('url', ['riddle://', 'rabbit://host:port/'])
+def test_a_url_that_makes_no_sense_is_named(opened, url):
+    with pytest.raises(errors.OptionError) as raised:
+        opened(url)
+    assert str(raised.value).startswith('[DEFAULT] transport_url: ')
+    assert 'rabbit://user:password@host' in str(raised.value)
+
+
+def test_messages_in_memory_need_no_broker(opened):
+    transport.check(opened('fake://'))
+
+
+def test_a_broker_that_does_not_answer_is_named_without_its_password(
+    opened, closed_port
+):
+    made = opened(f'rabbit://user:secret@127.0.0.1:{closed_port}/')
+    with pytest.raises(errors.OptionError) as raised:
+        transport.check(made)
+    text = str(raised.value)
+    assert f'127.0.0.1:{closed_port}: Connection refused' in text
+    assert 'secret' not in text
+
+
+def test_one_broker_of_several_is_enough(opened, port, closed_port):
+    url = f'rabbit://a:b@127.0.0.1:{closed_port},a:b@127.0.0.1:{port}/'
+    transport.check(opened(url, ssl=True))
+
+
+@pytest.mark.parametrize(
+    ('query', 'options'),
+    [
+        pytest.param('', {'ssl': True}, id='by the option'),
+        pytest.param('?ssl=1', {}, id='by the URL'),
+    ],
+)
+def test_over_tls_only_the_connection_is_tried(opened, port, query, options):
+    transport.check(opened(f'rabbit://a:b@127.0.0.1:{port}/{query}', **options))

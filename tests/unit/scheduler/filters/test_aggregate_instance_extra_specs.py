@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Extra specs that the aggregates of a host must satisfy."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.scheduler.filters.aggregate_instance_extra_specs import (
+    AggregateInstanceExtraSpecsFilter,
+)
+from tests import factories
+
+FILTER = AggregateInstanceExtraSpecsFilter()
+SCOPE = 'aggregate_instance_extra_specs:'
+
+
+def host_in(*metadata):
+    aggregates = tuple(
+        factories.aggregate(number, **values) for number, values in enumerate(metadata)
+    )
+    return factories.hosts(aggregates=[aggregates])
+
+
+@pytest.mark.parametrize(
+    ('metadata', 'extra_specs', 'expected'),
+    [
+        pytest.param([], {}, True, id='nothing asked'),
+        pytest.param([{'ssd': 'true'}], {'ssd': 'true'}, True, id='no scope'),
+        pytest.param([{'ssd': 'true'}], {f'{SCOPE}ssd': 'true'}, True, id='the scope'),
+        pytest.param([], {'ssd': 'true'}, False, id='in no aggregate'),
+        pytest.param(
+            [],
+            {'capabilities:ssd': 'true', 'hw:cpu_policy': 'dedicated'},
+            True,
+            id='other scopes',
+        ),
+        pytest.param([{'opt': 'a,b'}], {'opt': 'b'}, True, id='an alternative'),
+        pytest.param(
+            [{'opt': 'a,b'}], {'opt': 'a,b'}, False, id='the requirement is not split'
+        ),
+        pytest.param([{'m': 'a'}, {'m': 'b'}], {'m': 'a'}, True, id='two aggregates'),
+        pytest.param(
+            [{'m': 'a,b'}], {'m': 's!= a'}, True, id='another value satisfies it'
+        ),
+        pytest.param([{'m': '5'}], {'m': '>= 3'}, True, id='a number'),
+        pytest.param(
+            [{'a:b': 'x'}], {f'{SCOPE}a:b': 'x'}, True, id='split at the first colon'
+        ),
+        pytest.param([{'m': ''}], {'m': ''}, True, id='empty'),
+        pytest.param(
+            [{'m': '1', 'n': '1'}], {'m': '1', 'n': '2'}, False, id='all must hold'
+        ),
+    ],
+)
+def test_extra_specs(metadata, extra_specs, expected):
+    request = factories.request(extra_specs=extra_specs)
+    assert (len(FILTER.apply(host_in(*metadata), request)) == 1) is expected
+
+
+def test_a_number_compared_with_text_raises_as_in_nova():
+    request = factories.request(extra_specs={'m': '>= 3'})
+    with pytest.raises(ValueError):
+        FILTER.apply(host_in({'m': 'five'}), request)
+
+
+@pytest.mark.parametrize(
+    ('metadata', 'extra_specs', 'reason'),
+    [
+        ([{'m': '1'}], {'m': '1', 'n': '2'}, 'extra spec n is not in an aggregate'),
+        ([{'m': 'b,a'}], {'m': 'c'}, 'm is a, b, not c'),
+        ([], {}, 'rejected'),
+    ],
+)
+def test_why(metadata, extra_specs, reason):
+    host = host_in(*metadata).state(0)
+    assert FILTER.why(host, factories.request(extra_specs=extra_specs)) == reason

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts whose compute service is disabled or down."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.scheduler.filters.compute import ComputeFilter
+from tests import factories
+
+FILTER = ComputeFilter()
+
+
+@pytest.mark.parametrize(
+    ('disabled', 'up', 'expected'),
+    [
+        pytest.param(False, True, True, id='enabled and up'),
+        pytest.param(True, True, False, id='disabled'),
+        pytest.param(False, False, False, id='down'),
+        pytest.param(True, False, False, id='disabled and down'),
+    ],
+)
+def test_service(disabled, up, expected):
+    hosts = factories.hosts(service_disabled=[disabled], service_up=[up])
+    assert (len(FILTER.apply(hosts, factories.request())) == 1) is expected
+
+
+@pytest.mark.parametrize(
+    ('disabled', 'service', 'reason'),
+    [
+        (True, {'disabled_reason': 'maint'}, 'is disabled, reason: maint'),
+        (True, {}, 'is disabled, reason: None'),
+        (False, {'forced_down': True}, 'is forced down'),
+        (False, {'last_seen_up': 'noon'}, 'has not been heard from since noon'),
+        (
+            False,
+            {'last_seen_up': None, 'created_at': 'dawn'},
+            'has not been heard from since dawn',
+        ),
+    ],
+)
+def test_why(disabled, service, reason):
+    hosts = factories.hosts(
+        service_disabled=[disabled], service_up=[False], service=[service]
+    )
+    assert FILTER.why(hosts.state(0), factories.request()) == reason

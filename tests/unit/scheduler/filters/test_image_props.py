@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an image needs of its host."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched.scheduler.filters.image_props import (
+    OPTS,
+    ImagePropertiesFilter,
+    address_bits,
+    version_text,
+)
+from tests import factories
+
+K = [['x86_64', 'kvm', 'hvm'], ['i686', 'kvm', 'hvm']]
+XEN = [['x86_64', 'xen', 'xen']]
+BITS = '{"maxphysaddr": {"bits": 42}}'
+
+
+def passes(image, supported=K, version=6000000, cpu_info=None, filter_=None):
+    hosts = factories.hosts(
+        supported_instances=[supported],
+        hypervisor_version=[version],
+        cpu_info=[cpu_info],
+    )
+    filter_ = filter_ or ImagePropertiesFilter()
+    return len(filter_.apply(hosts, factories.request(image=image))) == 1
+
+
+@pytest.mark.parametrize(
+    ('image', 'supported', 'expected'),
+    [
+        pytest.param({}, [], True, id='asks nothing'),
+        pytest.param(None, [], True, id='no image'),
+        pytest.param({'hw_architecture': 'amd64'}, K, True, id='another name'),
+        pytest.param({'architecture': 'i386'}, K, True, id='a legacy property'),
+        pytest.param({'hw_architecture': 'aarch64'}, K, False, id='not there'),
+        pytest.param({'img_hv_type': 'kvm'}, K, True, id='hypervisor'),
+        pytest.param({'img_hv_type': 'xen'}, K, False, id='another hypervisor'),
+        pytest.param({'hw_vm_mode': 'hv'}, K, True, id='mode'),
+        pytest.param({'hw_vm_mode': 'pv'}, K + XEN, True, id='mode of another'),
+        pytest.param(
+            {'img_hv_type': 'xen'}, [['x86_64', 'kvm', 'xen']], True, id='any position'
+        ),
+        pytest.param(
+            {'hw_architecture': 'i686', 'img_hv_type': 'kvm'},
+            [['x86_64', 'kvm', 'hvm'], ['i686', 'xen', 'xen']],
+            False,
+            id='one must have all',
+        ),
+        pytest.param({'hw_architecture': 'x86_64'}, [], False, id='host supports none'),
+        pytest.param({'hw_architecture': 'x86_64'}, None, False, id='says nothing'),
+    ],
+)
+def test_supported_instances(image, supported, expected):
+    assert passes(image, supported) is expected
+
+
+@pytest.mark.parametrize(
+    ('predicate', 'version', 'expected'),
+    [
+        ('>=6.0', 6000000, True),
+        ('>=6.1', 6000000, False),
+        ('>=6.0,<6.2', 6000000, True),
+        ('==6.2', 6002000, True),
+        ('!=6.2.0', 6002000, False),
+        ('>=9', float('nan'), True),
+        ('>=9', 0, True),
+    ],
+)
+def test_hypervisor_version(predicate, version, expected):
+    image = {'img_hv_type': 'kvm', 'img_hv_requested_version': predicate}
+    assert passes(image, version=version) is expected
+
+
+def test_a_version_alone_is_not_looked_at():
+    assert passes({'img_hv_requested_version': '>=9'})
+
+
+@pytest.mark.parametrize(
+    ('bits', 'cpu_info', 'expected'),
+    [
+        (42, BITS, True),
+        (43, BITS, False),
+        (43, '{}', True),
+        (43, None, True),
+        (43, '{"maxphysaddr": {"bits": 0}}', True),
+    ],
+)
+def test_address_width(bits, cpu_info, expected):
+    image = {'img_hv_type': 'kvm', 'hw_maxphysaddr_bits': bits}
+    assert passes(image, cpu_info=cpu_info) is expected
+
+
+def test_an_address_width_alone_is_not_looked_at():
+    assert passes({'hw_maxphysaddr_bits': 43}, cpu_info=BITS)
+
+
+@pytest.mark.parametrize(
+    'cpu_info', ['notjson', '[]', '{"maxphysaddr": null}', '{"maxphysaddr": []}', '']
+)
+def test_cpu_info_that_does_not_tell_its_address_width(cpu_info):
+    assert address_bits(cpu_info) == 0
+
+
+@pytest.mark.parametrize(
+    ('image', 'expected'),
+    [
+        pytest.param({}, False, id='image does not say'),
+        pytest.param(None, False, id='no image'),
+        pytest.param({'hw_architecture': 'aarch64'}, True, id='image says'),
+    ],
+)
+def test_default_architecture(image, expected):
+    conf = cfg.ConfigOpts()
+    conf.register_opts(OPTS['filter_scheduler'], 'filter_scheduler')
+    conf.set_override(
+        'image_properties_default_architecture', 'x86_64', 'filter_scheduler'
+    )
+    filter_ = ImagePropertiesFilter.from_conf(conf)
+    assert passes(image, [['aarch64', 'kvm', 'hvm']], filter_=filter_) is expected
+
+
+@pytest.mark.parametrize(
+    ('number', 'text'),
+    [(6002000, '6.2.0'), (1006001, '1.6.1'), (10005, '10.5'), (7, '7'), (-1, '')],
+)
+def test_version_text(number, text):
+    assert version_text(number) == text
+
+
+@pytest.mark.parametrize(
+    ('image', 'columns', 'reason'),
+    [
+        (
+            {},
+            {'supported_instances': [[]]},
+            'image needs kvm, x86_64, host advertises no supported instances',
+        ),
+        (
+            {},
+            {'supported_instances': [XEN]},
+            'image needs kvm, x86_64, in no supported instance type of the host',
+        ),
+        (
+            {'img_hv_requested_version': '>=9'},
+            {'supported_instances': [K], 'hypervisor_version': [6002000]},
+            'image needs hypervisor version >=9, host has 6.2.0',
+        ),
+        (
+            {'img_hv_requested_version': '>=6', 'hw_maxphysaddr_bits': 43},
+            {'supported_instances': [K], 'cpu_info': [BITS]},
+            'image needs 43 bits of physical address, host has 42',
+        ),
+    ],
+)
+def test_why(image, columns, reason):
+    image = {'hw_architecture': 'x86_64', 'img_hv_type': 'kvm', **image}
+    host = factories.hosts(**columns).state(0)
+    filter_ = ImagePropertiesFilter()
+    assert not filter_.host_passes(host, factories.request(image=image))
+    assert filter_.why(host, factories.request(image=image)) == reason

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns that are more than an array."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from novasched.scheduler.columns import Categories, Lazy
+
+COLOURS = Categories(['red', 'blue', 'unused'], np.array([0, 1, 0]))
+
+
+def test_categories_read_like_a_column():
+    assert COLOURS.tolist() == ['red', 'blue', 'red']
+    assert COLOURS.item(1) == 'blue'
+    assert COLOURS[np.array([1, 0])].tolist() == ['blue', 'red']
+
+
+def test_map_asks_once_per_value_that_occurs():
+    asked = []
+
+    def is_red(colour):
+        asked.append(colour)
+        return colour == 'red'
+
+    assert COLOURS.map(is_red).tolist() == [True, False, True]
+    assert asked == ['red', 'blue']
+
+
+@pytest.mark.parametrize(
+    ('answer', 'dtype'),
+    [pytest.param(len, int, id='numbers'), pytest.param(list, object, id='lists')],
+)
+def test_map_returns_what_was_answered(answer, dtype):
+    expected = [answer('red'), answer('blue'), answer('red')]
+    assert COLOURS.map(answer, dtype).tolist() == expected
+
+
+def test_map_of_no_hosts():
+    assert len(Categories([], np.array([], np.intp)).map(bool)) == 0
+
+
+def counting(made):
+    def make():
+        made.append(1)
+        return np.array([1, 2])
+
+    return Lazy(make)
+
+
+def test_a_lazy_column_is_made_once():
+    made = []
+    lazy = counting(made)
+    assert not made
+    assert lazy.column() is lazy.column()
+    assert len(made) == 1
+
+
+def test_changes_wait_until_the_column_is_read():
+    made = []
+    lazy = counting(made)
+    changed = lazy.then(lambda column: column + 1).then(lambda column: column * 10)
+    assert not made
+    assert changed.column().tolist() == [20, 30]
+    assert lazy.column().tolist() == [1, 2]
+    assert len(made) == 1
+
+
+def test_a_change_of_a_made_column():
+    lazy = counting([])
+    lazy.column()
+    changed = lazy.then(lambda column: column + 1)
+    changed.column()
+    assert changed.then(lambda column: column * 10).column().tolist() == [20, 30]

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an instance takes from its host."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.scheduler.consumption import consume
+from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
+from novasched.scheduler.hosts import Lazy
+from tests import factories
+
+
+def test_numbers_move_by_the_flavor_without_swap():
+    hosts = factories.hosts(
+        free_ram_mb=[0, 4],
+        free_disk_mb=[0, 71680],
+        vcpus_used=[0, 2],
+        num_instances=[0, 3],
+        num_io_ops=[0, 1],
+    )
+    request = factories.request(
+        vcpus=2, memory_mb=512, root_gb=10, ephemeral_gb=5, swap=1024
+    )
+    after = consume(hosts, 1, request)
+    assert after.free_ram_mb.tolist() == [0, -508]
+    assert after.free_disk_mb.tolist() == [0, 56320]
+    assert after.vcpus_used.tolist() == [0, 4]
+    assert after.num_instances.tolist() == [0, 4]
+    assert after.num_io_ops.tolist() == [0, 2]
+    assert hosts.free_ram_mb.tolist() == [0, 4]
+
+
+def test_without_a_group_the_instances_stay():
+    hosts = factories.hosts(1)
+    assert consume(hosts, 0, factories.request()).instances.tolist() == [{}]
+
+
+def test_a_member_of_a_group_is_seen_by_the_next():
+    first, second = 'member-1', 'member-2'
+    group = factories.group(members=[first, second])
+    hosts = factories.hosts(instances=[{'other': None}, {}])
+    request = factories.request(instance_uuid=first, instance_group=group)
+    after = consume(hosts, 1, request)
+    member = after.instances[1][first]
+    assert (member.uuid, member.host) == (first, 'h2')
+    following = factories.request(instance_uuid=second, instance_group=group)
+    passed = ServerGroupAntiAffinityFilter().apply(after, following)
+    assert passed.host.tolist() == ['h1']
+    assert hosts.instances.tolist() == [{'other': None}, {}]
+
+
+def test_an_instance_that_is_there_already_stays_what_it_is():
+    hosts = factories.hosts(instances=[{factories.INSTANCE: 'known'}])
+    request = factories.request(instance_group=factories.group())
+    assert consume(hosts, 0, request).instances[0] == {factories.INSTANCE: 'known'}
+
+
+@pytest.mark.parametrize('count', [1, 2000])
+def test_consuming_reads_no_instances(count):
+    read = []
+
+    def instances():
+        read.append(1)
+        return factories.objects([{}])
+
+    hosts = factories.hosts(1).with_columns(instances=Lazy(instances))
+    group = factories.group(policy='affinity')
+    for number in range(count):
+        request = factories.request(instance_uuid=f'{number}', instance_group=group)
+        hosts = consume(hosts, 0, request)
+    assert not read
+    assert len(hosts.instances[0]) == count
+    assert read == [1]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every option is gathered once and can be registered."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched import opts
+
+
+@pytest.fixture
+def conf():
+    made = cfg.ConfigOpts()
+    opts.register(made)
+    made([], default_config_files=[], default_config_dirs=[])
+    return made
+
+
+def test_every_option_has_a_help_text():
+    silent = [
+        opt.name for _, listed in opts.list_opts() for opt in listed if not opt.help
+    ]
+    assert silent == []
+
+
+def test_no_option_is_gathered_twice():
+    named = [(group, opt.dest) for group, listed in opts.list_opts() for opt in listed]
+    assert len(named) == len(set(named))
+
+
+@pytest.mark.parametrize(
+    ('group', 'name', 'default'),
+    [
+        ('DEFAULT', 'host', None),
+        ('DEFAULT', 'concurrency_backend', 'auto'),
+        ('DEFAULT', 'control_exchange', 'nova'),
+        ('DEFAULT', 'default_availability_zone', 'nova'),
+        ('DEFAULT', 'executor_thread_pool_size', 64),
+        ('DEFAULT', 'graceful_shutdown_timeout', 180),
+        ('DEFAULT', 'long_rpc_timeout', 1800),
+        ('DEFAULT', 'manager_shutdown_timeout', 160),
+        ('DEFAULT', 'report_interval', 10),
+        ('DEFAULT', 'rpc_response_timeout', 60),
+        ('DEFAULT', 'service_down_time', 60),
+        ('filter_scheduler', 'host_subset_size', 1),
+        ('filter_scheduler', 'track_instance_changes', True),
+        ('notifications', 'notification_format', 'unversioned'),
+        ('oslo_messaging_notifications', 'driver', []),
+        ('oslo_messaging_rabbit', 'ssl', False),
+        ('scheduler', 'max_attempts', 3),
+        ('scheduler', 'max_placement_results', 1000),
+        ('scheduler', 'workers', None),
+        ('workarounds', 'disable_compute_service_check_for_ffu', False),
+    ],
+)
+def test_defaults_are_novas(conf, group, name, default):
+    values = conf if group == 'DEFAULT' else conf[group]
+    assert values[name] == default
+
+
+def test_two_configurations_have_nothing_in_common(conf):
+    conf.set_override('max_attempts', 9, 'scheduler')
+    other = cfg.ConfigOpts()
+    opts.register(other)
+    other([], default_config_files=[], default_config_dirs=[])
+    assert other.scheduler.max_attempts == 3

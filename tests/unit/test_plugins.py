@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names to filters and weighers."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched import errors, opts, plugins
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.weighers import BaseHostWeigher, Weigher
+from tests import factories
+
+HERE = __name__
+DEFAULTS = [
+    'ComputeFilter',
+    'ComputeCapabilitiesFilter',
+    'ImagePropertiesFilter',
+    'ServerGroupAntiAffinityFilter',
+    'ServerGroupAffinityFilter',
+]
+
+
+class OddHosts(BaseHostFilter):
+    """A filter of a site."""
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.host.endswith(('1', '3'))
+
+
+class ComputeFilter(OddHosts):
+    """A filter that takes the name of a built-in."""
+
+
+class ForNova:
+    """A filter that knows nothing of our classes."""
+
+    RUN_ON_REBUILD = True
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.host == 'h2'
+
+
+class Heavy(BaseHostWeigher):
+    """A weigher of a site."""
+
+    def _weigh_object(self, host_state, spec_obj):
+        return host_state.free_ram_mb
+
+
+class HeavyForNova:
+    """A weigher that knows nothing of our classes."""
+
+    def _weigh_object(self, host_state, spec_obj):
+        return -host_state.free_ram_mb
+
+
+class ByColumn(Weigher):
+    """A weigher of a site that weighs all hosts at once."""
+
+    def weigh(self, hosts, request):
+        return hosts.free_ram_mb
+
+
+class NoPlugin:
+    """Neither filter nor weigher."""
+
+
+class _Hidden(OddHosts):
+    """Not public."""
+
+
+def both_filters():
+    """Give what a site has."""
+    return [OddHosts, ForNova]
+
+
+NOT_CALLABLE = 3
+
+
+@pytest.fixture
+def conf(tmp_path):
+    """Make a configuration from the text of a file."""
+
+    def make(text=''):
+        path = tmp_path / 'nova.conf'
+        path.write_text(text)
+        made = cfg.ConfigOpts()
+        opts.register(made)
+        made(['--config-file', str(path)], project='nova')
+        return made
+
+    return make
+
+
+def names(things):
+    return [type(thing).__name__ for thing in things]
+
+
+def filters(conf, text):
+    return plugins.profile_from_conf(conf(f'[filter_scheduler]\n{text}')).filters
+
+
+def weighers(conf, text):
+    return plugins.profile_from_conf(conf(f'[filter_scheduler]\n{text}')).weighers
+
+
+def test_defaults_are_novas(conf):
+    profile = plugins.profile_from_conf(conf())
+    assert names(profile.filters) == DEFAULTS
+    assert {'CPUWeigher', 'RAMWeigher', 'DiskWeigher'} <= set(names(profile.weighers))
+    assert (profile.host_subset_size, profile.shuffle_best) == (1, False)
+
+
+def test_enabled_filters_keep_their_order_and_a_double_is_one_object(conf):
+    found = filters(
+        conf, 'enabled_filters = NumInstancesFilter, ComputeFilter,NumInstancesFilter ,'
+    )
+    assert names(found) == ['NumInstancesFilter', 'ComputeFilter', 'NumInstancesFilter']
+    assert found[0] is found[2]
+
+
+def test_unknown_filters_are_named_together(conf):
+    with pytest.raises(errors.FilterNotFound) as raised:
+        filters(conf, 'enabled_filters = Nope, ComputeFilter, Zip')
+    assert str(raised.value) == 'Scheduler Host Filter Nope, Zip could not be found.'
+
+
+def test_a_value_replaces_the_filters_that_are_installed(conf):
+    with pytest.raises(errors.FilterNotFound):
+        filters(
+            conf,
+            f'available_filters = {HERE}.OddHosts\n'
+            'enabled_filters = OddHosts, ComputeFilter',
+        )
+
+
+def test_a_site_adds_its_own(conf):
+    found = filters(
+        conf,
+        'available_filters = nova.scheduler.filters.all_filters\n'
+        f'available_filters = {HERE}.both_filters\n'
+        'enabled_filters = OddHosts, ComputeFilter, ForNova',
+    )
+    assert names(found) == ['OddHosts', 'ComputeFilter', 'ForNova']
+    assert isinstance(found[0], OddHosts)
+
+
+def test_of_two_with_one_name_the_later_wins(conf):
+    found = filters(
+        conf,
+        'available_filters = nova.scheduler.filters.all_filters\n'
+        f'available_filters = {HERE}.ComputeFilter\n'
+        'enabled_filters = ComputeFilter',
+    )
+    assert isinstance(found[0], ComputeFilter)
+
+
+def test_the_class_paths_of_nova_lead_to_ours(conf):
+    path = 'nova.scheduler.filters.compute_filter.ComputeFilter'
+    (found,) = filters(
+        conf, f'available_filters = {path}\nenabled_filters=ComputeFilter'
+    )
+    assert type(found).__module__ == 'novasched.scheduler.filters.compute'
+
+
+def test_a_filter_written_for_nova_is_lent_what_it_lacks(conf):
+    (found,) = filters(
+        conf, f'available_filters = {HERE}.ForNova\nenabled_filters = ForNova'
+    )
+    survivors = found.apply(factories.hosts(3), factories.request())
+    assert survivors.host.tolist() == ['h2']
+    assert found.RUN_ON_REBUILD is True
+    assert found.run_filter_for_index(3)
+
+
+@pytest.mark.parametrize(
+    ('path', 'problem'),
+    [
+        pytest.param('no_such_module.Filter', 'No module named', id='no module'),
+        pytest.param(f'{HERE}.Missing', 'has no attribute', id='no attribute'),
+        pytest.param(f'{HERE}.NOT_CALLABLE', 'correct type', id='not a class'),
+        pytest.param(f'{HERE}.NoPlugin', 'correct type', id='not a filter'),
+        pytest.param(f'{HERE}._Hidden', 'correct type', id='not public'),
+        pytest.param('nova.scheduler.filters.x.Riddle', 'no such class', id="nova's"),
+    ],
+)
+def test_what_is_no_class_is_named(conf, path, problem):
+    with pytest.raises(errors.ClassNotFound, match=problem) as raised:
+        filters(conf, f'available_filters = {path}')
+    assert str(raised.value).startswith(f'Class {path} could not be found: ')
+
+
+def test_weighers_are_those_that_are_named_in_order(conf):
+    ram = 'nova.scheduler.weights.ram.RAMWeigher'
+    cpu = 'nova.scheduler.weights.cpu.CPUWeigher'
+    own = f'{HERE}.Heavy, {HERE}.ByColumn'
+    found = weighers(conf, f'weight_classes = {ram}, {own}, {cpu}')
+    assert names(found) == ['RAMWeigher', 'Heavy', 'ByColumn', 'CPUWeigher']
+
+
+def test_a_weigher_written_for_nova_is_lent_what_it_lacks(conf):
+    (found,) = weighers(conf, f'weight_classes = {HERE}.HeavyForNova')
+    table = factories.hosts(free_ram_mb=[1, 2])
+    assert found.weigh(table, factories.request()).tolist() == [-1, -2]
+
+
+def test_the_old_names_of_the_options_work(conf):
+    profile = plugins.profile_from_conf(
+        conf(
+            '[DEFAULT]\n'
+            'scheduler_default_filters = OddHosts\n'
+            f'scheduler_available_filters = {HERE}.OddHosts\n'
+            f'scheduler_weight_classes = {HERE}.Heavy\n'
+            'scheduler_host_subset_size = 3\n'
+        )
+    )
+    assert names(profile.filters) == ['OddHosts']
+    assert names(profile.weighers) == ['Heavy']
+    assert profile.host_subset_size == 3

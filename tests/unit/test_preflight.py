@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps the daemon from starting is named, with what to do about it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from oslo_config import cfg
+from oslo_log import log
+
+from novasched import errors, preflight
+from novasched.db import engines, tables
+from novasched.objects.base import NovaObject  # noqa: F401  no warning at first use
+from tests import databases
+
+PLACEMENT = """
+[placement]
+auth_type = none
+endpoint = http://127.0.0.1:1/
+endpoint_override = http://127.0.0.1:1/
+"""
+
+
+@pytest.fixture
+def configure(tmp_path):
+    """Read a configuration: sections as text, after a cloud that would do."""
+
+    def run(text=''):
+        path = tmp_path / 'nova.conf'
+        path.write_text(
+            f'[DEFAULT]\ntransport_url = fake://\n'
+            f'[api_database]\nconnection = sqlite:///{tmp_path}/api\n'
+            f'[database]\nconnection = sqlite:///{tmp_path}/cell0\nmax_retries = 0\n'
+            f'{PLACEMENT}{text}'
+        )
+        conf = cfg.ConfigOpts()
+        return preflight.configure(conf, ['--config-file', str(path)])
+
+    root = logging.getLogger()
+    before = list(root.handlers), root.level
+    yield run
+    for handler in root.handlers[:]:
+        if handler not in before[0]:
+            handler.close()
+    root.handlers[:], level = before
+    root.setLevel(level)
+    log._loggers.clear()
+
+
+@pytest.fixture
+def cloud(configure):
+    """A cloud whose only compute has a given version."""
+    conf = configure()
+    opened = [engines.api_engine(conf), engines.main_engine(conf)]
+    made = databases.Databases(*opened)
+    made.create_tables()
+
+    def add(version):
+        url = conf.database.connection
+        mapping = databases.cell_mapping(database_connection=url)
+        made.add(tables.cell_mappings, mapping)
+        made.add(tables.services, databases.service(version=version))
+        return conf
+
+    yield add
+    for engine in opened:
+        engine.dispose()
+
+
+def test_a_cloud_that_would_do_passes_and_placement_may_be_away(cloud, caplog):
+    conf = cloud(74)
+    preflight.check(conf)
+    assert 'Unable to initialize placement client' in caplog.text
+
+
+def test_a_compute_that_is_too_old_does_not(cloud):
+    with pytest.raises(errors.TooOldComputeService):
+        preflight.check(cloud(70))
+
+
+def test_unless_the_operator_says_so(cloud, caplog):
+    conf = cloud(70)
+    group = 'workarounds'
+    conf.set_override('disable_compute_service_check_for_ffu', True, group)
+    preflight.check(conf)
+    assert 'minimum compute service level' in caplog.text
+
+
+@pytest.mark.parametrize(
+    ('text', 'option'),
+    [
+        ('[scheduler]\nworkers = many\n', '[scheduler] workers'),
+        ('[scheduler]\nmax_attempts = 0\n', '[scheduler] max_attempts'),
+        ('[oslo_messaging_rabbit]\nssl = perhaps\n', '[oslo_messaging_rabbit] ssl'),
+        ('[database]\nmax_retries = x\n', '[database] max_retries'),
+    ],
+)
+def test_a_wrong_value_is_named_before_anything_is_tried(configure, text, option):
+    with pytest.raises(errors.OptionError) as raised:
+        configure(text)
+    assert str(raised.value).startswith(f'{option}: ')
+    assert str(raised.value).endswith('. Correct its value.')
+    assert '\n' not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ('text', 'error', 'words'),
+    [
+        pytest.param(
+            '[filter_scheduler]\nenabled_filters = Riddle\n',
+            errors.OptionError,
+            r'enabled_filters: Scheduler Host Filter Riddle could not be found\. Name',
+            id='a filter',
+        ),
+        pytest.param(
+            '[filter_scheduler]\nweight_classes = riddle.Weigher\n',
+            errors.OptionError,
+            'weight_classes: Class riddle.Weigher could not be found: No module',
+            id='a weigher',
+        ),
+        pytest.param(
+            '[scheduler]\ndriver = riddle\n',
+            errors.OptionError,
+            r'\[scheduler\] driver: no driver is called riddle',
+            id='a driver',
+        ),
+        pytest.param(
+            '[DEFAULT]\ntransport_url = riddle://\n',
+            errors.OptionError,
+            r'\[DEFAULT\] transport_url: ',
+            id='a kind of broker',
+        ),
+        pytest.param(
+            '[api_database]\nconnection = riddle://\n',
+            errors.OptionError,
+            r'\[api_database\] connection: ',
+            id='a kind of database',
+        ),
+    ],
+)
+def test_what_is_unknown_is_named(configure, cloud, text, error, words):
+    with pytest.raises(error, match=words):
+        preflight.check(configure(text))
+
+
+def test_an_empty_database_is_named(configure):
+    with pytest.raises(errors.OptionError, match='connection: '):
+        preflight.check(configure())
