@@ -15,6 +15,8 @@ from novasched.ports import Clock
 
 LOG = logging.getLogger(__name__)
 
+STOP_S = 5.0
+
 OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
         cfg.FloatOpt(
@@ -65,8 +67,10 @@ class Upkeep:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the chore that is being done."""
+        """Stop after the chore that is being done, if that does not take long."""
         self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
 
     def run_due(self) -> None:
         """Do every chore whose time has come."""
