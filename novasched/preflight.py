@@ -21,6 +21,8 @@ from novasched.rpc import logs, transport
 
 LOG = logging.getLogger(__name__)
 
+OLDEST_COMPUTE_VERSION = 72
+
 
 def configure(conf: cfg.ConfigOpts, argv: Sequence[str]) -> cfg.ConfigOpts:
     """Read the configuration and set up logging, as nova-scheduler does.
@@ -72,10 +74,20 @@ def check(conf: cfg.ConfigOpts) -> None:
             LOG.warning('[placement]: %s', warning)
         transport.check(given.transport)
         _read_cells(scheduler)
-        service.check_compute_version(
+        check_compute_version(
             scheduler.view.minimum_compute_version(),
             conf.workarounds.disable_compute_service_check_for_ffu,
         )
+
+
+def check_compute_version(minimum: int, tolerated: bool) -> None:
+    """Raise errors.TooOldComputeService when a compute is too old; 0: none."""
+    if not minimum or minimum >= OLDEST_COMPUTE_VERSION:
+        return
+    problem = errors.TooOldComputeService(minimum, OLDEST_COMPUTE_VERSION)
+    if not tolerated:
+        raise problem
+    LOG.warning('%s', problem)
 
 
 def _load_plugins(conf: cfg.ConfigOpts) -> None:

@@ -25,7 +25,6 @@ from novasched.manager import SchedulerManager
 
 LOG = logging.getLogger(__name__)
 
-OLDEST_COMPUTE_VERSION = 72
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'DEFAULT': [
@@ -49,19 +48,19 @@ OPTS: dict[str, list[cfg.Opt]] = {
             help='Native threads or eventlet. auto: native threads.',
         ),
     ],
-    'scheduler': [
-        cfg.IntOpt(
-            'workers',
-            min=0,
-            help='Worker processes. Unset or 0: as many as the machine has CPUs.',
-        )
-    ],
     'workarounds': [
         cfg.BoolOpt(
             'disable_compute_service_check_for_ffu',
             default=False,
             help='Start although there are compute services older than this release '
             'supports, as in a fast-forward upgrade.',
+        )
+    ],
+    'scheduler': [
+        cfg.IntOpt(
+            'workers',
+            min=0,
+            help='Worker processes. Unset or 0: as many as the machine has CPUs.',
         )
     ],
 }
@@ -98,16 +97,6 @@ def drain_s_of(conf: cfg.ConfigOpts) -> int:
         )
         timeout_s = max(0, limit_s - 10)
     return timeout_s - min(20, timeout_s)
-
-
-def check_compute_version(minimum: int, tolerated: bool) -> None:
-    """Raise errors.TooOldComputeService when a compute is too old; 0: none."""
-    if not minimum or minimum >= OLDEST_COMPUTE_VERSION:
-        return
-    problem = errors.TooOldComputeService(minimum, OLDEST_COMPUTE_VERSION)
-    if not tolerated:
-        raise problem
-    LOG.warning('%s', problem)
 
 
 @dataclass(frozen=True)

@@ -147,3 +147,20 @@ def test_what_is_unknown_is_named(configure, cloud, text, error, words):
 def test_an_empty_database_is_named(configure):
     with pytest.raises(errors.OptionError, match='connection: '):
         preflight.check(configure())
+
+
+@pytest.mark.parametrize(
+    ('minimum', 'tolerated'),
+    [
+        pytest.param(0, False, id='no computes'),
+        pytest.param(72, False, id='the oldest that is supported'),
+        pytest.param(71, True, id='an older one that is tolerated'),
+    ],
+)
+def test_compute_versions_that_pass(minimum, tolerated):
+    preflight.check_compute_version(minimum, tolerated)
+
+
+def test_a_compute_that_is_too_old_does_not_pass():
+    with pytest.raises(errors.TooOldComputeService, match=r'version 72 .* is 71'):
+        preflight.check_compute_version(71, False)

@@ -108,23 +108,6 @@ def test_how_long_requests_may_take_when_the_service_stops(
 
 
 @pytest.mark.parametrize(
-    ('minimum', 'tolerated'),
-    [
-        pytest.param(0, False, id='no computes'),
-        pytest.param(72, False, id='the oldest that is supported'),
-        pytest.param(71, True, id='an older one that is tolerated'),
-    ],
-)
-def test_compute_versions_that_pass(minimum, tolerated):
-    service.check_compute_version(minimum, tolerated)
-
-
-def test_a_compute_that_is_too_old_does_not_pass():
-    with pytest.raises(errors.TooOldComputeService, match=r'version 72 .* is 71'):
-        service.check_compute_version(71, False)
-
-
-@pytest.mark.parametrize(
     'problem',
     [
         errors.ServiceTooOld(74, 75),
