@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import hypothesis
 
+# First of all: it chooses threads, and the libraries keep to that.
+import novasched  # noqa: F401
+
 hypothesis.settings.register_profile('novasched', deadline=None, print_blob=True)
 hypothesis.settings.load_profile('novasched')
 

@@ -66,8 +66,18 @@ def _array(attr: str, value: Any) -> Any:
     raise ValueError(f'An array is required in field {attr}, not a {kind}')
 
 
+class Integer(ovo.Integer):
+    """A whole number of 64 bits at most, as every database column holds."""
+
+    def coerce(self, obj: Any, attr: str, value: Any) -> int:
+        number: int = super().coerce(obj, attr, value)
+        if not -(2**63) <= number < 2**63:
+            raise ValueError(f'The number in field {attr} is too large')
+        return number
+
+
 STRING = ovo.String()
-INTEGER = ovo.Integer()
+INTEGER = Integer()
 UUID_TEXT = UUID()
 
 

@@ -45,7 +45,7 @@ def request_spec_dict(spec: RequestSpec) -> dict[str, Any]:
     """Return the ``request_spec`` of a request; objects in it stay objects."""
     image = spec.image if 'image' in spec else None
     return {
-        'num_instances': spec.num_instances,
+        'num_instances': spec.num_instances if 'num_instances' in spec else 1,
         'image': {} if image is None else _image_dict(image),
         'instance_properties': _instance_properties(spec),
         'instance_type': spec.flavor if 'flavor' in spec else {},

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from novasched.objects import base
+from novasched.objects import base, legacy
 from novasched.objects.base import NovaObject
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.instance_group import InstanceGroup
@@ -223,27 +223,8 @@ def legacy_request_spec(spec: RequestSpec) -> Primitive:
 
     It never holds the request context, which nova's form repeats, token and all.
     """
-    flavor = _value(spec, 'flavor')
-    image = _value(spec, 'image')
-    copied = (
-        'numa_topology',
-        'pci_requests',
-        'project_id',
-        'user_id',
-        'availability_zone',
-    )
-    properties = {name: _plain(getattr(spec, name)) for name in copied if name in spec}
-    if 'instance_uuid' in spec:
-        properties['uuid'] = spec.instance_uuid
-    if flavor is not None:
-        for name in ('root_gb', 'ephemeral_gb', 'memory_mb', 'vcpus'):
-            properties[name] = _value(flavor, name)
-    return {
-        'num_instances': _num_instances(spec),
-        'image': {} if image is None else _plain(image),
-        'instance_properties': properties,
-        'instance_type': {} if flavor is None else _plain(flavor),
-    }
+    plain: Primitive = _plain(legacy.request_spec_dict(spec))
+    return plain
 
 
 def _image(image: ImageMeta) -> Primitive:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from novasched.objects import fields
@@ -244,16 +244,6 @@ class RequestSpec(NovaObject):
         hints = self.scheduler_hints if 'scheduler_hints' in self else None
         return hints or {}
 
-    def for_instance(
-        self, uuid: str, group_hosts: Sequence[str] | None = None
-    ) -> RequestSpec:
-        """Return the request of one instance of several; the original stays.
-
-        ``group_hosts``, if given, are where its server group runs by now.
-        """
-        one = self.replaced(instance_uuid=uuid)
-        group = one.instance_group if 'instance_group' in one else None
-        if group is not None and group_hosts is not None:
-            hosts = list(group_hosts)
-            return one.replaced(instance_group=group.replaced(hosts=hosts))
-        return one
+    def for_instance(self, uuid: str) -> RequestSpec:
+        """Return the request of one instance of several; the original stays."""
+        return self.replaced(instance_uuid=uuid)

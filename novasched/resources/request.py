@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.objects.request_spec import RequestGroup, RequestSpec
-from novasched.resources import extra_specs
+from novasched.resources import extra_specs, untranslated
 from novasched.resources.prefilters.requirements import NONE, Requirements
 from novasched.resources.query import Group, Query
 
@@ -72,7 +72,11 @@ def build_query(
         same_subtree=tuple(frozenset(suffixes) for suffixes in request.same_subtree),
         group_policy=policy.value,
         limit=None if _needs_all(request, nodes) else limit,
-        warnings=(*wishes.warnings, *policy.warnings),
+        warnings=(
+            *wishes.warnings,
+            *policy.warnings,
+            *untranslated.warnings(request),
+        ),
         notes=policy.notes,
     )
 

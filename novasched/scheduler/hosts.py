@@ -152,11 +152,8 @@ class Columns:
 class Snapshot:
     """Columns of equal length, by name."""
 
-    def __init__(
-        self, columns: dict[str, Any], lists: dict[str, list[Any]] | None = None
-    ) -> None:
+    def __init__(self, columns: dict[str, Any]) -> None:
         self._columns = columns
-        self._lists = lists or {}
 
     def __len__(self) -> int:
         return len(self._columns['host'])
@@ -170,16 +167,9 @@ class Snapshot:
         column = self._columns[name]
         return column if isinstance(column, Lazy) else Lazy(lambda: column)
 
-    def aslist(self, name: str) -> list[Any]:
-        """Return a column as Python values; kept, for it is made of all rows."""
-        if name not in self._lists:
-            self._lists[name] = self.column(name).tolist()
-        return self._lists[name]
-
     def with_columns(self, columns: Mapping[str, Any]) -> Snapshot:
         """Return a snapshot with some columns new; the others are shared."""
-        lists = {k: v for k, v in self._lists.items() if k not in columns}
-        return Snapshot({**self._columns, **columns}, lists)
+        return Snapshot({**self._columns, **columns})
 
     def replace(self, changes: Mapping[str, Sequence[Any]], rows: Rows) -> Snapshot:
         """Return a snapshot with new values in the given rows of some columns."""
@@ -200,9 +190,10 @@ def _replace_categories(
     column: Categories[Any], new: Sequence[Any], rows: Rows
 ) -> Categories[Any]:
     """Append the new values; a column changed this way lives for one request."""
+    values = list(column.values)  # the original may grow meanwhile
     codes = column.codes.copy()
-    codes[rows] = len(column.values) + np.arange(len(new))
-    return Categories([*column.values, *new], codes)
+    codes[rows] = len(values) + np.arange(len(new))
+    return Categories([*values, *new], codes)
 
 
 class HostTable(Columns):

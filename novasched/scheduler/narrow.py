@@ -41,9 +41,9 @@ def narrow(hosts: HostTable, request: RequestSpec) -> Narrowed:
         if not len(hosts):
             return Narrowed(hosts, tuple(notes), False)
     if forced_hosts:
-        hosts = _force_hosts(hosts, list(forced_hosts), notes)
+        hosts = _force(hosts, 'force_hosts', list(forced_hosts), notes)
     if forced_nodes:
-        hosts = _force_nodes(hosts, list(forced_nodes), notes)
+        hosts = _force(hosts, 'force_nodes', list(forced_nodes), notes)
     forced = bool(forced_hosts or forced_nodes)
     return Narrowed(hosts, tuple(notes), not forced or request.checks_type)
 
@@ -78,28 +78,23 @@ def _ignore(hosts: HostTable, ignored: list[str], notes: list[str]) -> HostTable
     return _keep(hosts, lambda host, node: host.lower() in left)
 
 
-def _force_hosts(hosts: HostTable, forced: list[str], notes: list[str]) -> HostTable:
-    lowered = {name.lower() for name in forced}
-    kept = _keep(hosts, lambda host, node: host.lower() in lowered)
-    if len(kept):
-        names = ', '.join(kept.host.tolist())
-        notes.append(f'Host filter forcing available hosts to {names}')
+def _force(
+    hosts: HostTable, option: str, forced: list[str], notes: list[str]
+) -> HostTable:
+    """Keep the hosts or nodes that ``force_hosts`` or ``force_nodes`` names."""
+    what = option.removeprefix('force_')
+    if what == 'hosts':
+        lowered = {name.lower() for name in forced}
+        kept = _keep(hosts, lambda host, node: host.lower() in lowered)
+        names = kept.host.tolist()
+    else:
+        kept = _keep(hosts, lambda host, node: node in forced)
+        names = kept.nodename.tolist()
+    if names:
+        notes.append(f'Host filter forcing available {what} to {", ".join(names)}')
     else:
         notes.append(
-            "No hosts matched due to not matching 'force_hosts' value of "
-            f"'{', '.join(forced)}'"
-        )
-    return kept
-
-
-def _force_nodes(hosts: HostTable, forced: list[str], notes: list[str]) -> HostTable:
-    kept = _keep(hosts, lambda host, node: node in forced)
-    if len(kept):
-        names = ', '.join(kept.nodename.tolist())
-        notes.append(f'Host filter forcing available nodes to {names}')
-    else:
-        notes.append(
-            "No nodes matched due to not matching 'force_nodes' value of "
+            f"No {what} matched due to not matching '{option}' value of "
             f"'{', '.join(forced)}'"
         )
     return kept

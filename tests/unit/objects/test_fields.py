@@ -8,7 +8,7 @@ import datetime
 import netaddr
 import pytest
 
-from novasched.objects import machine
+from novasched.objects import fields, machine
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.instance import Instance
 from novasched.objects.network import NetworkRequest
@@ -89,3 +89,9 @@ def test_addresses():
     assert request.obj_to_primitive()['nova_object.data'] == {'address': '10.0.0.3'}
     with pytest.raises(ValueError):
         Instance(access_ip_v4='::1')
+
+
+@pytest.mark.parametrize('number', [2**63, -(2**63) - 1, 10**30])
+def test_a_number_beyond_64_bits_is_refused(number):
+    with pytest.raises(ValueError, match='too large'):
+        fields.INTEGER.coerce(None, 'memory_mb', number)

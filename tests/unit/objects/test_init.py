@@ -18,7 +18,7 @@ SCHEMA = json.loads(
 NAMES = sorted(name for name in SCHEMA if not name.endswith('Payload'))
 WORDS = {
     ovo.String: 'string',
-    ovo.Integer: 'int',
+    fields.Integer: 'int',
     ovo.Float: 'float',
     ovo.Boolean: 'bool',
     ovo.FlexibleBoolean: 'flexbool',

@@ -9,7 +9,6 @@ from novasched import errors
 from novasched.objects import base
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
-from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.request_spec import (
     Destination,
     RequestGroup,
@@ -140,28 +139,9 @@ def test_limits_as_a_dict():
 def test_for_instance_leaves_the_original(spec_sample):
     spec = base.parse(spec_sample('02-multi-create-anti-affinity'))
     before = spec.obj_to_primitive()
-    one = spec.for_instance(OTHER, group_hosts=['h1', 'h2'])
+    one = spec.for_instance(OTHER)
     assert one.instance_uuid == OTHER
-    assert one.instance_group.hosts == ['h1', 'h2']
+    assert one.instance_group is spec.instance_group
     assert one.obj_what_changed() == spec.obj_what_changed()
     assert one.flavor is spec.flavor
     assert spec.obj_to_primitive() == before
-
-
-@pytest.mark.parametrize(
-    'spec',
-    [
-        pytest.param(RequestSpec(instance_uuid=UUID), id='group unset'),
-        pytest.param(RequestSpec(instance_group=None), id='no group'),
-    ],
-)
-def test_for_instance_without_a_group(spec):
-    one = spec.for_instance(OTHER, group_hosts=['h1'])
-    assert one.instance_uuid == OTHER
-    assert ('instance_group' in one) == ('instance_group' in spec)
-
-
-def test_for_instance_keeps_the_hosts_of_the_group_unless_told():
-    spec = RequestSpec(instance_group=InstanceGroup(hosts=['h1']))
-    assert spec.for_instance(OTHER).instance_group is spec.instance_group
-    assert spec.for_instance(OTHER, []).instance_group.hosts == []

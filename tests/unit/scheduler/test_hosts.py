@@ -111,15 +111,6 @@ def test_a_host_is_a_table_of_one_row():
     assert hosts.state(1).as_table().host.tolist() == ['h2']
 
 
-def test_lists_follow_the_columns():
-    snapshot = factories.hosts(free_ram_mb=[1, 2]).snapshot
-    assert snapshot.aslist('free_ram_mb') is snapshot.aslist('free_ram_mb')
-    names = snapshot.aslist('host')
-    changed = snapshot.with_columns({'free_ram_mb': np.array([3, 4])})
-    assert changed.aslist('free_ram_mb') == [3, 4]
-    assert changed.aslist('host') is names
-
-
 def test_a_lazy_column_is_made_once_for_all_tables_of_a_request():
     made = []
 
