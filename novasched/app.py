@@ -81,9 +81,7 @@ def given_from_conf(conf: cfg.ConfigOpts) -> Given:
 
     return Given(
         api_engine=api_engine,
-        make_cell_engine=functools.partial(
-            engines.cell_engine, conf, timeout_s=conf.novasched.cell_timeout
-        ),
+        make_cell_engine=functools.partial(engines.cell_engine, conf),
         placement=placement,
         transport=transport,
         notifier=notifications,

@@ -106,7 +106,8 @@ class ExtensionFailed(RequestError):
 
 
 class AllocationUpdateFailed(RequestError):
-    """Another process changed the consumer while it was being claimed for."""
+    """Another process changed the consumer while it was being claimed for, or
+    placement did not say whether it took the claim."""
 
     def __init__(self, consumer_uuid: str, error: str) -> None:
         super().__init__(consumer_uuid, error)

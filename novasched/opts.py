@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from oslo_config import cfg
-from oslo_service import opts as service_opts  # type: ignore[import-untyped]
+from oslo_service import _options as launcher  # type: ignore[import-untyped]
 
 import novasched
 
@@ -36,7 +36,9 @@ def _modules(name: str) -> Iterator[ModuleType]:
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return (group, options) for oslo-config-generator."""
-    groups: dict[str, list[cfg.Opt]] = {}
+    # oslo.service registers its own when it launches, with what it finds here.
+    cfg.set_defaults(launcher.service_opts, graceful_shutdown_timeout=180)
+    groups: dict[str, list[cfg.Opt]] = {'DEFAULT': list(launcher.service_opts)}
     for reader in READERS:
         for module in _modules(reader):
             for group, opts in getattr(module, 'OPTS', {}).items():
@@ -48,4 +50,3 @@ def register(conf: cfg.ConfigOpts) -> None:
     """Register all options, so that a configuration file can be read."""
     for group, opts in list_opts():
         conf.register_opts(opts, None if group == 'DEFAULT' else group)
-    service_opts.set_service_opts_defaults(conf, graceful_shutdown_timeout=180)

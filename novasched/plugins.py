@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names to classes: stevedore entry points first, then dotted paths.
-
-Names of nova's own filters and weighers lead to ours.
-"""
+"""Names to classes: stevedore entry points, also by nova's names; dotted paths."""
 
 from __future__ import annotations
 
@@ -43,9 +40,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
             default=['nova.scheduler.filters.all_filters'],
             deprecated_name='scheduler_available_filters',
             deprecated_group='DEFAULT',
-            help='Dotted paths of filter classes that enabled_filters may name. '
-            '``nova.scheduler.filters.all_filters`` stands for all that are '
-            'installed; a value replaces it, so name it again beside your own.',
+            help='Dotted paths of filter classes that enabled_filters may name; '
+            '``nova.scheduler.filters.all_filters`` are all that are installed.',
         ),
         cfg.ListOpt(
             'enabled_filters',
@@ -58,17 +54,15 @@ OPTS: dict[str, list[cfg.Opt]] = {
             ],
             deprecated_name='scheduler_default_filters',
             deprecated_group='DEFAULT',
-            help='Class names of the filters that every request goes through, in '
-            'this order.',
+            help='Class names of the filters, in the order in which they run.',
         ),
         cfg.ListOpt(
             'weight_classes',
             default=['nova.scheduler.weights.all_weighers'],
             deprecated_name='scheduler_weight_classes',
             deprecated_group='DEFAULT',
-            help='Dotted paths of weigher classes, in the order in which their '
-            'weights are summed. ``nova.scheduler.weights.all_weighers`` stands for '
-            'all that are installed.',
+            help='Dotted paths of weigher classes, in the order of summing; '
+            '``nova.scheduler.weights.all_weighers`` are all that are installed.',
         ),
         cfg.IntOpt(
             'host_subset_size',
@@ -89,23 +83,30 @@ OPTS: dict[str, list[cfg.Opt]] = {
 
 
 def profile_from_conf(conf: Any) -> Profile:
-    """Load the filters and weighers that the options name.
-
-    Raises errors.FilterNotFound and errors.ClassNotFound.
-    """
+    """Load the filters and weighers that the options name. Raises errors.SetupError."""
     group = conf.filter_scheduler
     available = _by_name(group.available_filters, FILTERS)
-    missing = [name for name in group.enabled_filters if name not in available]
-    if missing:
+    if missing := [name for name in group.enabled_filters if name not in available]:
         raise errors.FilterNotFound(missing)
     weighers = _by_name(group.weight_classes, WEIGHERS)
-    made = {name: available[name].from_conf(conf) for name in group.enabled_filters}
+    made = {name: _made(available[name], conf) for name in group.enabled_filters}
     return Profile(
         filters=tuple(made[name] for name in group.enabled_filters),
-        weighers=tuple(weigher.from_conf(conf) for weigher in weighers.values()),
+        weighers=tuple(_made(cls, conf) for cls in weighers.values()),
         host_subset_size=group.host_subset_size,
         shuffle_best=group.shuffle_best_same_weighed_hosts,
     )
+
+
+def _made(cls: Any, conf: Any) -> Any:
+    try:
+        return cls.from_conf(conf)
+    except errors.NovaschedError:
+        raise
+    except Exception as problem:  # a plugin may raise anything
+        option = ('weight_classes', 'enabled_filters')[issubclass(cls, BaseHostFilter)]
+        option, text = f'[filter_scheduler] {option}', f'{cls.__name__}: {problem!r}'
+        raise errors.OptionError(option, text, 'Mend or remove the class') from problem
 
 
 def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
@@ -114,15 +115,13 @@ def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
     installed = {e.name: e.plugin for e in sorted(manager, key=lambda e: e.name)}
     found: dict[str, Any] = {}
     for path in paths:
-        name = path.removeprefix(kind.novas)
-        if name == path:
-            classes = _at(path, kind.base)
-        elif name.startswith(('all_', 'standard_')):
+        is_novas, name = path.startswith(kind.novas), path.rpartition('.')[2]
+        if is_novas and name.startswith(('all_', 'standard_')):
             classes = list(installed.values())
-        elif (name := name.rpartition('.')[2]) in installed:
+        elif is_novas and name in installed:
             classes = [installed[name]]
         else:
-            raise errors.ClassNotFound(path, 'Novasched has no such class')
+            classes = _at(path, kind.base)
         found.update((cls.__name__, cls) for cls in classes)
     return found
 
@@ -134,9 +133,9 @@ def _at(path: str, base: type) -> list[Any]:
     """
     try:
         thing = pkgutil.resolve_name(path)
-    except (ImportError, AttributeError, ValueError) as problem:
-        raise errors.ClassNotFound(path, str(problem)) from problem
-    things = thing() if inspect.isfunction(thing) else [thing]
+        things = list(thing()) if inspect.isfunction(thing) else [thing]
+    except Exception as problem:  # a module may raise anything
+        raise errors.ClassNotFound(path, repr(problem)) from problem
     classes = [
         each
         if issubclass(each, BaseHostFilter | Weigher)

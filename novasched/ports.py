@@ -169,12 +169,10 @@ Candidate = Mapping[str, Any]
 class Candidates:
     """The answer to an allocation candidates query.
 
-    ``requests`` keep placement's order and must not be modified;
-    ``providers`` are the uuids in provider_summaries.
+    ``requests`` keep placement's order and must not be modified.
     """
 
     requests: Sequence[Candidate]
-    providers: frozenset[str]
     version: str
 
 

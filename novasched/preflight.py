@@ -11,27 +11,39 @@ import logging
 from collections.abc import Sequence
 
 from oslo_config import cfg
+from oslo_db import exception as db_exc  # type: ignore[import-untyped]
 from oslo_log import log
 
 from novasched import app, errors, opts, plugins, service
+from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import down_time
 from novasched.db import engines
+from novasched.db.stores import SqlServiceStore
+from novasched.drivers import unserved
 from novasched.placement import session
 from novasched.rpc import logs, transport
 
 LOG = logging.getLogger(__name__)
 
 OLDEST_COMPUTE_VERSION = 72
+JOIN_S = 10.0
+"""How long the threads that were used here may take to end."""
 
 
 def configure(conf: cfg.ConfigOpts, argv: Sequence[str]) -> cfg.ConfigOpts:
-    """Read the configuration and set up logging, as nova-scheduler does.
+    """Read the configuration of nova-scheduler, and set up logging as it does.
 
     Raises oslo_config.cfg.Error and errors.OptionError.
     """
     log.register_options(conf)
     opts.register(conf)
-    conf(list(argv), project='nova', prog='nova-scheduler')
+    conf(
+        list(argv),
+        project='nova',
+        prog='novasched-scheduler',
+        default_config_files=cfg.find_config_files('nova', 'nova-scheduler'),
+        default_config_dirs=cfg.find_config_dirs('nova', 'nova-scheduler'),
+    )
     _read_all(conf)
     log.setup(conf, 'nova')
     logs.shorten()
@@ -60,18 +72,19 @@ def check(conf: cfg.ConfigOpts) -> None:
     may be away: that is a warning.
     """
     _load_plugins(conf)
-    _, warning = down_time(conf.service_down_time, conf.report_interval)
-    if warning:
+    _check_servicegroup(conf)
+    _, raised = down_time(conf.service_down_time, conf.report_interval)
+    for warning in filter(None, (raised, *unserved.warnings(conf))):
         LOG.warning('%s', warning)
     _check_databases(conf)
     with contextlib.ExitStack() as opened:
         given = app.given_from_conf(conf)
         opened.callback(given.close)
         scheduler = app.compose(conf, given)
-        opened.callback(scheduler.view.close)
-        warning = session.check(given.placement)
-        if warning:
-            LOG.warning('[placement]: %s', warning)
+        opened.callback(scheduler.view.close, JOIN_S)
+        problem = session.check(given.placement)
+        if problem:
+            LOG.warning('[placement]: %s', problem)
         transport.check(given.transport)
         _read_cells(scheduler)
         check_compute_version(
@@ -108,14 +121,29 @@ def _read_cells(scheduler: service.Scheduler) -> None:
     try:
         scheduler.view.check()
     except errors.StoreFailed as problem:
+        raise _unreadable(engines.API, 'api_db sync', problem) from problem
+
+
+def _unreadable(
+    option: str, command: str, problem: errors.StoreFailed
+) -> errors.OptionError:
+    remedy = 'Check the database and its server'
+    if isinstance(problem.__cause__, db_exc.DBNonExistentTable):
+        remedy = f'Make its tables with nova-manage {command}'
+    return errors.OptionError(option, str(problem), remedy)
+
+
+def _check_servicegroup(conf: cfg.ConfigOpts) -> None:
+    if conf.servicegroup_driver != 'db':
         raise errors.OptionError(
-            engines.API,
-            str(problem),
-            'If it has no tables yet, make them with nova-manage api_db sync.',
-        ) from problem
+            '[DEFAULT] servicegroup_driver',
+            f'{conf.servicegroup_driver} is not supported',
+            'Set it to db in all services of the cloud',
+        )
 
 
 def _check_databases(conf: cfg.ConfigOpts) -> None:
+    """Connect, and find out whether a newer nova-scheduler has taken over."""
     for make, option, group in (
         (engines.api_engine, engines.API, conf.api_database),
         (engines.main_engine, engines.MAIN, conf.database),
@@ -128,5 +156,9 @@ def _check_databases(conf: cfg.ConfigOpts) -> None:
                 max_retries=group.max_retries,
                 retry_interval_s=group.retry_interval,
             )
+            if option == engines.MAIN:
+                SqlServiceStore(engine).check_version(BINARY, SERVICE_VERSION)
+        except errors.StoreFailed as problem:
+            raise _unreadable(option, 'db sync', problem) from problem
         finally:
             engine.dispose()

@@ -25,7 +25,6 @@ from novasched.manager import SchedulerManager
 
 LOG = logging.getLogger(__name__)
 
-
 OPTS: dict[str, list[cfg.Opt]] = {
     'DEFAULT': [
         cfg.StrOpt(

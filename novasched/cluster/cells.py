@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cells, asked side by side, each with a deadline and a breaker.
 
-A cell that fails or is late is left out of what it was asked for, and of all
-that follows until a retry in the background has succeeded.
+A cell that fails or is late is left out of what it was asked for. One that is
+late, or has failed several times in a row, is left out of all that follows until a
+retry in the background has succeeded.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -43,10 +45,14 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'cell_retry_interval',
             default=15.0,
             min=0.1,
-            help='Seconds until a cell that failed or was late is tried again.',
+            help='Seconds until a cell that was late, or kept failing, is tried again.',
         ),
     ],
 }
+
+FAILURES = 3
+"""How often in a row a cell may fail at once before it is left out: what takes no
+time costs nothing to try again, as after a failover of the database."""
 
 Answer = TypeVar('Answer')
 Question = Callable[[Cell, CellStore], Answer]
@@ -75,6 +81,7 @@ class Cells:
         self._cells: dict[str, Cell] = {}
         self._lanes: dict[str, Lane] = {}
         self._retry_at: dict[str, float] = {}
+        self._failures: dict[str, int] = {}
         self._closed = False
         self.cell0: Cell | None = None
 
@@ -93,6 +100,7 @@ class Cells:
             self._cells = found
             for uuid in changed:
                 self._retry_at.pop(uuid, None)
+                self._failures.pop(uuid, None)
                 if uuid in self._lanes:
                     self._lanes.pop(uuid).close()
         if changed:
@@ -118,7 +126,7 @@ class Cells:
         return self._cells.get(uuid)
 
     def left_out(self) -> list[Cell]:
-        """Return the enabled cells that are not asked now because they failed."""
+        """Return the enabled cells that are not asked now: late, or kept failing."""
         return [cell for cell in self.enabled() if cell.uuid in self._retry_at]
 
     def due_for_retry(self) -> list[Cell]:
@@ -134,11 +142,14 @@ class Cells:
         even_left_out: bool = False,
         timeout_s: float | None = None,
         what: str = 'computes',
+        judges: bool = True,
     ) -> dict[str, Answer]:
         """Ask all cells at once; return the answers in time, by cell uuid, in order.
 
-        Cells that fail or are late get a warning in nova's words and are left
-        out until they answer a question that is put ``even_left_out``.
+        Cells that fail or are late get a warning in nova's words. Those that are
+        late, or have failed ``FAILURES`` times in a row, are left out until they
+        answer a question that is put ``even_left_out``; unless ``judges``, the
+        question says nothing of that.
         """
         asked = {
             self._put(question, cell): cell
@@ -151,18 +162,22 @@ class Cells:
             if future not in done:
                 future.cancel()
                 LOG.warning('Timeout getting %s for cell %s', what, cell.uuid)
-                self._leave_out(cell)
-                continue
-            try:
+            elif self._succeeded(future, cell, what):
                 answers[cell.uuid] = future.result()
-            except errors.StoreFailed as problem:
-                LOG.warning(
-                    'Failed to get %s for cell %s: %s', what, cell.uuid, problem
-                )
-                self._leave_out(cell)
-            else:
-                self._take_in(cell)
+            if judges:
+                self._judge(cell, cell.uuid in answers, late=future not in done)
         return answers
+
+    def _succeeded(
+        self, future: concurrent.futures.Future[Answer], cell: Cell, what: str
+    ) -> bool:
+        problem = future.exception()
+        if isinstance(problem, errors.StoreFailed):
+            LOG.warning('Failed to get %s for cell %s: %s', what, cell.uuid, problem)
+        elif problem is not None:
+            # A defect, or what no driver should return: the others stand.
+            LOG.error('Failed to get %s for cell %s', what, cell.uuid, exc_info=problem)
+        return problem is None
 
     def _put(
         self, question: Question[Answer], cell: Cell
@@ -174,26 +189,39 @@ class Cells:
             return lane.submit(lambda: question(cell, self._open(cell)))
 
     def _open(self, cell: Cell) -> CellStore:
-        """Open a cell as it is mapped now; one that is not mapped, as it is given."""
+        """Open a cell as it is mapped now."""
         with self._lock:
-            if self._closed:
-                raise errors.StoreFailed(f'cell {cell.uuid}', 'the service is stopping')
-            return self._stores.open(self._by_uuid().get(cell.uuid, cell))
+            mapped = self._by_uuid().get(cell.uuid)
+            if self._closed or mapped is None:
+                problem = 'the service is stopping' if self._closed else 'no such cell'
+                raise errors.StoreFailed(f'cell {cell.uuid}', problem)
+            return self._stores.open(mapped)
 
-    def _leave_out(self, cell: Cell) -> None:
+    def _judge(self, cell: Cell, answered: bool, late: bool) -> None:
+        """Take a cell in that answered; leave out one that hangs or keeps failing."""
         with self._lock:
-            retry_at = self._clock.monotonic() + self._retry_interval_s
-            self._retry_at[cell.uuid] = retry_at
+            if answered:
+                self._failures.pop(cell.uuid, None)
+                if self._retry_at.pop(cell.uuid, None) is not None:
+                    LOG.info('Cell %s answers again', cell.uuid)
+                return
+            failures = self._failures.get(cell.uuid, 0) + 1
+            self._failures[cell.uuid] = failures
+            if late or failures >= FAILURES or cell.uuid in self._retry_at:
+                retry_at = self._clock.monotonic() + self._retry_interval_s
+                self._retry_at[cell.uuid] = retry_at
 
-    def _take_in(self, cell: Cell) -> None:
-        with self._lock:
-            if self._retry_at.pop(cell.uuid, None) is not None:
-                LOG.info('Cell %s answers again', cell.uuid)
+    def close(self, join_s: float = 0.0) -> None:
+        """Ask nothing more, and close the connections.
 
-    def close(self) -> None:
-        """Ask nothing more, and close the connections."""
+        Waits up to ``join_s`` for the threads to end.
+        """
         with self._lock:
             self._closed = True
-            for lane in self._lanes.values():
+            lanes = list(self._lanes.values())
+            for lane in lanes:
                 lane.close()
+        deadline = time.monotonic() + join_s
+        for lane in lanes:
+            lane.join(deadline - time.monotonic())
         self._stores.forget()

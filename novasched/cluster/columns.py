@@ -13,47 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from novasched.cluster.rows import supported_instances
+from novasched.cluster.rows import FLOATS, INTS, OBJECTS, TEXTS, supported_instances
 from novasched.scheduler.hosts import Categories
 
 Key = tuple[str, int]
 
-INTS = (
-    'total_usable_ram_mb',
-    'free_ram_mb',
-    'total_usable_disk_gb',
-    'disk_mb_used',
-    'free_disk_mb',
-    'vcpus_total',
-    'vcpus_used',
-    'num_instances',
-    'num_io_ops',
-    'failed_builds',
-)
-FLOATS = (
-    'cpu_allocation_ratio',
-    'ram_allocation_ratio',
-    'disk_allocation_ratio',
-    'hypervisor_version',
-)
-OBJECTS = (
-    'host',
-    'nodename',
-    'uuid',
-    'hypervisor_hostname',
-    'host_ip',
-    'stats',
-    'updated',
-)
-CATEGORIES = (
-    'cell_uuid',
-    'hypervisor_type',
-    'cpu_info',
-    'supported_instances',
-    'numa_topology',
-    'pci_stats',
-    'metrics',
-)
+CATEGORIES = ('cell_uuid', *TEXTS)
 DTYPES: dict[str, Any] = {
     **dict.fromkeys(INTS, np.int64),
     **dict.fromkeys(FLOATS, np.float64),

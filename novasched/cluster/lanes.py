@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
@@ -36,7 +37,7 @@ class Lane:
         self._width = width
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._threads = 0
+        self._threads: list[threading.Thread] = []
         self._idle = 0
 
     def submit(self, make: Callable[[], Answer]) -> Future[Answer]:
@@ -46,11 +47,12 @@ class Lane:
             self._calls.put(_Call(future, make))
             if self._idle:
                 self._idle -= 1
-            elif self._threads < self._width:
-                self._threads += 1
-                threading.Thread(
+            elif len(self._threads) < self._width:
+                thread = threading.Thread(
                     target=self._work, name=self._name, daemon=True
-                ).start()
+                )
+                self._threads.append(thread)
+                thread.start()
         return future
 
     def _work(self) -> None:
@@ -63,5 +65,11 @@ class Lane:
     def close(self) -> None:
         """Let the threads end when they have done what they were given."""
         with self._lock:
-            for _ in range(self._threads):
+            for _ in self._threads:
                 self._calls.put(None)
+
+    def join(self, timeout_s: float) -> None:
+        """Wait so long at most for the threads to end, after closing."""
+        deadline = time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))

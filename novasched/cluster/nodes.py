@@ -15,11 +15,14 @@ from dataclasses import dataclass, field
 
 from novasched.cluster.columns import HostColumns
 from novasched.cluster.reading import Answer, Moment, Reading
-from novasched.cluster.rows import Ratios, host_values
+from novasched.cluster.rows import Ratios, fitting, host_values
 from novasched.cluster.services import Services
 from novasched.ports import ComputeNodeRow
 
 LOG = logging.getLogger(__name__)
+
+MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a row raises that holds what no nova writes."""
 
 SERVICES_AGE_S = 5.0
 """How old the list of services may be while a node is without one."""
@@ -192,23 +195,36 @@ class Nodes:
         changed: Mapping[tuple[str, int], ComputeNodeRow],
         gone: Collection[tuple[str, int]],
     ) -> None:
-        if changed or gone:
-            values = {
-                key: host_values(row, self._ratios) for key, row in changed.items()
-            }
-            self.hosts.apply(values, gone)
-            self.changes += 1
+        if not changed and not gone:
+            return
+        values, bad = {}, []
+        for key, row in changed.items():
+            try:
+                values[key] = fitting(host_values(row, self._ratios))
+            except MISFITS as problem:
+                bad.append(key)
+                LOG.warning(
+                    'Ignoring compute node %s of host %s in cell %s: %s: %s',
+                    row.hypervisor_hostname,
+                    row.host,
+                    key[0],
+                    type(problem).__name__,
+                    problem,
+                )
+        self.hosts.apply(values, [*gone, *bad])
+        self.changes += 1
 
     def named(
         self, cell_uuids: Iterable[str], host: str | None, node: str | None
     ) -> dict[str, list[ComputeNodeRow]]:
         """Return the nodes of a service host and/or of a node name, by id, of each
-        cell that has any."""
+        cell that has any. The case of a host does not count, that of a node does."""
+        folded = None if host is None else host.casefold()
         found = {
             uuid: [
                 row
                 for row in self.cells[uuid].rows.values()
-                if (host is None or row.host == host)
+                if (folded is None or (row.host or '').casefold() == folded)
                 and (node is None or row.hypervisor_hostname == node)
             ]
             for uuid in cell_uuids

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from oslo_config import cfg
 
 from novasched.cluster.services import aware
@@ -20,6 +21,43 @@ from novasched.ports import ComputeNodeRow
 LOG = logging.getLogger(__name__)
 
 LARGEST_COUNT = 2**31 - 1
+
+# The values of a host by kind; those in TEXTS have few distinct ones.
+INTS = (
+    'total_usable_ram_mb',
+    'free_ram_mb',
+    'total_usable_disk_gb',
+    'disk_mb_used',
+    'free_disk_mb',
+    'vcpus_total',
+    'vcpus_used',
+    'num_instances',
+    'num_io_ops',
+    'failed_builds',
+)
+FLOATS = (
+    'cpu_allocation_ratio',
+    'ram_allocation_ratio',
+    'disk_allocation_ratio',
+    'hypervisor_version',
+)
+OBJECTS = (
+    'host',
+    'nodename',
+    'uuid',
+    'hypervisor_hostname',
+    'host_ip',
+    'stats',
+    'updated',
+)
+TEXTS = (
+    'hypervisor_type',
+    'cpu_info',
+    'supported_instances',
+    'numa_topology',
+    'pci_stats',
+    'metrics',
+)
 
 OPTS = {
     'DEFAULT': [
@@ -105,52 +143,28 @@ def host_values(row: ComputeNodeRow, ratios: Ratios) -> dict[str, Any]:
 
 
 def _unreported(row: ComputeNodeRow) -> dict[str, Any]:
-    zeros = dict.fromkeys(
-        (
-            'total_usable_ram_mb',
-            'free_ram_mb',
-            'total_usable_disk_gb',
-            'disk_mb_used',
-            'free_disk_mb',
-            'vcpus_total',
-            'vcpus_used',
-            'num_instances',
-            'num_io_ops',
-            'failed_builds',
-        ),
-        0,
-    )
-    unknown = dict.fromkeys(
-        (
-            'cpu_allocation_ratio',
-            'ram_allocation_ratio',
-            'disk_allocation_ratio',
-            'hypervisor_version',
-        ),
-        float('nan'),
-    )
-    nothing = dict.fromkeys(
-        (
-            'uuid',
-            'hypervisor_type',
-            'hypervisor_hostname',
-            'host_ip',
-            'cpu_info',
-            'supported_instances',
-            'numa_topology',
-            'pci_stats',
-            'metrics',
-            'updated',
-        )
-    )
     return {
+        **dict.fromkeys(INTS, 0),
+        **dict.fromkeys(FLOATS, float('nan')),
+        **dict.fromkeys((*OBJECTS, *TEXTS)),
         'host': row.host,
         'nodename': row.hypervisor_hostname,
         'stats': {},
-        **zeros,
-        **unknown,
-        **nothing,
     }
+
+
+def fitting(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values if all fit into the columns of their kind.
+
+    Raises TypeError, ValueError or OverflowError.
+    """
+    for name in INTS:
+        np.int64(values[name])
+    for name in FLOATS:
+        np.float64(values[name])
+    for name in TEXTS:
+        hash(values[name])
+    return values
 
 
 def _free_disk_gb(row: ComputeNodeRow) -> int:
@@ -206,7 +220,7 @@ def supported_instances(text: str | None) -> list[list[str]]:
     """
     try:
         entries = json.loads(text or '[]')
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         entries = None
     if not isinstance(entries, list):
         LOG.warning('Ignoring supported_instances, not a JSON list: %.200s', text)

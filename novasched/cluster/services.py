@@ -31,8 +31,9 @@ OPTS = {
         cfg.StrOpt(
             'servicegroup_driver',
             default='db',
-            choices=['db'],
-            help='How services say that they are alive. Only the database is known.',
+            choices=['db', 'mc'],
+            help='How services say that they are alive: db, by the database, or mc, by '
+            'memcached. This service can only do db.',
         ),
     ]
 }

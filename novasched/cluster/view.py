@@ -9,7 +9,6 @@ when a filter or weigher first looks at them.
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
 from collections.abc import Iterable, Mapping
@@ -28,6 +27,7 @@ from novasched.cluster.refresh import Refresh
 from novasched.cluster.rows import Ratios
 from novasched.cluster.services import Window
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
+from novasched.cluster.versions import ComputeVersions
 from novasched.ports import ApiStore, Cell, Clock, InstanceRow
 from novasched.scheduler.hosts import HostTable, Lazy
 
@@ -55,6 +55,9 @@ OPTS: dict[str, list[cfg.Opt]] = {
 BACKGROUND_TIMEOUT_S = 60.0
 """How long a full read may take that no request waits for."""
 
+ASIDE_AGE_S = 60.0
+"""For how long changes will do of a cell that only requests which name it read."""
+
 AGGREGATES_ATTEMPTS = 3
 
 
@@ -81,8 +84,9 @@ class ClusterView:
         self._down_time_s = service_down_time_s
         self._lock = threading.Lock()
         self._shown: frozenset[str] = frozenset()
-        self._versions: dict[str, int] = {}
+        self._whole_s: dict[str, float] = {}
         self.cells = cells
+        self._versions = ComputeVersions(cells)
         self.aggregates = AggregateView()
         self.instances = InstanceView(tracks_instances)
         self._nodes = Nodes(ratios or Ratios(), overlap_s)
@@ -110,7 +114,7 @@ class ClusterView:
             with self._lock:
                 self._nodes.forget(changed)
         self._check_aggregates()
-        self._check_versions()
+        self._versions.check()
 
     def _check_aggregates(self) -> None:
         """Read the aggregates; again, if a message has changed them meanwhile."""
@@ -119,25 +123,9 @@ class ClusterView:
             if self.aggregates.replace(self._api.aggregates(), version):
                 return
 
-    def _check_versions(self) -> None:
-        """Ask the cells, disabled ones and cell0 too; one that fails keeps its own."""
-        cells = self.cells.all()
-        if self.cells.cell0 is not None:
-            cells.append(self.cells.cell0)
-        left_out = self.cells.left_out()
-        found = self.cells.ask(
-            lambda cell, store: store.minimum_compute_version(),
-            [cell for cell in cells if cell not in left_out],
-            even_left_out=True,
-            what='the lowest compute version',
-        )
-        known = {cell.uuid for cell in cells}
-        kept = {u: v for u, v in self._versions.items() if u in known}
-        self._versions = {**kept, **found}
-
     def minimum_compute_version(self) -> int:
         """Return the lowest nova-compute version of all cells; 0: no computes."""
-        return min(filter(None, self._versions.values()), default=0)
+        return self._versions.minimum()
 
     def read_services(self) -> None:
         """Find services that came or went without a word."""
@@ -145,12 +133,7 @@ class ClusterView:
 
     def reconcile(self) -> None:
         """Read all hosts of the cells that are not left out."""
-        self._read(
-            self.cells.enabled(),
-            complete=True,
-            even_left_out=False,
-            timeout_s=BACKGROUND_TIMEOUT_S,
-        )
+        self._read(self.cells.enabled(), complete=True, timeout_s=BACKGROUND_TIMEOUT_S)
         with self._lock:
             names = {
                 r.host for c in self._nodes.cells.values() for r in c.rows.values()
@@ -213,25 +196,41 @@ class ClusterView:
         return frozenset(answers)
 
     def _wanted(self, cell: Cell | None) -> frozenset[str]:
-        """Return the cells to take hosts from; read one that no refresh reads."""
+        """Return the cells to take hosts from; read one that no refresh has read."""
         if cell is None:
             return self._shown & {known.uuid for known in self.cells.enabled()}
-        known = self.cells.get(cell.uuid)
-        if known is not None and not known.disabled:
-            return self._shown & {cell.uuid}
-        return self._read([cell], complete=True, even_left_out=True)
+        known = self.cells.get(cell.uuid) or self._look_up(cell.uuid)
+        if known is not None and known.disabled:
+            return self._read_aside(known)
+        return self._shown & {cell.uuid}
+
+    def _look_up(self, uuid: str) -> Cell | None:
+        """Find a cell that was mapped since the last look, and read it."""
+        self.check()
+        found = self.cells.get(uuid)
+        if found is not None and not found.disabled:
+            self._shown |= self._read([found])
+        return found
+
+    def _read_aside(self, cell: Cell) -> frozenset[str]:
+        """Read what changed in a cell; all, if that was not done lately."""
+        now_s = self._clock.monotonic()
+        complete = now_s - self._whole_s.get(cell.uuid, float('-inf')) >= ASIDE_AGE_S
+        answered = self._read([cell], complete=complete, even_left_out=True)
+        if complete and answered:
+            self._whole_s[cell.uuid] = now_s
+        return answered
 
     def hosts(
-        self,
-        candidates: Mapping[str, list[Any]] | None,
-        cell: Cell | None = None,
+        self, candidates: Mapping[str, list[Any]] | None, cell: Cell | None = None
     ) -> HostTable:
         """Return the hosts that have candidates, in the order of ``candidates``.
 
         ``candidates`` are lists of allocation candidates by provider uuid; None:
         all hosts, without candidates. ``cell`` restricts the hosts to one cell,
         even a disabled one; otherwise they are those of the enabled cells. Cells
-        that are left out give no hosts. Call ``refresh()`` first.
+        that are left out give no hosts. Call ``refresh()`` first. Raises
+        errors.StoreFailed when ``cell`` is not known and cannot be looked up.
         """
         wanted = self._wanted(cell)
         with self._lock:
@@ -241,27 +240,26 @@ class ClusterView:
         else:
             rows = np.array(composed.places(candidates), np.intp)
         window, table = self._window(), HostTable(composed.snapshot, rows)
-        read = functools.partial(self._read_instances, cell=cell)
         return table.with_columns(
             allocation_candidates=candidates_column(table, candidates),
             limits=Lazy(lambda: limits_column(table)),
             service=Lazy(lambda: composed.service_column(table, window)),
-            instances=Lazy(lambda: self.instances.column(table, read)),
+            instances=Lazy(lambda: self.instances.column(table, self._read_instances)),
         )
 
     def _read_instances(
-        self, hosts: Mapping[str, list[str]], cell: Cell | None
+        self, hosts: Mapping[str, list[str]]
     ) -> dict[str, list[InstanceRow]]:
         """Read the instances of hosts, by cell uuid.
 
         Raises errors.StoreFailed if a cell does not tell.
         """
-        known = {c.uuid: c for c in (*self.cells.all(), *([cell] if cell else ()))}
         answers = self.cells.ask(
             lambda cell, store: store.instances_on(hosts[cell.uuid]),
-            [known[uuid] for uuid in hosts if uuid in known],
+            [cell for cell in self.cells.all() if cell.uuid in hosts],
             even_left_out=True,
             what='instances',
+            judges=False,
         )
         missing = hosts.keys() - answers.keys()
         if missing:
@@ -273,20 +271,19 @@ class ClusterView:
     def nodes_named(
         self, host: str | None, node: str | None, cell: Cell | None = None
     ) -> list[tuple[str, str, str]]:
-        """Return (host, node, uuid) of the nodes of a service host and/or of a
-        node name, by id, with or without a service.
+        """Return (host, node, uuid) of the nodes of a service host, in any case,
+        and/or of a node name, by id, with or without a service.
 
         They are those of one cell: of ``cell``, or else of the first enabled one
-        that has any; if several have, that which the host is mapped to. Call
-        ``refresh()`` first.
+        that has any; if several have, that which the host is mapped to. See hosts.
         """
         wanted = self._wanted(cell)
         order = [c.uuid for c in self.cells.enabled() if c.uuid in wanted]
         with self._lock:
             found = self._nodes.named(order or wanted, host, node)
         chosen = next(iter(found), None)
-        if len(found) > 1 and host is not None:
-            mapped = self._api.host_cell(host)
+        if chosen is not None and len(found) > 1 and host is not None:
+            mapped = self._api.host_cell(found[chosen][0].host or host)
             chosen = mapped if mapped in found else chosen
         return [
             (row.host or '', row.hypervisor_hostname or '', row.uuid)
@@ -294,6 +291,6 @@ class ClusterView:
             if row.uuid
         ]
 
-    def close(self) -> None:
-        """Ask nothing more, and close the connections to the cells."""
-        self.cells.close()
+    def close(self, join_s: float = 0.0) -> None:
+        """Ask nothing more, wait so long for the threads, close the connections."""
+        self.cells.close(join_s)

@@ -34,6 +34,10 @@ class Novasched(App):
         for name, command in COMMANDS.items():
             self.command_manager.add_command(name, command)
 
+    def get_fuzzy_matches(self, cmd: str) -> list[str]:
+        """Return commands that may have been meant; that of the shell is none."""
+        return [each for each in super().get_fuzzy_matches(cmd) if each != 'complete']
+
     def configure_logging(self) -> None:
         """Show our own errors; -v and --log-file get what the libraries log."""
         if self.options.verbose_level > 1 or self.options.log_file:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.metadata
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -13,6 +15,8 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.cmd import concurrency
 
+PROG = 'novasched-scheduler'
+DESCRIPTION = 'Choose hosts for instances, as nova-scheduler does.'
 QUESTIONS = {'-h', '--help', '--version'}
 
 
@@ -25,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         concurrency.select(argv)
         return _serve(argv)
     except (errors.NovaschedError, cfg.Error) as problem:
-        sys.stderr.write(f'novasched-scheduler: {problem}\n')
+        sys.stderr.write(f'{PROG}: {problem}\n')
         return 1
 
 
@@ -36,13 +40,15 @@ def _answer(argv: Sequence[str]) -> None:
     conf = cfg.ConfigOpts()
     log.register_options(conf)
     version = importlib.metadata.version('novasched')
-    conf(list(argv), prog='nova-scheduler', version=f'novasched {version}')
+    version = f'novasched {version}'
+    conf(list(argv), prog=PROG, description=DESCRIPTION, version=version)
 
 
 def _serve(argv: Sequence[str]) -> int:
     # Only now may modules be imported that threads or eventlet concern.
     from novasched import app, preflight, service
 
+    faulthandler.register(signal.SIGUSR2)  # shows what all threads do
     conf = preflight.configure(cfg.CONF, argv)
     preflight.check(conf)
     workers = conf.scheduler.workers or os.cpu_count() or 1

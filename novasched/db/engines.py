@@ -27,7 +27,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
 """Those of oslo.db; nova takes the same list for both groups."""
 
 TIMEOUT_S = 60.0
-"""How long one statement may take: as long as nova waits for a cell."""
+"""How long one statement may take: as long as nova waits for a cell, and as a full
+read of one in the background may. Requests wait less; cluster.cells sees to it."""
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -45,38 +46,29 @@ API = '[api_database] connection'
 CELL = 'cell_mappings.database_connection'
 
 
-def api_engine(
-    conf: cfg.ConfigOpts, *, reader: bool = False, timeout_s: float = TIMEOUT_S
-) -> sa.Engine:
-    """Return an engine for the API database. Raises errors.OptionError.
+def api_engine(conf: cfg.ConfigOpts, *, timeout_s: float = TIMEOUT_S) -> sa.Engine:
+    """Return an engine for the API database; it connects when it is first used.
 
-    It connects when it is first used. With ``reader`` it may be the replica:
-    if ``synchronous_reader`` is off and ``slave_connection`` is set.
+    Raises errors.OptionError.
     """
     group = conf.api_database
-    return _engine(group, group.connection, API, reader, timeout_s)
+    return _engine(group, group.connection, API, timeout_s)
 
 
-def main_engine(
-    conf: cfg.ConfigOpts, *, reader: bool = False, timeout_s: float = TIMEOUT_S
-) -> sa.Engine:
+def main_engine(conf: cfg.ConfigOpts, *, timeout_s: float = TIMEOUT_S) -> sa.Engine:
     """Return an engine for this service's own main database; see api_engine."""
     group = conf.database
-    return _engine(group, group.connection, MAIN, reader, timeout_s)
+    return _engine(group, group.connection, MAIN, timeout_s)
 
 
 def cell_engine(
-    conf: cfg.ConfigOpts,
-    url: str,
-    *,
-    reader: bool = False,
-    timeout_s: float = TIMEOUT_S,
+    conf: cfg.ConfigOpts, url: str, *, timeout_s: float = TIMEOUT_S
 ) -> sa.Engine:
     """Return an engine for the database of a cell; see api_engine.
 
-    All options but ``connection`` are those of [database], the replica too.
+    All options but ``connection`` are those of [database].
     """
-    return _engine(conf.database, url, CELL, reader, timeout_s)
+    return _engine(conf.database, url, CELL, timeout_s)
 
 
 def check(
@@ -120,15 +112,10 @@ def _engine(
     group: cfg.ConfigOpts.GroupAttr,
     connection: str | None,
     option: str,
-    reader: bool,
     timeout_s: float,
 ) -> sa.Engine:
     if not connection:
-        raise errors.OptionError(
-            option, 'is not set', 'Set it to the URL of a database'
-        )
-    if reader and not group.synchronous_reader and group.slave_connection:
-        connection = group.slave_connection
+        raise errors.OptionError(option, 'not set', 'Set it to the URL of a database')
     url = _bounded(_parsed(connection, group.connection_parameters, option), timeout_s)
     try:
         engine: sa.Engine = db_engines.create_engine(
@@ -147,7 +134,7 @@ def _engine(
     except (sa_exc.ArgumentError, ImportError) as problem:
         raise errors.OptionError(
             option,
-            f'has no usable driver: {transactions.describe(problem)}',
+            f'no usable driver: {transactions.describe(problem)}',
             'Use mysql+pymysql, postgresql+psycopg2 or sqlite, and install the driver',
         ) from problem
     return engine
@@ -161,7 +148,7 @@ def _parsed(connection: str, parameters: str, option: str) -> sa.URL:
     except (sa_exc.ArgumentError, ValueError) as problem:
         raise errors.OptionError(
             option,
-            'is not a database URL',
+            'not a database URL',
             'Write it as driver://user:password@host:port/database',
         ) from problem
 

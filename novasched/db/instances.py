@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
@@ -21,24 +21,9 @@ def on_hosts(connection: sa.Connection, hosts: Sequence[str]) -> list[InstanceRo
 
     Soft-deleted and hidden instances are among them, as in nova.
     """
-    return _chunked(connection, _c.host, hosts)
-
-
-def by_uuid(connection: sa.Connection, uuids: Sequence[str]) -> list[InstanceRow]:
-    """Return those of the instances that are live and on a host."""
-    return _chunked(connection, _c.uuid, uuids)
-
-
-def _chunked(
-    connection: sa.Connection, column: sa.Column[str], values: Sequence[str]
-) -> list[InstanceRow]:
+    chunks = (hosts[start : start + CHUNK] for start in range(0, len(hosts), CHUNK))
     return [
         InstanceRow._make(row)
-        for chunk in _chunks(values)
-        for row in connection.execute(_LIVE.where(column.in_(chunk)))
+        for chunk in chunks
+        for row in connection.execute(_LIVE.where(_c.host.in_(chunk)))
     ]
-
-
-def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(values), CHUNK):
-        yield values[start : start + CHUNK]

@@ -64,12 +64,6 @@ def read_unavailable(
     return list(map(ServiceRow._make, connection.execute(query)))
 
 
-def read_enabled(connection: sa.Connection, binary: str) -> list[ServiceRow]:
-    """Return the live services of a program that nobody disabled, by id."""
-    query = _READ.where(_s.binary == binary, _s.disabled == sa.false())
-    return list(map(ServiceRow._make, connection.execute(query)))
-
-
 def find(connection: sa.Connection, host: str, binary: str) -> ServiceRow | None:
     """Return the live row of a program on a host."""
     query = _READ.where(_s.host == host, _s.binary == binary)

@@ -95,13 +95,6 @@ class SqlCellStore:
         with self._database.read() as connection:
             return instances.on_hosts(connection, hosts)
 
-    def instances(self, uuids: Sequence[str]) -> list[InstanceRow]:
-        """Return those of the instances that are live and on a host."""
-        if not uuids:
-            return []
-        with self._database.read() as connection:
-            return instances.by_uuid(connection, uuids)
-
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
         self._database.engine.dispose()
@@ -170,16 +163,21 @@ class SqlServiceStore:
             f'the services row of {binary} on {host} keeps changing',
         )
 
+    def check_version(self, binary: str, version: int) -> None:
+        """Find out whether a program of this version may run beside the others.
+
+        Raises errors.ServiceTooOld when all live ones are newer.
+        """
+        with self._database.read() as connection:
+            minimum = services.minimum_version(connection, binary)
+        if minimum > version:
+            raise errors.ServiceTooOld(version, minimum)
+
     def beat(self, service_id: int, report_count: int) -> bool:
         now = self._utcnow()
         return self._database.retrying(
             lambda connection: services.beat(connection, service_id, report_count, now)
         )
-
-    def enabled(self, binary: str) -> list[ServiceRow]:
-        """Return the live services of a program that nobody disabled, by id."""
-        with self._database.read() as connection:
-            return services.read_enabled(connection, binary)
 
     def _find(self, host: str, binary: str) -> ServiceRow | None:
         with self._database.read() as connection:
@@ -187,13 +185,13 @@ class SqlServiceStore:
 
     def _insert(self, host: str, binary: str, topic: str, version: int) -> bool:
         """Insert the row; False if a sibling was faster."""
-        self._refuse_newer(binary, version)
+        self.check_version(binary, version)
         return self._database.insert(
             services.insertion(host, binary, topic, version, self._utcnow())
         )
 
     def _set_version(self, row: ServiceRow, version: int) -> None:
-        self._refuse_newer(row.binary, version)
+        self.check_version(row.binary, version)
         LOG.info(
             'Updating service version for %s on %s from %i to %i',
             row.binary,
@@ -205,12 +203,6 @@ class SqlServiceStore:
         self._database.retrying(
             lambda connection: services.set_version(connection, row.id, version, now)
         )
-
-    def _refuse_newer(self, binary: str, version: int) -> None:
-        with self._database.read() as connection:
-            minimum = services.minimum_version(connection, binary)
-        if minimum > version:
-            raise errors.ServiceTooOld(version, minimum)
 
 
 def label(cell: Cell) -> str:

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from novasched import errors
 from novasched.objects.context import RequestContext
@@ -45,16 +44,22 @@ class Claims:
             return
         uuids = [claim.consumer_uuid for claim in self._made]
         LOG.debug('Cleaning up allocations for %s', uuids)
-        with contextlib.ExitStack() as undoing:
-            for claim in reversed(self._made):
-                undoing.callback(self._undo, claim)
+        interrupted: BaseException | None = None
+        for claim in self._made:
+            try:
+                self._undo(claim)
+            except BaseException as problem:  # noqa: BLE001 the others come first
+                interrupted = problem
+        if interrupted is not None:
+            raise interrupted
 
     def make(self, request: RequestSpec, candidate: Candidate) -> bool:
         """Claim a candidate for the instance of the request; False: refused.
 
-        Raises errors.AllocationUpdateFailed when the consumer changed meanwhile,
-        and errors.AllocationDeleteFailed when nobody can tell what became of the
-        claim: another host must not be added to it.
+        Raises errors.AllocationUpdateFailed when the consumer changed meanwhile, or
+        when nobody can tell what became of the claim: it is undone, but a late one
+        must not be added to that for another host. Raises
+        errors.AllocationDeleteFailed when it cannot be undone.
         """
         outcome = self._placement.claim(
             self._context,
@@ -68,7 +73,7 @@ class Claims:
             case Claimed():
                 self._made.append(outcome)
             case Unknown():
-                self._settle(outcome)
+                self._give_up(outcome)
             case Refused():
                 LOG.debug(
                     'Claim for %s refused: %s', request.instance_uuid, outcome.text
@@ -79,13 +84,17 @@ class Claims:
         user_id = request.user_id if 'user_id' in request else None
         return user_id or self._user_id
 
-    def _settle(self, claim: Unknown) -> None:
+    def _give_up(self, claim: Unknown) -> NoReturn:
         LOG.warning(
             'No answer to the claim for %s: %s', claim.consumer_uuid, claim.text
         )
         self._made.append(claim)
         self._placement.undo(self._context, claim)
         self._made.remove(claim)
+        raise errors.AllocationUpdateFailed(
+            claim.consumer_uuid,
+            'placement did not answer, and the claim was undone; try again',
+        )
 
     def _undo(self, claim: Claimed | Unknown) -> None:
         try:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import logging
+import random
+from dataclasses import replace
 
 from novasched import errors
 from novasched.cluster.view import ClusterView
@@ -35,7 +37,7 @@ class FilterScheduler(Driver):
 
 class _Placing:
     """One request on its way: the hosts left, the picks so far, and the request
-    as it is for the next instance."""
+    as it is for the next instance. Chance has a seed of its own in each."""
 
     def __init__(self, parts: Parts, work: Work, hosts: HostTable) -> None:
         self._parts = parts
@@ -43,6 +45,9 @@ class _Placing:
         self._hosts = hosts
         self._request = work.request
         self._picked: list[Picked] = []
+        self._seed = parts.rng.getrandbits(64)
+        self._rng = random.Random(self._seed)
+        LOG.debug('Seed of the decisions: %d', self._seed)
 
     def pick_all(self) -> None:
         """Pick a host per instance; stop at the first instance that has none."""
@@ -60,7 +65,8 @@ class _Placing:
     def _decide(self, index: int) -> None:
         """Leave the hosts that may take instance ``index``, the best one first."""
         parts = self._parts
-        decision = decide(parts.profile, self._hosts, self._request, parts.rng, index)
+        decision = decide(parts.profile, self._hosts, self._request, self._rng, index)
+        decision = replace(decision, seed=self._seed)
         self._hosts = decision.ranked
         log_decision(decision)
         parts.on_decision(decision)
@@ -81,13 +87,15 @@ class _Placing:
             candidate: Candidate = host.allocation_candidates[0]
             if claims.make(self._request, candidate):
                 return Picked(host, candidate)
-        LOG.debug('Unable to successfully claim against any host.')
+        if len(self._hosts):
+            LOG.debug('Unable to successfully claim against any host.')
         return None
 
     def _take(self, picked: Picked) -> None:
         """Let the host have the instance, and the server group have the host."""
         LOG.debug('Selected host: %s', picked.host)
         self._picked.append(picked)
+        self._request = _with_providers(self._request, picked.candidate)
         try:
             self._hosts = consume(self._hosts, picked.host.row, self._request)
         except errors.RequestError as problem:
@@ -118,6 +126,19 @@ class _Placing:
         maker = SelectionMaker(version, parts.default_availability_zone)
         selections = maker.with_alternates(self._picked, self._hosts, alternates)
         return Placed(selections, self._request)
+
+
+def _with_providers(request: RequestSpec, candidate: Candidate | None) -> RequestSpec:
+    """Write down for each requested group which providers the candidate gives it."""
+    groups = request.requested_resources if 'requested_resources' in request else None
+    if not groups or candidate is None:
+        return request
+    mappings = candidate.get('mappings', {})
+    filled = [
+        group.replaced(provider_uuids=mappings.get(group.requester_id, []))
+        for group in groups
+    ]
+    return request.replaced(requested_resources=filled)
 
 
 def _with_group_on(request: RequestSpec, host: str) -> RequestSpec:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import logging
 from typing import Any
 
@@ -47,8 +48,22 @@ def _log_nothing_left(decision: Decision) -> None:
     uuid = decision.request.instance_uuid if 'instance_uuid' in decision.request else ''
     LOG.info('Filter %s returned 0 hosts', decision.steps[-1].name)
     if LOG.isEnabledFor(logging.DEBUG):
+        _log_reasons(decision)
         LOG.debug(REMOVED_ALL, uuid, _survivors(decision))
     LOG.info(REMOVED_ALL, uuid, decision.funnel())
+
+
+def _log_reasons(decision: Decision) -> None:
+    """Tell how many hosts each filter rejected for which reason, the most first."""
+    for step in decision.steps:
+        try:
+            said = collections.Counter(why for _, why in step.reasons(decision.request))
+        except Exception as problem:  # noqa: BLE001 a plugin may raise anything
+            kind = type(problem).__name__
+            LOG.debug('Filter %s cannot say why: %s: %s', step.name, kind, problem)
+            continue
+        for why, count in said.most_common():
+            LOG.debug('Filter %s rejected %d host(s): %s', step.name, count, why)
 
 
 def _survivors(decision: Decision) -> list[tuple[str, list[tuple[str, str]] | None]]:

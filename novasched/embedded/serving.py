@@ -19,13 +19,11 @@ from novasched.db import engines
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.rpc.serializer import ClientSerializer, RequestSerializer
+from novasched.rpc.client import SchedulerClient
+from novasched.rpc.serializer import RequestSerializer
 from novasched.rpc.server import SchedulerEndpoint
 from novasched.rpc.transport import check, transport_from_conf
 from novasched.scheduler.trace import Decision
-
-RPC_VERSION = '4.5'
-REPLY_TIMEOUT_S = 60
 
 
 class NoNotifications:
@@ -40,6 +38,7 @@ class NoNotifications:
 class Served:
     """A scheduler that takes requests at ``target``; ``decisions`` so far."""
 
+    conf: cfg.ConfigOpts
     transport: Any
     target: Any
     decisions: list[Decision]
@@ -50,24 +49,14 @@ class Served:
         Returns the claimed host and its alternates. Raises faults.WireError or
         oslo.messaging's RemoteError when the scheduler has none.
         """
-        client = oslo_messaging.get_rpc_client(
-            self.transport,
-            self.target(version=RPC_VERSION),
-            timeout=REPLY_TIMEOUT_S,
-            serializer=ClientSerializer(),
-        )
+        client = SchedulerClient(self.conf, self.transport, self.target)
         context = RequestContext(
             user_id=request.user_id, project_id=request.project_id, overwrite=False
         )
-        (selections,) = client.call(
-            context,
-            'select_destinations',
-            spec_obj=request,
-            instance_uuids=[request.instance_uuid],
-            return_objects=True,
-            return_alternates=True,
+        (selections,) = client.select_destinations(
+            context, request, [request.instance_uuid]
         )
-        return list(selections)
+        return selections
 
 
 @contextlib.contextmanager
@@ -86,7 +75,8 @@ def serving(conf: cfg.ConfigOpts, placement: Adapter) -> Iterator[Served]:
         api_engine = engines.api_engine(conf)
         stack.callback(api_engine.dispose)
         name = f'novasched-demo-{uuid.uuid4()}'
-        served = Served(transport, oslo_messaging.Target(exchange=name, topic=name), [])
+        target = oslo_messaging.Target(exchange=name, topic=name)
+        served = Served(conf, transport, target, [])
         given = app.Given(
             api_engine=api_engine,
             make_cell_engine=lambda url: engines.cell_engine(conf, url),

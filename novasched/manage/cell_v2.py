@@ -43,7 +43,7 @@ class MapCell0(command.Command):
         connection = self.app.conf.database.connection
         if not connection:
             raise errors.OptionError(
-                engines.MAIN, 'is not set', 'Set it, or give --database_connection'
+                engines.MAIN, 'not set', 'Set it, or give --database_connection'
             )
         url = sa.make_url(connection)
         beside = url.set(database=f'{url.database}_cell0')

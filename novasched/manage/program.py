@@ -28,6 +28,7 @@ TRANSPORT_URL = cfg.StrOpt(
 class Program(app.App):
     """Reads the configuration of nova and runs one command on its databases."""
 
+    CONSOLE_MESSAGE_FORMAT = 'novasched-manage: %(message)s'
     conf: cfg.ConfigOpts
 
     def __init__(
@@ -57,7 +58,13 @@ class Program(app.App):
         parser.add_argument(
             '--version', action='version', version=f'%(prog)s {version}'
         )
-        parser.add_argument('-h', '--help', dest='deferred_help', action='store_true')
+        parser.add_argument(
+            '-h',
+            '--help',
+            dest='deferred_help',
+            action='store_true',
+            help='Show this help, or with a command its own.',
+        )
         parser.add_argument('--debug', action='store_true', help='Show tracebacks.')
         for kind in ('file', 'dir'):
             parser.add_argument(
@@ -70,6 +77,10 @@ class Program(app.App):
             )
         parser.set_defaults(verbose_level=0, log_file=None)
         return parser
+
+    def get_fuzzy_matches(self, cmd: str) -> list[str]:
+        """Return commands that may have been meant; that of the shell is none."""
+        return [each for each in super().get_fuzzy_matches(cmd) if each != 'complete']
 
     def initialize_app(self, argv: Sequence[str]) -> None:
         """Read the configuration files."""

@@ -27,11 +27,7 @@ def candidates(
     if answer.status_code == 200:
         try:
             found = json.loads(answer.content)
-            return Candidates(
-                found['allocation_requests'],
-                frozenset(found['provider_summaries']),
-                VERSION,
-            )
+            return Candidates(found['allocation_requests'], VERSION)
         except (ValueError, KeyError, TypeError):
             LOG.debug('Placement answered 200 with something else than candidates')
     LOG.error(

@@ -184,6 +184,11 @@ class Claim:
 def undo(adapter: Adapter, context: RequestContext, claim: Claimed | Unknown) -> None:
     """Bring the consumer back to what it held before the claim.
 
+    Where it held nothing before and holds nothing now, a claim that got no answer
+    may still be on its way. Nothing bars it: a consumer without allocations has no
+    generation, and would have to hold some to get one. So after ``Unknown`` no
+    other host may be claimed for this consumer, even when this succeeds.
+
     Raises errors.AllocationDeleteFailed when placement does not do it at the
     second time either.
     """

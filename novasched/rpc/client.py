@@ -26,25 +26,26 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 
+TARGET = oslo_messaging.Target(topic='scheduler')
+
+
 class SchedulerClient:
-    """Calls whatever scheduler serves the topic.
+    """Calls whatever scheduler serves the topic of the target.
 
     Errors arrive as oslo.messaging's RemoteError, with the class of the error in
     ``exc_type``.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, transport: Any) -> None:
+    def __init__(
+        self, conf: cfg.ConfigOpts, transport: Any, target: Any = TARGET
+    ) -> None:
         self._conf = conf
         self._client = oslo_messaging.get_rpc_client(
-            transport,
-            oslo_messaging.Target(topic='scheduler', version='4.0'),
-            serializer=ClientSerializer(),
+            transport, target(version='4.0'), serializer=ClientSerializer()
         )
         self._base = oslo_messaging.get_rpc_client(
             transport,
-            oslo_messaging.Target(
-                topic='scheduler', namespace='baseapi', version='1.0'
-            ),
+            target(namespace='baseapi', version='1.0'),
             serializer=RequestSerializer(),
         )
 

@@ -34,6 +34,9 @@ OPTS: dict[str, list[cfg.Opt]] = {
 Which form notifications have.
 
 Nothing is sent at all unless ``[oslo_messaging_notifications] driver`` is set.
+Requests wait until their notifications are sent. So where ``retry`` of that group
+is negative, which means for ever, the scheduler tries but twice more, after 1 and 3
+seconds by the defaults of ``[oslo_messaging_rabbit]``; what fails is logged.
 Versioned notifications are described by nova's notification reference; their
 topics are those of ``versioned_notifications_topics``.
 """,
@@ -64,6 +67,9 @@ other services that share the configuration file.
     ],
 }
 
+RETRIES = 2
+"""Instead of for ever: a request waits for its notifications, its claims made."""
+
 _SILENT_DRIVERS = frozenset({'', 'noop'})
 
 
@@ -89,18 +95,17 @@ class Notifications:
             return cls(None, None)
         form = conf.notifications.notification_format
         topics = conf.notifications.versioned_notifications_topics
-        serializer = RequestSerializer()
+        wanted = conf.oslo_messaging_notifications.retry
+        sending = {
+            'serializer': RequestSerializer(),
+            'retry': RETRIES if wanted < 0 else wanted,
+        }
         legacy = versioned = None
         if form in ('unversioned', 'both'):
-            legacy = oslo_messaging.Notifier(
-                transport, f'scheduler.{host}', serializer=serializer
-            )
+            legacy = oslo_messaging.Notifier(transport, f'scheduler.{host}', **sending)
         if form in ('versioned', 'both'):
             versioned = oslo_messaging.Notifier(
-                transport,
-                f'nova-scheduler:{host}',
-                serializer=serializer,
-                topics=topics,
+                transport, f'nova-scheduler:{host}', topics=topics, **sending
             )
         return cls(legacy, versioned, transport)
 

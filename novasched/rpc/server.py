@@ -10,7 +10,6 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import oslo_messaging  # type: ignore[import-untyped]
 from oslo_messaging.rpc import dispatcher  # type: ignore[import-untyped]
-from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.manager import SchedulerManager
@@ -20,20 +19,23 @@ from novasched.objects.instance import InstanceList
 from novasched.objects.request_spec import RequestSpec
 from novasched.rpc import faults
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
-from novasched.rpc.transport import CONNECTION_ERRORS
+from novasched.rpc.stopping import Server
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
 
 TOPIC = 'scheduler'
-GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
 Method = TypeVar('Method', bound=Callable[..., Any])
 
 
 def _answer(error: errors.RequestError, name: str) -> NoReturn:
-    """Send an error to the caller as nova's, with one line in the log."""
+    """Send an error to the caller as nova's, with one line in the log.
+
+    What a filter or weigher raised is a defect: it keeps its traceback.
+    """
     level = logging.INFO if isinstance(error, errors.NoValidHost) else logging.ERROR
-    LOG.log(level, '%s failed: %s', name, error)
+    defect = error if isinstance(error, errors.ExtensionFailed) else None
+    LOG.log(level, '%s failed: %s', name, error, exc_info=defect)
     wire = faults.to_wire(error)
     try:
         raise wire from error
@@ -194,31 +196,6 @@ def _check_message(message: Any) -> None:
         raise errors.InvalidRequest('its arguments have no names')
     if not isinstance(message.get('version', ''), str):
         raise errors.InvalidRequest('its version is not a text')
-
-
-class Server(RPCServer):  # type: ignore[misc]
-    """Stops without losing requests.
-
-    oslo.messaging stops reading, but never tells the broker. What the broker sends
-    until the connection closes is acknowledged while it closes, and forgotten.
-    """
-
-    @functools.wraps(RPCServer.stop)  # with the mark of what is done in order
-    def stop(self) -> None:
-        """Take no more requests; those that came already are still served."""
-        running = self._started
-        super().stop()
-        listener: Any = getattr(self.listener, '_poll_style_listener', None)
-        if not running or not hasattr(listener, 'conn'):
-            return
-        try:
-            with listener.conn._connection_lock:
-                for consumer, tag in listener.conn._consumers.items():
-                    consumer.cancel(tag)
-        except GONE as problem:
-            LOG.warning('The broker could not be told to send no more: %s', problem)
-        while incoming := listener.poll():
-            self._on_incoming(incoming)
 
 
 def server(

@@ -64,17 +64,40 @@ def transport_from_conf(conf: cfg.ConfigOpts) -> Any:
         ) from problem
 
 
+def is_rabbit(conf: cfg.ConfigOpts) -> bool:
+    """Say whether messages go through RabbitMQ."""
+    url = oslo_messaging.TransportURL.parse(conf)
+    return bool(url.transport.startswith(('rabbit', 'kombu')))
+
+
+def brokers(conf: cfg.ConfigOpts) -> list[Any]:
+    """Return the hosts of the URL, with oslo.messaging's defaults where it has gaps.
+
+    The port is the same over TLS; without any host it is this machine.
+    """
+    host = oslo_messaging.TransportHost
+    return [
+        host(
+            hostname=each.hostname or 'localhost',
+            port=each.port or 5672,
+            username=each.username or 'guest',
+            password=each.password or 'guest',
+        )
+        for each in oslo_messaging.TransportURL.parse(conf).hosts or [host()]
+    ]
+
+
 def check(transport: Any) -> None:
     """Connect to the broker once. Raises errors.OptionError if none answers.
 
     Only RabbitMQ is asked for its opinion of user and password, and not over
     TLS, whose settings are oslo.messaging's own.
     """
-    url = oslo_messaging.TransportURL.parse(transport.conf)
-    if not url.transport.startswith(('rabbit', 'kombu')):
+    if not is_rabbit(transport.conf):
         return
-    problems = [_problem(host, url, transport.conf) for host in url.hosts]
-    if problems and all(problems):
+    url = oslo_messaging.TransportURL.parse(transport.conf)
+    problems = [_problem(host, url, transport.conf) for host in brokers(transport.conf)]
+    if all(problems):
         raise errors.OptionError(
             OPTION,
             f'no broker answers: {"; ".join(p for p in problems if p)}',
@@ -84,17 +107,17 @@ def check(transport: Any) -> None:
 
 def _problem(host: Any, url: Any, conf: cfg.ConfigOpts) -> str | None:
     """Return why a broker cannot be used, or None."""
-    place = f'{host.hostname}:{host.port or 5672}'
+    place = f'{host.hostname}:{host.port}'
     try:
         if _is_tls(url, conf):
-            address = (host.hostname, host.port or 5671)
+            address = host.hostname, host.port
             socket.create_connection(address, CONNECT_TIMEOUT_S).close()
             return None
         with Connection(  # type: ignore[no-untyped-call]
             hostname=host.hostname,
-            port=host.port or 5672,
-            userid=host.username or 'guest',
-            password=host.password or 'guest',
+            port=host.port,
+            userid=host.username,
+            password=host.password,
             virtual_host=url.virtual_host or '/',
             transport='pyamqp',
             connect_timeout=CONNECT_TIMEOUT_S,

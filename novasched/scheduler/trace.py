@@ -60,7 +60,8 @@ class Decision:
 
     ``totals`` belong to ``ranked``. ``notes`` are nova's log lines about the
     hosts that the request names; without ``filters_ran``, those hosts were the
-    result.
+    result. ``seed`` is that of the random numbers of the whole request: who knows
+    it can have its decisions again.
     """
 
     request: RequestSpec
@@ -71,6 +72,7 @@ class Decision:
     ranked: HostTable
     totals: Floats
     filters_ran: bool = True
+    seed: int = 0
 
     def funnel(self) -> list[str]:
         """Return nova's filter results: ``Name: (start: n, end: m)``."""

@@ -112,7 +112,7 @@ def test_a_database_of_ones_own_is_empty_again_in_the_end(novasched, tmp_path):
         ('--broker', 'rabbit://user:secret@127.0.0.1:1/', 'no broker answers'),
         ('--broker', 'nonsense', 'No scheme'),
         ('--database', 'mysql+pymysql://user:secret@127.0.0.1:1/x', 'could not be'),
-        ('--database', 'nonsense', 'is not a database URL'),
+        ('--database', 'nonsense', 'not a database URL'),
         ('--placement', 'http://127.0.0.1:1/', 'Check that placement runs there'),
     ],
 )

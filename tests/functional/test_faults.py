@@ -123,13 +123,13 @@ def test_a_claim_whose_answer_is_lost_is_found(made):
     assert made.held() == {uuids[0]: {'h1'}}
 
 
-def test_a_claim_that_cannot_be_looked_up_is_undone(made):
+def test_a_claim_that_cannot_be_looked_up_is_undone_and_ends_all(made):
     made.faults.on('PUT', 1, lost)
     # The candidates, then the look-up.
     made.faults.on('GET', 2, unreachable)
-    uuids, found = ask(made, 1)
-    assert found == [['h2']]
-    assert made.held() == {uuids[0]: {'h2'}}
+    with pytest.raises(errors.AllocationUpdateFailed, match='did not answer'):
+        ask(made, 1)
+    assert made.held() == {}
 
 
 def test_a_claim_that_cannot_be_undone_now_is_undone_later_or_ends_all(made):

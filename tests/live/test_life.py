@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import datetime
+import os
 import signal
 import time
+from pathlib import Path
 
 from tests.live import wire as wire_
 from tests.live.daemon import QUEUE
 from tests.live.wire import Wire
 
 STOP_S = 20
+REPORT = 'Current thread 0x'
 
 
 def _row(cloud, host):
@@ -71,6 +74,19 @@ def test_a_request_in_progress_is_answered_after_sigterm(
     assert stopping.process.wait(STOP_S) == 0
     assert time.monotonic() - started < STOP_S
     assert list(placement.allocations(uuids[0])) == [cloud.hosts['node-1'].uuid]
+
+
+def test_sigusr2_shows_what_the_threads_do_and_ends_nothing(daemon, claims, eventually):
+    asked = daemon()
+    main = asked.process.pid
+    tasks = Path(f'/proc/{main}/task').iterdir()
+    (worker,) = ''.join((task / 'children').read_text() for task in tasks).split()
+    for count, pid in enumerate((main, int(worker)), 1):
+        os.kill(pid, signal.SIGUSR2)
+        eventually(lambda n=count: asked.log.count(REPORT) >= n, 'a report')
+    uuids, answer = asked.client.submit()
+    claims.expect(*uuids)
+    assert answer.result(STOP_S)
 
 
 def test_an_idle_daemon_stops_at_once(daemon):

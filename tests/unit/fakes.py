@@ -44,8 +44,7 @@ class FakePlacement:
         self.queries.append(query)
         if self.failure is not None:
             return self.failure
-        providers = frozenset(u for c in self.offered for u in c['allocations'])
-        return Candidates(tuple(self.offered), providers, VERSION)
+        return Candidates(tuple(self.offered), VERSION)
 
     def fail(self, status=503, text='away'):
         """Answer every query with an error from now on."""

@@ -75,6 +75,26 @@ def both_filters():
     return [OddHosts, ForNova]
 
 
+def no_filters():
+    """Fail."""
+    raise RuntimeError('no filters today')
+
+
+class Mandatory(OddHosts):
+    """A filter that cannot be made without more."""
+
+    def __init__(self, wanted):
+        self.wanted = wanted
+
+
+class MandatoryWeigher(Heavy):
+    """A weigher that reads an option that nobody registered."""
+
+    @classmethod
+    def from_conf(cls, conf):
+        raise KeyError(f'no option\nfor {cls.__name__}')
+
+
 NOT_CALLABLE = 3
 
 
@@ -164,6 +184,34 @@ def test_the_class_paths_of_nova_lead_to_ours(conf):
     assert type(found).__module__ == 'novasched.scheduler.filters.compute'
 
 
+def test_a_path_of_nova_that_is_not_ours_is_imported(conf):
+    path = 'nova.scheduler.filters.site_filter.SiteFilter'
+    with pytest.raises(errors.ClassNotFound, match="No module named 'nova'"):
+        filters(conf, f'available_filters = {path}')
+
+
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        pytest.param(
+            f'available_filters = {HERE}.Mandatory\nenabled_filters = Mandatory',
+            '[filter_scheduler] enabled_filters: Mandatory: TypeError(',
+            id='a filter',
+        ),
+        pytest.param(
+            f'weight_classes = {HERE}.MandatoryWeigher',
+            '[filter_scheduler] weight_classes: MandatoryWeigher: KeyError(',
+            id='a weigher',
+        ),
+    ],
+)
+def test_a_class_that_cannot_be_made_is_one_line(conf, text, said):
+    with pytest.raises(errors.OptionError) as raised:
+        plugins.profile_from_conf(conf(f'[filter_scheduler]\n{text}'))
+    assert str(raised.value).startswith(said)
+    assert '\n' not in str(raised.value)
+
+
 def test_a_filter_written_for_nova_is_lent_what_it_lacks(conf):
     (found,) = filters(
         conf, f'available_filters = {HERE}.ForNova\nenabled_filters = ForNova'
@@ -182,7 +230,8 @@ def test_a_filter_written_for_nova_is_lent_what_it_lacks(conf):
         pytest.param(f'{HERE}.NOT_CALLABLE', 'correct type', id='not a class'),
         pytest.param(f'{HERE}.NoPlugin', 'correct type', id='not a filter'),
         pytest.param(f'{HERE}._Hidden', 'correct type', id='not public'),
-        pytest.param('nova.scheduler.filters.x.Riddle', 'no such class', id="nova's"),
+        pytest.param('nova.scheduler.filters.x.Riddle', 'No module named', id="nova's"),
+        pytest.param(f'{HERE}.no_filters', 'RuntimeError', id='a function that raises'),
     ],
 )
 def test_what_is_no_class_is_named(conf, path, problem):

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import pytest
+import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_log import log
 
@@ -116,7 +118,7 @@ def test_a_wrong_value_is_named_before_anything_is_tried(configure, text, option
         pytest.param(
             '[filter_scheduler]\nweight_classes = riddle.Weigher\n',
             errors.OptionError,
-            'weight_classes: Class riddle.Weigher could not be found: No module',
+            'weight_classes: Class riddle.Weigher could not be found: ModuleNotFound',
             id='a weigher',
         ),
         pytest.param(
@@ -124,6 +126,12 @@ def test_a_wrong_value_is_named_before_anything_is_tried(configure, text, option
             errors.OptionError,
             r'\[scheduler\] driver: no driver is called riddle',
             id='a driver',
+        ),
+        pytest.param(
+            '[DEFAULT]\nservicegroup_driver = mc\n',
+            errors.OptionError,
+            r'servicegroup_driver: mc is not supported\. Set it to db',
+            id='a way to be alive',
         ),
         pytest.param(
             '[DEFAULT]\ntransport_url = riddle://\n',
@@ -144,9 +152,45 @@ def test_what_is_unknown_is_named(configure, cloud, text, error, words):
         preflight.check(configure(text))
 
 
-def test_an_empty_database_is_named(configure):
-    with pytest.raises(errors.OptionError, match='connection: '):
-        preflight.check(configure())
+@pytest.mark.parametrize(
+    ('made', 'group', 'command'),
+    [
+        pytest.param((), 'database', 'db sync', id='both'),
+        pytest.param(('database',), 'api_database', 'api_db sync', id='the API'),
+    ],
+)
+def test_a_database_without_tables_is_named(configure, made, group, command):
+    conf = configure()
+    for name in made:
+        engine = sa.create_engine(conf[name].connection)
+        tables.services.create(engine)
+        engine.dispose()
+    with pytest.raises(errors.OptionError, match=rf'{group}\] connection: ') as raised:
+        preflight.check(conf)
+    assert str(raised.value).endswith(f'Make its tables with nova-manage {command}.')
+
+
+def test_a_newer_scheduler_in_the_cloud_is_found_before_the_fork(cloud):
+    conf = cloud(74)
+    engine = engines.main_engine(conf)
+    newer = databases.service(host='s', binary='nova-scheduler', version=75)
+    databases.Databases(engine, engine).add(tables.services, newer)
+    engine.dispose()
+    with pytest.raises(errors.ServiceTooOld, match='v75'):
+        preflight.check(conf)
+
+
+def test_no_thread_is_left_when_the_workers_are_forked(cloud):
+    before = set(threading.enumerate())
+    preflight.check(cloud(74))
+    assert set(threading.enumerate()) <= before
+
+
+def test_options_that_are_not_served_are_warned_of(cloud, caplog):
+    conf = cloud(74)
+    conf.set_override('image_metadata_prefilter', True, 'scheduler')
+    preflight.check(conf)
+    assert '[scheduler] image_metadata_prefilter is not served yet: ' in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from novasched.cluster.cells import Cells
+from novasched.cluster.cells import FAILURES, Cells
 from novasched.cluster.view import ClusterView
 from tests.unit.cluster.fakes import (
     CELL0,
@@ -42,6 +42,12 @@ class Cloud:
         self.view.refresh()
         found = self.view.hosts(candidates, of).host.tolist()
         return sorted(found) if candidates is None else found
+
+    def lose(self, store):
+        """Let a cell fail until it is left out."""
+        store.fail()
+        for _ in range(FAILURES):
+            self.view.refresh()
 
     def retry(self):
         self.clock.advance(15)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from novasched.cluster.cells import Cells
+from novasched.cluster.cells import FAILURES, Cells
 from tests.unit.cluster.fakes import (
     CELL0,
     FakeCellStore,
@@ -48,6 +48,13 @@ def gate():
 
 def version(cell, store):
     return store.minimum_compute_version()
+
+
+def lose(cells, store):
+    """Let a cell fail until it is left out."""
+    store.fail('refused')
+    for _ in range(FAILURES):
+        cells.ask(version, cells.all())
 
 
 def uuids(found):
@@ -105,14 +112,58 @@ def test_cells_are_asked_at_once(cells):
     assert len(cells.ask(lambda cell, store: both.wait(), cells.all())) == 2
 
 
-def test_a_cell_that_fails_is_named_and_left_out(cells, stores, caplog):
+def test_a_cell_that_fails_is_named_and_asked_again_by_the_next(cells, stores, caplog):
     stores.stores['a'].fail('refused')
     assert cells.ask(version, cells.all()) == {'b': 0}
-    assert uuids(cells.left_out()) == ['a']
+    assert cells.left_out() == []
     assert 'Failed to get computes for cell a: a cell could not be asked' in caplog.text
+    stores.stores['a'].mend()
+    assert cells.ask(version, cells.all()) == {'a': 0, 'b': 0}
+
+
+def test_a_cell_that_keeps_failing_is_left_out(cells, stores):
+    lose(cells, stores.stores['a'])
+    assert uuids(cells.left_out()) == ['a']
     stores.stores['a'].calls.clear()
     assert cells.ask(version, cells.all()) == {'b': 0}
     assert stores.stores['a'].calls == []
+
+
+def test_an_answer_in_between_starts_the_count_anew(cells, stores):
+    for _ in range(FAILURES):
+        stores.stores['a'].fail()
+        for _ in range(FAILURES - 1):
+            cells.ask(version, cells.all())
+        stores.stores['a'].mend()
+        cells.ask(version, cells.all())
+    assert cells.left_out() == []
+
+
+def test_a_question_that_does_not_judge_leaves_no_cell_out(cells, stores, gate):
+    stores.stores['a'].fail()
+    for _ in range(FAILURES):
+        assert cells.ask(version, cells.all(), judges=False) == {'b': 0}
+    stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
+    found = cells.ask(version, cells.all(), judges=False, timeout_s=0.1)
+    assert found == {'b': 0}
+    assert cells.left_out() == []
+
+
+def test_a_question_that_does_not_judge_takes_no_cell_in(cells, stores):
+    lose(cells, stores.stores['a'])
+    stores.stores['a'].mend()
+    found = cells.ask(version, cells.all(), even_left_out=True, judges=False)
+    assert found == {'a': 0, 'b': 0}
+    assert uuids(cells.left_out()) == ['a']
+
+
+def test_a_cell_that_was_late_stays_out_when_its_retry_fails(cells, stores, gate):
+    stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
+    cells.ask(version, cells.all(), timeout_s=0.1)
+    gate.set()
+    stores.stores['a'].fail()
+    cells.ask(version, cells.all(), even_left_out=True)
+    assert uuids(cells.left_out()) == ['a']
 
 
 def test_a_cell_that_is_late_is_named_and_left_out(cells, stores, gate, caplog):
@@ -135,8 +186,7 @@ def test_calls_that_hang_take_no_thread_of_another_cell(cells, stores, gate):
 
 def test_a_cell_is_due_for_a_retry_after_the_interval(cells, stores, clock, caplog):
     caplog.set_level(logging.INFO)
-    stores.stores['a'].fail()
-    cells.ask(version, cells.all())
+    lose(cells, stores.stores['a'])
     assert cells.due_for_retry() == []
     clock.advance(15)
     assert uuids(cells.due_for_retry()) == ['a']
@@ -159,8 +209,7 @@ def test_a_cell_is_due_for_a_retry_after_the_interval(cells, stores, clock, capl
     ],
 )
 def test_a_cell_that_is_mapped_otherwise_is_asked_at_once(cells, stores, found):
-    stores.stores['a'].fail()
-    cells.ask(version, cells.all())
+    lose(cells, stores.stores['a'])
     stores.stores['a'].mend()
     cells.replace(found)
     assert set(cells.ask(version, cells.all())) == {'a', 'b'}
@@ -173,18 +222,53 @@ def test_a_cell_that_is_no_longer_as_it_was_is_opened_as_it_is(cells, stores):
     assert stores.opened[-1].database_connection == 'new'
 
 
-def test_a_cell_without_a_mapping_is_opened_as_it_is_given(cells, stores):
-    assert cells.ask(version, [cell('c')]) == {'c': 0}
-    assert stores.opened[-1] == cell('c')
+def test_a_cell_without_a_mapping_is_not_opened(cells, stores, caplog):
+    assert cells.ask(version, [cell('c')]) == {}
+    assert stores.opened == []
+    assert 'no such cell' in caplog.text
 
 
-def test_a_defect_in_a_question_reaches_the_asker(cells):
+@pytest.mark.parametrize(
+    'problem',
+    [
+        pytest.param(LookupError('a defect'), id='a defect'),
+        pytest.param(
+            UnicodeDecodeError('utf-8', b'\xff', 0, 1, 'a defect'), id='not UTF-8'
+        ),
+    ],
+)
+def test_a_defect_in_one_cell_leaves_the_answers_of_the_others(cells, caplog, problem):
     def defective(cell, store):
-        raise LookupError('a defect')
+        if cell.uuid == 'a':
+            raise problem
+        return 5
 
-    with pytest.raises(LookupError, match='a defect'):
-        cells.ask(defective, cells.all())
-    assert cells.left_out() == []
+    for _ in range(FAILURES):
+        assert cells.left_out() == []
+        assert cells.ask(defective, cells.all()) == {'b': 5}
+    assert uuids(cells.left_out()) == ['a']
+    assert 'Failed to get computes for cell a' in caplog.text
+    assert 'Traceback' in caplog.text
+
+
+def test_closing_may_wait_for_the_threads(stores, clock):
+    cells = Cells(stores, clock)
+    cells.replace([cell('joined-a', name='a')])
+    stores.stores['joined-a'] = FakeCellStore()
+    cells.ask(version, cells.all())
+    (thread,) = (t for t in threading.enumerate() if t.name == 'cell joined-a')
+    cells.close(join_s=DEADLINE_S)
+    assert not thread.is_alive()
+
+
+def test_closing_waits_no_longer_than_it_may(stores, clock, gate):
+    cells = Cells(stores, clock)
+    cells.replace([cell('a')])
+    stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
+    cells.ask(version, cells.all(), timeout_s=0.1)
+    started = time.monotonic()
+    cells.close(join_s=0.1)
+    assert time.monotonic() - started < DEADLINE_S / 2
 
 
 def test_nothing_is_asked_after_closing(cells, stores):

@@ -81,6 +81,18 @@ def test_closing_ends_the_threads_when_their_work_is_done():
         assert not thread.is_alive()
 
 
+def test_joining_waits_for_the_threads_but_not_for_ever(gate):
+    lane = Lane('joined-lane', 2)
+    lane.submit(lambda: gate.wait(DEADLINE_S))
+    (thread,) = threads_named('joined-lane')
+    lane.close()
+    lane.join(0.01)
+    assert thread.is_alive()
+    gate.set()
+    lane.join(DEADLINE_S)
+    assert not thread.is_alive()
+
+
 def test_threads_do_not_keep_the_process_alive(lane):
     lane.submit(lambda: None).result(DEADLINE_S)
     assert all(thread.daemon for thread in threads_named('test-lane'))

@@ -362,7 +362,32 @@ def test_nodes_are_found_by_host_and_by_name(reader):
     assert ids('h1', None) == {'a': [1, 9]}
     assert ids('h1', 'n9') == {'a': [9]}
     assert ids(None, 'n2') == {'a': [2]}
+    assert ids('H1', None) == {'a': [1, 9]}
+    assert ids(None, 'N2') == {}
     assert ids('h2', 'n1') == {}
+
+
+@pytest.mark.parametrize(
+    'fields',
+    [
+        pytest.param({'local_gb_used': None}, id='used disk is null'),
+        pytest.param({'memory_mb': None}, id='memory is null'),
+        pytest.param({'vcpus': 2**70}, id='more CPUs than fit'),
+        pytest.param({'hypervisor_version': 'six'}, id='a version in words'),
+        pytest.param({'pci_stats': []}, id='PCI pools that are no text'),
+    ],
+)
+def test_a_row_that_does_not_fit_is_left_out_and_named_once(reader, caplog, fields):
+    reader.store.change(1, NOON, **fields)
+    reader.store.change(2, NOON, vcpus_used=5)
+    reader.read()
+    reader.read()
+    assert reader.hosts() == {'h2': 5}
+    (line,) = caplog.messages
+    assert line.startswith('Ignoring compute node n1 of host h1 in cell a: ')
+    reader.store.put(node(1, updated_at=NOON))
+    reader.read()
+    assert set(reader.hosts()) == {'h1', 'h2'}
 
 
 def test_nodes_with_null_stamps_are_read_once_and_kept():

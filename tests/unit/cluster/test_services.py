@@ -6,8 +6,9 @@ from __future__ import annotations
 import datetime
 
 import pytest
+from oslo_config import cfg
 
-from novasched.cluster.services import Services, Window, down_time
+from novasched.cluster.services import OPTS, Services, Window, down_time
 from tests.unit.cluster.fakes import NOON, SECOND, service
 
 WINDOW = Window.around(NOON, 60)
@@ -160,3 +161,22 @@ def test_down_time(service_down_time, report_interval, expected, warns):
     seconds, warning = down_time(service_down_time, report_interval)
     assert seconds == expected
     assert bool(warning) == warns
+
+
+@pytest.mark.parametrize(
+    ('driver', 'taken'),
+    [
+        pytest.param('db', True, id='the database'),
+        pytest.param('mc', True, id='memcached, which is refused later'),
+        pytest.param('zk', False, id='what nova has no more'),
+    ],
+)
+def test_the_choices_of_servicegroup_driver_are_those_of_nova(driver, taken):
+    conf = cfg.ConfigOpts()
+    conf.register_opts(OPTS['DEFAULT'])
+    conf([], default_config_files=[], default_config_dirs=[])
+    if taken:
+        conf.set_override('servicegroup_driver', driver)
+    else:
+        with pytest.raises(ValueError, match=r'\[db, mc\]'):
+            conf.set_override('servicegroup_driver', driver)

@@ -238,6 +238,8 @@ def test_a_full_read_forgets_the_instances_of_hosts_that_are_gone(cloud):
     ('host', 'name', 'of', 'found'),
     [
         pytest.param('h1', None, None, ['n1'], id='by host'),
+        pytest.param('H1', None, None, ['n1'], id='by host, in another case'),
+        pytest.param(None, 'N3', None, [], id='by name, in another case'),
         pytest.param(None, 'n3', None, ['n3'], id='by name'),
         pytest.param('h1', 'n3', None, [], id='by both, that do not fit'),
         pytest.param('h3', None, cell('a'), [], id='in another cell'),
@@ -270,7 +272,8 @@ def test_of_hosts_of_one_name_the_mapped_one_is_meant(cloud, mapped, uuid):
     cloud.b.add_host(1, uuid='twin', created_at=NOON)
     cloud.api.mapped = mapped
     cloud.view.refresh()
-    assert [u for _, _, u in cloud.view.nodes_named('h1', None)] == [uuid]
+    for host in ('h1', 'H1'):
+        assert [u for _, _, u in cloud.view.nodes_named(host, None)] == [uuid]
 
 
 # Freshness.

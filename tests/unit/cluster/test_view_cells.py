@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from novasched import errors
+from novasched.cluster.cells import FAILURES
 from novasched.ports import Cell
 from tests.unit.cluster.fakes import (
     NOON,
@@ -35,6 +37,48 @@ def test_a_cell_that_hangs_costs_one_bounded_wait_and_is_named(cloud, gate):
     assert cloud.b.calls == []
 
 
+def test_a_failure_that_takes_no_time_costs_one_request(cloud):
+    cloud.b.fail()
+    assert cloud.shown() == ['h1', 'h2']
+    cloud.b.mend()
+    assert cloud.shown() == ['h1', 'h2', 'h3']
+
+
+def test_instances_and_versions_leave_no_cell_out(cloud):
+    def refuse(name):
+        if name in ('instances_on', 'minimum_compute_version'):
+            raise errors.StoreFailed('a cell', 'refused')
+
+    cloud.b.on_call = refuse
+    for _ in range(FAILURES):
+        assert cloud.shown() == ['h1', 'h2', 'h3']
+        cloud.view.check()
+        with pytest.raises(errors.StoreFailed):
+            cloud.view.hosts(None).instances.tolist()
+    assert left_out(cloud) == []
+
+
+def test_a_cell_that_answers_nonsense_leaves_the_healthy_ones(cloud, caplog):
+    def decode(name):
+        raise UnicodeDecodeError('utf-8', b'\xff', 0, 1, 'invalid start byte')
+
+    cloud.b.on_answer = decode
+    assert cloud.shown() == ['h1', 'h2']
+    assert 'Failed to get computes for cell b' in caplog.text
+    assert 'UnicodeDecodeError' in caplog.text
+
+
+def test_one_bad_row_is_skipped_and_named(cloud, caplog):
+    cloud.b.add_host(4, local_gb_used=None, created_at=NOON)
+    cloud.b.change(3, NOON, vcpus_used=5)
+    cloud.view.refresh()
+    hosts = cloud.view.hosts({node(id_).uuid: [] for id_ in (3, 4)})
+    assert hosts.vcpus_used.tolist() == [5]
+    assert 'Ignoring compute node n4 of host h4 in cell b: TypeError' in caplog.text
+    cloud.b.change(4, NOON, local_gb_used=1)
+    assert cloud.shown() == ['h1', 'h2', 'h3', 'h4']
+
+
 def test_cells_that_hang_and_fail_leave_the_healthy_ones(cloud, gate):
     cloud.stores.stores['c'] = FakeCellStore()
     cloud.stores.stores['c'].add_host(5)
@@ -44,6 +88,7 @@ def test_cells_that_hang_and_fail_leave_the_healthy_ones(cloud, gate):
     cloud.a.on_call = lambda name: gate.wait(DEADLINE_S)
     cloud.b.fail()
     assert cloud.shown() == ['h5']
+    cloud.lose(cloud.b)
     assert sorted(left_out(cloud)) == ['a', 'b']
     gate.set()
     cloud.a.mend()
@@ -54,8 +99,7 @@ def test_cells_that_hang_and_fail_leave_the_healthy_ones(cloud, gate):
 
 
 def test_a_cell_that_comes_back_has_what_changed_meanwhile(cloud):
-    cloud.b.fail()
-    cloud.shown()
+    cloud.lose(cloud.b)
     cloud.b.change(3, NOON - 3600 * SECOND, vcpus_used=5)
     cloud.b.add_host(4, updated_at=None)
     cloud.b.mend()
@@ -66,8 +110,7 @@ def test_a_cell_that_comes_back_has_what_changed_meanwhile(cloud):
 
 
 def test_a_cell_that_comes_back_is_not_shown_before_a_request_refreshed_it(cloud):
-    cloud.b.fail()
-    cloud.view.refresh()
+    cloud.lose(cloud.b)
     cloud.b.mend()
     cloud.retry()
     assert left_out(cloud) == []
@@ -78,15 +121,15 @@ def test_a_cell_that_comes_back_is_not_shown_before_a_request_refreshed_it(cloud
 def test_a_cell_that_fails_in_the_background_stays_for_requests_under_way(cloud):
     cloud.view.refresh()
     cloud.b.fail()
-    cloud.view.reconcile()
+    for _ in range(FAILURES):
+        cloud.view.reconcile()
     assert left_out(cloud) == ['b']
     assert sorted(cloud.view.hosts(None).host.tolist()) == ['h1', 'h2', 'h3']
     assert cloud.shown() == ['h1', 'h2']
 
 
 def test_a_cell_that_still_fails_is_tried_again_later(cloud):
-    cloud.b.fail()
-    cloud.view.refresh()
+    cloud.lose(cloud.b)
     for _ in range(3):
         cloud.retry()
         assert left_out(cloud) == ['b']
@@ -95,13 +138,12 @@ def test_a_cell_that_still_fails_is_tried_again_later(cloud):
     assert cloud.shown() == ['h1', 'h2', 'h3']
 
 
-def test_a_cell_that_fails_at_the_start_is_left_out_until_it_answers(new_cloud):
+def test_a_cell_that_fails_at_the_start_is_shown_when_it_answers(new_cloud):
     cloud = new_cloud
     cloud.b.fail()
     cloud.view.load()
     assert cloud.shown() == ['h1', 'h2']
     cloud.b.mend()
-    cloud.retry()
     assert cloud.shown() == ['h1', 'h2', 'h3']
 
 
@@ -153,7 +195,7 @@ def test_a_cell_that_moves_to_another_database_keeps_nothing_of_the_old(cloud):
     [
         pytest.param(cell('b'), ['h3'], id='an enabled cell'),
         pytest.param(cell('d'), ['h7'], id='a disabled cell'),
-        pytest.param(Cell('e', 'e', None, None, True), ['h8'], id='an unknown cell'),
+        pytest.param(Cell('e', 'e', None, None, True), [], id='an unknown cell'),
     ],
 )
 def test_a_request_may_stay_in_one_cell(cloud, of, shown):
@@ -164,8 +206,51 @@ def test_a_request_may_stay_in_one_cell(cloud, of, shown):
     cloud.api.found_cells.append(cell('d', disabled=True))
     cloud.view.check()
     assert cloud.shown(of=of) == shown
-    assert len(cloud.view.hosts(None, of).instances.tolist()) == 1
+    assert len(cloud.view.hosts(None, of).instances.tolist()) == len(shown)
     assert cloud.shown() == ['h1', 'h2', 'h3']
+    assert 'e' not in [opened.uuid for opened in cloud.stores.opened]
+
+
+@pytest.mark.parametrize(
+    'found',
+    [
+        pytest.param(cell('e'), id='enabled'),
+        pytest.param(cell('e', disabled=True), id='disabled'),
+    ],
+)
+def test_a_cell_that_nobody_has_told_of_is_looked_up(cloud, found):
+    cloud.stores.stores['e'] = FakeCellStore()
+    cloud.stores.stores['e'].add_host(8)
+    cloud.api.found_cells.append(found)
+    named = Cell('e', 'e', None, '{scheme}://{hostname}', True)
+    assert cloud.shown(of=named) == ['h8']
+    assert cloud.view.nodes_named('h8', None, named) == [('h8', 'n8', node(8).uuid)]
+    assert {o for o in cloud.stores.opened if o.uuid == 'e'} == {found}
+
+
+def test_what_is_known_of_a_cell_that_is_gone_is_forgotten(cloud):
+    of = cell('b', disabled=True)
+    cloud.api.found_cells = [cell('a'), of]
+    cloud.view.check()
+    assert cloud.shown(of=of) == ['h3']
+    cloud.api.found_cells = [cell('a')]
+    cloud.view.check()
+    assert cloud.shown(of=of) == []
+    assert cloud.stores.forgotten[-1] >= {'b'}
+
+
+def test_a_disabled_cell_is_read_completely_once_in_a_while(cloud):
+    of = cell('b', disabled=True)
+    cloud.api.found_cells = [cell('a'), of]
+    cloud.view.check()
+    cloud.b.calls.clear()
+    cloud.view.nodes_named('h3', None, of)
+    cloud.view.hosts(None, of)
+    assert cloud.b.calls.count('compute_nodes') == 1
+    assert cloud.b.calls.count('compute_nodes_since') == 1
+    cloud.clock.advance(60)
+    cloud.view.hosts(None, of)
+    assert cloud.b.calls.count('compute_nodes') == 2
 
 
 def test_a_disabled_cell_is_read_for_every_request_that_names_it(cloud):
@@ -173,7 +258,7 @@ def test_a_disabled_cell_is_read_for_every_request_that_names_it(cloud):
     cloud.api.found_cells = [cell('a'), of]
     cloud.view.check()
     assert cloud.shown(of=of) == ['h3']
-    cloud.b.add_host(4, updated_at=None)
+    cloud.b.add_host(4, created_at=NOON)
     assert cloud.shown(of=of) == ['h3', 'h4']
     cloud.b.fail()
     assert cloud.shown(of=of) == []

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
+import re
 
 import pytest
 import sqlalchemy as sa
@@ -134,8 +136,8 @@ def test_a_cell_is_made_of_the_configured_urls_but_once(synced, tmp_path):
     twin = synced('cell_v2', 'create_cell', '--name', 'c2')
     assert twin.code == 2
     assert twin.err == (
-        'The specified transport_url and/or database_connection combination '
-        f'already exists for another cell with uuid {cell["UUID"]}.\n'
+        'novasched-manage: The specified transport_url and/or database_connection '
+        f'combination already exists for another cell with uuid {cell["UUID"]}.\n'
     )
 
 
@@ -179,7 +181,8 @@ def test_discovery_in_one_cell(synced, tables):
         (0, f"Getting computes from cell 'c1': {cell['UUID']}")
     )
     missing = synced('cell_v2', 'discover_hosts', '--cell_uuid', 'none')
-    assert (missing.code, missing.err) == (1, 'Cell none has no mapping.\n')
+    said = 'novasched-manage: Cell none has no mapping.\n'
+    assert (missing.code, missing.err) == (1, said)
 
 
 def test_a_cell_that_cannot_be_asked_fails_the_discovery(synced, tmp_path):
@@ -189,7 +192,8 @@ def test_a_cell_that_cannot_be_asked_fails_the_discovery(synced, tmp_path):
     )
     failed = synced('cell_v2', 'discover_hosts')
     assert failed.code == 1
-    assert failed.err.startswith('cell_mappings.database_connection: ')
+    said = 'novasched-manage: cell_mappings.database_connection: '
+    assert failed.err.startswith(said)
     assert failed.err.count('\n') == 1
 
 
@@ -199,26 +203,28 @@ def test_a_cell_that_cannot_be_asked_fails_the_discovery(synced, tmp_path):
         pytest.param(
             '',
             ('api_db', 'sync'),
-            '[api_database] connection: is not set. Set it to the URL of a database.\n',
+            r'\[api_database\] connection: (is )?not set\. Set it to the URL of a '
+            'database.\n',
             id='no API database',
         ),
         pytest.param(
             '',
             ('db', 'sync'),
-            '[database] connection: is not set. Set it to the URL of a database.\n',
+            r'\[database\] connection: (is )?not set\. Set it to the URL of a '
+            'database.\n',
             id='no main database',
         ),
         pytest.param(
             '',
             ('cell_v2', 'map_cell0'),
-            '[database] connection: is not set. '
+            r'\[database\] connection: not set\. '
             'Set it, or give --database_connection.\n',
             id='no main database to put cell0 beside',
         ),
         pytest.param(
             '',
             ('cell_v2', 'create_cell'),
-            'Must specify --database_connection if [database]/connection is not set '
+            r'Must specify --database_connection if \[database\]/connection is not set '
             'in the configuration file.\n',
             id='no main database to make a cell of',
         ),
@@ -234,12 +240,14 @@ def test_errors_are_one_plain_line(manage, tmp_path, content, words, says):
     conf = tmp_path / 'other.conf'
     conf.write_text(content)
     failed = manage(*words, conf=conf)
-    assert (failed.code, failed.err) == (1, says)
+    assert failed.code == 1
+    assert re.fullmatch(f'novasched-manage: {says}', failed.err)
 
 
 def test_a_missing_configuration_file_is_named(manage, tmp_path):
     failed = manage('db', 'sync', conf=tmp_path / 'none.conf')
     assert failed.code == 1
+    assert failed.err.startswith('novasched-manage: ')
     assert 'none.conf' in failed.err
     assert failed.err.count('\n') == 1
 
@@ -247,3 +255,9 @@ def test_a_missing_configuration_file_is_named(manage, tmp_path):
 def test_no_command_is_a_question_for_help(capsys):
     assert main([]) == 0
     assert 'cell_v2 discover_hosts' in capsys.readouterr().out
+
+
+def test_every_option_has_a_help_text(capsys):
+    with contextlib.suppress(SystemExit):
+        main(['-h'])
+    assert '-h, --help          Show this help' in capsys.readouterr().out

@@ -20,7 +20,8 @@ def test_the_help_names_the_options(capsys):
         main(['--help'])
     assert raised.value.code == 0
     out = capsys.readouterr().out
-    assert out.startswith('usage: nova-scheduler')
+    assert out.startswith('usage: novasched-scheduler ')
+    assert 'as nova-scheduler does' in out
     assert '--config-file' in out
 
 

@@ -65,7 +65,7 @@ def test_a_cell_stays_open_until_it_is_forgotten(stores, forgotten, kept):
         pytest.param(
             CELL._replace(name=None, database_connection='no url'),
             'Cell c1 could not be asked: cell_mappings.database_connection: '
-            'is not a database URL. '
+            'not a database URL. '
             'Write it as driver://user:password@host:port/database.',
             id='a mapping whose URL is none',
         ),

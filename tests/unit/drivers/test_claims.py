@@ -104,11 +104,13 @@ def test_a_refused_claim_is_false_and_nothing_is_undone(context):
     assert placement.undone == []
 
 
-def test_a_claim_of_unknown_outcome_is_undone_at_once(context):
-    placement = FakePlacement(script=['unknown'], before=BEFORE)
-    assert claim_all(placement, context, 2) == [False, True]
-    assert placement.undone == [('a', BEFORE)]
-    assert list(placement.held) == ['b']
+def test_a_claim_of_unknown_outcome_is_undone_at_once_and_ends_all(context):
+    placement = FakePlacement(script=['claimed', 'unknown'], before=BEFORE)
+    with pytest.raises(errors.AllocationUpdateFailed) as raised:
+        claim_all(placement, context)
+    assert 'consumer b. Error: placement did not answer' in str(raised.value)
+    assert placement.undone == [('b', BEFORE), ('a', BEFORE)]
+    assert placement.held == {}
 
 
 def test_a_claim_of_unknown_outcome_that_cannot_be_undone_ends_all(context):

@@ -18,11 +18,11 @@ from novasched.drivers.filter_scheduler import (
 )
 from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.context import RequestContext
-from novasched.objects.request_spec import Destination
+from novasched.objects.request_spec import Destination, RequestGroup
 from novasched.ports import Candidates, Cell
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
-from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
 from tests.unit.fakes import VERSION, FakePlacement, FakeView, candidate
@@ -72,13 +72,17 @@ def run(hosts):
         alternates=False,
         candidates=...,
         table=hosts,
+        shuffle_best=False,
+        host_subset_size=1,
         **parts,
     ):
         if candidates is ...:
             candidates = placement.candidates(None, '')
         driver = FilterScheduler(
             Parts(
-                profile=Profile(filters, (RAMWeigher(),)),
+                profile=Profile(
+                    filters, (RAMWeigher(),), host_subset_size, shuffle_best
+                ),
                 view=FakeView(table),
                 placement=placement,
                 rng=random.Random(1),
@@ -121,10 +125,64 @@ def test_a_refused_claim_goes_on_with_the_next_best_host(run):
     assert [host for _, host in offered.tried] == ['uuid-h1', 'uuid-h2', 'uuid-h3']
 
 
-def test_a_claim_of_unknown_outcome_is_undone_and_the_next_host_taken(run):
+def test_after_a_claim_of_unknown_outcome_no_other_host_is_tried(run):
     offered = everywhere(script=['unknown'])
-    assert names(run(offered, [A])) == [['h2']]
+    with pytest.raises(errors.AllocationUpdateFailed, match='did not answer'):
+        run(offered, [A])
     assert offered.undone == [(A, None)]
+    assert [host for _, host in offered.tried] == ['uuid-h1']
+
+
+def test_requested_groups_are_told_their_providers(run):
+    offered = everywhere()
+    nics = {'uuid-h1': A, 'uuid-h2': B, 'uuid-h3': C, 'uuid-h4': A}
+    for each in offered.offered:
+        (host,) = each['allocations']
+        each['mappings'] = {'': [host], 'port': [nics[host]]}
+    groups = [RequestGroup(requester_id=name) for name in ('port', 'unknown')]
+    request = factories.request(requested_resources=groups, memory_mb=1500)
+    placed = run(offered, [A, B], request)
+    assert names(placed) == [['h1'], ['h2']]
+    filled = [group.provider_uuids for group in placed.request.requested_resources]
+    assert filled == [[nics['uuid-h2']], []]
+    assert [group.provider_uuids for group in groups] == [[], []]
+    assert request.requested_resources[0].provider_uuids == []
+
+
+def test_no_claim_is_said_to_have_failed_where_there_was_no_host(run, caplog):
+    caplog.set_level(logging.DEBUG, LOGGER)
+    with pytest.raises(errors.NoValidHost):
+        run(everywhere(), [A], filters=[Passing(())])
+    assert 'Unable to successfully claim against any host.' not in caplog.messages
+
+
+def test_a_decision_can_be_had_again_from_its_seed(run):
+    seen = []
+    chancy = {'shuffle_best': True, 'host_subset_size': 3}
+    request = factories.request(memory_mb=1)
+    run(everywhere(), [A, B], request, on_decision=seen.append, **chancy)
+    assert len({decision.seed for decision in seen}) == 1
+    rng = random.Random(seen[0].seed)
+    for index, decision in enumerate(seen):
+        profile = Profile((), (RAMWeigher(),), 3, True)
+        again = decide(profile, decision.hosts, decision.request, rng, index)
+        assert again.ranked.host.tolist() == decision.ranked.host.tolist()
+
+
+def test_each_request_has_a_seed_of_its_own(hosts):
+    seen = []
+    parts = Parts(
+        profile=Profile((), ()),
+        view=FakeView(hosts),
+        placement=None,
+        rng=random.Random(1),
+        on_decision=seen.append,
+    )
+    context, request = RequestContext(overwrite=False), factories.request()
+    for _ in range(2):
+        work = Work(context, request, None, None, None, False)
+        FilterScheduler(parts).select_destinations(work)
+    assert seen[0].seed != seen[1].seed
 
 
 def test_a_host_without_candidates_is_passed_over(run, caplog):
@@ -279,7 +337,7 @@ def test_decisions_are_shown_to_whoever_explains_them(run):
 
 def test_candidates_are_filed_under_each_provider_in_order():
     first, second = candidate('root', 'child'), candidate('root')
-    answer = Candidates((first, second), frozenset({'root', 'child'}), VERSION)
+    answer = Candidates((first, second), VERSION)
     assert by_provider(answer) == {'root': [first, second], 'child': [first]}
 
 

@@ -91,6 +91,8 @@ def test_the_filter_that_took_the_last_host_is_named(lines):
         ('DEBUG', 'Starting with 2 host(s)'),
         ('DEBUG', 'Filter Passing returned 1 host(s)'),
         ('INFO', 'Filter Second returned 0 hosts'),
+        ('DEBUG', 'Filter Passing rejected 1 host(s): rejected'),
+        ('DEBUG', 'Filter Second rejected 1 host(s): rejected'),
         (
             'DEBUG',
             f"{removed} Filter results: [('Passing', [('h1', 'h1')]), "
@@ -102,6 +104,37 @@ def test_the_filter_that_took_the_last_host_is_named(lines):
             "'Second: (start: 1, end: 0)']",
         ),
     ]
+
+
+class Reasoned(Passing):
+    """A filter that says why."""
+
+    def why(self, host, request):
+        return f'not one of {len(self.names)}'
+
+
+class Speechless(Passing):
+    """A filter that cannot say why."""
+
+    def why(self, host, request):
+        raise ValueError('no words')
+
+
+@pytest.mark.parametrize(
+    ('kind', 'said'),
+    [
+        pytest.param(
+            Reasoned, 'Reasoned rejected 2 host(s): not one of 0', id='grouped'
+        ),
+        pytest.param(
+            Speechless,
+            'Speechless cannot say why: ValueError: no words',
+            id='a filter that raises',
+        ),
+    ],
+)
+def test_reasons_are_told_where_nothing_is_left(lines, kind, said):
+    assert ('DEBUG', f'Filter {said}') in lines(logging.DEBUG, [kind()])
 
 
 def test_failure_is_told_at_info(lines):

@@ -18,7 +18,7 @@ def test_candidates(scripted, context):
         (200, {'allocation_requests': [ONE], 'provider_summaries': {'rp': {}, 'c': {}}})
     )
     found = candidates(adapter, context, QUERY)
-    assert found == Candidates([ONE], frozenset({'rp', 'c'}), '1.36')
+    assert found == Candidates([ONE], '1.36')
     assert script.asked == [f'GET /allocation_candidates?{QUERY}']
     version = script.requests[0].headers['OpenStack-API-Version']
     assert version == 'placement 1.36'
@@ -26,7 +26,7 @@ def test_candidates(scripted, context):
 
 def test_none_is_an_answer(scripted, context):
     adapter, _ = scripted((200, {'allocation_requests': [], 'provider_summaries': {}}))
-    assert candidates(adapter, context, QUERY) == Candidates([], frozenset(), '1.36')
+    assert candidates(adapter, context, QUERY) == Candidates([], '1.36')
 
 
 @pytest.mark.parametrize(

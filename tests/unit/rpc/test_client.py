@@ -12,7 +12,7 @@ from oslo_config import cfg
 from novasched import opts
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
-from novasched.rpc.client import SchedulerClient
+from novasched.rpc.client import TARGET, SchedulerClient
 from novasched.rpc.serializer import RequestSerializer
 from novasched.rpc.server import BaseEndpoint
 from novasched.rpc.transport import transport_from_conf
@@ -32,8 +32,20 @@ class Endpoint:
         return [[Selection(service_host='h1')]]
 
 
+@pytest.fixture(
+    params=[
+        pytest.param(TARGET, id='of a cloud'),
+        pytest.param(
+            oslo_messaging.Target(exchange='own', topic='demo'), id='of its own'
+        ),
+    ]
+)
+def target(request):
+    return request.param
+
+
 @pytest.fixture
-def served():
+def served(target):
     """A client and the endpoint that it reaches."""
     conf = cfg.ConfigOpts()
     opts.register(conf)
@@ -45,14 +57,15 @@ def served():
         endpoint = Endpoint()
         server = oslo_messaging.get_rpc_server(
             transport,
-            oslo_messaging.Target(topic='scheduler', server='me'),
+            target(server='me'),
             [endpoint, BaseEndpoint()],
             serializer=RequestSerializer(),
         )
         server.start()
         stack.callback(server.wait)
         stack.callback(server.stop)
-        yield SchedulerClient(conf, transport), endpoint
+        given = () if target is TARGET else (target,)
+        yield SchedulerClient(conf, transport, *given), endpoint
 
 
 def test_a_request_goes_as_a_conductor_sends_it(served):

@@ -209,6 +209,20 @@ def test_a_silent_driver_needs_no_payload(conf, notify, caplog, driver):
 
 
 @pytest.mark.parametrize(
+    ('option', 'expected'),
+    [
+        pytest.param(-1, notifications.RETRIES, id='for ever is a few times'),
+        pytest.param(0, 0, id='never'),
+        pytest.param(9, 9, id='as often as the operator says'),
+    ],
+)
+def test_a_request_does_not_wait_for_ever(conf, notify, option, expected):
+    conf.set_override('retry', option, 'oslo_messaging_notifications')
+    sender = notify('both')
+    assert [n.retry for n in (sender._legacy, sender._versioned)] == [expected] * 2
+
+
+@pytest.mark.parametrize(
     ('notification_format', 'topic', 'sample'),
     [
         pytest.param(

@@ -120,6 +120,16 @@ def test_errors_are_novas_and_one_line(manager, dispatch, caplog, error, level):
     assert line.getMessage() == f'select_destinations failed: {error}'
 
 
+def test_the_error_of_a_plugin_keeps_its_traceback(manager, dispatch, caplog):
+    manager.answer = errors.ExtensionFailed('SiteFilter', KeyError('rack'))
+    found = dispatch(spec_obj=factories.request())
+    assert found[1] == 'KeyError'
+    (line,) = caplog.records
+    assert line.levelno == logging.ERROR
+    assert line.exc_info[1] is manager.answer
+    assert line.getMessage().startswith('select_destinations failed: SiteFilter failed')
+
+
 def test_an_unexpected_error_is_left_to_the_server(manager, dispatch):
     manager.answer = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):

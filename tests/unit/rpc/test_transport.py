@@ -69,6 +69,20 @@ def test_a_broker_that_does_not_answer_is_named_without_its_password(
     assert 'secret' not in text
 
 
+@pytest.mark.parametrize(
+    ('url', 'options', 'expected'),
+    [
+        pytest.param('rabbit://', {}, 'localhost:5672 guest', id='no host'),
+        pytest.param('rabbit://mq/', {}, 'mq:5672 guest', id='a host'),
+        pytest.param('rabbit://mq/', {'ssl': True}, 'mq:5672 guest', id='TLS'),
+        pytest.param('rabbit://a:b@mq:1/', {}, 'mq:1 a', id='all'),
+    ],
+)
+def test_what_a_url_leaves_out_is_as_in_oslo_messaging(opened, url, options, expected):
+    (host,) = transport.brokers(opened(url, **options).conf)
+    assert f'{host.hostname}:{host.port} {host.username}' == expected
+
+
 def test_one_broker_of_several_is_enough(opened, port, closed_port):
     url = f'rabbit://a:b@127.0.0.1:{closed_port},a:b@127.0.0.1:{port}/'
     transport.check(opened(url, ssl=True))

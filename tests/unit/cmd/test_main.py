@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""novasched, where it cannot do what it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.cmd import main, manage
+
+
+@pytest.mark.parametrize('program', [main.main, manage.main])
+def test_nothing_that_makes_no_sense_is_suggested(program, capsys):
+    assert program(['nothing']) != 0
+    said = capsys.readouterr().err
+    assert "Unknown command ['nothing']" in said
+    assert 'complete' not in said
