@@ -6,6 +6,7 @@ They are daemons: a call that never comes back does not keep the process alive.
 
 from __future__ import annotations
 
+import functools
 import queue
 import threading
 import time
@@ -20,13 +21,14 @@ class _Call(NamedTuple):
     future: Future[Any]
     make: Callable[[], Any]
 
-    def run(self) -> None:
+    def run(self) -> Callable[[], None]:
+        """Make the call; return what tells the outcome to whoever waits."""
         if not self.future.set_running_or_notify_cancel():
-            return
+            return lambda: None
         try:
-            self.future.set_result(self.make())
+            return functools.partial(self.future.set_result, self.make())
         except BaseException as problem:  # noqa: BLE001 whoever waits gets it
-            self.future.set_exception(problem)
+            return functools.partial(self.future.set_exception, problem)
 
 
 class Lane:
@@ -57,10 +59,11 @@ class Lane:
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
-            call.run()
-            del call  # an idle thread keeps no answer alive
+            tell = call.run()
             with self._lock:
                 self._idle += 1
+            tell()
+            del call, tell  # an idle thread keeps no answer alive
 
     def close(self) -> None:
         """Let the threads end when they have done what they were given."""
