@@ -104,7 +104,7 @@ class _Placing:
                 picked.host,
                 problem,
             )
-        self._request = _with_group_on(self._request, picked.host.host)
+        self._request = self._request.with_group_on(picked.host.host)
 
     def check_complete(self) -> None:
         """Raise errors.NoValidHost unless every instance has a host."""
@@ -139,14 +139,6 @@ def _with_providers(request: RequestSpec, candidate: Candidate | None) -> Reques
         for group in groups
     ]
     return request.replaced(requested_resources=filled)
-
-
-def _with_group_on(request: RequestSpec, host: str) -> RequestSpec:
-    group = request.instance_group if 'instance_group' in request else None
-    if group is None:
-        return request
-    hosts = list(group.hosts or ()) if 'hosts' in group else []
-    return request.replaced(instance_group=group.replaced(hosts=[*hosts, host]))
 
 
 def by_provider(candidates: Candidates | None) -> dict[str, list[Candidate]] | None:

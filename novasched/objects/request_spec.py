@@ -244,6 +244,14 @@ class RequestSpec(NovaObject):
         hints = self.scheduler_hints if 'scheduler_hints' in self else None
         return hints or {}
 
+    def with_group_on(self, host: str) -> RequestSpec:
+        """Return the request with one more host of its server group, if it has one."""
+        group = self.instance_group if 'instance_group' in self else None
+        if group is None:
+            return self
+        hosts = list(group.hosts or ()) if 'hosts' in group else []
+        return self.replaced(instance_group=group.replaced(hosts=[*hosts, host]))
+
     def for_instance(self, uuid: str) -> RequestSpec:
         """Return the request of one instance of several; the original stays."""
         return self.replaced(instance_uuid=uuid)

@@ -86,19 +86,16 @@ def recorded(decision):
 def decisions(case):
     """Decide on each instance of a case, and consume the host that was best."""
     profile, hosts, request = profile_of(case), hosts_of(case), request_of(case)
-    group = request.instance_group
-    group_hosts = None if group is None else group.hosts
     found = []
     for index, uuid in enumerate(case['instances']):
-        request = request.for_instance(uuid, group_hosts)
+        request = request.for_instance(uuid)
         decision = decide(profile, hosts, request, random.Random(1), index)
         found.append(recorded(decision))
         if not len(decision.ranked):
             break
         best = decision.ranked.state(0)
         hosts = consume(decision.ranked, best.row, request)
-        if group_hosts is not None:
-            group_hosts = [*group_hosts, best.host]
+        request = request.with_group_on(best.host)
     return found
 
 

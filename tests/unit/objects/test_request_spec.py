@@ -145,3 +145,26 @@ def test_for_instance_leaves_the_original(spec_sample):
     assert one.obj_what_changed() == spec.obj_what_changed()
     assert one.flavor is spec.flavor
     assert spec.obj_to_primitive() == before
+
+
+@pytest.mark.parametrize(
+    ('spec', 'hosts'),
+    [
+        pytest.param(RequestSpec(), None, id='group unset'),
+        pytest.param(RequestSpec(instance_group=None), None, id='no group'),
+        pytest.param(
+            RequestSpec(instance_group=InstanceGroup()), ['h2'], id='a group nowhere'
+        ),
+        pytest.param(
+            RequestSpec(instance_group=InstanceGroup(hosts=['h1'])),
+            ['h1', 'h2'],
+            id='a group on a host',
+        ),
+    ],
+)
+def test_a_group_is_on_one_more_host(spec, hosts):
+    before = spec.obj_to_primitive()
+    grown = spec.with_group_on('h2')
+    group = grown.instance_group if 'instance_group' in grown else None
+    assert (None if group is None else group.hosts) == hosts
+    assert spec.obj_to_primitive() == before
