@@ -9,6 +9,7 @@ from novasched import errors
 from novasched.objects import base
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
+from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.request_spec import (
     Destination,
     RequestGroup,
