@@ -14,6 +14,7 @@ from oslo_service import _options as launcher  # type: ignore[import-untyped]
 import novasched
 
 READERS = (
+    'attestation',
     'cluster',
     'db.engines',
     'drivers',

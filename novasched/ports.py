@@ -89,6 +89,15 @@ class InstanceRow(NamedTuple):
 
     uuid: str
     host: str
+    instance_type_id: int | None = None
+
+
+class ImageRow(NamedTuple):
+    """Where a live instance runs, and the properties that it keeps of its image."""
+
+    uuid: str
+    host: str
+    properties: Mapping[str, str]
 
 
 class ApiStore(Protocol):
@@ -133,6 +142,9 @@ class CellStore(Protocol):
 
     def instances_on(self, hosts: Sequence[str]) -> list[InstanceRow]:
         """Return the instances with deleted = 0 on any of the hosts."""
+
+    def images_on(self, hosts: Sequence[str]) -> list[ImageRow]:
+        """Return those of the instances on the hosts that keep image properties."""
 
 
 class CellStores(Protocol):

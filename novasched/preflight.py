@@ -105,7 +105,7 @@ def check_compute_version(minimum: int, tolerated: bool) -> None:
 
 def _load_plugins(conf: cfg.ConfigOpts) -> None:
     try:
-        plugins.profile_from_conf(conf)
+        profile = plugins.profile_from_conf(conf)
     except (errors.FilterNotFound, errors.ClassNotFound) as problem:
         names = 'enabled_filters'
         if isinstance(problem, errors.ClassNotFound):
@@ -115,6 +115,9 @@ def _load_plugins(conf: cfg.ConfigOpts) -> None:
             str(problem),
             'Name only what is installed, here and in available_filters.',
         ) from problem
+    for warning in dict.fromkeys(each.deprecated for each in profile.filters):
+        if warning:
+            LOG.warning('%s', warning)
 
 
 def _read_cells(scheduler: service.Scheduler) -> None:

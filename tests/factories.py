@@ -49,6 +49,7 @@ OBJECTS = {
     'service': {'disabled_reason': None, 'forced_down': False, 'last_seen_up': None},
     'updated': None,
     'instances': {},
+    'instance_images': {},
     'limits': {},
     'allocation_candidates': [],
 }

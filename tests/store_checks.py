@@ -211,7 +211,7 @@ def the_minimum_version_ignores_the_forced_down_and_the_unversioned(databases):
 def instances_of_many_hosts_come_in_one_call(databases):
     databases.add(
         tables.instances,
-        instance(uuid='i1', vm_state='soft-delete'),
+        instance(uuid='i1', vm_state='soft-delete', instance_type_id=5),
         instance(uuid='i2', host='h2', hidden=True),
         instance(uuid='i3', deleted=3),
         instance(uuid='i4', host=None),
@@ -219,8 +219,45 @@ def instances_of_many_hosts_come_in_one_call(databases):
     )
     store = SqlCellStore(databases.cell)
     names = [f'h{number}' for number in range(2500)]
-    assert set(store.instances_on(names)) == {('i1', 'h1'), ('i2', 'h2')}
+    assert set(store.instances_on(names)) == {('i1', 'h1', 5), ('i2', 'h2', None)}
     assert store.instances_on([]) == []
+
+
+def images_of_the_instances_of_many_hosts_come_in_one_call(databases):
+    databases.add(
+        tables.instances,
+        instance(uuid='i1', vm_state='soft-delete'),
+        instance(uuid='i2', host='h2'),
+        instance(uuid='i3', deleted=3),
+        instance(uuid='i4', host='elsewhere'),
+        instance(uuid='i5'),
+    )
+    texts = [
+        ('i1', 'image_os_distro', 'old', 7),
+        ('i1', 'image_os_distro', 'new', 0),
+        ('i1', 'image_hw_disk_bus', 'ide', 4),
+        ('i1', 'imageXos_type', 'no', 0),
+        ('i1', 'boot_roles', 'no', 0),
+        ('i2', 'image_os_distro', 'x', 0),
+        ('i2', 'image_os_type', None, 0),
+        ('i2', 'Image_os_type', 'no', 0),
+        ('i3', 'image_os_distro', 'no', 0),
+        ('i4', 'image_os_distro', 'no', 0),
+    ]
+    databases.add(
+        tables.instance_system_metadata,
+        *(
+            {'instance_uuid': uuid, 'key': key, 'value': value, 'deleted': deleted}
+            for uuid, key, value, deleted in texts
+        ),
+    )
+    store = SqlCellStore(databases.cell)
+    names = [f'h{number}' for number in range(2500)]
+    assert sorted(store.images_on(names)) == [
+        ('i1', 'h1', {'os_distro': 'new', 'hw_disk_bus': 'ide'}),
+        ('i2', 'h2', {'os_distro': 'x'}),
+    ]
+    assert store.images_on([]) == []
 
 
 def a_read_sees_what_was_committed_before_it(databases):
@@ -443,6 +480,7 @@ CHECKS = [
     compute_services_include_disabled_ones,
     the_minimum_version_ignores_the_forced_down_and_the_unversioned,
     instances_of_many_hosts_come_in_one_call,
+    images_of_the_instances_of_many_hosts_come_in_one_call,
     a_read_sees_what_was_committed_before_it,
     a_service_registers_once,
     a_sibling_may_insert_first,

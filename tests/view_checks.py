@@ -213,7 +213,14 @@ def assert_same_as_a_full_read(view, databases, conf):
 def by_uuid(view):
     """Every column of every host that does not depend on when it was looked at."""
     hosts = view.hosts(None)
-    apart = ('service', 'instances', 'limits', 'allocation_candidates', 'cell_uuid')
+    apart = (
+        'service',
+        'instances',
+        'instance_images',
+        'limits',
+        'allocation_candidates',
+        'cell_uuid',
+    )
     names = [name for name in hosts.snapshot._columns if name not in apart]
     columns = [values_of(getattr(hosts, name)) for name in names]
     rows = zip(*columns, strict=True)

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from oslo_config import cfg
 
-from novasched import errors
 from novasched.cluster.aggregates import AggregateView
 from novasched.cluster.cells import Cells
+from novasched.cluster.guests import Guests
 from novasched.cluster.instances import InstanceView
 from novasched.cluster.nodes import Nodes
 from novasched.cluster.reading import Moment
@@ -28,7 +28,7 @@ from novasched.cluster.rows import Ratios
 from novasched.cluster.services import Window
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
 from novasched.cluster.versions import ComputeVersions
-from novasched.ports import ApiStore, Cell, Clock, InstanceRow
+from novasched.ports import ApiStore, Cell, Clock
 from novasched.scheduler.hosts import HostTable, Lazy
 
 LOG = logging.getLogger(__name__)
@@ -240,33 +240,14 @@ class ClusterView:
         else:
             rows = np.array(composed.places(candidates), np.intp)
         window, table = self._window(), HostTable(composed.snapshot, rows)
+        guests = Guests(self.cells)
         return table.with_columns(
             allocation_candidates=candidates_column(table, candidates),
             limits=Lazy(lambda: limits_column(table)),
             service=Lazy(lambda: composed.service_column(table, window)),
-            instances=Lazy(lambda: self.instances.column(table, self._read_instances)),
+            instances=Lazy(lambda: self.instances.column(table, guests.instances)),
+            instance_images=Lazy(lambda: guests.images(table)),
         )
-
-    def _read_instances(
-        self, hosts: Mapping[str, list[str]]
-    ) -> dict[str, list[InstanceRow]]:
-        """Read the instances of hosts, by cell uuid.
-
-        Raises errors.StoreFailed if a cell does not tell.
-        """
-        answers = self.cells.ask(
-            lambda cell, store: store.instances_on(hosts[cell.uuid]),
-            [cell for cell in self.cells.all() if cell.uuid in hosts],
-            even_left_out=True,
-            what='instances',
-            judges=False,
-        )
-        missing = hosts.keys() - answers.keys()
-        if missing:
-            raise errors.StoreFailed(
-                f'cell {", ".join(sorted(missing))}', 'no list of its instances'
-            )
-        return answers
 
     def nodes_named(
         self, host: str | None, node: str | None, cell: Cell | None = None

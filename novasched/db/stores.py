@@ -15,7 +15,7 @@ from novasched import errors
 from novasched.db import aggregates, cells, hosts, instances, server_groups, services
 from novasched.db.server_groups import ServerGroup
 from novasched.db.transactions import Database
-from novasched.ports import Cell, ComputeNodeRow, InstanceRow, ServiceRow
+from novasched.ports import Cell, ComputeNodeRow, ImageRow, InstanceRow, ServiceRow
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
@@ -94,6 +94,12 @@ class SqlCellStore:
             return []
         with self._database.read() as connection:
             return instances.on_hosts(connection, hosts)
+
+    def images_on(self, hosts: Sequence[str]) -> list[ImageRow]:
+        if not hosts:
+            return []
+        with self._database.read() as connection:
+            return instances.images_on_hosts(connection, hosts)
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

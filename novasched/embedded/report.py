@@ -57,7 +57,7 @@ def _steps(decision: trace.Decision) -> list[Step]:
             len(step.before),
             len(step.after),
             tuple(
-                Rejection(host.host, reason)
+                Rejection(host.host, str(reason))
                 for host, reason in step.reasons(decision.request)
             ),
         )

@@ -44,6 +44,48 @@ class Categories(Generic[S]):
         return answers[self.codes]
 
 
+class PerValue(Generic[S]):
+    """What follows from each value of a column, kept from request to request.
+
+    ``answer`` is called once per value that a host has, as long as the tables
+    share their list of values; it returns a number, or several: ``shape``.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[S], Any],
+        dtype: Any = np.int64,
+        shape: tuple[int, ...] = (),
+    ) -> None:
+        self._answer = answer
+        self._none = np.zeros((0, *shape), dtype), np.zeros(0, bool)
+        self._kept: tuple[Any, NDArray[Any], Mask] = (None, *self._none)
+
+    def of(self, column: Categories[S]) -> NDArray[Any]:
+        """Return the answers for the hosts of a column; shape (hosts, *shape)."""
+        values, answers, known = self._kept
+        if values is not column.values:
+            answers, known = self._none
+        used = np.zeros(len(column.values), bool)
+        used[column.codes] = True
+        used[: len(known)] &= ~known
+        new = np.flatnonzero(used)
+        if len(new):
+            answers, known = _grown(answers, len(used)), _grown(known, len(used))
+            for code in new.tolist():
+                answers[code] = self._answer(column.values[code])
+            known |= used
+            self._kept = column.values, answers, known
+        return answers[column.codes]
+
+
+def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:
+    """Return a copy with zeros at its end; another thread may read the original."""
+    grown = np.zeros((length, *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
 class Lazy:
     """A column that is made when it is first read, once for all its snapshots.
 

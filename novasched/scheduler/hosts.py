@@ -141,6 +141,10 @@ class Columns:
     instances = Column[Objects, dict[str, Any]](
         'Instances by uuid; read when a filter or weigher first asks.'
     )
+    instance_images = Column[Objects, dict[str, Mapping[str, str]]](
+        'Properties of the images of its instances, by uuid, as texts; read when a '
+        'weigher first asks.'
+    )
     limits = Column[Objects, dict[str, Any]](
         'What the compute must enforce; written by filters, new per request.'
     )
@@ -161,6 +165,10 @@ class Snapshot:
     def column(self, name: str) -> Any:
         column = self._columns[name]
         return column.column() if isinstance(column, Lazy) else column
+
+    def kept(self, name: str) -> Any:
+        """Return a column as it is kept: itself, or the Lazy that makes it."""
+        return self._columns[name]
 
     def lazy(self, name: str) -> Lazy:
         """Return a column that is not made before it is read."""

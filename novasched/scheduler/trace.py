@@ -11,6 +11,7 @@ import numpy as np
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import Floats, HostState, HostTable
+from novasched.scheduler.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Step:
     def name(self) -> str:
         return type(self.filter).__name__
 
-    def reasons(self, request: RequestSpec) -> Iterator[tuple[HostState, str]]:
+    def reasons(self, request: RequestSpec) -> Iterator[tuple[HostState, Reason]]:
         """Yield each rejected host and why; asks the filter only now."""
         rejected = self.before[~np.isin(self.before.rows, self.after.rows)]
         for host in rejected.states():

@@ -35,21 +35,30 @@ def test_every_entry_point_loads(entry_points):
 
 
 @pytest.mark.parametrize(
-    ('package', 'group', 'kind'),
+    ('packages', 'group', 'endings'),
     [
-        pytest.param('filters', 'novasched.scheduler.filters', 'Filter', id='filters'),
         pytest.param(
-            'weighers', 'novasched.scheduler.weighers', 'Weigher', id='weighers'
+            ('novasched.scheduler.filters', 'novasched.attestation'),
+            'novasched.scheduler.filters',
+            ('Filter', 'Isolation'),
+            id='filters',
+        ),
+        pytest.param(
+            ('novasched.scheduler.weighers',),
+            'novasched.scheduler.weighers',
+            ('Weigher',),
+            id='weighers',
         ),
     ],
 )
 def test_every_built_in_is_listed_under_its_own_name(
-    entry_points, package, group, kind
+    entry_points, packages, group, endings
 ):
     classes = {
         name: target
-        for name, target in public_classes(f'novasched.scheduler.{package}').items()
-        if name.endswith(kind)
+        for package in packages
+        for name, target in public_classes(package).items()
+        if name.endswith(endings)
     }
     assert entry_points[group] == classes
 

@@ -213,11 +213,21 @@ class TestCells:
         found = made.ask(made.compose(), new_uuids(), requested_destination=wanted)
         assert found == [['far']]
 
-    def test_a_move_across_cells_may_leave_it(self, cloud):
+    @pytest.mark.parametrize(
+        ('weight', 'expected'),
+        [
+            pytest.param(1e6, 'far', id='the cell is preferred'),
+            pytest.param(0.0, 'near', id='a better host is preferred'),
+        ],
+    )
+    def test_a_move_across_cells_may_leave_it(self, cloud, weight, expected):
         made = cloud(self.HOSTS)
+        made.conf.set_override(
+            'cross_cell_move_weight_multiplier', weight, 'filter_scheduler'
+        )
         wanted = self.destination(made, 'cell2', allow_cross_cell_move=True)
         found = made.ask(made.compose(), new_uuids(), requested_destination=wanted)
-        assert found == [['near']]
+        assert found == [[expected]]
 
     def test_a_disabled_cell_is_used_only_where_it_is_requested(self, cloud):
         made = cloud([Host('near'), Host('far', cell='cell2', memory_mb=9000)])

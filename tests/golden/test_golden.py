@@ -17,6 +17,8 @@ import stevedore
 from oslo_config import cfg
 
 from novasched import opts
+from novasched.objects.cell_mapping import CellMapping
+from novasched.objects.request_spec import Destination
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.pipeline import Profile, decide
 from tests import factories
@@ -68,6 +70,12 @@ def request_of(case):
     if group is not None:
         rules = group.pop('rules')
         asked['instance_group'] = factories.group(**group, **rules)
+    moved = asked.pop('destination', None)
+    if moved is not None:
+        asked['requested_destination'] = Destination(
+            cell=CellMapping(uuid=moved['cell']),
+            allow_cross_cell_move=moved['allow_cross_cell_move'],
+        )
     return factories.request(**asked)
 
 

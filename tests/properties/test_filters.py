@@ -7,11 +7,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from novasched.scheduler.filters.image_props import ImagePropertiesFilter
+from novasched.scheduler.filters.isolated_hosts import IsolatedHostsFilter
+from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.pipeline import run_filters
+from novasched.scheduler.reasons import Reason
 from tests.properties.installed import FILTERS, contents, name
 from tests.properties.strategies import host_tables, requests
 
-every_filter = pytest.mark.parametrize('filter_', FILTERS, ids=name)
+# Some that do nothing, or less, with the defaults, and all.
+BUSY = [
+    ImagePropertiesFilter('x86_64'),
+    IsolatedHostsFilter(['image'], ['h1', 'h2'], restrict=False),
+    IsolatedHostsFilter([], ['h1']),
+    MetricsFilter(['cpu.percent']),
+]
+ALL = [*FILTERS, *BUSY]
+
+every_filter = pytest.mark.parametrize('filter_', ALL, ids=name)
 
 
 def rows_that_pass(filter_, hosts, request):
@@ -67,22 +80,23 @@ def test_a_subclass_that_overrides_host_passes_is_honoured(filter_, hosts, reque
     assert plugin.apply(hosts, request).rows.tolist() == expected
 
 
-@given(hosts=host_tables, request=requests, order=st.permutations(FILTERS))
+@given(hosts=host_tables, request=requests, order=st.permutations(ALL))
 @settings(max_examples=50)
 def test_filters_commute(hosts, request, order):
-    expected, _ = run_filters(FILTERS, hosts, request)
+    expected, _ = run_filters(ALL, hosts, request)
     found, _ = run_filters(order, hosts, request)
     assert found.rows.tolist() == expected.rows.tolist()
 
 
-@given(hosts=host_tables, request=requests, order=st.permutations(FILTERS))
+@given(hosts=host_tables, request=requests, order=st.permutations(ALL))
 @settings(max_examples=50)
 def test_every_host_survives_or_has_a_reason(hosts, request, order):
     survivors, steps = run_filters(order, hosts, request)
     rejected = []
     for step in steps:
         for host, reason in step.reasons(request):
-            assert isinstance(reason, str)
-            assert reason.strip()
+            assert isinstance(reason, Reason)
+            assert reason.code in step.filter.codes
+            assert str(reason).strip()
             rejected.append(host.row)
     assert sorted([*rejected, *survivors.rows.tolist()]) == hosts.rows.tolist()

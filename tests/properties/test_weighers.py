@@ -11,17 +11,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from novasched.scheduler.pipeline import descending, weigh
+from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
+from novasched.scheduler.weighers.metrics import MetricsWeigher
 from tests.properties.installed import WEIGHERS, contents, name
 from tests.properties.strategies import host_tables, requests
 
-every_weigher = pytest.mark.parametrize('weigher', WEIGHERS, ids=name)
-multipliers = st.lists(
-    st.floats(-1e9, 1e9), min_size=len(WEIGHERS), max_size=len(WEIGHERS)
-)
+# Two that do nothing with the defaults, and all.
+BUSY = [
+    ImagePropertiesWeigher(1.0, ['os_distro=2', 'hw_machine_type=-0.3']),
+    MetricsWeigher(1.0, ['cpu.frequency=3', 'cpu.percent=-0.1'], required=False),
+]
+ALL = [*WEIGHERS, *BUSY]
+
+every_weigher = pytest.mark.parametrize('weigher', ALL, ids=name)
+multipliers = st.lists(st.floats(-1e9, 1e9), min_size=len(ALL), max_size=len(ALL))
 
 
 def reference_multiplier(weigher, host):
     """Return what nova multiplies with, in plain floats."""
+    if name(weigher) == 'BuildFailureWeigher':
+        return -1 * configured_multiplier(weigher, host)
+    return configured_multiplier(weigher, host)
+
+
+def configured_multiplier(weigher, host):
     if weigher.option is None:
         return weigher.multiplier
     values = {
@@ -56,7 +69,7 @@ def reference_totals(weighers, hosts, request):
 
 
 def with_multipliers(values):
-    weighers = [copy.copy(weigher) for weigher in WEIGHERS]
+    weighers = [copy.copy(weigher) for weigher in ALL]
     for weigher, multiplier in zip(weighers, values, strict=True):
         weigher.multiplier = multiplier
     return weighers

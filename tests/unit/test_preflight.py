@@ -208,3 +208,12 @@ def test_compute_versions_that_pass(minimum, tolerated):
 def test_a_compute_that_is_too_old_does_not_pass():
     with pytest.raises(errors.TooOldComputeService, match=r'version 72 .* is 71'):
         preflight.check_compute_version(71, False)
+
+
+def test_a_filter_of_old_is_named_once(cloud, caplog):
+    conf = cloud(74)
+    conf.set_override('enabled_filters', ['RamFilter', 'RamFilter'], 'filter_scheduler')
+    preflight.check(conf)
+    told = [r.getMessage() for r in caplog.records if 'RamFilter' in r.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith('The RamFilter is deprecated since the 19.0.0 Stein')

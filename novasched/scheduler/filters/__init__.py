@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.reasons import REJECTED, Code, Reason
 
 
 class BaseHostFilter(abc.ABC):
     """Decide whether a host may be used: nova's plugin contract.
 
-    Nova: scheduler/filters/__init__.py.
+    ``codes`` lists what why() may answer; ``deprecated`` is what operators who
+    enable the filter are warned of. Nova: scheduler/filters/__init__.py.
     """
 
+    codes: ClassVar[tuple[Code, ...]] = (Code.REJECTED,)
+    deprecated: ClassVar[str | None] = None
     RUN_ON_REBUILD = False
     run_filter_once_per_request = False
 
@@ -33,9 +37,9 @@ class BaseHostFilter(abc.ABC):
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         """Return True if the host may be used."""
 
-    def why(self, host: HostState, request: RequestSpec) -> str:
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
         """Say, in a few words, why host_passes() said no."""
-        return 'rejected'
+        return REJECTED
 
     def filter_all(
         self, hosts: Iterable[HostState], spec_obj: RequestSpec
@@ -67,6 +71,13 @@ class ColumnFilter(BaseHostFilter):
             return super().apply(hosts, request)
         mask = self.mask(hosts, request)
         return hosts if mask.all() else hosts[mask]
+
+    def _overrides(self, hook: str, rule: str) -> bool:
+        """Return True if a subclass of whoever wrote a rule has a hook of its own."""
+        line = [vars(cls) for cls in type(self).__mro__]
+        return [hook in cls for cls in line].index(True) < (
+            [rule in cls for cls in line].index(True)
+        )
 
     def _goes_host_by_host(self) -> bool:
         """Return True for a plugin's subclass that overrides a hook of nova's."""

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter hosts by where the other members of the server group run."""
+"""Filter hosts by where other instances run, and by the network of the host."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import netaddr  # type: ignore[import-untyped]
 import numpy as np
 
 from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.reasons import REJECTED, Code, Reason
 
 
 def max_server_per_host(group: InstanceGroup) -> int:
@@ -25,44 +28,52 @@ def running(members: set[str], instances: Mapping[str, object]) -> int:
     return len(members.intersection(instances))
 
 
-class ServerGroupAntiAffinityFilter(ColumnFilter):
+class _GroupAntiAffinityFilter(ColumnFilter):
     """Pass hosts with fewer members of the group than its rules allow.
 
     A host that already has the instance itself passes: a move may consider it.
-    Nova: scheduler/filters/affinity_filter.py, _GroupAntiAffinityFilter.
     """
 
-    policy_name = 'anti-affinity'
+    policy_name: str
+    codes = (Code.GROUP_LIMIT, Code.REJECTED)
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         group = request.instance_group
         if group is None or group.policy != self.policy_name:
             return np.ones(len(hosts), bool)
-        members, limit = set(group.members or ()), max_server_per_host(group)
-        uuid = request.instance_uuid
-        return np.array(
-            [
-                uuid in instances or running(members, instances) < limit
-                for instances in hosts.instances.tolist()
-            ],
-            bool,
-        )
+        passes = _has_any(hosts, [request.instance_uuid])
+        others = np.flatnonzero(~passes)
+        if len(others):
+            # The limit may be nonsense: only hosts that need it raise, as in nova.
+            members, limit = set(group.members or ()), max_server_per_host(group)
+            column = hosts.instances[others].tolist()
+            passes[others] = [running(members, found) < limit for found in column]
+        return passes
 
-    def why(self, host: HostState, request: RequestSpec) -> str:
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
         group = request.instance_group
         if group is None:
-            return 'rejected'
+            return REJECTED
         count = running(set(group.members or ()), host.instances)
-        return f'{count} members of the group, limit {max_server_per_host(group)}'
+        text = f'{count} members of the group, limit {max_server_per_host(group)}'
+        return Reason(Code.GROUP_LIMIT, text)
 
 
-class ServerGroupAffinityFilter(ColumnFilter):
-    """Pass the hosts where the group is already; any host if it is nowhere yet.
+class ServerGroupAntiAffinityFilter(_GroupAntiAffinityFilter):
+    """Pass hosts with fewer members of the server group than its rules allow.
 
-    Nova: scheduler/filters/affinity_filter.py, _GroupAffinityFilter.
+    A host that already has the instance itself passes: a move may consider it.
+    Nova: scheduler/filters/affinity_filter.py.
     """
 
-    policy_name = 'affinity'
+    policy_name = 'anti-affinity'
+
+
+class _GroupAffinityFilter(ColumnFilter):
+    """Pass the hosts where the group is already; any host if it is nowhere yet."""
+
+    policy_name: str
+    codes = (Code.NOT_IN_GROUP, Code.REJECTED)
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         group = request.instance_group
@@ -73,8 +84,142 @@ class ServerGroupAffinityFilter(ColumnFilter):
             return np.ones(len(hosts), bool)
         return np.array([host in allowed for host in hosts.host.tolist()], bool)
 
-    def why(self, host: HostState, request: RequestSpec) -> str:
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
         group = request.instance_group
         if group is None:
-            return 'rejected'
-        return f'the group is on {", ".join(sorted(set(group.hosts or ())))}'
+            return REJECTED
+        text = f'the group is on {", ".join(sorted(set(group.hosts or ())))}'
+        return Reason(Code.NOT_IN_GROUP, text)
+
+
+class ServerGroupAffinityFilter(_GroupAffinityFilter):
+    """Pass the hosts where the server group is; any host if it is nowhere yet.
+
+    Nova: scheduler/filters/affinity_filter.py.
+    """
+
+    policy_name = 'affinity'
+
+
+class GroupAffinityFilter(_GroupAffinityFilter):
+    """Pass the hosts where a server group of old is; any if it is nowhere yet.
+
+    Its policy is ``legacy``, which no server group has had since Juno. Nova Juno:
+    scheduler/filters/affinity_filter.py.
+    """
+
+    policy_name = 'legacy'
+
+
+class GroupAntiAffinityFilter(ColumnFilter):
+    """Pass the hosts where a server group of old is not, policy ``legacy``.
+
+    Nova Juno: scheduler/filters/affinity_filter.py.
+    """
+
+    codes = (Code.GROUP_LIMIT, Code.REJECTED)
+    policy_name = 'legacy'
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        group = request.instance_group
+        if group is None or self.policy_name not in (group.policies or ()):
+            return np.ones(len(hosts), bool)
+        taken = set(group.hosts or ())
+        return np.array([host not in taken for host in hosts.host.tolist()], bool)
+
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
+        group = request.instance_group
+        if group is None:
+            return REJECTED
+        text = f'the group is on {", ".join(sorted(set(group.hosts or ())))}'
+        return Reason(Code.GROUP_LIMIT, text)
+
+
+def hinted(request: RequestSpec, name: str) -> list[str]:
+    """Return the instances that a hint names; empty: the hint asks nothing."""
+    hint = request.hint(name)
+    if not hint:
+        return []
+    return [hint] if isinstance(hint, str) else list(hint)
+
+
+def _has_any(hosts: HostTable, uuids: list[str]) -> Mask:
+    found = np.zeros(len(hosts), bool)
+    column = hosts.instances.tolist()
+    for uuid in uuids:
+        found |= np.array([uuid in instances for instances in column], bool)
+    return found
+
+
+class DifferentHostFilter(ColumnFilter):
+    """Pass hosts without the instances that the hint ``different_host`` names.
+
+    Nova: scheduler/filters/affinity_filter.py.
+    """
+
+    codes = (Code.INSTANCE_PRESENT,)
+    run_filter_once_per_request = True
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        uuids = hinted(request, 'different_host')
+        return ~_has_any(hosts, uuids) if uuids else np.ones(len(hosts), bool)
+
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
+        uuids = hinted(request, 'different_host')
+        found = ', '.join(uuid for uuid in uuids if uuid in host.instances)
+        return Reason(Code.INSTANCE_PRESENT, f'runs {found}')
+
+
+class SameHostFilter(ColumnFilter):
+    """Pass hosts with one of the instances that the hint ``same_host`` names.
+
+    Nova: scheduler/filters/affinity_filter.py.
+    """
+
+    codes = (Code.INSTANCE_ABSENT,)
+    run_filter_once_per_request = True
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        uuids = hinted(request, 'same_host')
+        return _has_any(hosts, uuids) if uuids else np.ones(len(hosts), bool)
+
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
+        wanted = ', '.join(hinted(request, 'same_host'))
+        return Reason(Code.INSTANCE_ABSENT, f'runs none of {wanted}')
+
+
+def _network(request: RequestSpec) -> netaddr.IPNetwork | None:
+    """Return the network near which to build, or None. Raises on nonsense."""
+    address = request.hint('build_near_host_ip')
+    if not address:
+        return None
+    return netaddr.IPNetwork(address + request.hint('cidr', '/24'))
+
+
+class SimpleCIDRAffinityFilter(ColumnFilter):
+    """Pass hosts in the network of the address in the hint ``build_near_host_ip``.
+
+    The hint ``cidr``, by default ``/24``, is appended to the address as it is.
+    Raises if that is no network, or a host has no address. Nova:
+    scheduler/filters/affinity_filter.py.
+    """
+
+    codes = (Code.WRONG_NETWORK,)
+    run_filter_once_per_request = True
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        network = _network(request) if len(hosts) else None
+        if network is None:
+            return np.ones(len(hosts), bool)
+        version, first, last = network.version, network.first, network.last
+
+        def inside(address: Any) -> bool:
+            if address is None:
+                raise TypeError('a host has no address')
+            return bool(address.version == version and first <= int(address) <= last)
+
+        return np.array([inside(address) for address in hosts.host_ip.tolist()], bool)
+
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
+        network = _network(request)
+        return Reason(Code.WRONG_NETWORK, f'{host.host_ip} is not in {network}')

@@ -11,6 +11,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import aggregates, extra_specs
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.reasons import REJECTED, Code, Reason
 
 SCOPE = 'aggregate_instance_extra_specs'
 
@@ -34,6 +35,7 @@ class AggregateInstanceExtraSpecsFilter(ColumnFilter):
     Nova: scheduler/filters/aggregate_instance_extra_specs.py.
     """
 
+    codes = (Code.EXTRA_SPEC_MISSING, Code.EXTRA_SPEC_DIFFERS, Code.REJECTED)
     run_filter_once_per_request = True
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
@@ -44,14 +46,16 @@ class AggregateInstanceExtraSpecsFilter(ColumnFilter):
 
     def _failures(
         self, host_aggregates: aggregates.Aggregates, wanted: list[tuple[str, str]]
-    ) -> Iterator[str]:
+    ) -> Iterator[Reason]:
         offered = aggregates.metadata(host_aggregates)
         for name, requirement in wanted:
             values = sorted(offered.get(name, ()))
             if not values:
-                yield f'extra spec {name} is not in an aggregate'
+                text = f'extra spec {name} is not in an aggregate'
+                yield Reason(Code.EXTRA_SPEC_MISSING, text)
             elif not any(extra_specs.match(value, requirement) for value in values):
-                yield f'{name} is {", ".join(values)}, not {requirement}'
+                text = f'{name} is {", ".join(values)}, not {requirement}'
+                yield Reason(Code.EXTRA_SPEC_DIFFERS, text)
 
-    def why(self, host: HostState, request: RequestSpec) -> str:
-        return next(self._failures(host.aggregates, scoped(request)), 'rejected')
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
+        return next(self._failures(host.aggregates, scoped(request)), REJECTED)

@@ -11,6 +11,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import aggregates
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.reasons import Code, Reason
 
 
 class AvailabilityZoneFilter(ColumnFilter):
@@ -21,6 +22,11 @@ class AvailabilityZoneFilter(ColumnFilter):
     scheduler/filters/availability_zone_filter.py.
     """
 
+    codes = (Code.WRONG_ZONE,)
+    deprecated = (
+        "The 'AvailabilityZoneFilter' is deprecated since the 24.0.0 (Xena) release. "
+        'Placement is asked for hosts of the zone; the filter is not needed.'
+    )
     run_filter_once_per_request = True
 
     def __init__(self, default_zone: str = 'nova') -> None:
@@ -40,6 +46,7 @@ class AvailabilityZoneFilter(ColumnFilter):
         found = aggregates.metadata(host_aggregates, 'availability_zone')
         return found.get('availability_zone', {self.default_zone})
 
-    def why(self, host: HostState, request: RequestSpec) -> str:
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
         zones = ', '.join(sorted(self._zones(host.aggregates)))
-        return f'in zone {zones}, not {request.availability_zone}'
+        text = f'in zone {zones}, not {request.availability_zone}'
+        return Reason(Code.WRONG_ZONE, text)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.reasons import Code, Reason
 
 
 class ComputeFilter(ColumnFilter):
@@ -14,15 +15,17 @@ class ComputeFilter(ColumnFilter):
     Nova: scheduler/filters/compute_filter.py.
     """
 
+    codes = (Code.SERVICE_DISABLED, Code.SERVICE_FORCED_DOWN, Code.SERVICE_DOWN)
     run_filter_once_per_request = True
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         return ~hosts.service_disabled & hosts.service_up
 
-    def why(self, host: HostState, request: RequestSpec) -> str:
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
         if host.service_disabled:
-            return f'is disabled, reason: {host.service.get("disabled_reason")}'
+            reason = host.service.get('disabled_reason')
+            return Reason(Code.SERVICE_DISABLED, f'is disabled, reason: {reason}')
         if host.service.get('forced_down'):
-            return 'is forced down'
+            return Reason(Code.SERVICE_FORCED_DOWN, 'is forced down')
         seen = host.service.get('last_seen_up') or host.service.get('created_at')
-        return f'has not been heard from since {seen}'
+        return Reason(Code.SERVICE_DOWN, f'has not been heard from since {seen}')

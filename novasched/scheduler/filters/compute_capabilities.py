@@ -20,6 +20,7 @@ from novasched.scheduler.hosts import (
     HostTable,
     Mask,
 )
+from novasched.scheduler.reasons import REJECTED, Code, Reason
 
 SCOPE = 'capabilities'
 NO, YES, UNKNOWN = 0, 1, 2
@@ -41,6 +42,9 @@ class Capability(NamedTuple):
 
     def found_in(self, value: Any) -> Any:
         """Return what the path leads to from the value of the name, or None."""
+        if self.name == 'service' and self.path:
+            # Nova wraps the row: a path gets at it as ``data``, and at nothing else.
+            return resolve({'data': value}, self.path)
         return resolve(value, self.path)
 
     def satisfied_by(self, value: Any) -> bool:
@@ -88,6 +92,7 @@ class ComputeCapabilitiesFilter(ColumnFilter):
     Nova: scheduler/filters/compute_capabilities_filter.py.
     """
 
+    codes = (Code.CAPABILITY_MISSING, Code.CAPABILITY_DIFFERS, Code.REJECTED)
     run_filter_once_per_request = True
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
@@ -98,12 +103,15 @@ class ComputeCapabilitiesFilter(ColumnFilter):
             passes[left] = _mask(hosts[left], capability)
         return passes
 
-    def why(self, host: HostState, request: RequestSpec) -> str:
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
         for capability in capabilities(request):
             if not _mask(host.as_table(), capability)[0]:
                 found = capability.found_in(_start(host, capability.name))
-                return f'{capability} is {found}, not {capability.requirement}'
-        return 'rejected'
+                text = f'{capability} is {found}, not {capability.requirement}'
+                if found is None:
+                    return Reason(Code.CAPABILITY_MISSING, text)
+                return Reason(Code.CAPABILITY_DIFFERS, text)
+        return REJECTED
 
 
 def _column(name: str) -> Column[Any, Any] | None:

@@ -14,6 +14,7 @@ from novasched.objects import machine
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.reasons import Code, Reason
 
 OPTS = {
     'filter_scheduler': [
@@ -52,6 +53,11 @@ class ImagePropertiesFilter(ColumnFilter):
     names one of the three. Nova: scheduler/filters/image_props_filter.py.
     """
 
+    codes = (
+        Code.IMAGE_NOT_SUPPORTED,
+        Code.HYPERVISOR_VERSION_DIFFERS,
+        Code.ADDRESS_TOO_NARROW,
+    )
     RUN_ON_REBUILD = True
     run_filter_once_per_request = True
 
@@ -86,20 +92,24 @@ class ImagePropertiesFilter(ColumnFilter):
             )
         return passes
 
-    def why(self, host: HostState, request: RequestSpec) -> str:
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
         wanted = ', '.join(sorted(self._wanted(request)))
         if not host.supported_instances:
-            return f'image needs {wanted}, host advertises no supported instances'
+            text = f'image needs {wanted}, host advertises no supported instances'
+            return Reason(Code.IMAGE_NOT_SUPPORTED, text)
         if not any(self._wanted(request) <= set(i) for i in host.supported_instances):
-            return f'image needs {wanted}, in no supported instance type of the host'
+            text = f'image needs {wanted}, in no supported instance type of the host'
+            return Reason(Code.IMAGE_NOT_SUPPORTED, text)
         image = request.image_properties
         predicate = image.get('img_hv_requested_version')
         if predicate and not _versions_satisfy(host.as_table(), predicate)[0]:
             version = version_text(host.hypervisor_version or 0)
-            return f'image needs hypervisor version {predicate}, host has {version}'
-        return (
+            text = f'image needs hypervisor version {predicate}, host has {version}'
+            return Reason(Code.HYPERVISOR_VERSION_DIFFERS, text)
+        return Reason(
+            Code.ADDRESS_TOO_NARROW,
             f'image needs {image.get("hw_maxphysaddr_bits")} bits of physical '
-            f'address, host has {address_bits(host.cpu_info)}'
+            f'address, host has {address_bits(host.cpu_info)}',
         )
 
 

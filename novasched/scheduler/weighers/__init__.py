@@ -17,9 +17,13 @@ from novasched.scheduler import aggregates
 from novasched.scheduler.hosts import Floats, HostState, HostTable
 
 
-def multiplier_opt(name: str, default: float, help_: str) -> cfg.Opt:
+def multiplier_opt(
+    name: str, default: float, help_: str, minimum: float | None = None
+) -> cfg.Opt:
     """Return a multiplier option in nova's form, old group included."""
-    return cfg.FloatOpt(name, default=default, deprecated_group='DEFAULT', help=help_)
+    return cfg.FloatOpt(
+        name, default=default, min=minimum, deprecated_group='DEFAULT', help=help_
+    )
 
 
 class Weigher(abc.ABC):

@@ -32,5 +32,7 @@ class CPUWeigher(Weigher):
     option = 'cpu_weight_multiplier'
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Floats:
-        ratios = np.nan_to_num(hosts.cpu_allocation_ratio)
+        ratios = hosts.cpu_allocation_ratio
+        if np.isnan(ratios).any():
+            raise TypeError('a host that never reported has no cpu_allocation_ratio')
         return hosts.vcpus_total * ratios - hosts.vcpus_used

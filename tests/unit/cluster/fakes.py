@@ -11,6 +11,7 @@ from novasched.ports import (
     CELL0_UUID,
     Cell,
     ComputeNodeRow,
+    ImageRow,
     InstanceRow,
     ServiceRow,
 )
@@ -53,6 +54,7 @@ class FakeCellStore:
         self.nodes = {}
         self.services = {}
         self.instances = []
+        self.images = []
         self.calls = []
         self.since = []
         self.on_call = lambda name: None
@@ -132,6 +134,9 @@ class FakeCellStore:
 
     def instances_on(self, hosts):
         return self._answer('instances_on', lambda: list(self.instances))
+
+    def images_on(self, hosts):
+        return self._answer('images_on', lambda: list(self.images))
 
 
 class FakeCellStores:
@@ -236,6 +241,11 @@ def service(host='h1', **fields):
 
 def instance(uuid, host='h1'):
     return InstanceRow(uuid, host)
+
+
+def image(uuid, host='h1', **properties):
+    """The image of an instance: what it keeps of its properties."""
+    return ImageRow(uuid, host, properties)
 
 
 def aggregate(id_, *hosts, **metadata):

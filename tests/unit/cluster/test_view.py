@@ -13,6 +13,7 @@ from tests.unit.cluster.fakes import (
     SECOND,
     aggregate,
     cell,
+    image,
     instance,
     node,
     service,
@@ -229,6 +230,40 @@ def test_a_full_read_forgets_the_instances_of_hosts_that_are_gone(cloud):
     cloud.view.reconcile()
     assert cloud.view.instances.told('h1') is not None
     assert cloud.view.instances.told('h9') is None
+
+
+def images(hosts):
+    return hosts.instance_images.tolist()
+
+
+def test_images_are_read_when_they_are_first_looked_at(cloud):
+    cloud.a.images = [image('x', 'h1', os_distro='a'), image('y', 'h2', os_distro='a')]
+    cloud.b.images = [image('z', 'h3', os_distro='b'), image('w', 'H3')]
+    cloud.view.refresh()
+    hosts = cloud.view.hosts(None)
+    assert 'images_on' not in cloud.a.calls
+    like = {'os_distro': 'a'}
+    assert images(hosts) == [{'x': like}, {'y': like}, {'z': {'os_distro': 'b'}}]
+    assert images(hosts)[0]['x'] is images(hosts)[1]['y']
+    assert cloud.a.calls.count('images_on') == 1
+    assert 'instances_on' not in cloud.a.calls
+
+
+def test_images_of_a_disabled_cell_are_read_when_it_is_asked_for(cloud):
+    disabled = cell('b', disabled=True)
+    cloud.api.found_cells = [cell('a'), disabled]
+    cloud.view.check()
+    cloud.b.images = [image('z', 'h3', os_distro='b')]
+    hosts = cloud.view.hosts(None, disabled)
+    assert images(hosts) == [{'z': {'os_distro': 'b'}}]
+
+
+def test_a_request_that_cannot_learn_of_images_fails(cloud):
+    cloud.view.refresh()
+    hosts = cloud.view.hosts(None)
+    cloud.b.fail()
+    with pytest.raises(errors.StoreFailed, match='no list of its images'):
+        images(hosts)
 
 
 # Nodes by name.

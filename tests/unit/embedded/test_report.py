@@ -13,6 +13,7 @@ from novasched.objects.selection import Selection
 from novasched.scheduler import trace
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import HostTable, Snapshot
+from novasched.scheduler.reasons import Code, Reason
 
 HOSTS = ['a', 'b', 'c', 'd']
 
@@ -22,7 +23,7 @@ class NotD(BaseHostFilter):
         return host_state.host != 'd'
 
     def why(self, host, request):
-        return f'is {host.host}'
+        return Reason(Code.REJECTED, f'is {host.host}')
 
 
 @pytest.fixture

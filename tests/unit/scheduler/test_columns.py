@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from novasched.scheduler.columns import Categories, Lazy
+from novasched.scheduler.columns import Categories, Lazy, PerValue
 
 COLOURS = Categories(['red', 'blue', 'unused'], np.array([0, 1, 0]))
 
@@ -73,3 +73,36 @@ def test_a_change_of_a_made_column():
     changed = lazy.then(lambda column: column + 1)
     changed.column()
     assert changed.then(lambda column: column * 10).column().tolist() == [20, 30]
+
+
+def test_what_follows_from_a_value_is_asked_once_for_all_tables():
+    asked = []
+
+    def length(word):
+        asked.append(word)
+        return len(word)
+
+    values = ['red', 'blue', 'unused']
+    lengths = PerValue(length)
+    assert lengths.of(Categories(values, np.array([0, 1, 0]))).tolist() == [3, 4, 3]
+    assert lengths.of(Categories(values, np.array([1]))).tolist() == [4]
+    values.append('yellow')
+    assert lengths.of(Categories(values, np.array([3, 0]))).tolist() == [6, 3]
+    assert asked == ['red', 'blue', 'yellow']
+
+
+def test_what_follows_from_other_values_is_asked_anew():
+    lengths = PerValue(len)
+    assert lengths.of(COLOURS).tolist() == [3, 4, 3]
+    others = Categories(['yellow', 'pink'], np.array([0, 1]))
+    assert lengths.of(others).tolist() == [6, 4]
+
+
+def test_several_numbers_may_follow_from_a_value():
+    pairs = PerValue(lambda word: [len(word), 0.5], float, (2,))
+    assert pairs.of(COLOURS).tolist() == [[3, 0.5], [4, 0.5], [3, 0.5]]
+
+
+def test_nothing_follows_from_no_hosts():
+    none = Categories([], np.empty(0, np.intp))
+    assert PerValue(len, float, (3,)).of(none).shape == (0, 3)

@@ -8,6 +8,7 @@ import random
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile, decide
+from novasched.scheduler.reasons import Code
 from tests import factories
 
 
@@ -38,6 +39,9 @@ def test_rejected_hosts_have_reasons():
         for step in made.steps
     ]
     assert reasons == [
-        [('h3', 'has not been heard from since None')],
-        [('h1', '9 instances, limit 5'), ('h4', '7 instances, limit 5')],
+        [('h3', (Code.SERVICE_DOWN, 'has not been heard from since None'))],
+        [
+            ('h1', (Code.TOO_MANY_INSTANCES, '9 instances, limit 5')),
+            ('h4', (Code.TOO_MANY_INSTANCES, '7 instances, limit 5')),
+        ],
     ]

@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server groups keep their members apart or together."""
+"""Instances are kept apart or together, and near an address."""
 
 from __future__ import annotations
 
+import ipaddress
+
+import netaddr
 import pytest
 
 from novasched import errors
 from novasched.objects.instance_group import InstanceGroup
 from novasched.scheduler.filters.affinity import (
+    DifferentHostFilter,
+    GroupAffinityFilter,
+    GroupAntiAffinityFilter,
+    SameHostFilter,
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
+    SimpleCIDRAffinityFilter,
+    _GroupAffinityFilter,
+    _GroupAntiAffinityFilter,
 )
+from novasched.scheduler.reasons import REJECTED, Code
 from tests import factories
 
 ANTI = ServerGroupAntiAffinityFilter()
@@ -73,6 +84,11 @@ def test_a_limit_that_is_no_number_is_an_invalid_request():
         passes(ANTI, hosts, factories.group(max_server_per_host='two'))
 
 
+def test_a_host_that_has_the_instance_needs_no_limit():
+    hosts = factories.hosts(instances=[{ME: None}])
+    assert passes(ANTI, hosts, factories.group(max_server_per_host='two'))
+
+
 @pytest.mark.parametrize(
     ('group', 'host', 'expected'),
     [
@@ -107,19 +123,181 @@ def test_a_group_of_old_has_only_its_policy():
     assert not passes(TOGETHER, factories.hosts(host=['h3']), group)
 
 
+class Apart(_GroupAntiAffinityFilter):
+    policy_name = 'apart'
+
+
+class Together(_GroupAffinityFilter):
+    policy_name = 'together'
+
+
+@pytest.mark.parametrize(
+    ('filter_', 'policy', 'expected'),
+    [
+        pytest.param(Apart(), 'apart', False, id='apart'),
+        pytest.param(Apart(), 'anti-affinity', True, id='apart, another policy'),
+        pytest.param(Together(), 'together', False, id='together'),
+        pytest.param(Together(), 'affinity', True, id='together, another policy'),
+    ],
+)
+def test_a_subclass_may_be_for_another_policy(filter_, policy, expected):
+    hosts = factories.hosts(instances=[{'U5': None}])
+    group = InstanceGroup(
+        policy=policy, policies=[policy], members=['U5'], hosts=['h9'], _rules={}
+    )
+    assert passes(filter_, hosts, group) is expected
+
+
 @pytest.mark.parametrize(
     ('filter_', 'group', 'reason'),
     [
-        (ANTI, factories.group(members=['U5']), '1 members of the group, limit 1'),
-        (ANTI, None, 'rejected'),
+        (
+            ANTI,
+            factories.group(members=['U5']),
+            (Code.GROUP_LIMIT, '1 members of the group, limit 1'),
+        ),
+        (ANTI, None, REJECTED),
         (
             TOGETHER,
             factories.group('affinity', hosts=['b', 'a']),
-            'the group is on a, b',
+            (Code.NOT_IN_GROUP, 'the group is on a, b'),
         ),
-        (TOGETHER, None, 'rejected'),
+        (TOGETHER, None, REJECTED),
     ],
 )
-def test_why(filter_, group, reason):
+def test_why_of_groups(filter_, group, reason):
     host = factories.hosts(instances=[{'U5': None, 'U6': None}]).state(0)
     assert filter_.why(host, factories.request(instance_group=group)) == reason
+
+
+@pytest.mark.parametrize(
+    ('hint', 'different', 'same'),
+    [
+        pytest.param(None, True, True, id='no hint'),
+        pytest.param([], True, True, id='an empty hint'),
+        pytest.param([''], True, True, id='an empty text'),
+        pytest.param(['U5'], False, True, id='here'),
+        pytest.param(['U7'], True, False, id='not here'),
+        pytest.param(['U7', 'U6'], False, True, id='one of them here'),
+    ],
+)
+def test_different_and_same_host(hint, different, same):
+    hosts = factories.hosts(instances=[{'U5': None, 'U6': None}])
+    hints = {} if hint is None else {'different_host': hint, 'same_host': hint}
+    request = factories.request(scheduler_hints=hints)
+    assert (len(DifferentHostFilter().apply(hosts, request)) == 1) is different
+    assert (len(SameHostFilter().apply(hosts, request)) == 1) is same
+
+
+@pytest.mark.parametrize(
+    ('filter_', 'hint', 'code', 'text'),
+    [
+        (DifferentHostFilter(), 'different_host', Code.INSTANCE_PRESENT, 'runs U6'),
+        (SameHostFilter(), 'same_host', Code.INSTANCE_ABSENT, 'runs none of U7, U6'),
+    ],
+)
+def test_why_of_hosts(filter_, hint, code, text):
+    host = factories.hosts(instances=[{'U5': None, 'U6': None}]).state(0)
+    request = factories.request(scheduler_hints={hint: ['U7', 'U6']})
+    assert filter_.why(host, request) == (code, text)
+
+
+NEAR = SimpleCIDRAffinityFilter()
+
+
+def near(address=None, cidr=None):
+    hints = {'build_near_host_ip': address, 'cidr': cidr}
+    given = {name: [hint] for name, hint in hints.items() if hint is not None}
+    return factories.request(scheduler_hints=given)
+
+
+def host_at(address):
+    return factories.hosts(host_ip=[address and ipaddress.ip_address(address)])
+
+
+@pytest.mark.parametrize(
+    ('address', 'request_', 'expected'),
+    [
+        pytest.param('192.168.1.12', near('192.168.1.1'), True, id='near'),
+        pytest.param('192.168.2.12', near('192.168.1.1'), False, id='far'),
+        pytest.param('192.168.2.12', near('192.168.1.1', '/16'), True, id='wider'),
+        pytest.param('192.168.2.12', near(None, '/32'), True, id='no address hint'),
+        pytest.param(None, near(), True, id='no hint, no address'),
+        pytest.param(
+            '192.168.1.12', near('192.168.1.1', '24'), False, id='without the slash'
+        ),
+        pytest.param('10.0.0.5', near('10.0.0.1', ''), False, id='a single address'),
+        pytest.param('10.0.0.1', near('10.0.0.1', ''), True, id='that very address'),
+        pytest.param('fd00::5', near('fd00::1', '/64'), True, id='version 6'),
+        pytest.param('10.0.0.5', near('fd00::1'), False, id='another version'),
+    ],
+)
+def test_near_an_address(address, request_, expected):
+    assert (len(NEAR.apply(host_at(address), request_)) == 1) is expected
+
+
+def test_addresses_of_nova_are_understood():
+    hosts = factories.hosts(host_ip=[netaddr.IPAddress('192.168.1.12')])
+    assert len(NEAR.apply(hosts, near('192.168.1.1')))
+
+
+@pytest.mark.parametrize(
+    ('address', 'request_', 'error'),
+    [
+        pytest.param(
+            '192.168.1.12',
+            near('192.168.1.1', 'bad'),
+            netaddr.AddrFormatError,
+            id='no network',
+        ),
+        pytest.param(None, near('192.168.1.1'), TypeError, id='a host without one'),
+    ],
+)
+def test_nonsense_raises_as_in_nova(address, request_, error):
+    with pytest.raises(error):
+        NEAR.apply(host_at(address), request_)
+
+
+def test_nobody_is_asked_nonsense():
+    assert not len(NEAR.apply(factories.hosts(0), near('192.168.1.1', 'bad')))
+
+
+def test_why_of_networks():
+    reason = NEAR.why(host_at('10.0.0.5').state(0), near('10.1.0.1', '/16'))
+    assert reason == (Code.WRONG_NETWORK, '10.0.0.5 is not in 10.1.0.1/16')
+
+
+@pytest.mark.parametrize(
+    ('group', 'host', 'together', 'apart'),
+    [
+        pytest.param(None, 'h1', True, True, id='no group'),
+        pytest.param(
+            factories.group('affinity', hosts=['h1']), 'h3', True, True, id='of today'
+        ),
+        pytest.param(factories.group('legacy'), 'h1', True, True, id='nowhere yet'),
+        pytest.param(
+            factories.group('legacy', hosts=['h1', 'h2']), 'h1', True, False, id='here'
+        ),
+        pytest.param(
+            factories.group('legacy', hosts=['h1']), 'h3', False, True, id='elsewhere'
+        ),
+    ],
+)
+def test_groups_of_old(group, host, together, apart):
+    hosts = factories.hosts(host=[host])
+    assert passes(GroupAffinityFilter(), hosts, group) is together
+    assert passes(GroupAntiAffinityFilter(), hosts, group) is apart
+
+
+@pytest.mark.parametrize(
+    ('filter_', 'code'),
+    [
+        (GroupAffinityFilter(), Code.NOT_IN_GROUP),
+        (GroupAntiAffinityFilter(), Code.GROUP_LIMIT),
+    ],
+)
+def test_why_groups_of_old(filter_, code):
+    host = factories.hosts(1).state(0)
+    request = factories.request(instance_group=factories.group('legacy', hosts=['h2']))
+    assert filter_.why(host, request) == (code, 'the group is on h2')
+    assert filter_.why(host, factories.request()) == REJECTED

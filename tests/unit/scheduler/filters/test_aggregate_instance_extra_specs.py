@@ -8,6 +8,7 @@ import pytest
 from novasched.scheduler.filters.aggregate_instance_extra_specs import (
     AggregateInstanceExtraSpecsFilter,
 )
+from novasched.scheduler.reasons import Code
 from tests import factories
 
 FILTER = AggregateInstanceExtraSpecsFilter()
@@ -64,13 +65,19 @@ def test_a_number_compared_with_text_raises_as_in_nova():
 
 
 @pytest.mark.parametrize(
-    ('metadata', 'extra_specs', 'reason'),
+    ('metadata', 'extra_specs', 'code', 'text'),
     [
-        ([{'m': '1'}], {'m': '1', 'n': '2'}, 'extra spec n is not in an aggregate'),
-        ([{'m': 'b,a'}], {'m': 'c'}, 'm is a, b, not c'),
-        ([], {}, 'rejected'),
+        (
+            [{'m': '1'}],
+            {'m': '1', 'n': '2'},
+            Code.EXTRA_SPEC_MISSING,
+            'extra spec n is not in an aggregate',
+        ),
+        ([{'m': 'b,a'}], {'m': 'c'}, Code.EXTRA_SPEC_DIFFERS, 'm is a, b, not c'),
+        ([], {}, Code.REJECTED, 'rejected'),
     ],
 )
-def test_why(metadata, extra_specs, reason):
+def test_why(metadata, extra_specs, code, text):
     host = host_in(*metadata).state(0)
-    assert FILTER.why(host, factories.request(extra_specs=extra_specs)) == reason
+    reason = FILTER.why(host, factories.request(extra_specs=extra_specs))
+    assert reason == (code, text)

@@ -7,6 +7,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched.scheduler.filters.availability_zone import AvailabilityZoneFilter
+from novasched.scheduler.reasons import Code
 from tests import factories
 
 FILTER = AvailabilityZoneFilter()
@@ -54,4 +55,10 @@ def test_the_default_zone_is_an_option():
 def test_why():
     request = factories.request(availability_zone='az9')
     reason = FILTER.why(host_in('az2', 'az1').state(0), request)
-    assert reason == 'in zone az1, az2, not az9'
+    assert reason == (Code.WRONG_ZONE, 'in zone az1, az2, not az9')
+
+
+def test_operators_are_told_that_it_is_of_the_past():
+    assert FILTER.deprecated.startswith(
+        "The 'AvailabilityZoneFilter' is deprecated since the 24.0.0 (Xena) release."
+    )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.scheduler.filters.compute import ComputeFilter
+from novasched.scheduler.reasons import Code
 from tests import factories
 
 FILTER = ComputeFilter()
@@ -26,21 +27,32 @@ def test_service(disabled, up, expected):
 
 
 @pytest.mark.parametrize(
-    ('disabled', 'service', 'reason'),
+    ('disabled', 'service', 'code', 'text'),
     [
-        (True, {'disabled_reason': 'maint'}, 'is disabled, reason: maint'),
-        (True, {}, 'is disabled, reason: None'),
-        (False, {'forced_down': True}, 'is forced down'),
-        (False, {'last_seen_up': 'noon'}, 'has not been heard from since noon'),
+        (
+            True,
+            {'disabled_reason': 'maint'},
+            Code.SERVICE_DISABLED,
+            'is disabled, reason: maint',
+        ),
+        (True, {}, Code.SERVICE_DISABLED, 'is disabled, reason: None'),
+        (False, {'forced_down': True}, Code.SERVICE_FORCED_DOWN, 'is forced down'),
+        (
+            False,
+            {'last_seen_up': 'noon'},
+            Code.SERVICE_DOWN,
+            'has not been heard from since noon',
+        ),
         (
             False,
             {'last_seen_up': None, 'created_at': 'dawn'},
+            Code.SERVICE_DOWN,
             'has not been heard from since dawn',
         ),
     ],
 )
-def test_why(disabled, service, reason):
+def test_why(disabled, service, code, text):
     hosts = factories.hosts(
         service_disabled=[disabled], service_up=[False], service=[service]
     )
-    assert FILTER.why(hosts.state(0), factories.request()) == reason
+    assert FILTER.why(hosts.state(0), factories.request()) == (code, text)

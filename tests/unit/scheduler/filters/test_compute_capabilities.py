@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
+from novasched.scheduler.reasons import Code
 from tests import factories
 
 FILTER = ComputeCapabilitiesFilter()
@@ -99,6 +100,19 @@ def test_hosts_that_are_out_already_are_not_asked():
     assert not passes(host(), extra_specs)
 
 
+@pytest.mark.parametrize(
+    ('path', 'expected'),
+    [
+        pytest.param('service:host', False, id='its keys are out of reach'),
+        pytest.param('service:data:host', True, id='but through what wraps them'),
+    ],
+)
+def test_the_row_of_the_service(path, expected):
+    hosts = factories.hosts(service=[{'host': 'h1'}])
+    request = factories.request(extra_specs={f'capabilities:{path}': 'h1'})
+    assert (len(FILTER.apply(hosts, request)) == 1) is expected
+
+
 def test_equal_stats_are_asked_once_and_answered_for_each():
     hosts = factories.hosts(stats=[{'gpu': '1'}, {'gpu': '2'}, {'gpu': '1'}, {}])
     request = factories.request(extra_specs={'capabilities:gpu': '1'})
@@ -106,18 +120,23 @@ def test_equal_stats_are_asked_once_and_answered_for_each():
 
 
 @pytest.mark.parametrize(
-    ('extra_specs', 'reason'),
+    ('extra_specs', 'code', 'text'),
     [
         (
             {'capabilities:vcpus_total': '8', 'capabilities:cpu_info:model': 'p4'},
+            Code.CAPABILITY_DIFFERS,
             'cpu_info:model is core2duo, not p4',
         ),
-        ({'capabilities:bool': 'true'}, 'bool is True, not true'),
-        ({'capabilities:nokey': '1'}, 'nokey is None, not 1'),
-        ({'capabilities:vcpus_total': '8'}, 'rejected'),
-        ({}, 'rejected'),
+        (
+            {'capabilities:bool': 'true'},
+            Code.CAPABILITY_DIFFERS,
+            'bool is True, not true',
+        ),
+        ({'capabilities:nokey': '1'}, Code.CAPABILITY_MISSING, 'nokey is None, not 1'),
+        ({'capabilities:vcpus_total': '8'}, Code.REJECTED, 'rejected'),
+        ({}, Code.REJECTED, 'rejected'),
     ],
 )
-def test_why(extra_specs, reason):
+def test_why(extra_specs, code, text):
     request = factories.request(extra_specs=extra_specs)
-    assert FILTER.why(host().state(0), request) == reason
+    assert FILTER.why(host().state(0), request) == (code, text)

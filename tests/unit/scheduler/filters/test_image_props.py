@@ -12,6 +12,7 @@ from novasched.scheduler.filters.image_props import (
     address_bits,
     version_text,
 )
+from novasched.scheduler.reasons import Code
 from tests import factories
 
 K = [['x86_64', 'kvm', 'hvm'], ['i686', 'kvm', 'hvm']]
@@ -132,33 +133,37 @@ def test_version_text(number, text):
 
 
 @pytest.mark.parametrize(
-    ('image', 'columns', 'reason'),
+    ('image', 'columns', 'code', 'text'),
     [
         (
             {},
             {'supported_instances': [[]]},
+            Code.IMAGE_NOT_SUPPORTED,
             'image needs kvm, x86_64, host advertises no supported instances',
         ),
         (
             {},
             {'supported_instances': [XEN]},
+            Code.IMAGE_NOT_SUPPORTED,
             'image needs kvm, x86_64, in no supported instance type of the host',
         ),
         (
             {'img_hv_requested_version': '>=9'},
             {'supported_instances': [K], 'hypervisor_version': [6002000]},
+            Code.HYPERVISOR_VERSION_DIFFERS,
             'image needs hypervisor version >=9, host has 6.2.0',
         ),
         (
             {'img_hv_requested_version': '>=6', 'hw_maxphysaddr_bits': 43},
             {'supported_instances': [K], 'cpu_info': [BITS]},
+            Code.ADDRESS_TOO_NARROW,
             'image needs 43 bits of physical address, host has 42',
         ),
     ],
 )
-def test_why(image, columns, reason):
+def test_why(image, columns, code, text):
     image = {'hw_architecture': 'x86_64', 'img_hv_type': 'kvm', **image}
     host = factories.hosts(**columns).state(0)
     filter_ = ImagePropertiesFilter()
     assert not filter_.host_passes(host, factories.request(image=image))
-    assert filter_.why(host, factories.request(image=image)) == reason
+    assert filter_.why(host, factories.request(image=image)) == (code, text)

@@ -7,6 +7,7 @@ import pytest
 
 from novasched.scheduler.filters import BaseHostFilter, CandidateFilter, ColumnFilter
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.reasons import REJECTED
 from tests import factories
 
 
@@ -113,5 +114,5 @@ def test_once_per_request(once, index, runs):
 def test_a_plugin_needs_no_options_and_no_reasons():
     filter_ = OddHosts.from_conf(None)
     host = factories.hosts(1).state(0)
-    assert filter_.why(host, factories.request()) == 'rejected'
+    assert filter_.why(host, factories.request()) == REJECTED
     assert not filter_.RUN_ON_REBUILD

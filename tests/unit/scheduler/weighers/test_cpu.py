@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from novasched import errors
 from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers.cpu import CPUWeigher
 from tests import factories
-
-NAN = float('nan')
 
 
 @pytest.mark.parametrize(
@@ -35,18 +34,14 @@ NAN = float('nan')
             [0, 0],
             id='no CPUs',
         ),
-        pytest.param(
-            CPUWeigher(),
-            {
-                'vcpus_total': [0, 8],
-                'cpu_allocation_ratio': [NAN, 4.0],
-                'vcpus_used': [0, 0],
-            },
-            [0.0, 1.0],
-            id='CPUs of a host that never reported',
-        ),
     ],
 )
 def test_weights(weigher, columns, weights):
     hosts = factories.hosts(**columns)
     assert weigh([weigher], hosts, factories.request()).totals.tolist() == weights
+
+
+def test_a_host_that_never_reported_fails_the_request():
+    hosts = factories.hosts(cpu_allocation_ratio=[float('nan'), 4.0])
+    with pytest.raises(errors.ExtensionFailed, match='CPUWeigher'):
+        weigh([CPUWeigher()], hosts, factories.request())

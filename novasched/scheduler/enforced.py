@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far the compute may fill a host: numbers by column, a dict where it is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from novasched.scheduler.columns import Floats, Lazy, Mask, Objects, Rows
+from novasched.scheduler.hosts import HostTable
+
+
+class Limits:
+    """The column of limits after filters set some of them on many hosts.
+
+    ``given`` is the column before. ``numbers`` has for each limit one value per
+    row of the snapshot; what is not finite is no limit. A host's dict is made when
+    it is first read and stays the same one, so that a plugin may write into it.
+    """
+
+    def __init__(
+        self,
+        given: Lazy,
+        numbers: Mapping[str, Floats] | None = None,
+        made: Mapping[int, dict[str, Any]] | None = None,
+    ) -> None:
+        self._given = given
+        self._numbers = numbers or {}
+        self._made = dict(made or {})
+
+    def __len__(self) -> int:
+        return len(self._given.column())
+
+    def __getitem__(self, rows: Rows) -> Objects:
+        found: Objects = np.empty(len(rows), object)
+        for position, row in enumerate(rows.tolist()):
+            found[position] = self.item(row)
+        return found
+
+    def __setitem__(self, row: int, limits: dict[str, Any]) -> None:
+        self._made[row] = limits
+
+    def copy(self) -> Limits:
+        """Return a column in which hosts may be given other limits."""
+        return Limits(self._given, self._numbers, self._made)
+
+    def item(self, row: int) -> dict[str, Any]:
+        """Return the limits of the host in a row."""
+        if row not in self._made:
+            given = self._given.column().item(row) or {}
+            self._made[row] = {**given, **_finite(self._numbers, row)}
+        return self._made[row]
+
+    def tolist(self) -> list[dict[str, Any]]:
+        return [self.item(row) for row in range(len(self))]
+
+    def with_numbers(self, name: str, numbers: Floats) -> Limits:
+        """Return the column with the finite numbers as one limit; others stay."""
+        earlier = self._numbers.get(name, numbers)
+        later = np.where(np.isfinite(numbers), numbers, earlier)
+        made = {
+            row: {**limits, **_finite({name: numbers}, row)}
+            for row, limits in self._made.items()
+        }
+        return Limits(self._given, {**self._numbers, name: later}, made)
+
+
+def _finite(numbers: Mapping[str, Floats], row: int) -> dict[str, float]:
+    found = {name: column.item(row) for name, column in numbers.items()}
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def limited(hosts: HostTable, name: str, values: Floats, where: Mask) -> HostTable:
+    """Return the hosts, some of them with a limit that the compute must enforce.
+
+    ``values`` and ``where`` have one item per host. No dict is made.
+    """
+    numbers: Floats = np.full(len(hosts.snapshot), np.nan)
+    numbers[hosts.rows[where]] = values[where]
+    limits = hosts.snapshot.kept('limits')
+    if not isinstance(limits, Limits):
+        limits = Limits(hosts.snapshot.lazy('limits'))
+    return hosts.with_columns(limits=limits.with_numbers(name, numbers))

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filter hosts by a query in JSON.
+
+A query is ``[command, argument, ...]``. An argument is a query, text such as
+``$free_ram_mb`` or ``$stats.gpu`` that stands for what the host has, or a literal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.filters import ColumnFilter
+from novasched.scheduler.hosts import (
+    Categories,
+    Column,
+    HostState,
+    HostTable,
+    Mask,
+    Objects,
+)
+from novasched.scheduler.reasons import Code, Reason
+
+Values = NDArray[Any]
+"""One value per host: bool where a command gave it, else Python objects."""
+
+Command = Callable[[Sequence[Values], int], Values]
+"""Takes the arguments that are not null and the number of hosts."""
+
+
+def _same(value: Any, count: int) -> Objects:
+    column = np.empty(count, object)
+    column.fill(value)
+    return column
+
+
+def _comparison(compare: Callable[[Any, Any], Any]) -> Command:
+    """Compare the first argument with every other; there must be one."""
+
+    def command(arguments: Sequence[Values], count: int) -> Values:
+        first, others = arguments[:1], arguments[1:]
+        holds = np.full(count, bool(others))
+        for other in others:
+            holds &= compare(first[0], other).astype(bool)
+        return holds
+
+    return command
+
+
+def _among(arguments: Sequence[Values], count: int) -> Values:
+    first, others = arguments[:1], arguments[1:]
+    found = np.zeros(count, bool)
+    for other in others:
+        found |= (first[0] == other).astype(bool)
+    return found
+
+
+def _negations(arguments: Sequence[Values], count: int) -> Values:
+    """Return a tuple per host; in another command it is true unless it is empty."""
+    if not arguments:
+        return np.fromiter(itertools.repeat((), count), object, count)
+    negated = [(~argument.astype(bool)).tolist() for argument in arguments]
+    return np.fromiter(zip(*negated, strict=True), object, count)
+
+
+def _all(arguments: Sequence[Values], count: int) -> Values:
+    holds = np.ones(count, bool)
+    for argument in arguments:
+        holds &= argument.astype(bool)
+    return holds
+
+
+def _any(arguments: Sequence[Values], count: int) -> Values:
+    holds = np.zeros(count, bool)
+    for argument in arguments:
+        holds |= argument.astype(bool)
+    return holds
+
+
+COMMANDS: dict[str, Command] = {
+    '=': _comparison(operator.eq),
+    '<': _comparison(operator.lt),
+    '>': _comparison(operator.gt),
+    '<=': _comparison(operator.le),
+    '>=': _comparison(operator.ge),
+    'in': _among,
+    'not': _negations,
+    'and': _all,
+    'or': _any,
+}
+
+
+def evaluate(query: Any, hosts: HostTable) -> Values:
+    """Return what a query gives, per host. Raises on nonsense, as nova does."""
+    if not query:
+        return np.ones(len(hosts), bool)
+    command = COMMANDS[query[0]]
+    arguments = [_argument(argument, hosts) for argument in query[1:]]
+    null = _same(None, len(hosts))
+    there = [(argument != null).astype(bool) for argument in arguments]
+    if all(column.all() for column in there):
+        return command(arguments, len(hosts))
+    values = np.empty(len(hosts), object)
+    patterns, which = np.unique(np.stack(there, 1), axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        rows = np.flatnonzero(which.reshape(-1) == number)
+        left = [a[rows] for a, kept in zip(arguments, pattern, strict=True) if kept]
+        values[rows] = command(left, len(rows))
+    return values
+
+
+def _argument(argument: Any, hosts: HostTable) -> Values:
+    if isinstance(argument, list):
+        return evaluate(argument, hosts)
+    if isinstance(argument, str) and argument.startswith('$'):
+        name, *path = argument[1:].split('.')
+        return _column(name, path, hosts)
+    return _same(None if argument == '' else argument, len(hosts))
+
+
+def _column(name: str, path: Sequence[str], hosts: HostTable) -> Objects:
+    """Return what hosts have under a name and a path of keys; None: no such."""
+    column = getattr(HostTable, name, None)
+    if not isinstance(column, Column):
+        return _same(None, len(hosts))
+    values: Any = getattr(hosts, name)
+    if isinstance(values, Categories):
+        return values.map(lambda value: _follow(value, path), object)
+    if column.decode or path:
+        decode = column.decode or (lambda value: value)
+        found = (_follow(decode(value), path) for value in values.tolist())
+        return np.fromiter(found, object, len(hosts))
+    whole: Objects = values.astype(object)
+    return whole
+
+
+def _follow(value: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        if value is not None:
+            value = value.get(key)
+    return value
+
+
+class JsonFilter(ColumnFilter):
+    """Pass hosts for which the query in the hint ``query`` holds.
+
+    Raises if that is no JSON or no query, or compares what cannot be compared. A
+    ``not`` holds if one of its arguments does not; inside another command it
+    always holds. Nova: scheduler/filters/json_filter.py.
+    """
+
+    codes = (Code.QUERY_NOT_SATISFIED,)
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        query = request.hint('query')
+        if not query or not len(hosts):
+            return np.ones(len(hosts), bool)
+        values = evaluate(json.loads(query), hosts)
+        if values.dtype == bool:
+            return values
+        return np.array(
+            [any(v) if isinstance(v, tuple) else bool(v) for v in values.tolist()], bool
+        )
+
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
+        query = request.hint('query')
+        return Reason(Code.QUERY_NOT_SATISFIED, f'does not satisfy {query}')

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filter out hosts that do not report the metrics by which hosts are weighed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler import metrics, ratios
+from novasched.scheduler.columns import PerValue
+from novasched.scheduler.filters import ColumnFilter
+from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.reasons import Code, Reason
+
+
+class MetricsFilter(ColumnFilter):
+    """Pass hosts that report every metric in ``[metrics] weight_setting``.
+
+    Raises ValueError if a host reports something that is no metric, TypeError if
+    one never reported anything. Nova: scheduler/filters/metrics_filter.py.
+    """
+
+    codes = (Code.METRIC_MISSING,)
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.names = frozenset(names)
+        self._lacking: PerValue[str | None] = PerValue(
+            lambda text: bool(self._missing(text)), bool
+        )
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Self:
+        return cls(name for name, _ in ratios.parse(conf.metrics.weight_setting))
+
+    def _missing(self, text: str | None) -> frozenset[str]:
+        return self.names - {metric.name for metric in metrics.parse(text)}
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        if None in hosts.uuid.tolist():
+            raise TypeError('a host never reported its metrics')
+        if not self.names:
+            return np.ones(len(hosts), bool)
+        lacking: Mask = self._lacking.of(hosts.metrics)
+        return ~lacking
+
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
+        missing = ', '.join(sorted(self._missing(host.metrics)))
+        return Reason(Code.METRIC_MISSING, f'does not report {missing}')

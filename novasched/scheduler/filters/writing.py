@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters that say something on the hosts besides dropping some of them."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
+from novasched.scheduler.hosts import HostState, HostTable, Mask
+
+
+class WritingFilter(ColumnFilter):
+    """A filter over columns that writes one: ``limits`` or ``allocation_candidates``.
+
+    A host is a table of one row here, too: host_passes() sets on the host what
+    fit() writes.
+    """
+
+    writes: ClassVar[str]
+
+    @abc.abstractmethod
+    def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
+        """Return which hosts pass, and all of them with what is written."""
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        return self.fit(hosts, request)[0]
+
+    def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
+        hosts = host_state.as_table().keep([host_state])
+        passes, written = self.fit(hosts, spec_obj)
+        if written.snapshot is not hosts.snapshot:
+            setattr(host_state, self.writes, getattr(written.state(0), self.writes))
+        return bool(passes[0])
+
+    def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable:
+        if self._goes_host_by_host():
+            return BaseHostFilter.apply(self, hosts, request)
+        passes, written = self.fit(hosts, request)
+        return written if passes.all() else written[passes]
+
+    def _goes_host_by_host(self) -> bool:
+        cls = type(self)
+        return (cls.host_passes, cls.filter_all) != (
+            WritingFilter.host_passes,
+            WritingFilter.filter_all,
+        )

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a filter said no: a word from a closed list, and a text with the numbers."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple, Self
+
+
+class Code(enum.StrEnum):
+    """Every word for a no; programs tell reasons apart by it, people read the text.
+
+    ``doc`` says what the word means.
+    """
+
+    doc: str
+
+    def __new__(cls, word: str, doc: str) -> Self:
+        code = str.__new__(cls, word)
+        code._value_ = word
+        code.doc = doc
+        return code
+
+    REJECTED = 'rejected', 'The filter does not say why.'
+
+    SERVICE_DISABLED = 'service-disabled', 'An operator disabled the compute service.'
+    SERVICE_FORCED_DOWN = 'service-forced-down', 'The service was declared down.'
+    SERVICE_DOWN = 'service-down', 'The service was not heard from in time.'
+    WRONG_ZONE = 'wrong-zone', 'The host is in another availability zone.'
+    TRIED_BEFORE = 'tried-before', 'The request failed on this host already.'
+    NOT_TRUSTED = 'not-trusted', 'The attested level of trust is another.'
+
+    CAPABILITY_MISSING = 'capability-missing', 'The host reports no such capability.'
+    CAPABILITY_DIFFERS = 'capability-differs', 'The host reports another value.'
+    METRIC_MISSING = 'metric-missing', 'The host does not report a metric.'
+    QUERY_NOT_SATISFIED = 'query-not-satisfied', 'The hint "query" does not hold.'
+    WRONG_NETWORK = 'wrong-network', 'The address of the host is in another network.'
+
+    IMAGE_NOT_SUPPORTED = (
+        'image-not-supported',
+        'No supported instance type has what the image needs.',
+    )
+    HYPERVISOR_VERSION_DIFFERS = (
+        'hypervisor-version-differs',
+        'The image needs another version of the hypervisor.',
+    )
+    ADDRESS_TOO_NARROW = (
+        'address-too-narrow',
+        'The image needs wider physical addresses.',
+    )
+    IMAGE_PROPERTY_DIFFERS = (
+        'image-property-differs',
+        'The aggregates of the host are for images with another property.',
+    )
+
+    EXTRA_SPEC_MISSING = (
+        'extra-spec-missing',
+        'No aggregate of the host has the key of an extra spec.',
+    )
+    EXTRA_SPEC_DIFFERS = (
+        'extra-spec-differs',
+        'The aggregates of the host have another value of an extra spec.',
+    )
+    PROJECT_NOT_ALLOWED = (
+        'project-not-allowed',
+        'The aggregates of the host are for other projects.',
+    )
+    FLAVOR_NOT_ALLOWED = (
+        'flavor-not-allowed',
+        'The aggregates of the host are for other flavors.',
+    )
+    OTHER_FLAVOR_PRESENT = (
+        'other-flavor-present',
+        'An instance of another flavor is on the host.',
+    )
+    HOST_ISOLATED = (
+        'host-isolated',
+        'The host is kept for isolated images, and the image is not one.',
+    )
+    HOST_NOT_ISOLATED = (
+        'host-not-isolated',
+        'The image is isolated, and the host is not kept for such.',
+    )
+    WRONG_POOL = 'wrong-pool', 'The host is in another dedicated pool, or in none.'
+
+    GROUP_LIMIT = 'group-limit', 'Enough members of the server group are here.'
+    NOT_IN_GROUP = 'not-in-group', 'The server group is on other hosts.'
+    INSTANCE_PRESENT = 'instance-present', 'An instance to keep away from is here.'
+    INSTANCE_ABSENT = 'instance-absent', 'No instance to be near to is here.'
+
+    TOO_MANY_INSTANCES = 'too-many-instances', 'The host runs as many as it may.'
+    TOO_MANY_IO_OPS = 'too-many-io-ops', 'As many heavy tasks are under way as may be.'
+    NOT_ENOUGH_RAM = 'not-enough-ram', 'The memory that may be used is too small.'
+    NOT_ENOUGH_CPUS = 'not-enough-cpus', 'The CPUs that may be used are too few.'
+    NOT_ENOUGH_DISK = 'not-enough-disk', 'The disk that may be used is too small.'
+    RAM_DIFFERS = 'ram-differs', 'The free memory is not exactly what is asked for.'
+    CPUS_DIFFER = 'cpus-differ', 'The free CPUs are not exactly what is asked for.'
+    DISK_DIFFERS = 'disk-differs', 'The free disk is not exactly what is asked for.'
+
+    LOCAL_DISK_MISSING = 'local-disk-missing', 'The host has no disks for instances.'
+    LOCAL_DISK_DIFFERS = 'local-disk-differs', 'The local disks are of another type.'
+    EXTRA_SPEC_INVALID = 'extra-spec-invalid', 'An extra spec cannot be understood.'
+    VGPU_MISSING = 'vgpu-missing', 'No candidate has the virtual GPUs asked for.'
+    VGPU_DIFFERS = 'vgpu-differs', 'The virtual GPUs are of another type.'
+    PCI_DEVICES_MISSING = 'pci-devices-missing', 'The PCI devices are not free here.'
+    NUMA_DOES_NOT_FIT = 'numa-does-not-fit', 'No NUMA nodes can hold the instance.'
+
+
+class Reason(NamedTuple):
+    """Why one host was rejected; as text, the words for people."""
+
+    code: Code
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+REJECTED = Reason(Code.REJECTED, 'rejected')

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weigh hosts by the other members of the server group that they run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.filters.affinity import running
+from novasched.scheduler.hosts import HostTable, Ints
+from novasched.scheduler.weighers import Weigher, multiplier_opt
+
+OPTS = {
+    'filter_scheduler': [
+        multiplier_opt(
+            'soft_affinity_weight_multiplier',
+            1.0,
+            'Weight of keeping the members of a soft-affinity group together.',
+            minimum=0.0,
+        ),
+        multiplier_opt(
+            'soft_anti_affinity_weight_multiplier',
+            1.0,
+            'Weight of keeping the members of a soft-anti-affinity group apart.',
+            minimum=0.0,
+        ),
+    ]
+}
+
+
+def members_on(hosts: HostTable, request: RequestSpec, policy: str) -> Ints:
+    """Return how many members of a group with the policy each host runs."""
+    group = request.instance_group
+    members = set(group.members or ()) if group and group.policy == policy else set()
+    if not members:
+        return np.zeros(len(hosts), np.int64)
+    return np.array(
+        [running(members, instances) for instances in hosts.instances.tolist()],
+        np.int64,
+    )
+
+
+class ServerGroupSoftAffinityWeigher(Weigher):
+    """Prefer hosts with more members of the request's soft-affinity group.
+
+    Nova: scheduler/weights/affinity.py.
+    """
+
+    policy_name = 'soft-affinity'
+    option = 'soft_affinity_weight_multiplier'
+
+    def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
+        return members_on(hosts, request, self.policy_name)
+
+
+class ServerGroupSoftAntiAffinityWeigher(Weigher):
+    """Prefer hosts with fewer members of the request's soft-anti-affinity group.
+
+    Nova: scheduler/weights/affinity.py.
+    """
+
+    policy_name = 'soft-anti-affinity'
+    option = 'soft_anti_affinity_weight_multiplier'
+
+    def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
+        return -members_on(hosts, request, self.policy_name)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many clouds, from which seed, and what came of it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.differential.comparison import Comparison
+from tests.differential.peer import Peer
+
+CLOUDS = 2000
+IN_ONE_TEST = 100
+FIRST_SEED = pytest.StashKey()
+TALLY = pytest.StashKey()
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup('differential', 'random clouds, nova beside us')
+    group.addoption(
+        '--seeds',
+        type=int,
+        default=CLOUDS,
+        help='how many clouds to make, one of each seed (default: %(default)s)',
+    )
+    group.addoption(
+        '--seed', type=int, help='the first seed, to repeat a run (default: any)'
+    )
+
+
+def pytest_configure(config):
+    seed = config.getoption('seed', None)
+    config.stash[FIRST_SEED] = random.randrange(10**9) if seed is None else seed
+    config.stash[TALLY] = {}
+
+
+def pytest_generate_tests(metafunc):
+    """Give each test of `seeds` a part of them; the name of a part stays."""
+    if 'seeds' in metafunc.fixturenames:
+        # The options are unknown to a run of the whole suite.
+        count = metafunc.config.getoption('seeds', CLOUDS)
+        first = metafunc.config.stash[FIRST_SEED]
+        parts = [
+            range(first + start, first + min(start + IN_ONE_TEST, count))
+            for start in range(0, count, IN_ONE_TEST)
+        ]
+        ids = [f'part {number}' for number in range(1, len(parts) + 1)]
+        metafunc.parametrize('seeds', parts, ids=ids)
+
+
+@pytest.fixture(scope='session')
+def peer(tmp_path_factory):
+    """The process that decides with nova."""
+    peer = Peer(tmp_path_factory.mktemp('peer'))
+    yield peer
+    peer.close()
+
+
+@pytest.fixture(scope='session')
+def comparison(peer, request):
+    """Clouds through both sides; it counts them for the summary."""
+    made = Comparison(peer)
+    request.config.stash[TALLY] = made.tally
+    return made
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    tally = config.stash[TALLY]
+    if tally and tally['clouds']:
+        mended = {key: count for key, count in tally.items() if key.startswith('Q')}
+        quirks = ', '.join(f'{name} on {mended[name]}' for name in sorted(mended))
+        terminalreporter.write_line(
+            f'differential: {tally["clouds"]} clouds, {tally["decisions"]} decisions '
+            f'compared with nova {tally["version"]} ({tally["filters"]} filters, '
+            f'{tally["weighers"]} weighers), --seed {config.stash[FIRST_SEED]}; '
+            f'other verdicts than nova: {quirks or "none"}'
+        )

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The peer's side: one process of its Python that decides on many clouds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from tests.live.peer import peer_program
+
+END_S = 10
+
+
+class Peer:
+    """The process; `ask` sends it clouds, `answers` waits for what it says.
+
+    While it thinks, so may we. ``filters`` and ``weighers`` are the names of all
+    that it has.
+    """
+
+    def __init__(self, scratch):
+        program = Path(__file__).with_name('peer_decisions.py')
+        self._log = Path(scratch) / 'peer.log'
+        with self._log.open('w') as log:
+            self._process = subprocess.Popen(
+                [peer_program('python'), program, Path(scratch) / 'cell.sqlite'],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        names = self._read()
+        self.version = names['version']
+        self.filters = names['filters']
+        self.weighers = names['weighers']
+
+    def ask(self, clouds):
+        """Send clouds; the answers to those before must have been read."""
+        self._process.stdin.write(json.dumps({'clouds': clouds}) + '\n')
+        self._process.stdin.flush()
+
+    def answers(self):
+        """Return the answers to the clouds that were sent, in their order."""
+        return self._read()['answers']
+
+    def _read(self):
+        line = self._process.stdout.readline()
+        if not line:
+            raise EOFError(f'the peer ended: {self._log.read_text()[-2000:]}')
+        return json.loads(line)
+
+    def close(self):
+        """End the process."""
+        self._process.stdin.close()
+        try:
+            self._process.wait(END_S)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._process.stdout.close()

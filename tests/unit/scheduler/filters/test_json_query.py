@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queries in JSON, with nova's answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from novasched.scheduler.filters.json_query import JsonFilter
+from novasched.scheduler.reasons import Code
+from tests import factories
+
+FILTER = JsonFilter()
+HOST = {
+    'host': 'h1',
+    'free_ram_mb': 1024,
+    'free_disk_mb': 204800,
+    'stats': {'num_instances': '3', 'x': {'y': 5}},
+    'service': {'disabled': False},
+    'cpu_info': '{"x": 1}',
+    'cpu_allocation_ratio': float('nan'),
+}
+HOSTS = factories.hosts(**{name: [value] for name, value in HOST.items()})
+H1, TRUE, FALSE = ['=', '$host', 'h1'], ['=', 1, 1], ['=', 1, 2]
+
+
+def request(query):
+    text = query if isinstance(query, str) else json.dumps(query)
+    return factories.request(scheduler_hints={'query': [text]})
+
+
+@pytest.mark.parametrize(
+    ('query', 'expected'),
+    [
+        (['and', ['>=', '$free_ram_mb', 1024], ['>=', '$free_disk_mb', 204800]], True),
+        (['>=', '$free_ram_mb', 1025], False),
+        (['=', '$free_ram_mb'], False),
+        (['=', '$nope', 1], False),
+        (['<', 1, 2, 3], True),
+        (['<', 1, 2, 1], False),
+        (['>', '$free_ram_mb', 1023], True),
+        (['<=', '$free_ram_mb', 1023.5], False),
+        (['in', '$host', 'h1', 'h2'], True),
+        (['in', '$host', 'h2'], False),
+        (['in', '$host'], False),
+        (['not', H1], False),
+        (['not', ['=', '$host', 'h2']], True),
+        (['not', H1, ['=', '$host', 'h2']], True),
+        (['and', ['not', H1], TRUE], True),
+        (['not', ['not', H1]], False),
+        (['or', ['not', H1]], True),
+        (['and', ['not']], False),
+        (['=', ['not', TRUE], ['not', TRUE]], True),
+        (['=', ['not', TRUE], ['not', FALSE]], False),
+        ([], True),
+        ({}, True),
+        (['and'], True),
+        (['and', []], True),
+        (['or'], False),
+        (['not'], False),
+        (['and', 0], False),
+        (['or', FALSE, {'a': 1}], True),
+        (['or', {}], False),
+        (['=', '$service.disabled', False], True),
+        (['=', '$stats.x.y', 5], True),
+        (['=', '$stats.nope.y', 5], False),
+        (['=', '$stats.num_instances', 3], False),
+        (['=', '$stats.num_instances', '3'], True),
+        (['=', '$free_ram_mb', None, 1024], True),
+        (['=', 'a', 'a', ''], True),
+        (['and', '$nope', TRUE], True),
+        (['=', True, 1], True),
+        (['=', '$cpu_allocation_ratio', 1], False),
+        (['or', '$cpu_allocation_ratio'], False),
+        (['=', '$hypervisor_type', 'QEMU'], True),
+        (['and', '$states', '$row'], True),
+        ('false', True),
+    ],
+    ids=str,
+)
+def test_query(query, expected):
+    assert (len(FILTER.apply(HOSTS, request(query))) == 1) is expected
+
+
+@pytest.mark.parametrize(
+    ('query', 'error'),
+    [
+        (['bogus', 1], KeyError),
+        (['in', '$host', ['h1']], KeyError),
+        ('"str"', KeyError),
+        ('5', TypeError),
+        ([[]], TypeError),
+        ('notjson', ValueError),
+        (['<', '$free_ram_mb', '2048'], TypeError),
+        (['<', 1, 0, 'x'], TypeError),
+        (['=', '$cpu_info.x', 1], AttributeError),
+        (['=', '$free_ram_mb.x', 1], AttributeError),
+    ],
+    ids=str,
+)
+def test_nonsense_raises_as_in_nova(query, error):
+    with pytest.raises(error):
+        FILTER.apply(HOSTS, request(query))
+
+
+def test_several_queries_raise_as_in_nova():
+    hints = {'query': ['["and"]', '["and"]']}
+    with pytest.raises(TypeError):
+        FILTER.apply(HOSTS, factories.request(scheduler_hints=hints))
+
+
+@pytest.mark.parametrize('hints', [{}, {'query': []}, {'query': ['']}])
+def test_no_query(hints):
+    assert len(FILTER.apply(HOSTS, factories.request(scheduler_hints=hints)))
+
+
+def test_nobody_is_asked_nonsense():
+    assert not len(FILTER.apply(factories.hosts(0), request('nonsense')))
+
+
+def test_each_host_has_its_own_nulls():
+    hosts = factories.hosts(
+        stats=[{'a': '1', 'b': '1'}, {'a': '1'}, {'b': '2'}, {'a': '1', 'b': '2'}, {}]
+    )
+    found = FILTER.apply(hosts, request(['=', '$stats.a', '$stats.b', '1']))
+    assert found.host.tolist() == ['h1', 'h2']
+    found = FILTER.apply(hosts, request(['not', '$stats.a', '$stats.b']))
+    assert found.host.tolist() == []
+    found = FILTER.apply(hosts, request(['and', ['not', '$stats.a'], TRUE]))
+    assert found.host.tolist() == ['h1', 'h2', 'h4']
+
+
+def test_why():
+    reason = FILTER.why(HOSTS.state(0), request(FALSE))
+    assert reason == (Code.QUERY_NOT_SATISFIED, 'does not satisfy ["=", 1, 2]')

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that do not report what they are weighed by."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from oslo_config import cfg
+
+from novasched.scheduler.filters.metrics import MetricsFilter
+from novasched.scheduler.reasons import Code
+from tests import factories
+
+
+def host(*names):
+    entries = [{'name': name, 'value': 1} for name in names]
+    return factories.hosts(metrics=[json.dumps(entries) if entries else None])
+
+
+def filter_of(*setting):
+    conf = cfg.ConfigOpts()
+    conf.register_opt(cfg.ListOpt('weight_setting', default=list(setting)), 'metrics')
+    return MetricsFilter.from_conf(conf)
+
+
+@pytest.mark.parametrize(
+    ('setting', 'names', 'expected'),
+    [
+        pytest.param([], [], True, id='nothing asked'),
+        pytest.param(['cpu.frequency=1.0'], ['cpu.frequency'], True, id='there'),
+        pytest.param(
+            ['cpu.frequency=1.0', 'cpu.percent=2'],
+            ['cpu.frequency'],
+            False,
+            id='one of two',
+        ),
+        pytest.param(['cpu.frequency=1.0'], ['cpu.percent'], False, id='another'),
+        pytest.param(['cpu.percent=0'], [], False, id='a ratio of 0 counts'),
+        pytest.param(
+            ['bad', 'cpu.percent=x', 'cpu.percent=3'],
+            ['cpu.percent'],
+            True,
+            id='nonsense is left out',
+        ),
+    ],
+)
+def test_metrics(setting, names, expected):
+    survivors = filter_of(*setting).apply(host(*names), factories.request())
+    assert (len(survivors) == 1) is expected
+
+
+def test_equal_reports_share_an_answer_and_each_table_gets_its_own():
+    filter_ = MetricsFilter(['cpu.percent'])
+    report = json.dumps([{'name': 'cpu.percent', 'value': 1}])
+    for metrics in ([report, None, report], [None, None, report]):
+        hosts = factories.hosts(metrics=metrics)
+        mask = filter_.mask(hosts, factories.request())
+        assert mask.tolist() == [text is not None for text in metrics]
+
+
+def test_an_unknown_metric_raises_as_in_nova():
+    with pytest.raises(ValueError):
+        MetricsFilter(['cpu.percent']).apply(host('bogus'), factories.request())
+
+
+@pytest.mark.parametrize('names', [[], ['cpu.percent']])
+def test_a_host_that_never_reported_raises_as_in_nova(names):
+    hosts = factories.hosts(uuid=[None])
+    with pytest.raises(TypeError):
+        MetricsFilter(names).apply(hosts, factories.request())
+
+
+def test_why():
+    filter_ = MetricsFilter(['cpu.percent', 'cpu.frequency', 'cpu.user.time'])
+    reason = filter_.why(host('cpu.percent').state(0), factories.request())
+    text = 'does not report cpu.frequency, cpu.user.time'
+    assert reason == (Code.METRIC_MISSING, text)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members of a server group on the hosts, as their final weights."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched.scheduler.pipeline import weigh
+from novasched.scheduler.weighers import affinity
+from novasched.scheduler.weighers.affinity import (
+    ServerGroupSoftAffinityWeigher,
+    ServerGroupSoftAntiAffinityWeigher,
+)
+from tests import factories
+
+MEMBERS = ['m1', 'm2', 'm3', 'm4', 'm5', 'm6']
+ON_HOSTS = [['m1', 'm2', 'x'], ['m3'], ['x', 'y'], ['m4', 'm5', 'm6']]
+NEAR, APART = ServerGroupSoftAffinityWeigher(), ServerGroupSoftAntiAffinityWeigher()
+
+
+@pytest.mark.parametrize(
+    ('weigher', 'group', 'weights'),
+    [
+        pytest.param(
+            NEAR,
+            factories.group('soft-affinity', MEMBERS),
+            [2 / 3, 1 / 3, 0, 1.0],
+            id='near',
+        ),
+        pytest.param(
+            APART,
+            factories.group('soft-anti-affinity', MEMBERS),
+            [1 / 3, 2 / 3, 1.0, 0],
+            id='apart',
+        ),
+        pytest.param(
+            NEAR, factories.group('affinity', MEMBERS), [0] * 4, id='not softly near'
+        ),
+        pytest.param(
+            APART,
+            factories.group('anti-affinity', MEMBERS),
+            [0] * 4,
+            id='not softly apart',
+        ),
+        pytest.param(
+            NEAR,
+            factories.group('soft-anti-affinity', MEMBERS),
+            [0] * 4,
+            id='the opposite',
+        ),
+        pytest.param(NEAR, factories.group('soft-affinity'), [0] * 4, id='no members'),
+        pytest.param(NEAR, None, [0] * 4, id='near, no group'),
+        pytest.param(APART, None, [0] * 4, id='apart, no group'),
+    ],
+)
+def test_weights(weigher, group, weights):
+    hosts = factories.hosts(instances=[dict.fromkeys(uuids) for uuids in ON_HOSTS])
+    request = factories.request(instance_group=group)
+    assert weigh([weigher], hosts, request).totals.tolist() == weights
+
+
+@pytest.mark.parametrize(
+    'name', ['soft_affinity_weight_multiplier', 'soft_anti_affinity_weight_multiplier']
+)
+def test_the_options_may_not_be_negative(name):
+    conf = cfg.ConfigOpts()
+    conf.register_opts(affinity.OPTS['filter_scheduler'], 'filter_scheduler')
+    with pytest.raises(ValueError):
+        conf.set_override(name, -1.0, 'filter_scheduler')

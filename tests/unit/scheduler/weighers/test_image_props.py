@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How like the images of the instances are, as final weights of the hosts."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.scheduler.hosts import Lazy
+from novasched.scheduler.pipeline import weigh
+from novasched.scheduler.weighers import image_props
+from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
+from tests import factories
+
+Q35 = {'os_distro': 'windows', 'hw_machine_type': 'q35'}
+PC = {'os_distro': 'windows', 'hw_machine_type': 'pc'}
+LINUX_Q35 = {'os_distro': 'linux', 'hw_machine_type': 'q35'}
+LINUX = {'os_distro': 'linux'}
+IMAGES = [[Q35, PC], [LINUX_Q35, LINUX, Q35], []]
+FIVE = (factories.aggregate(1, image_props_weight_multiplier='5'),)
+
+
+def by_uuid(images):
+    return {f'u{number}': image for number, image in enumerate(images)}
+
+
+def hosts_with(images, **columns):
+    return factories.hosts(
+        instance_images=[by_uuid(each) for each in images], **columns
+    )
+
+
+@pytest.mark.parametrize(
+    ('weigher', 'aggregates', 'weights'),
+    [
+        pytest.param(ImagePropertiesWeigher(1.0), (), [1, 1, 0], id='on'),
+        pytest.param(ImagePropertiesWeigher(0.0), (), [0, 0, 0], id='off'),
+        pytest.param(
+            ImagePropertiesWeigher(0.0), FIVE, [0, 0, 0], id='off, an aggregate is on'
+        ),
+        pytest.param(
+            ImagePropertiesWeigher(1.0), FIVE, [5, 1, 0], id='an aggregate counts more'
+        ),
+        pytest.param(ImagePropertiesWeigher(-1.0), (), [-1, -1, 0], id='apart'),
+        pytest.param(
+            ImagePropertiesWeigher(1.0, ['os_distro=2', 'hw_machine_type=-1']),
+            (),
+            [1, 0, 0],
+            id='two ratios',
+        ),
+        pytest.param(
+            ImagePropertiesWeigher(1.0, ['os_distro=2']),
+            (),
+            [1, 0.5, 0],
+            id='one ratio',
+        ),
+        pytest.param(
+            ImagePropertiesWeigher(1.0, ['os_distro=1', 'os_distro=0']),
+            (),
+            [0, 0, 0],
+            id='the last ratio of a name counts',
+        ),
+        pytest.param(
+            ImagePropertiesWeigher(1.0, ['bad', 'os_distro=x']),
+            (),
+            [1, 1, 0],
+            id='no valid ratio',
+        ),
+    ],
+)
+def test_weights(weigher, aggregates, weights):
+    hosts = hosts_with(IMAGES, aggregates=[aggregates, (), ()])
+    request = factories.request(image=Q35)
+    assert weigh([weigher], hosts, request).totals.tolist() == weights
+
+
+@pytest.mark.parametrize(
+    ('asked', 'kept', 'like'),
+    [
+        pytest.param({'hw_boot_menu': 'true'}, {'hw_boot_menu': 'yes'}, 1, id='yes'),
+        pytest.param({'hw_boot_menu': 'true'}, {'hw_boot_menu': 'no'}, 0, id='no'),
+        pytest.param(
+            {'hw_architecture': 'amd64'},
+            {'architecture': 'x86_64'},
+            1,
+            id='an old name',
+        ),
+        pytest.param({'custom': 'x'}, {'custom': 'x'}, 0, id='a name nova lacks'),
+        pytest.param(
+            {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '512'},
+            {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '512'},
+            1,
+            id='a list',
+        ),
+        pytest.param(
+            {'trait:A': 'required', 'trait:B': 'required'},
+            {'trait:A': 'required'},
+            0,
+            id='another list',
+        ),
+        pytest.param({}, {'os_distro': 'x'}, 0, id='nothing asked'),
+        pytest.param(None, {'os_distro': 'x'}, 0, id='no image'),
+    ],
+)
+def test_properties_compare_as_texts(asked, kept, like):
+    hosts = hosts_with([[kept], []])
+    weigher = ImagePropertiesWeigher(1.0)
+    request = factories.request(image=asked)
+    assert weigher.weigh(hosts, request).tolist() == [like, 0]
+
+
+def test_a_property_that_does_not_fit_fails_the_weigher():
+    hosts = hosts_with([[{'hw_cpu_cores': 'many'}], []])
+    request = factories.request(image=Q35)
+    with pytest.raises(errors.ExtensionFailed, match='ImagePropertiesWeigher'):
+        weigh([ImagePropertiesWeigher(1.0)], hosts, request)
+
+
+@pytest.mark.parametrize(
+    ('weigher', 'image'),
+    [
+        pytest.param(ImagePropertiesWeigher(0.0), Q35, id='off'),
+        pytest.param(ImagePropertiesWeigher(1.0), None, id='no image'),
+        pytest.param(
+            ImagePropertiesWeigher(1.0, ['os_type=1']), Q35, id='nothing counts'
+        ),
+    ],
+)
+def test_images_are_not_read_for_nothing(weigher, image):
+    def read():
+        raise AssertionError('the images were read')
+
+    hosts = factories.hosts(2).with_columns(instance_images=Lazy(read))
+    assert weigher.weigh(hosts, factories.request(image=image)).tolist() == [0, 0]
+
+
+def test_options():
+    conf = cfg.ConfigOpts()
+    conf.register_opts(image_props.OPTS['filter_scheduler'], 'filter_scheduler')
+    conf.set_override('image_props_weight_multiplier', 2.0, 'filter_scheduler')
+    conf.set_override('image_props_weight_setting', ['os_distro=3'], 'filter_scheduler')
+    weigher = ImagePropertiesWeigher.from_conf(conf)
+    hosts = hosts_with(IMAGES)
+    assert weigher.weigh(hosts, factories.request(image=Q35)).tolist() == [6, 3, 0]
+    assert weigher.multiplier == 2.0

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of the hosts, as their final weights."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.scheduler.pipeline import weigh
+from novasched.scheduler.weighers import metrics
+from novasched.scheduler.weighers.metrics import MetricsWeigher
+from tests import factories
+
+ONE = ['cpu.frequency=1.0']
+
+
+def text(**values):
+    """Return the JSON text of metrics of the CPU; percent is a fraction there."""
+    return json.dumps(
+        [
+            {'name': f'cpu.{name}', 'value': value, 'timestamp': None, 'source': 'x'}
+            for name, value in values.items()
+        ]
+    )
+
+
+def off(value):
+    return (factories.aggregate(1, metrics_weight_multiplier=value),)
+
+
+@pytest.mark.parametrize(
+    ('weigher', 'columns', 'weights'),
+    [
+        pytest.param(
+            MetricsWeigher(1.0, ONE),
+            {'metrics': [text(frequency=f) for f in (512, 1024, 3072)]},
+            [0.0, 0.2, 1.0],
+            id='one metric',
+        ),
+        pytest.param(
+            MetricsWeigher(1.0, ['cpu.frequency=1.0', 'cpu.percent=-2']),
+            {
+                'metrics': [
+                    text(frequency=100, percent=0.1),
+                    text(frequency=90, percent=0),
+                ]
+            },
+            [0.0, 1.0],
+            id='two metrics',
+        ),
+        pytest.param(
+            MetricsWeigher(1.0, ['cpu.frequency=1', 'cpu.frequency=-1']),
+            {'metrics': [text(frequency=1), text(frequency=2)]},
+            [0, 0],
+            id='one metric twice adds up',
+        ),
+        pytest.param(
+            MetricsWeigher(1.0, ONE), {'metrics': [text()]}, [0.0], id='only one host'
+        ),
+        pytest.param(
+            MetricsWeigher(1.0, ONE, required=False),
+            {'metrics': [text(frequency=512), text()]},
+            [1.0, 0.0],
+            id='absent',
+        ),
+        pytest.param(
+            MetricsWeigher(1.0, ['cpu.frequency=0'], required=False),
+            {'metrics': [text(frequency=512), text()]},
+            [0, 0],
+            id='absent, and does not count',
+        ),
+        pytest.param(
+            MetricsWeigher(1.0, ['cpu.percent=5', 'cpu.frequency=0'], required=False),
+            {'metrics': [text(percent=0.03), text(percent=0.1)]},
+            [0.0, 1.0],
+            id='the one that is absent does not count',
+        ),
+        pytest.param(
+            MetricsWeigher(0.0, ['cpu.frequency=1'], required=False),
+            {'metrics': [text(frequency=512), text()]},
+            [0, 0],
+            id='absent, and nothing counts',
+        ),
+        pytest.param(
+            MetricsWeigher(1.0, ['cpu.frequency=1'], required=False, unavailable=600),
+            {'metrics': [text(frequency=512), None]},
+            [0.0, 1.0],
+            id='absent is better',
+        ),
+        pytest.param(
+            MetricsWeigher(1.0, ['cpu.frequency=1'], required=False),
+            {
+                'metrics': [text(frequency=512), text(), text()],
+                'aggregates': [(), off('0'), off('2')],
+            },
+            [1.0, 0.0, 0.0],
+            id='absent, and an aggregate does not count metrics',
+        ),
+        pytest.param(
+            MetricsWeigher(0.0, ['cpu.frequency=1'], required=False),
+            {
+                'metrics': [text(frequency=512), text()],
+                'aggregates': [off('3'), off('3')],
+            },
+            [3.0, 0.0],
+            id='an aggregate counts metrics',
+        ),
+        pytest.param(
+            MetricsWeigher(), {'metrics': [text(frequency=1), None]}, [0, 0], id='empty'
+        ),
+    ],
+)
+def test_weights(weigher, columns, weights):
+    hosts = factories.hosts(**columns)
+    assert weigh([weigher], hosts, factories.request()).totals.tolist() == weights
+
+
+def test_the_raw_weights_are_sums():
+    hosts = factories.hosts(
+        metrics=[text(frequency=100, percent=0.1), text(frequency=90, percent=0), None]
+    )
+    weigher = MetricsWeigher(
+        1.0, ['cpu.frequency=1.0', 'cpu.percent=-2'], required=False
+    )
+    assert weigher.weigh(hosts, factories.request()).tolist() == [80, 90, -10000]
+
+
+def test_a_host_without_a_required_metric_fails_the_weigher():
+    hosts = factories.hosts(
+        host=['h1', 'h2'], nodename=['n1', 'n2'], metrics=[text(frequency=512), text()]
+    )
+    with pytest.raises(
+        errors.ExtensionFailed,
+        match=r'MetricsWeigher failed: .*'
+        r'Metric cpu\.frequency could not be found on the compute host node h2\.n2\.',
+    ):
+        weigh([MetricsWeigher(1.0, ONE)], hosts, factories.request())
+
+
+@pytest.mark.parametrize('required', [True, False])
+def test_a_metric_that_is_not_one_number_fails_the_weigher(required):
+    bandwidth = json.dumps(
+        [{'name': 'numa.membw.max', 'numa_membw_values': {'0': 5}, 'timestamp': None}]
+    )
+    hosts = factories.hosts(metrics=[bandwidth, bandwidth])
+    weigher = MetricsWeigher(1.0, ['numa.membw.max=1'], required=required)
+    with pytest.raises(TypeError, match=r'numa\.membw\.max'):
+        weigher.weigh(hosts, factories.request())
+
+
+def test_a_host_that_lacks_one_is_not_asked_for_the_next():
+    bandwidth = json.dumps([{'name': 'numa.membw.max', 'numa_membw_values': {'0': 5}}])
+    hosts = factories.hosts(metrics=[bandwidth])
+    weigher = MetricsWeigher(
+        1.0, ['cpu.frequency=1', 'numa.membw.max=1'], required=False
+    )
+    assert weigher.weigh(hosts, factories.request()).tolist() == [-10000]
+
+
+def test_options():
+    conf = cfg.ConfigOpts()
+    conf.register_opts(metrics.OPTS['metrics'], 'metrics')
+    for name, value in {
+        'weight_multiplier': 2.5,
+        'weight_setting': ONE,
+        'required': False,
+        'weight_of_unavailable': 7.0,
+    }.items():
+        conf.set_override(name, value, 'metrics')
+    weigher = MetricsWeigher.from_conf(conf)
+    hosts = factories.hosts(metrics=[text(frequency=3), None])
+    assert weigher.weigh(hosts, factories.request()).tolist() == [3, 7]
+    assert weigher.multiplier == 2.5

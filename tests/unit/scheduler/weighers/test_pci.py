@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Free PCI devices: how they are counted, and final weights of the hosts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from oslo_config import cfg
+
+from novasched.objects.pci import PciDevicePool, PciDevicePoolList
+from novasched.scheduler.pipeline import weigh
+from novasched.scheduler.weighers import pci
+from novasched.scheduler.weighers.pci import PCIWeigher, free_devices
+from tests import factories
+
+OLD = {'vendor_id': '8086', 'product_id': '1520'}
+
+
+def pools(*counts):
+    made = [PciDevicePool(**OLD, count=count, tags={}) for count in counts]
+    return json.dumps(PciDevicePoolList(objects=made).obj_to_primitive())
+
+
+@pytest.mark.parametrize(
+    ('text', 'free'),
+    [
+        pytest.param(None, 0, id='never reported'),
+        pytest.param('', 0, id='empty'),
+        pytest.param('null', 0, id='null'),
+        pytest.param(pools(), 0, id='no pools'),
+        pytest.param(pools(1, 3), 4, id='two pools'),
+        pytest.param(json.dumps({**OLD, 'count': 2}), 2, id='one pool of old'),
+        pytest.param(
+            json.dumps([{**OLD, 'count': 2, 'tag': 'x'}, {**OLD, 'count': '3'}]),
+            5,
+            id='a list of old',
+        ),
+        pytest.param('[', 0, id='no JSON'),
+        pytest.param('[' * 100000, 0, id='too deep'),
+        pytest.param('7', 0, id='no list'),
+        pytest.param('["x", null, {}, {"count": "many"}]', 0, id='no pool'),
+        pytest.param('[{"count": Infinity}, {"count": 1}]', 1, id='one too many'),
+        pytest.param('{"objects": 3}', 0, id='no list of objects'),
+    ],
+)
+def test_free_devices(text, free):
+    assert free_devices(text) == free
+
+
+@pytest.mark.parametrize(
+    ('free', 'weights'),
+    [
+        pytest.param(
+            [None, pools(), pools(4), pools(16), pools(150), pools(99), pools(100)],
+            [1.0, 1.0, 95 / 99, 83 / 99, 0, 0, 0],
+            id='fewer devices are better, up to 99',
+        ),
+        pytest.param([pools(4), pools(2, 2)], [0, 0], id='equally many'),
+    ],
+)
+def test_weights(free, weights):
+    hosts = factories.hosts(pci_stats=free)
+    weighed = weigh([PCIWeigher()], hosts, factories.request())
+    assert weighed.totals.tolist() == weights
+
+
+def test_the_option_may_not_be_negative():
+    conf = cfg.ConfigOpts()
+    conf.register_opts(pci.OPTS['filter_scheduler'], 'filter_scheduler')
+    with pytest.raises(ValueError):
+        conf.set_override('pci_weight_multiplier', -1.0, 'filter_scheduler')
