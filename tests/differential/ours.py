@@ -92,6 +92,12 @@ def hosts_of(cloud):
     columns['service'] = [
         {'host': one['host'], 'disabled': one['service_disabled']} for one in hosts
     ]
+    columns['supported_instances'] = [
+        # As the cluster view reads a null of a host that reported.
+        [] if given is None and one['uuid'] else given
+        for one in hosts
+        for given in [one['supported_instances']]
+    ]
     columns['hypervisor_hostname'] = [
         one['nodename'] if one.get('uuid', '') is not None else None for one in hosts
     ]
