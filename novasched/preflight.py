@@ -22,6 +22,7 @@ from novasched.db.stores import SqlServiceStore
 from novasched.drivers import unserved
 from novasched.placement import session
 from novasched.rpc import logs, transport
+from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     Raises errors.SetupError that names the option and says what to do. Placement
     may be away: that is a warning.
     """
-    _load_plugins(conf)
+    profile = _load_plugins(conf)
     _check_servicegroup(conf)
     _, raised = down_time(conf.service_down_time, conf.report_interval)
     for warning in filter(None, (raised, *unserved.warnings(conf))):
@@ -80,7 +81,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     with contextlib.ExitStack() as opened:
         given = app.given_from_conf(conf)
         opened.callback(given.close)
-        scheduler = app.compose(conf, given)
+        scheduler = app.compose(conf, given, profile)
         opened.callback(scheduler.view.close, JOIN_S)
         problem = session.check(given.placement)
         if problem:
@@ -103,7 +104,7 @@ def check_compute_version(minimum: int, tolerated: bool) -> None:
     LOG.warning('%s', problem)
 
 
-def _load_plugins(conf: cfg.ConfigOpts) -> None:
+def _load_plugins(conf: cfg.ConfigOpts) -> Profile:
     try:
         profile = plugins.profile_from_conf(conf)
     except (errors.FilterNotFound, errors.ClassNotFound) as problem:
@@ -118,6 +119,7 @@ def _load_plugins(conf: cfg.ConfigOpts) -> None:
     for warning in dict.fromkeys(each.deprecated for each in profile.filters):
         if warning:
             LOG.warning('%s', warning)
+    return profile
 
 
 def _read_cells(scheduler: service.Scheduler) -> None:
