@@ -16,7 +16,7 @@ from novasched import errors
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, Placed, Work
 from novasched.drivers.claims import Claims
-from novasched.drivers.filter_scheduler import target_cell
+from novasched.drivers.scope import target_cell
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -95,11 +95,11 @@ class SchedulerManager:
     def _candidates(
         self, context: RequestContext, request: RequestSpec
     ) -> tuple[RequestSpec, Candidates | None]:
-        """Ask placement; a rebuild does not.
+        """Ask placement; a rebuild does not, nor a driver that does without.
 
         The request comes back with the node that it names.
         """
-        if request.is_rebuild:
+        if request.is_rebuild or not self._driver.USES_ALLOCATION_CANDIDATES:
             return request, None
         added = prefilters.run(self._asking.prefilters, request, self._facts())
         request, nodes = self._named_nodes(request)

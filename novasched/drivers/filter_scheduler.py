@@ -8,13 +8,13 @@ import random
 from dataclasses import replace
 
 from novasched import errors
-from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, Parts, Placed, Work
 from novasched.drivers.claims import Claims
 from novasched.drivers.milestones import log_decision
+from novasched.drivers.scope import by_provider, target_cell
 from novasched.drivers.selections import Picked, SelectionMaker
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Candidate, Candidates, Cell
+from novasched.ports import Candidate
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.pipeline import decide
@@ -43,10 +43,12 @@ class _Placing:
         self._parts = parts
         self._work = work
         self._hosts = hosts
-        self._request = work.request
+        # A caller may schedule one request object twice.
+        self._request = work.request.replaced()
         self._picked: list[Picked] = []
         self._seed = parts.rng.getrandbits(64)
         self._rng = random.Random(self._seed)
+        self._lap = parts.watch.of(work.context.request_id)
         LOG.debug('Seed of the decisions: %d', self._seed)
 
     def pick_all(self) -> None:
@@ -65,8 +67,11 @@ class _Placing:
     def _decide(self, index: int) -> None:
         """Leave the hosts that may take instance ``index``, the best one first."""
         parts = self._parts
-        decision = decide(parts.profile, self._hosts, self._request, self._rng, index)
-        decision = replace(decision, seed=self._seed)
+        decision = decide(
+            parts.profile, self._hosts, self._request, self._rng, index, self._lap
+        )
+        took_s = self._lap.took_s()
+        decision = replace(decision, seed=self._seed, took_s=took_s)
         self._hosts = decision.ranked
         log_decision(decision)
         parts.on_decision(decision)
@@ -139,31 +144,3 @@ def _with_providers(request: RequestSpec, candidate: Candidate | None) -> Reques
         for group in groups
     ]
     return request.replaced(requested_resources=filled)
-
-
-def by_provider(candidates: Candidates | None) -> dict[str, list[Candidate]] | None:
-    """Return the candidates by each provider that they take from, in order."""
-    if candidates is None:
-        return None
-    found: dict[str, list[Candidate]] = {}
-    for candidate in candidates.requests:
-        for uuid in candidate['allocations']:
-            found.setdefault(uuid, []).append(candidate)
-    return found
-
-
-def target_cell(view: ClusterView, request: RequestSpec) -> Cell | None:
-    """Return the cell that the request must stay in, or None.
-
-    A disabled cell is one; so is a cell that is too new to be known here.
-    """
-    destination = request.requested_destination
-    if destination is None or destination.allow_cross_cell_move:
-        return None
-    cell = destination.cell if 'cell' in destination else None
-    if cell is None:
-        return None
-    known = view.cells.get(cell.uuid)
-    return known or Cell(
-        cell.uuid, cell.name, cell.transport_url, cell.database_connection, True
-    )

@@ -84,6 +84,10 @@ def _allocation(
     return {'consumer_uuid': error.consumer_uuid, 'error': error.error}
 
 
+def _metric(error: errors.MetricNotFound) -> dict[str, Any]:
+    return {'name': error.metric, 'host': error.host, 'node': error.node}
+
+
 def _unset_field(error: errors.UnsetField) -> dict[str, Any]:
     action, _, reason = str(error).partition(' failed because: ')
     return {'action': action.removeprefix('Object action '), 'reason': reason}
@@ -101,6 +105,7 @@ TABLE: dict[type[Exception], Form] = {
     ),
     errors.AllocationUpdateFailed: _form('AllocationUpdateFailed', _allocation),
     errors.AllocationDeleteFailed: _form('AllocationDeleteFailed', _allocation),
+    errors.MetricNotFound: _form('ComputeHostMetricNotFound', _metric, code=404),
     errors.StoreFailed: _form('DBError', module='oslo_db.exception', code=None),
 }
 

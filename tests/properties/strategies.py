@@ -152,14 +152,14 @@ host = st.fixed_dictionaries(
 )
 
 
-def _table(many):
+def table(many):
     columns = {name: [one[name] for one in many] for name in many[0]}
     columns['nodename'] = [f'n{number}' for number in range(len(many))]
     return factories.hosts(**columns)
 
 
 host_tables = st.lists(host, max_size=7).map(
-    lambda many: _table(many) if many else factories.hosts(0)
+    lambda many: table(many) if many else factories.hosts(0)
 )
 
 extra_specs = st.fixed_dictionaries(

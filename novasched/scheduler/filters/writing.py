@@ -34,15 +34,8 @@ class WritingFilter(ColumnFilter):
             setattr(host_state, self.writes, getattr(written.state(0), self.writes))
         return bool(passes[0])
 
-    def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable:
+    def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
         if self._goes_host_by_host():
             return BaseHostFilter.apply(self, hosts, request)
         passes, written = self.fit(hosts, request)
         return written if passes.all() else written[passes]
-
-    def _goes_host_by_host(self) -> bool:
-        cls = type(self)
-        return (cls.host_passes, cls.filter_all) != (
-            WritingFilter.host_passes,
-            WritingFilter.filter_all,
-        )
