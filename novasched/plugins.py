@@ -14,6 +14,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 
@@ -95,6 +96,7 @@ def profile_from_conf(conf: Any) -> Profile:
         weighers=tuple(_made(cls, conf) for cls in weighers.values()),
         host_subset_size=group.host_subset_size,
         shuffle_best=group.shuffle_best_same_weighed_hosts,
+        fitting=Fitting.from_conf(conf),
     )
 
 

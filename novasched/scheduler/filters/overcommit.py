@@ -20,7 +20,7 @@ class OvercommitFilter(WritingFilter):
     whose ratio is unknown is rejected.
     """
 
-    writes = 'limits'
+    writes = ('limits',)
     ratio: ClassVar[str]
 
     def ratios(self, hosts: HostTable) -> Floats:

@@ -106,3 +106,18 @@ def test_several_numbers_may_follow_from_a_value():
 def test_nothing_follows_from_no_hosts():
     none = Categories([], np.empty(0, np.intp))
     assert PerValue(len, float, (3,)).of(none).shape == (0, 3)
+
+
+def test_values_after_those_of_an_earlier_table_are_asked_for_alone():
+    asked = []
+
+    def length(word):
+        asked.append(word)
+        return len(word)
+
+    lengths, first, second = PerValue(length), ['red', 'blue'], ['red', 'blue', 'pink']
+    assert lengths.of(Categories(first, np.array([1, 0]))).tolist() == [4, 3]
+    assert lengths.of(Categories(second, np.array([0, 2]))).tolist() == [3, 4]
+    first.append('yellow')
+    assert lengths.of(Categories(first, np.array([2, 0]))).tolist() == [6, 3]
+    assert asked == ['red', 'blue', 'pink', 'yellow']
