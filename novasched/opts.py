@@ -23,6 +23,7 @@ READERS = (
     'resources',
     'rpc',
     'scheduler.filters',
+    'scheduler.fit',
     'scheduler.weighers',
     'service',
 )

@@ -13,6 +13,7 @@ from stevedore import ExtensionManager
 from novasched import errors, lending
 from novasched.scheduler import adoption
 from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers import BaseHostWeigher
 
@@ -108,6 +109,7 @@ def profile_from_conf(conf: Any) -> Profile:
             weighers=tuple(make(w, conf, WEIGHERS.option) for w in weighers.values()),
             host_subset_size=group.host_subset_size,
             shuffle_best=group.shuffle_best_same_weighed_hosts,
+            fitting=Fitting.from_conf(conf),
         )
 
 
@@ -127,10 +129,7 @@ def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
 
 
 def _installed(kind: _Kind) -> dict[str, Any]:
-    """Return what entry points name, by name; their package may know only nova.
-
-    What cannot be loaded is there as an errors.ClassNotFound: who wants it gets it.
-    """
+    """Return what entry points name; what cannot be loaded as errors.ClassNotFound."""
     found: dict[str, Any] = {}
 
     def fail(manager: object, point: Any, problem: BaseException) -> None:

@@ -107,7 +107,8 @@ class Work:
 class Placed:
     """The answer: per instance the selected host, then its alternates.
 
-    ``request`` is the one of the last instance, its group grown by all hosts.
+    ``request`` is the one of the last instance, its group grown by all hosts, its
+    NUMA nodes where they are on the host.
     """
 
     selections: list[list[Selection]]

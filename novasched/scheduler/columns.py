@@ -47,8 +47,8 @@ class Categories(Generic[S]):
 class PerValue(Generic[S]):
     """What follows from each value of a column, kept from request to request.
 
-    ``answer`` is called once per value that a host has, as long as the tables
-    share their list of values; it returns a number, or several: ``shape``.
+    ``answer`` is called once per value that a host has, as long as the lists of
+    values of the tables begin alike; it returns a number, or several: ``shape``.
     """
 
     def __init__(
@@ -65,7 +65,8 @@ class PerValue(Generic[S]):
         """Return the answers for the hosts of a column; shape (hosts, *shape)."""
         values, answers, known = self._kept
         if values is not column.values:
-            answers, known = self._none
+            same = _same_at_first(values or (), column.values)
+            answers, known = answers[:same], known[:same]
         used = np.zeros(len(column.values), bool)
         used[column.codes] = True
         used[: len(known)] &= ~known
@@ -77,6 +78,13 @@ class PerValue(Generic[S]):
             known |= used
             self._kept = column.values, answers, known
         return answers[column.codes]
+
+
+def _same_at_first(values: Sequence[Any], others: Sequence[Any]) -> int:
+    """Return how many values two lists begin with that are the same objects."""
+    pairs = enumerate(zip(values, others, strict=False))
+    differing = (place for place, (one, other) in pairs if one is not other)
+    return next(differing, min(len(values), len(others)))
 
 
 def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:

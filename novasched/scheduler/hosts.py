@@ -90,8 +90,12 @@ class Columns:
     supported_instances = Column[Categories[Any], Any](
         'Lists of [architecture, hypervisor type, vm mode]; None: never reported.'
     )
-    numa_topology = Column[Categories[str | None], Any]('JSON text; None: no NUMA.')
-    pci_stats = Column[Categories[str | None], Any]('JSON text of the device pools.')
+    numa_topology = Column[Categories[Any], Any](
+        'The NUMA nodes, with ``cells``; parsed when read first. None: not reported.'
+    )
+    pci_stats = Column[Categories[Any], Any](
+        'The free PCI devices, with ``pools``; parsed when read first.'
+    )
     metrics = Column[Categories[str | None], Any](
         'JSON text of the metrics; on a host the list of them.', metrics_list
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.hosts import Floats, HostTable, Rows
 from novasched.scheduler.narrow import narrow
 from novasched.scheduler.trace import Decision, Step, Weighed, Weighing
@@ -48,13 +49,15 @@ class Profile:
     """Everything that the operator chose about decisions.
 
     One of the best ``host_subset_size`` hosts is taken by chance;
-    ``shuffle_best`` shuffles those that share the best weight first.
+    ``shuffle_best`` shuffles those that share the best weight first. ``fitting`` says
+    how NUMA nodes are fitted.
     """
 
     filters: Sequence[BaseHostFilter]
     weighers: Sequence[Weigher]
     host_subset_size: int = 1
     shuffle_best: bool = False
+    fitting: Fitting = field(default_factory=Fitting)
 
 
 def decide(

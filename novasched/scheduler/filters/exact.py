@@ -27,7 +27,7 @@ class ExactRamFilter(WritingFilter):
 
     codes = (Code.RAM_DIFFERS,)
     deprecated = f'ExactRamFilter {_ADVICE}'
-    writes = 'limits'
+    writes = ('limits',)
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         passes: Mask = hosts.free_ram_mb == request.memory_mb
@@ -49,7 +49,7 @@ class ExactCoreFilter(WritingFilter):
 
     codes = (Code.CPUS_DIFFER,)
     deprecated = f'ExactCoreFilter {_ADVICE}'
-    writes = 'limits'
+    writes = ('limits',)
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         total = hosts.vcpus_total
@@ -74,7 +74,7 @@ class ExactDiskFilter(WritingFilter):
 
     codes = (Code.DISK_DIFFERS,)
     deprecated = f'ExactDiskFilter {_ADVICE}'
-    writes = 'limits'
+    writes = ('limits',)
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         passes: Mask = hosts.free_disk_mb == asked_mb(request)

@@ -26,7 +26,7 @@ class OvercommitFilter(WritingFilter):
     whose ratio is unknown is rejected.
     """
 
-    writes = 'limits'
+    writes = ('limits',)
     ratio: ClassVar[str]
 
     def ratios(self, hosts: HostTable) -> Floats:

@@ -73,7 +73,7 @@ class VGPUFilter(WritingFilter):
     """
 
     codes = (Code.VGPU_DIFFERS, Code.VGPU_MISSING)
-    writes = 'allocation_candidates'
+    writes = ('allocation_candidates',)
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         types, amount = wanted_types(request), wanted_vgpus(request)

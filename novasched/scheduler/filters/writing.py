@@ -12,13 +12,13 @@ from novasched.scheduler.hosts import HostState, HostTable, Mask
 
 
 class WritingFilter(ColumnFilter):
-    """A filter over columns that writes one: ``limits`` or ``allocation_candidates``.
+    """A filter over columns that writes some: ``limits``, ``allocation_candidates``.
 
     A host is a table of one row here, too: host_passes() sets on the host what
     fit() writes.
     """
 
-    writes: ClassVar[str]
+    writes: ClassVar[tuple[str, ...]]
 
     @abc.abstractmethod
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
@@ -31,7 +31,8 @@ class WritingFilter(ColumnFilter):
         hosts = host_state.as_table().keep([host_state])
         passes, written = self.fit(hosts, spec_obj)
         if written.snapshot is not hosts.snapshot:
-            setattr(host_state, self.writes, getattr(written.state(0), self.writes))
+            for name in self.writes:
+                setattr(host_state, name, getattr(written.state(0), name))
         return bool(passes[0])
 
     def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:

@@ -158,3 +158,18 @@ def test_hosts_are_looked_through_once_for_the_same_instances():
     assert [len(host.looked) for host in hosts] == [1, 1, 1]
     assert column.having(frozenset('c'), np.array([2])).tolist() == [True]
     assert [len(host.looked) for host in hosts] == [1, 1, 2]
+
+
+def test_values_after_those_of_an_earlier_table_are_asked_for_alone():
+    asked = []
+
+    def length(word):
+        asked.append(word)
+        return len(word)
+
+    lengths, first, second = PerValue(length), ['red', 'blue'], ['red', 'blue', 'pink']
+    assert lengths.of(Categories(first, np.array([1, 0]))).tolist() == [4, 3]
+    assert lengths.of(Categories(second, np.array([0, 2]))).tolist() == [3, 4]
+    first.append('yellow')
+    assert lengths.of(Categories(first, np.array([2, 0]))).tolist() == [6, 3]
+    assert asked == ['red', 'blue', 'pink', 'yellow']
