@@ -98,7 +98,8 @@ def pytest_terminal_summary(terminalreporter, config):
         )
     fitted = config.stash[FITTED]
     if fitted and fitted.tally['fits']:
-        by = ', '.join(f'{name} on {fitted.defects[name]}' for name in fitted.defects)
+        found = sorted(fitted.defects.items())
+        by = ', '.join(f'{name} on {count}' for name, count in found)
         terminalreporter.write_line(
             f'differential: {fitted.tally["fits"]} fits, {fitted.tally["placed"]} '
             f'instances placed by nova {fitted.tally["version"]}, '
