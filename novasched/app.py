@@ -18,6 +18,7 @@ from oslo_config import cfg
 
 from novasched import plugins
 from novasched.cluster.cells import Cells
+from novasched.cluster.discovery import ServiceDirectory, discovery_chores
 from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.notices import Notices
 from novasched.cluster.upkeep import Upkeep
@@ -28,9 +29,10 @@ from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
 from novasched.drivers import Parts
 from novasched.drivers.loading import driver_from_conf, periodic_tasks
 from novasched.manager import Asking, SchedulerManager
+from novasched.observing.doors import OPEN, Doors
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
-from novasched.ports import Clock, Notifier, ServiceRow, ServiceStore
+from novasched.ports import Clock, Notifier, ServiceRow
 from novasched.rpc import server
 from novasched.rpc.conductor import ConductorBackport
 from novasched.rpc.notifications import Notifications
@@ -50,8 +52,8 @@ class Given:
 
     ``make_cell_engine`` gets the URL of a cell's database; ``placement`` is an
     adapter whose error statuses do not raise; ``transport`` is oslo.messaging's.
-    ``on_service`` is told of a services row that was made. Who gives all this
-    closes it, with ``close`` if it is from given_from_conf.
+    ``on_service`` is told of a services row that was made; ``doors`` watch what goes
+    in and out. Who gives all this closes it, by ``close`` if given_from_conf did.
     """
 
     api_engine: sa.Engine
@@ -61,10 +63,11 @@ class Given:
     notifier: Notifier
     clock: Clock
     rng: random.Random
-    services: ServiceStore | None = None
+    services: ServiceDirectory | None = None
     on_decision: Callable[[Decision], None] = lambda decision: None
     on_service: Callable[[ServiceRow], None] = lambda row: None
     close: Callable[[], None] = lambda: None
+    doors: Doors = OPEN
 
 
 def given_from_conf(conf: cfg.ConfigOpts) -> Given:
@@ -105,16 +108,21 @@ def compose(
     """
     host = host_of(conf)
     profile = profile or plugins.profile_from_conf(conf)
-    view = _view(conf, given)
-    placement = PlacementClient(given.placement)
-    rng, on_decision = given.rng, given.on_decision
+    defaults = UrlDefaults(conf.database.connection, given.transport.conf.transport_url)
+    api = SqlApiStore(given.api_engine, defaults)
+    cells = Cells.from_conf(conf, SqlCellStores(given.make_cell_engine), given.clock)
+    doors, rng, on_decision = given.doors, given.rng, given.on_decision
+    view = doors.view(ClusterView.from_conf(conf, doors.api(api), cells, given.clock))
+    placement = doors.placement(PlacementClient(given.placement))
     parts = Parts.from_conf(conf, profile, view, placement, rng, on_decision)
     with plugins.nova_lent(conf):
         driver = driver_from_conf(conf, parts)
-    asking = Asking.from_conf(conf)
+    asking = doors.asking(Asking.from_conf(conf))
     manager = SchedulerManager(driver, view, placement, given.notifier, asking)
+    discover = functools.partial(api.map_new_hosts, given.make_cell_engine)
     chores = [
         *periodic_tasks(conf, driver),
+        *discovery_chores(conf, host, given.services, given.clock, discover),
         (WATCH_INTERVAL_S, parts.watch.tell_stuck),
         (NOTICE_INTERVAL_S, Notices.of(profile, view.aggregates).tell),
     ]
@@ -122,23 +130,16 @@ def compose(
     heartbeat = None
     if given.services:
         interval_s, told = conf.report_interval, given.on_service
-        heartbeat = Heartbeat(given.services, host, interval_s, told)
+        beats = doors.services(given.services)
+        heartbeat = Heartbeat(beats, host, interval_s, told)
     return Scheduler(
         manager=manager,
         view=view,
-        server=server.server(given.transport, host, manager, backport),
+        server=server.server(given.transport, host, manager, backport, doors.requests),
         upkeep=Upkeep.from_conf(conf, view, given.clock, chores),
         heartbeat=heartbeat,
         drain_s=drain_s_of(conf),
     )
-
-
-def _view(conf: cfg.ConfigOpts, given: Given) -> ClusterView:
-    defaults = UrlDefaults(conf.database.connection, given.transport.conf.transport_url)
-    stores = SqlCellStores(given.make_cell_engine)
-    cells = Cells.from_conf(conf, stores, given.clock)
-    api = SqlApiStore(given.api_engine, defaults)
-    return ClusterView.from_conf(conf, api, cells, given.clock)
 
 
 def from_conf(conf: cfg.ConfigOpts) -> Scheduler:

@@ -18,6 +18,8 @@ READERS = (
     'cluster',
     'db.engines',
     'drivers',
+    'observing.addresses',
+    'observing.worker',
     'placement.session',
     'plugins',
     'resources',

@@ -8,6 +8,7 @@ adapter; a database that cannot be asked raises errors.StoreFailed.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -275,3 +276,13 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Return seconds that never run backwards."""
+
+
+class Requests(Protocol):
+    """Is told of requests on their way through this process."""
+
+    def arrived(self, waited_s: float) -> None:
+        """Take in that a message has come to a thread after waiting so long."""
+
+    def attempt(self) -> contextlib.AbstractContextManager[Any, bool | None]:
+        """Return what is entered around one request for destinations."""

@@ -17,16 +17,17 @@ from oslo_log import log
 from novasched import app, errors, opts, plugins, service
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import down_time
+from novasched.cluster.versions import OLDEST_COMPUTE_VERSION
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
 from novasched.drivers import old_names, unserved
+from novasched.observing import addresses
 from novasched.placement import session
 from novasched.rpc import logs, transport
 from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)
 
-OLDEST_COMPUTE_VERSION = 72
 JOIN_S = 10.0
 """How long the threads that were used here may take to end."""
 
@@ -77,6 +78,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     """
     profile = _load_plugins(conf)
     _check_servicegroup(conf)
+    addresses.check(conf)
     _, raised = down_time(conf.service_down_time, conf.report_interval)
     told = (raised, *old_names.warnings(conf), *unserved.warnings(conf))
     for warning in filter(None, told):

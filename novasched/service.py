@@ -22,6 +22,7 @@ from novasched.cluster.heartbeat import BINARY, Heartbeat
 from novasched.cluster.upkeep import Upkeep
 from novasched.cluster.view import ClusterView
 from novasched.manager import SchedulerManager
+from novasched.observing.worker import Life
 
 LOG = logging.getLogger(__name__)
 
@@ -139,10 +140,8 @@ class Scheduler:
 
 
 def _settle() -> None:
-    """Take what lives as long as the process out of garbage collection.
-
-    An answer of placement is a hundred thousand objects: reading it starts full
-    collections, each of which would walk all modules and hosts for nothing.
+    """Take what lives as long as the process out of garbage collection: an answer of
+    placement is a hundred thousand objects, and reading it starts full collections.
     """
     gc.collect()
     gc.freeze()
@@ -151,13 +150,12 @@ def _settle() -> None:
 class SchedulerService(service.ServiceBase):  # type: ignore[misc]
     """One worker: makes its scheduler after the fork, and stops it.
 
-    What keeps it from starting is one line of the log; then the process exits
-    with code 1.
+    What keeps it from starting is one line of the log, and exit code 1.
     """
 
-    def __init__(self, make: Callable[[], Scheduler]) -> None:
+    def __init__(self, make: Callable[[], Life]) -> None:
         self._make = make
-        self._scheduler: Scheduler | None = None
+        self._scheduler: Life | None = None
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -192,9 +190,11 @@ class SchedulerService(service.ServiceBase):  # type: ignore[misc]
             LOG.error('Reloading failed: %s', problem)
 
 
-def serve(conf: cfg.ConfigOpts, make: Callable[[], Scheduler], workers: int) -> int:
-    """Run workers until the service is told to stop; return the exit code."""
-    launcher = service.launch(
-        conf, SchedulerService(make), workers=workers, restart_method='mutate'
-    )
+def serve(
+    conf: cfg.ConfigOpts, make: Callable[[], Life], workers: int, *beside: Any
+) -> int:
+    """Run workers, and a process for each ``beside`` them; return the exit code."""
+    launcher = service.launch(conf, SchedulerService(make), workers, 'mutate')
+    for each in beside:
+        launcher.launch_service(each, workers=1)
     return int(launcher.wait() or 0)

@@ -399,7 +399,7 @@ def discovery_maps_each_unmapped_host_once(databases):
         api, lambda cell: Database(databases.cell), lambda: NOON, said.append
     )
     outcome = discovery.run(found)
-    assert outcome.mapped == [(found[1].uuid, 'h1')]
+    assert outcome.mapped == [(found[1], 'h1')]
     assert (outcome.raced, outcome.failed) == ([], [])
     marks = {
         row['hypervisor_hostname']: row for row in databases.rows(tables.compute_nodes)
@@ -422,7 +422,7 @@ def discovery_by_service_maps_hosts_without_nodes(databases):
         api, lambda cell: Database(databases.cell), lambda: NOON
     )
     assert discovery.run(found).mapped == []
-    assert discovery.run(found, by_service=True).mapped == [(found[0].uuid, 'h1')]
+    assert discovery.run(found, by_service=True).mapped == [(found[0], 'h1')]
     assert discovery.run(found, by_service=True).mapped == []
 
 
@@ -439,7 +439,7 @@ def discovery_goes_on_without_a_cell_that_fails(databases):
 
     found = SqlApiStore(databases.api).cells()
     outcome = admin.HostDiscovery(api, open_cell, lambda: NOON).run(found)
-    assert outcome.mapped == [(found[1].uuid, 'h1')]
+    assert outcome.mapped == [(found[1], 'h1')]
     assert [problem.store for problem in outcome.failed] == ['c1']
 
 

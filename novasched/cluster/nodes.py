@@ -183,6 +183,11 @@ class Nodes:
             if not cell.under_way:
                 cell.seen.clear()
 
+    def asked_at(self) -> dict[str, float]:
+        """Return when what is known of each cell was asked for, by uuid."""
+        taken = [(uuid, cell.taken) for uuid, cell in list(self.cells.items())]
+        return {uuid: last.moment.monotonic_s for uuid, last in taken if last}
+
     def forget(self, cell_uuids: Collection[str]) -> None:
         """Forget everything about some cells."""
         for uuid in cell_uuids:

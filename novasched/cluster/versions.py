@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from novasched.cluster.cells import Cells
 
+OLDEST_COMPUTE_VERSION = 72
+OLDEST_RELEASE = 'Gazpacho'
+
 
 class ComputeVersions:
     """The lowest version of the computes by cell, as each last told."""

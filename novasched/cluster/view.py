@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -91,7 +91,8 @@ class ClusterView:
         self.instances = InstanceView(tracks_instances)
         self._nodes = Nodes(ratios or Ratios(), overlap_s)
         self._composer = Composer(self._nodes, self.aggregates)
-        self.refresh = Refresh(self._refresh, clock, max_age_s)
+        self.refresh: Callable[[], None] = Refresh(self._refresh, clock, max_age_s)
+        self.asked_at = self._nodes.asked_at
 
     @classmethod
     def from_conf(cls, conf: Any, api: ApiStore, cells: Cells, clock: Clock) -> Self:

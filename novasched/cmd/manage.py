@@ -19,14 +19,14 @@ COMMANDS = {
     'cell_v2 map_cell0': cell_v2.MapCell0,
     'cell_v2 create_cell': cell_v2.CreateCell,
     'cell_v2 list_cells': cell_v2.ListCells,
+    'cell_v2 list_hosts': cell_v2.ListHosts,
     'cell_v2 discover_hosts': cell_v2.DiscoverHosts,
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, as nova-manage has them."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    return Program(COMMANDS).run(arguments or ['help'])
+    return Program(COMMANDS).run(list(sys.argv[1:] if argv is None else argv))
 
 
 if __name__ == '__main__':

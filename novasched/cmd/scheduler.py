@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import faulthandler
+import functools
 import importlib.metadata
 import os
 import signal
@@ -46,10 +47,12 @@ def _answer(argv: Sequence[str]) -> None:
 
 def _serve(argv: Sequence[str]) -> int:
     # Only now may modules be imported that threads or eventlet concern.
-    from novasched import app, preflight, service
+    from novasched import observed, preflight, service
 
     faulthandler.register(signal.SIGUSR2)  # shows what all threads do
     conf = preflight.configure(cfg.CONF, argv)
     preflight.check(conf)
     workers = conf.scheduler.workers or os.cpu_count() or 1
-    return service.serve(conf, lambda: app.from_conf(conf), workers)
+    with observed.sharing(conf, workers) as shared:
+        make = functools.partial(observed.from_conf, conf, shared)
+        return service.serve(conf, make, workers, *shared.beside)

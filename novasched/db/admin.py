@@ -6,11 +6,11 @@ from __future__ import annotations
 import datetime
 import uuid as uuids
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
 from novasched import errors
+from novasched.cluster.discovery import Discovered
 from novasched.db import cells, hosts, services, tables
 from novasched.db.transactions import Database
 from novasched.ports import CELL0_UUID, Cell
@@ -18,20 +18,6 @@ from novasched.ports import CELL0_UUID, Cell
 CELL0_TRANSPORT = 'none:///'
 
 _m = tables.cell_mappings.c
-
-
-@dataclass
-class Discovered:
-    """The outcome of a host discovery.
-
-    ``mapped`` holds (cell uuid, host) of the host mappings made; ``raced`` the
-    hosts that somebody else mapped meanwhile; ``failed`` why cells could not be
-    asked.
-    """
-
-    mapped: list[tuple[str, str]] = field(default_factory=list)
-    raced: list[str] = field(default_factory=list)
-    failed: list[errors.NovaschedError] = field(default_factory=list)
 
 
 def map_cell0(api: Database, database_connection: str, now: datetime.datetime) -> bool:
@@ -119,7 +105,8 @@ class HostDiscovery:
             if cell.uuid == CELL0_UUID:
                 self._say('Skipping cell0 since it does not contain hosts.')
                 continue
-            self._say(f"Getting computes from cell '{cell.name}': {cell.uuid}")
+            named = f" '{cell.name}'" if cell.name else ''
+            self._say(f'Getting computes from cell{named}: {cell.uuid}')
             before = len(outcome.mapped)
             try:
                 search(cell, self._open_cell(cell), outcome)
@@ -136,7 +123,7 @@ class HostDiscovery:
         mapped = self._mapped() if nodes else set()
         for id_, host, uuid in nodes:
             self._say(f"Checking host mapping for compute host '{host}': {uuid}")
-            if host in mapped:
+            if self._is_mapped(host, mapped):
                 continue
             self._say(f"Creating host mapping for compute host '{host}': {uuid}")
             if self._map(cell, host, outcome):
@@ -149,15 +136,22 @@ class HostDiscovery:
             rows = services.read(connection, services.COMPUTE)
         mapped = self._mapped() if rows else set()
         for row in rows:
-            if row.host in mapped:
+            if self._is_mapped(row.host, mapped):
                 continue
-            self._say(f"Creating host mapping for service '{row.host}'")
+            self._say(f'Creating host mapping for service {row.host}')
             self._map(cell, row.host, outcome)
             mapped.add(row.host)
 
     def _mapped(self) -> set[str]:
         with self._api.read() as connection:
             return cells.mapped_hosts(connection)
+
+    def _is_mapped(self, host: str, known: set[str]) -> bool:
+        """Ask the database about a host that is not known: it may ignore case."""
+        if host in known:
+            return True
+        with self._api.read() as connection:
+            return cells.host_cell(connection, host) is not None
 
     def _map(self, cell: Cell, host: str, outcome: Discovered) -> bool:
         c = tables.cell_mappings.c
@@ -168,7 +162,7 @@ class HostDiscovery:
             )
         )
         if made:
-            outcome.mapped.append((cell.uuid, host))
+            outcome.mapped.append((cell, host))
         else:
             outcome.raced.append(host)
         return made

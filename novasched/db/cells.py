@@ -53,6 +53,17 @@ def mapped_hosts(connection: sa.Connection) -> set[str]:
     return set(connection.execute(sa.select(tables.host_mappings.c.host)).scalars())
 
 
+def hosts_by_cell(connection: sa.Connection) -> dict[str, list[str]]:
+    """Return the hosts that are mapped to each cell, by the uuid of the cell."""
+    cell, mapping = tables.cell_mappings, tables.host_mappings
+    joined = mapping.join(cell, mapping.c.cell_id == cell.c.id)
+    query = sa.select(cell.c.uuid, mapping.c.host).select_from(joined)
+    found: dict[str, list[str]] = {}
+    for uuid, host in connection.execute(query.order_by(mapping.c.id)):
+        found.setdefault(uuid, []).append(host)
+    return found
+
+
 def fill(template: str | None, configured: str | None) -> str | None:
     """Fill the placeholders of a template from the parts of a configured URL.
 

@@ -26,6 +26,30 @@ def create_cell(database: Database, option: str) -> list[str]:
     return _create(database, tables.CELL, option)
 
 
+def lacking(database: Database, metadata: sa.MetaData) -> list[str]:
+    """Return, for people, the tables and columns that a database lacks."""
+    with database.read() as connection:
+        inspector = sa.inspect(connection)
+        present = set(inspector.get_table_names())
+        tables = metadata.sorted_tables
+        missing = [table.name for table in tables if table.name not in present]
+        lines = (
+            [f'{database.name} has no table {", ".join(missing)}'] if missing else []
+        )
+        for table in tables:
+            if table.name in present and (absent := _absent(inspector, table)):
+                lines.append(
+                    f'the table {table.name} of {database.name} has no column '
+                    f'{", ".join(absent)}'
+                )
+    return lines
+
+
+def _absent(inspector: sa.Inspector, table: sa.Table) -> list[str]:
+    found = {column['name'] for column in inspector.get_columns(table.name)}
+    return sorted({column.name for column in table.columns} - found)
+
+
 def _create(database: Database, metadata: sa.MetaData, option: str) -> list[str]:
     with database.read() as connection:
         inspector = sa.inspect(connection)
@@ -56,8 +80,7 @@ def _refuse_managed(present: set[str], database: Database, option: str) -> None:
 def _refuse_other_shape(
     inspector: sa.Inspector, table: sa.Table, database: Database, option: str
 ) -> None:
-    found = {column['name'] for column in inspector.get_columns(table.name)}
-    absent = sorted({column.name for column in table.columns} - found)
+    absent = _absent(inspector, table)
     if absent:
         raise errors.OptionError(
             option,

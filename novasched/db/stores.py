@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,16 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from novasched import errors
-from novasched.db import aggregates, cells, hosts, instances, server_groups, services
+from novasched.cluster.discovery import Discovered
+from novasched.db import (
+    admin,
+    aggregates,
+    cells,
+    hosts,
+    instances,
+    server_groups,
+    services,
+)
 from novasched.db.server_groups import ServerGroup
 from novasched.db.transactions import Database
 from novasched.ports import Cell, ComputeNodeRow, ImageRow, InstanceRow, ServiceRow
@@ -57,6 +67,22 @@ class SqlApiStore:
         """Return the server group that an instance is a member of."""
         with self._database.read() as connection:
             return server_groups.by_member(connection, instance_uuid)
+
+    def map_new_hosts(self, make_engine: Callable[[str], sa.Engine]) -> Discovered:
+        """Map the new hosts of all cells to their cells.
+
+        ``make_engine`` gets the URL of a cell's database; each search has
+        connections of its own. Raises errors.StoreFailed.
+        """
+        with contextlib.ExitStack() as opened:
+
+            def open_cell(cell: Cell) -> Database:
+                engine = make_engine(cell.database_connection or '')
+                opened.callback(engine.dispose)
+                return Database(engine, f'Cell {label(cell)}')
+
+            discovery = admin.HostDiscovery(self._database, open_cell, timeutils.utcnow)
+            return discovery.run(self.cells())
 
 
 class SqlCellStore:
@@ -142,7 +168,7 @@ class SqlCellStores:
 
 
 class SqlServiceStore:
-    """The services rows of this program; satisfies ports.ServiceStore."""
+    """The services rows of schedulers; satisfies cluster.discovery.ServiceDirectory."""
 
     def __init__(
         self,
@@ -184,6 +210,10 @@ class SqlServiceStore:
         return self._database.retrying(
             lambda connection: services.beat(connection, service_id, report_count, now)
         )
+
+    def of_program(self, binary: str) -> list[ServiceRow]:
+        with self._database.read() as connection:
+            return services.read(connection, binary)
 
     def _find(self, host: str, binary: str) -> ServiceRow | None:
         with self._database.read() as connection:

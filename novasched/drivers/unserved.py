@@ -69,17 +69,6 @@ Ask placement only for hosts that reach the segments of the requested networks.
 Not served yet: the start warns if it is set.
 """,
         ),
-        cfg.IntOpt(
-            'discover_hosts_in_cells_interval',
-            default=-1,
-            min=-1,
-            help="""
-Seconds between searches for new hosts in the cells; 0: 60, -1: never.
-
-Not served yet: the start warns if it is set. Run ``nova-manage cell_v2
-discover_hosts`` or ``novasched-manage cell_v2 discover_hosts`` instead.
-""",
-        ),
     ],
 }
 
@@ -101,10 +90,6 @@ MEANING = {
     ),
     'query_placement_for_routed_network_aggregates': (
         'hosts may be chosen that do not reach the segments of the networks'
-    ),
-    'discover_hosts_in_cells_interval': (
-        'new compute hosts stay unknown until somebody runs '
-        'novasched-manage cell_v2 discover_hosts'
     ),
 }
 """What it means for the operator that an option is not served."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program novasched-manage: its options, its configuration, its commands."""
+"""Programs of many commands: their options, their configuration, their exit codes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from cliff import app, command, commandmanager
 from oslo_config import cfg
 
+from novasched import errors
 from novasched.db import cells, engines
 from novasched.db.transactions import Database
 from novasched.ports import Cell
@@ -24,11 +25,54 @@ TRANSPORT_URL = cfg.StrOpt(
     help='The message queue, as oslo.messaging reads it.',
 )
 
+FAILED = 255
+"""The exit code of nova's programs for what they did not expect."""
+
+USAGE = 2
+
+
+class Ended(Exception):
+    """A command ends before it is done: what it prints, and its exit code."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.text = text
+        self.code = code
+
+
+class Action(command.Command):
+    """A command on the databases; a failure is one line and exit code ``failed``."""
+
+    app: Program
+    failed = FAILED
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        try:
+            return super().run(parsed_args)
+        except Ended as end:
+            self.say(end.text)
+            return end.code
+        except errors.NovaschedError as problem:
+            self.app.tell(problem)
+            return self.failed
+        except BrokenPipeError:
+            raise
+        except Exception as problem:  # noqa: BLE001  the border of the program
+            self.app.tell(problem)
+            return FAILED
+
+    def say(self, line: str) -> None:
+        """Print a line where nova prints it: on the standard output."""
+        self.app.stdout.write(f'{line}\n')
+
 
 class Program(app.App):
     """Reads the configuration of nova and runs one command on its databases."""
 
-    CONSOLE_MESSAGE_FORMAT = 'novasched-manage: %(message)s'
+    NAME = 'novasched-manage'
+    DESCRIPTION = 'Make and describe the databases that novasched reads.'
+    CONSOLE_MESSAGE_FORMAT = f'{NAME}: %(message)s'
+    CONFIGURED_AS = 'nova-manage'
     conf: cfg.ConfigOpts
 
     def __init__(
@@ -38,7 +82,7 @@ class Program(app.App):
         for name, kind in commands.items():
             manager.add_command(name, kind)
         super().__init__(
-            description='Make and describe the databases that novasched reads.',
+            description=self.DESCRIPTION,
             version=_version(),
             command_manager=manager,
             deferred_help=True,
@@ -72,8 +116,8 @@ class Program(app.App):
                 action='append',
                 default=[],
                 metavar='PATH',
-                help=f'Read this configuration {kind}, not the ones of nova-manage; '
-                'may be repeated.',
+                help=f'Read this configuration {kind}, not the ones of '
+                f'{self.CONFIGURED_AS}; may be repeated.',
             )
         parser.set_defaults(verbose_level=0, log_file=None)
         return parser
@@ -87,10 +131,26 @@ class Program(app.App):
         arguments = [f'--config-file={path}' for path in self.options.config_file]
         arguments += [f'--config-dir={path}' for path in self.options.config_dir]
         self.conf = cfg.ConfigOpts()
-        self.conf.register_opt(TRANSPORT_URL)
+        self.register_options(self.conf)
+        self.conf(arguments, project='nova', prog=self.CONFIGURED_AS)
+
+    def register_options(self, conf: cfg.ConfigOpts) -> None:
+        """Register the options that the commands read."""
+        conf.register_opt(TRANSPORT_URL)
         for group, options in engines.OPTS.items():
-            self.conf.register_opts(options, group)
-        self.conf(arguments, project='nova', prog='nova-manage')
+            conf.register_opts(options, group)
+
+    def interact(self) -> None:
+        """Show the help where no command is given, and exit: it is no shell."""
+        self.run_subcommand(['help'])
+        raise SystemExit(USAGE)
+
+    def tell(self, problem: Exception) -> None:
+        """Say in one line what failed, and with --debug where."""
+        if self.options.debug:
+            self.LOG.exception(problem)
+        else:
+            self.LOG.error('%s', problem)
 
     @contextmanager
     def api(self) -> Iterator[Database]:

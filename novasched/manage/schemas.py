@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import argparse
 
-from cliff import command
-
 from novasched.db import cells, engines, schema
-from novasched.manage.program import Program
+from novasched.manage.program import Action, Program
 from novasched.ports import CELL0_UUID, Cell
 
 
-class ApiDbSync(command.Command):
-    """Make the tables of the API database that are missing."""
+class ApiDbSync(Action):
+    """Make the tables of the API database that are missing.
 
-    app: Program
+    Those of nova are left alone. Exit codes: 0 done, 255 the database could not be
+    used.
+    """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         with self.app.api() as api:
@@ -24,10 +24,13 @@ class ApiDbSync(command.Command):
         return 0
 
 
-class DbSync(command.Command):
-    """Make the tables of the main database, and of cell0, that are missing."""
+class DbSync(Action):
+    """Make the tables of the main database, and of cell0, that are missing.
 
-    app: Program
+    Those of nova are left alone. Exit codes: 0 done, 1 a database could not be used.
+    """
+
+    failed = 1
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -17,9 +17,11 @@ from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import InstanceList
 from novasched.objects.request_spec import RequestSpec
+from novasched.ports import Requests
 from novasched.rpc import faults
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
 from novasched.rpc.stopping import Server
+from novasched.rpc.waiting import Unobserved, waited_s
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
@@ -67,13 +69,23 @@ class SchedulerEndpoint:
 
     target = oslo_messaging.Target(version='4.5')
 
-    def __init__(self, manager: SchedulerManager, backport: Backport | None) -> None:
+    def __init__(
+        self,
+        manager: SchedulerManager,
+        backport: Backport | None,
+        requests: Requests | None = None,
+    ) -> None:
         self._manager = manager
         self._backport = backport
+        self._requests = requests or Unobserved()
 
     @answered
     def select_destinations(self, context: RequestContext, **arguments: Any) -> Any:
         """Choose and claim hosts; see SchedulerManager.select_destinations."""
+        with self._requests.attempt():
+            return self._select(context, arguments)
+
+    def _select(self, context: RequestContext, arguments: dict[str, Any]) -> Any:
         known = _checked(
             arguments,
             'request_spec',
@@ -177,8 +189,17 @@ class Serializer(RequestSerializer):
 class Dispatcher(dispatcher.RPCDispatcher):  # type: ignore[misc]
     """Says in one line of the log what was wrong with a message."""
 
+    def __init__(
+        self, endpoints: list[Any], serializer: Any, requests: Requests | None = None
+    ) -> None:
+        super().__init__(endpoints, serializer)
+        self._requests = requests or Unobserved()
+
     def dispatch(self, incoming: Any) -> Any:
         """Call the method that a message names."""
+        waited = waited_s(incoming)
+        if waited is not None:
+            self._requests.arrived(waited)
         try:
             _check_message(incoming.message)
             return super().dispatch(incoming)
@@ -203,14 +224,15 @@ def server(
     host: str,
     manager: SchedulerManager,
     backport: Backport | None = None,
+    requests: Requests | None = None,
 ) -> Any:
     """Return an oslo.messaging server, not started; ``host`` names it.
 
     It serves in threads, or in eventlet's where the standard library is patched.
     """
-    endpoints = [SchedulerEndpoint(manager, backport), BaseEndpoint()]
+    endpoints = [SchedulerEndpoint(manager, backport, requests), BaseEndpoint()]
     target = oslo_messaging.Target(topic=TOPIC, server=host)
-    return Server(transport, target, Dispatcher(endpoints, Serializer()))
+    return Server(transport, target, Dispatcher(endpoints, Serializer(), requests))
 
 
 def _checked(arguments: dict[str, Any], *known: str) -> dict[str, Any]:

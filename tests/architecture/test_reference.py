@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of filters and weighers say what the classes say."""
+"""The pages of filters, weighers and metrics say what the code says."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import pytest
+
+from novasched.observing import catalogue
 
 
 def test_the_pages_are_as_the_tool_makes_them(root):
@@ -24,3 +26,9 @@ def test_every_installed_class_has_its_section(root, entry_points, kind):
     page = (root / 'docs' / 'reference' / f'{kind}.md').read_text()
     headings = [line[3:] for line in page.splitlines() if line.startswith('## ')]
     assert sorted(headings) == sorted(entry_points[f'novasched.scheduler.{kind}'])
+
+
+def test_every_metric_has_its_section(root):
+    page = (root / 'docs' / 'reference' / 'metrics.md').read_text()
+    headings = [line[3:] for line in page.splitlines() if line.startswith('## ')]
+    assert headings == [metric.name for metric in catalogue.ALL]

@@ -165,10 +165,7 @@ weight_setting = x=1
 """,
     ('AvailabilityZoneFilter', 'ComputeFilter', 'AggregateCoreFilter'),
     set(),
-    (
-        'limit_tenants_to_placement_aggregate is not served yet',
-        'discover_hosts_in_cells_interval is not served yet',
-    ),
+    ('limit_tenants_to_placement_aggregate is not served yet',),
 )
 WALLABY = Case(
     """

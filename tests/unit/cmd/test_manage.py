@@ -7,7 +7,7 @@ import contextlib
 import io
 import json
 import logging
-import re
+import signal
 
 import pytest
 import sqlalchemy as sa
@@ -15,9 +15,16 @@ import sqlalchemy as sa
 from novasched.cmd.manage import COMMANDS, main
 from novasched.db import tables as declared
 from novasched.manage.program import Program
-from tests.databases import Databases, node
+from tests.databases import Databases, node, service
 
 CELL0 = '00000000-0000-0000-0000-000000000000'
+# Somebody else maps the host between the look and the insert.
+COLLISION = (
+    'CREATE TRIGGER collision BEFORE INSERT ON host_mappings '
+    'WHEN NOT EXISTS (SELECT 1 FROM host_mappings) '
+    'BEGIN INSERT INTO host_mappings (cell_id, host) '
+    'VALUES (new.cell_id, new.host); END'
+)
 
 
 class Run:
@@ -134,11 +141,83 @@ def test_a_cell_is_made_of_the_configured_urls_but_once(synced, tmp_path):
     (cell,) = listed(synced)
     assert cell['Database Connection'] == f'sqlite:///{tmp_path}/main'
     twin = synced('cell_v2', 'create_cell', '--name', 'c2')
-    assert twin.code == 2
-    assert twin.err == (
-        'novasched-manage: The specified transport_url and/or database_connection '
-        f'combination already exists for another cell with uuid {cell["UUID"]}.\n'
+    assert (twin.code, twin.err) == (2, '')
+    assert twin.out.splitlines()[-1] == (
+        'The specified transport_url and/or database_connection combination already '
+        f'exists for another cell with uuid {cell["UUID"]}.'
     )
+
+
+@pytest.mark.parametrize(
+    ('url', 'problem'),
+    [
+        pytest.param('nonsense', 'No scheme specified', id='no URL'),
+        pytest.param(
+            'rabbit://h:port/',
+            "invalid literal for int() with base 10: 'port'",
+            id='a port that is no number',
+        ),
+    ],
+)
+def test_a_cell_needs_a_transport_url_that_makes_sense(synced, url, problem):
+    refused = synced('cell_v2', 'create_cell', '--transport-url', url)
+    assert refused.code == 1
+    assert refused.out == f'Invalid transport URL: {problem}\n'
+    assert listed(synced) == []
+
+
+def test_cells_are_shown_in_the_table_of_nova(synced):
+    assert synced('cell_v2', 'list_cells').out.splitlines() == [
+        '+------+------+---------------+---------------------+----------+',
+        '| Name | UUID | Transport URL | Database Connection | Disabled |',
+        '+------+------+---------------+---------------------+----------+',
+        '+------+------+---------------+---------------------+----------+',
+    ]
+    synced('cell_v2', 'map_cell0', '--database_connection', 'mysql://n:secret@db/c0')
+    assert synced('cell_v2', 'list_cells').out.splitlines()[3] == (
+        f'| cell0 | {CELL0} |     none:/    | mysql://n:****@db/c0 |  False   |'
+    )
+    shown = synced('cell_v2', 'list_cells', '--verbose').out
+    assert '|    none:///   | mysql://n:secret@db/c0 |' in shown
+
+
+@pytest.fixture
+def two_cells(synced, tables):
+    """Two cells, one without a name, and the hosts b and B2, a of the other."""
+    for name in ((), ('--name', 'c1')):
+        url = f'sqlite:///{len(name)}'
+        synced(
+            *('cell_v2', 'create_cell', '--transport-url', f'rabbit://{len(name)}/'),
+            *('--database_connection', url, *name),
+        )
+    first, second = tables.rows(declared.cell_mappings)
+    for row, host in ((first, 'b'), (second, 'B2'), (second, 'a')):
+        tables.add(declared.host_mappings, {'cell_id': row['id'], 'host': host})
+    return first['uuid'], second['uuid']
+
+
+def test_hosts_are_listed_by_name(synced, two_cells):
+    first, second = two_cells
+    bar = f'+-----------+{"-" * 38}+----------+'
+    assert synced('cell_v2', 'list_hosts').out.splitlines() == [
+        bar,
+        '| Cell Name |              Cell UUID               | Hostname |',
+        bar,
+        f'|     c1    | {second} |    B2    |',
+        f'|     c1    | {second} |    a     |',
+        f'|    None   | {first} |    b     |',
+        bar,
+    ]
+
+
+def test_hosts_of_one_cell_are_listed(synced, two_cells):
+    words = ('cell_v2', 'list_hosts', '-f', 'json', '--cell_uuid', two_cells[0])
+    assert json.loads(synced(*words).out) == [
+        {'Cell Name': None, 'Cell UUID': two_cells[0], 'Hostname': 'b'}
+    ]
+    missing = synced('cell_v2', 'list_hosts', '--cell_uuid', 'none')
+    said = 'Cell with uuid none was not found.\n'
+    assert (missing.code, missing.out, missing.err) == (1, said, '')
 
 
 @pytest.mark.parametrize(
@@ -171,6 +250,35 @@ def test_discovery_tells_what_it_does(synced, tables):
     ]
 
 
+def test_discovery_by_service(synced, tables):
+    synced(
+        *('cell_v2', 'create_cell', '--transport-url', 'rabbit://x/'),
+        *('--database_connection', str(tables.cell.url)),
+    )
+    tables.add(declared.services, service(host='h1'))
+    (cell,) = listed(synced)
+    words = ('cell_v2', 'discover_hosts', '--by-service', '--verbose')
+    assert synced(*words).out.splitlines() == [
+        'Found 1 cell mappings.',
+        f'Getting computes from cell: {cell["UUID"]}',
+        'Creating host mapping for service h1',
+        f'Found 1 unmapped computes in cell: {cell["UUID"]}',
+    ]
+
+
+@pytest.mark.parametrize('words', [(), ('--strict',), ('--by-service',)])
+def test_a_collision_with_another_discovery_is_told(synced, tables, words):
+    synced('cell_v2', 'create_cell', '--name', 'c1')
+    tables.add(declared.compute_nodes, node(host='h1'))
+    tables.add(declared.services, service(host='h1'))
+    with tables.api.begin() as connection:
+        connection.execute(sa.text(COLLISION))
+    collided = synced('cell_v2', 'discover_hosts', *words)
+    assert (collided.code, collided.err) == (2, '')
+    assert collided.out.startswith('ERROR: Duplicate host mapping was encountered. ')
+    assert collided.out.endswith(" Error: Host 'h1' mapping already exists\n")
+
+
 def test_discovery_in_one_cell(synced, tables):
     synced('cell_v2', 'create_cell', '--name', 'c1')
     (cell,) = listed(synced)
@@ -182,7 +290,7 @@ def test_discovery_in_one_cell(synced, tables):
     )
     missing = synced('cell_v2', 'discover_hosts', '--cell_uuid', 'none')
     said = 'novasched-manage: Cell none has no mapping.\n'
-    assert (missing.code, missing.err) == (1, said)
+    assert (missing.code, missing.err) == (255, said)
 
 
 def test_a_cell_that_cannot_be_asked_fails_the_discovery(synced, tmp_path):
@@ -191,57 +299,87 @@ def test_a_cell_that_cannot_be_asked_fails_the_discovery(synced, tmp_path):
         *('--database_connection', f'sqlite:///{tmp_path}/none/x'),
     )
     failed = synced('cell_v2', 'discover_hosts')
-    assert failed.code == 1
+    assert failed.code == 255
     said = 'novasched-manage: cell_mappings.database_connection: '
     assert failed.err.startswith(said)
     assert failed.err.count('\n') == 1
 
 
+API_IS_NOT_SET = '[api_database] connection: not set. Set it to the URL of a database.'
+
+
 @pytest.mark.parametrize(
-    ('content', 'words', 'says'),
+    ('content', 'words', 'code', 'says'),
     [
+        pytest.param('', ('api_db', 'sync'), 255, API_IS_NOT_SET, id='no API database'),
         pytest.param(
-            '',
-            ('api_db', 'sync'),
-            r'\[api_database\] connection: (is )?not set\. Set it to the URL of a '
-            'database.\n',
-            id='no API database',
+            '', ('cell_v2', 'list_hosts'), 255, API_IS_NOT_SET, id='nothing to list'
         ),
         pytest.param(
             '',
             ('db', 'sync'),
-            r'\[database\] connection: (is )?not set\. Set it to the URL of a '
-            'database.\n',
+            1,
+            '[database] connection: not set. Set it to the URL of a database.',
             id='no main database',
         ),
         pytest.param(
             '',
             ('cell_v2', 'map_cell0'),
-            r'\[database\] connection: not set\. '
-            'Set it, or give --database_connection.\n',
+            255,
+            '[database] connection: not set. Set it, or give --database_connection.',
             id='no main database to put cell0 beside',
-        ),
-        pytest.param(
-            '',
-            ('cell_v2', 'create_cell'),
-            r'Must specify --database_connection if \[database\]/connection is not set '
-            'in the configuration file.\n',
-            id='no main database to make a cell of',
         ),
         pytest.param(
             '[api_database]\nconnection = sqlite://\n',
             ('cell_v2', 'list_cells'),
-            'sqlite:// could not be asked: no such table: cell_mappings\n',
+            255,
+            'sqlite:// could not be asked: no such table: cell_mappings',
             id='no tables',
         ),
     ],
 )
-def test_errors_are_one_plain_line(manage, tmp_path, content, words, says):
+def test_errors_are_one_plain_line(manage, tmp_path, content, words, code, says):
     conf = tmp_path / 'other.conf'
     conf.write_text(content)
     failed = manage(*words, conf=conf)
-    assert failed.code == 1
-    assert re.fullmatch(f'novasched-manage: {says}', failed.err)
+    assert (failed.code, failed.err) == (code, f'novasched-manage: {says}\n')
+    assert failed.out == ''
+
+
+def test_debug_shows_where_it_failed(manage, tmp_path):
+    conf = tmp_path / 'other.conf'
+    conf.write_text('')
+    failed = manage('--debug', 'api_db', 'sync', conf=conf)
+    assert failed.code == 255
+    assert 'Traceback' in failed.err
+
+
+def test_what_nobody_expects_is_told_in_one_line_too(synced):
+    failed = synced('cell_v2', 'list_cells', '-c', 'none')
+    assert failed.code == 255
+    assert failed.err.startswith('novasched-manage: No recognized column names')
+    assert failed.err.count('\n') == 1
+
+
+def test_a_reader_that_goes_away_is_no_failure(synced, tmp_path):
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    program = Program(COMMANDS, stdout=Gone(), stderr=io.StringIO())
+    words = ['--config-file', str(tmp_path / 'nova.conf'), 'cell_v2', 'list_cells']
+    assert program.run(words) == 128 + signal.SIGPIPE
+
+
+def test_a_cell_needs_a_database(manage, tmp_path):
+    conf = tmp_path / 'other.conf'
+    conf.write_text('')
+    refused = manage('cell_v2', 'create_cell', conf=conf)
+    assert (refused.code, refused.err) == (1, '')
+    assert refused.out.splitlines()[-1] == (
+        'Must specify --database_connection if [database]/connection is not set in the '
+        'configuration file.'
+    )
 
 
 def test_a_missing_configuration_file_is_named(manage, tmp_path):
@@ -252,9 +390,31 @@ def test_a_missing_configuration_file_is_named(manage, tmp_path):
     assert failed.err.count('\n') == 1
 
 
-def test_no_command_is_a_question_for_help(capsys):
-    assert main([]) == 0
+@pytest.mark.parametrize('words', [[], ['--debug']])
+def test_no_command_is_a_wrong_use(capsys, words):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
     assert 'cell_v2 discover_hosts' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('words', [('cell_v2',), ('cell_v2', 'none'), ('none',)])
+def test_an_unknown_command_is_a_wrong_use(manage, words):
+    assert manage(*words).code == 2
+
+
+def test_an_unknown_option_is_a_wrong_use(manage, capsys):
+    with pytest.raises(SystemExit) as ended:
+        manage('cell_v2', 'list_cells', '--none')
+    assert ended.value.code == 2
+    assert 'unrecognized arguments: --none' in capsys.readouterr().err
+
+
+def test_every_command_has_a_help_text(capsys):
+    for name in COMMANDS:
+        with contextlib.suppress(SystemExit):
+            main([*name.split(), '-h'])
+        assert COMMANDS[name].__doc__.split('\n')[0] in capsys.readouterr().out
 
 
 def test_every_option_has_a_help_text(capsys):

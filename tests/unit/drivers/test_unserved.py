@@ -31,13 +31,6 @@ def test_each_option_that_is_set_is_one_line(conf, name):
     assert said.startswith(f'[scheduler] {name} is not served yet: ')
 
 
-@pytest.mark.parametrize('interval', [0, 300])
-def test_hosts_are_not_discovered(conf, interval):
-    conf.set_override('discover_hosts_in_cells_interval', interval, 'scheduler')
-    (said,) = unserved.warnings(conf)
-    assert 'novasched-manage cell_v2 discover_hosts' in said
-
-
 @pytest.mark.parametrize(
     ('filters', 'warned'),
     [

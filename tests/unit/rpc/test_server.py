@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from types import SimpleNamespace
 
 import oslo_messaging
 import pytest
@@ -210,3 +212,50 @@ class TestCasts:
             ('delete_instance_info', 'h1', UUID),
             ('sync_instance_info', 'h1', [UUID]),
         ]
+
+
+class FakeRequests:
+    """Writes down what it is told of requests."""
+
+    def __init__(self):
+        self.told = []
+
+    def arrived(self, waited_s):
+        self.told.append(waited_s)
+
+    @contextlib.contextmanager
+    def attempt(self):
+        try:
+            yield
+            self.told.append('done')
+        except errors.NoValidHost:
+            self.told.append('no host')
+            raise
+
+
+@pytest.mark.parametrize(
+    ('answer', 'method', 'expected'),
+    [
+        pytest.param([], 'select_destinations', [0.5, 'done'], id='a request'),
+        pytest.param(
+            errors.NoValidHost('none'),
+            'select_destinations',
+            [0.5, 'no host'],
+            id='a request that fails',
+        ),
+        pytest.param(None, 'delete_aggregate', [0.5], id='another call'),
+    ],
+)
+def test_requests_are_watched_from_their_arrival(manager, answer, method, expected):
+    requests = FakeRequests()
+    manager.answer = answer
+    endpoints = [SchedulerEndpoint(manager, None, requests)]
+    dispatcher = Dispatcher(endpoints, Serializer(), requests)
+    arguments = {'spec_obj': factories.request()}
+    if method == 'delete_aggregate':
+        arguments = {'aggregate': Aggregate(id=1)}
+    incoming = Incoming({'method': method, 'version': '4.5', 'args': encode(arguments)})
+    incoming.stopwatch = SimpleNamespace(elapsed=lambda: 0.5)
+    with contextlib.suppress(oslo_messaging.ExpectedException):
+        dispatcher.dispatch(incoming)
+    assert requests.told == expected

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New compute hosts are mapped to their cells now and then, by the leader alone."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.cluster.heartbeat import BINARY
+from novasched.cluster.seat import Seat
+from novasched.cluster.services import Window, down_time
+from novasched.cluster.upkeep import Chore
+from novasched.ports import Cell, Clock, ServiceRow, ServiceStore
+
+LOG = logging.getLogger(__name__)
+
+DEFAULT_INTERVAL_S = 60.0
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'DEFAULT': [
+        cfg.BoolOpt(
+            'periodic_enable',
+            default=True,
+            help='Do what is due now and then: the search for new hosts in the cells, '
+            'if it has an interval.',
+        ),
+    ],
+    'scheduler': [
+        cfg.IntOpt(
+            'discover_hosts_in_cells_interval',
+            default=-1,
+            min=-1,
+            help="""
+Seconds between searches for new hosts in the cells; 0: 60, -1: never.
+
+Of all schedulers that are enabled and alive, the one whose host comes first in
+the alphabet searches, in one of its workers. Where this is set, nobody should
+run ``nova-manage cell_v2 discover_hosts`` as a matter of routine.
+""",
+        ),
+    ],
+}
+
+
+class ServiceDirectory(ServiceStore, Protocol):
+    """The services rows of all schedulers, not of this host alone."""
+
+    def of_program(self, binary: str) -> list[ServiceRow]:
+        """Return the live rows of a program, disabled ones included, by id."""
+
+
+@dataclass
+class Discovered:
+    """The outcome of a host discovery.
+
+    ``mapped`` holds the host mappings made; ``raced`` the hosts that somebody
+    else mapped meanwhile; ``failed`` why cells could not be asked.
+    """
+
+    mapped: list[tuple[Cell, str]] = field(default_factory=list)
+    raced: list[str] = field(default_factory=list)
+    failed: list[errors.NovaschedError] = field(default_factory=list)
+
+
+class Discovery:
+    """Searches for new hosts if this host leads.
+
+    ``discover`` searches all cells; ``has_turn`` says whether this process is
+    the one of its host that does it. Nova: the periodic task of the scheduler.
+    """
+
+    def __init__(
+        self,
+        services: ServiceDirectory,
+        host: str,
+        clock: Clock,
+        down_time_s: int,
+        discover: Callable[[], Discovered],
+        has_turn: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._services = services
+        self._host = host
+        self._clock = clock
+        self._down_time_s = down_time_s
+        self._discover = discover
+        self._has_turn = has_turn
+        self._warned_of_race = False
+        self._failing: set[str] = set()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Search in a thread, unless one does: a cell that hangs holds up nobody."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(
+                target=self._run, name='discovery', daemon=True
+            )
+            self._thread.start()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the end of a search that was begun."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def run(self) -> None:
+        """Search if this host leads. Raises errors.StoreFailed."""
+        leader = self._leader()
+        if leader != self._host:
+            LOG.debug(
+                'Current leader is %s, skipping discover hosts on %s',
+                leader,
+                self._host,
+            )
+        elif self._has_turn():
+            self._tell(self._discover())
+
+    def _run(self) -> None:
+        try:
+            self.run()
+        except errors.StoreFailed as problem:
+            LOG.warning('The search for new hosts failed: %s', problem)
+        except Exception:  # the end of a thread
+            LOG.exception('The search for new hosts failed')
+
+    def _leader(self) -> str | None:
+        """Return the host of the scheduler that searches; None: there is none.
+
+        Who asks is alive, whether its first heartbeat is written yet or not.
+        """
+        window = Window.around(self._clock.utcnow(), self._down_time_s)
+        alive = [
+            row.host
+            for row in self._services.of_program(BINARY)
+            if not (row.disabled or row.forced_down)
+            and (row.host == self._host or window.holds(row))
+        ]
+        return min(alive, default=None)
+
+    def _tell(self, outcome: Discovered) -> None:
+        if outcome.mapped:
+            names = ','.join(f'{cell.name}:{host}' for cell, host in outcome.mapped)
+            LOG.info('Discovered %d new hosts: %s', len(outcome.mapped), names)
+        for host in outcome.raced:
+            LOG.log(
+                logging.DEBUG if self._warned_of_race else logging.WARNING,
+                'This periodic task should only be enabled if discover hosts is not '
+                "run via nova-manage, schedulers: Host '%s' mapping already exists",
+                host,
+            )
+            self._warned_of_race = True
+        failing = {str(problem) for problem in outcome.failed}
+        for problem in sorted(failing - self._failing):
+            LOG.warning('The search for new hosts left out a cell: %s', problem)
+        self._failing = failing
+
+
+def discovery_chores(
+    conf: Any,
+    host: str,
+    services: ServiceDirectory | None,
+    clock: Clock,
+    discover: Callable[[], Discovered],
+) -> list[Chore]:
+    """Return the search for new hosts with its interval, if the options want it.
+
+    Without services there is no leader, and nobody searches.
+    """
+    interval_s: float = conf.scheduler.discover_hosts_in_cells_interval
+    if services is None or interval_s < 0 or not conf.periodic_enable:
+        return []
+    down_time_s, _ = down_time(conf.service_down_time, conf.report_interval)
+    seat = Seat(f'discovery {host} {conf.api_database.connection}')
+    made = Discovery(services, host, clock, down_time_s, discover, seat.take)
+    return [(interval_s or DEFAULT_INTERVAL_S, made.begin)]

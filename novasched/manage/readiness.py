@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is looked at before a scheduler takes over: each check has a name of its own.
+
+Checks that nova-status has, too, have its names, its codes and nearly its words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+import requests
+import sqlalchemy as sa
+from keystoneauth1 import exceptions as ksa
+
+from novasched import app, errors, plugins
+from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
+from novasched.cluster.versions import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
+from novasched.db import cells, schema, services, tables
+from novasched.db.stores import SqlServiceStore
+from novasched.drivers import old_names, unserved
+from novasched.placement import session
+from novasched.ports import CELL0_UUID
+
+if TYPE_CHECKING:
+    from novasched.manage.status import Status
+
+PLACEMENT_VERSION = (1, 36)
+JOIN_S = 10.0
+
+
+class Code(enum.IntEnum):
+    """How a check ends, and the exit code of all of them: the highest."""
+
+    SUCCESS = 0
+    WARNING = 1
+    FAILURE = 2
+
+
+class Verdict(NamedTuple):
+    """The outcome of a check; ``details`` tell what was found and what to do."""
+
+    code: Code
+    details: str | None = None
+
+
+SUCCESS = Verdict(Code.SUCCESS)
+
+
+def cells_v2(program: Status) -> Verdict:
+    """Look for cell0, a first cell, and host mappings if there are computes."""
+    with program.api() as api, api.read() as connection:
+        uuids = {cell.uuid for cell in cells.read(connection, program.url_defaults)}
+        mapped = cells.mapped_hosts(connection)
+    if len(uuids) < 2:
+        return Verdict(Code.FAILURE, FEW_CELLS)
+    if CELL0_UUID not in uuids:
+        return Verdict(Code.FAILURE, NO_CELL0)
+    if mapped:
+        return SUCCESS
+    if _has_nodes(program):
+        return Verdict(Code.FAILURE, NO_MAPPINGS)
+    return Verdict(Code.SUCCESS, NO_HOSTS)
+
+
+FEW_CELLS = (
+    'There needs to be at least two cell mappings, one for cell0 and one for your '
+    "first cell. Run commands 'novasched-manage cell_v2 map_cell0' and "
+    "'novasched-manage cell_v2 create_cell' and then retry."
+)
+NO_CELL0 = (
+    "No cell0 mapping found. Run command 'novasched-manage cell_v2 map_cell0' and "
+    'then retry.'
+)
+NO_MAPPINGS = (
+    'No host mappings found but there are compute nodes. Run command '
+    "'novasched-manage cell_v2 discover_hosts' and then retry."
+)
+NO_HOSTS = (
+    'No host mappings or compute nodes were found. Remember to run command '
+    "'novasched-manage cell_v2 discover_hosts' when new compute hosts are deployed."
+)
+
+
+def _has_nodes(program: Status) -> bool:
+    """Say whether some cell has a live compute node."""
+    query = sa.select(sa.exists().where(tables.compute_nodes.c.deleted == 0))
+    for cell in program.cells():
+        with program.cell(cell) as database, database.read() as connection:
+            if connection.execute(query).scalar():
+                return True
+    return False
+
+
+def placement_api(program: Status) -> Verdict:
+    """Ask placement for its version."""
+    adapter = session.from_conf(program.conf)
+    if adapter.auth is None:
+        return Verdict(Code.FAILURE, NO_CREDENTIALS)
+    try:
+        answer = adapter.get('/')
+        newest = answer.json()['versions'][0]['max_version']
+    except ksa.MissingAuthPlugin:
+        return Verdict(Code.FAILURE, NO_CREDENTIALS)
+    except ksa.Unauthorized:
+        return Verdict(Code.FAILURE, 'Placement service credentials do not work.')
+    except ksa.EndpointNotFound:
+        return Verdict(Code.FAILURE, 'Placement API endpoint not found.')
+    except ksa.DiscoveryFailure:
+        return Verdict(Code.FAILURE, 'Discovery for placement API URI failed.')
+    except ksa.ClientException as problem:
+        return Verdict(Code.FAILURE, f'{NOT_RUNNING} {problem}')
+    except (requests.exceptions.JSONDecodeError, LookupError, TypeError):
+        if answer.status_code == requests.codes.unauthorized:
+            return Verdict(Code.FAILURE, 'Placement service credentials do not work.')
+        return Verdict(Code.FAILURE, NOT_RUNNING)
+    finally:
+        adapter.session.session.close()
+    needed = '.'.join(map(str, PLACEMENT_VERSION))
+    if tuple(map(int, newest.split('.'))) >= PLACEMENT_VERSION:
+        return SUCCESS
+    return Verdict(
+        Code.FAILURE, f'Placement API version {needed} needed, you have {newest}.'
+    )
+
+
+NO_CREDENTIALS = 'No credentials specified for placement API in nova.conf.'
+NOT_RUNNING = 'Placement API does not seem to be running.'
+
+
+def computes(program: Status) -> Verdict:
+    """Look for computes that are older than supported, in every cell."""
+    versions = []
+    for cell in program.cells():
+        with program.cell(cell) as database, database.read() as connection:
+            versions.append(services.minimum_version(connection, services.COMPUTE))
+    oldest = min(filter(None, versions), default=OLDEST_COMPUTE_VERSION)
+    if oldest >= OLDEST_COMPUTE_VERSION:
+        return SUCCESS
+    return Verdict(
+        Code.FAILURE,
+        f'Current Nova version does not support computes older than {OLDEST_RELEASE} '
+        f'but the minimum compute service level in your system is {oldest} and the '
+        f'oldest supported service level is {OLDEST_COMPUTE_VERSION}.',
+    )
+
+
+def schedulers(program: Status) -> Verdict:
+    """Find out whether all other schedulers are newer than this program."""
+    with program.main() as main:
+        SqlServiceStore(main.engine).check_version(BINARY, SERVICE_VERSION)
+    return SUCCESS
+
+
+def databases(program: Status) -> Verdict:
+    """Look for the tables and columns that are read, in every database."""
+    missing: list[str] = []
+    with program.api() as api:
+        missing += schema.lacking(api, tables.API)
+    with program.main() as main:
+        missing += schema.lacking(main, tables.CELL)
+    for cell in program.cells():
+        with program.cell(cell) as database:
+            missing += schema.lacking(database, tables.CELL)
+    if not missing:
+        return SUCCESS
+    return Verdict(Code.FAILURE, f'{"; ".join(dict.fromkeys(missing))}.')
+
+
+def scheduler(program: Status) -> Verdict:
+    """Make a scheduler of the options, with its driver, filters and weighers."""
+    profile = plugins.profile_from_conf(program.conf)
+    with contextlib.ExitStack() as opened:
+        given = app.given_from_conf(program.conf)
+        opened.callback(given.close)
+        made = app.compose(program.conf, given, profile)
+        opened.callback(made.view.close, JOIN_S)
+    return _warned(each.deprecated for each in profile.filters if each.deprecated)
+
+
+def options(program: Status) -> Verdict:
+    """Look for options that are set and that do nothing here."""
+    return _warned(
+        [*old_names.warnings(program.conf), *unserved.warnings(program.conf)]
+    )
+
+
+def _warned(lines: Iterable[str]) -> Verdict:
+    text = ' '.join(dict.fromkeys(lines))
+    return Verdict(Code.WARNING, text) if text else SUCCESS
+
+
+CHECKS: dict[str, Callable[[Status], Verdict]] = {
+    'Cells v2': cells_v2,
+    'Placement API': placement_api,
+    'Older than N-1 computes': computes,
+    'Newer schedulers': schedulers,
+    'Databases': databases,
+    'Driver, filters and weighers': scheduler,
+    'Options': options,
+}
+
+
+def judge(program: Status) -> dict[str, Verdict]:
+    """Run every check; one that cannot be made is a failure, not the end."""
+    verdicts = {}
+    for name, check in CHECKS.items():
+        try:
+            verdicts[name] = check(program)
+        except errors.NovaschedError as problem:
+            verdicts[name] = Verdict(Code.FAILURE, str(problem))
+    return verdicts

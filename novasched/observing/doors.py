@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the parts of a scheduler pass when it is put together: open, or watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from novasched.cluster.view import ClusterView
+from novasched.manager import Asking
+from novasched.observing.freshness import Freshness
+from novasched.observing.health import Health
+from novasched.observing.requests import (
+    Numbers,
+    Stages,
+    WatchedPlacement,
+    WatchedRequests,
+)
+from novasched.observing.stores import WatchedApi, WatchedServices
+from novasched.ports import ApiStore, Clock, Placement, Requests, ServiceStore
+from novasched.scheduler.trace import Decision
+
+
+class Doors:
+    """Lets every part through as it is."""
+
+    requests: Requests | None = None
+
+    def api(self, inner: ApiStore) -> ApiStore:
+        return inner
+
+    def services(self, inner: ServiceStore) -> ServiceStore:
+        return inner
+
+    def placement(self, inner: Placement) -> Placement:
+        return inner
+
+    def asking(self, asking: Asking) -> Asking:
+        return asking
+
+    def view(self, view: ClusterView) -> ClusterView:
+        return view
+
+
+OPEN = Doors()
+
+
+class WatchedDoors(Doors):
+    """Puts something that watches before each part.
+
+    ``threads`` is how many requests there can be at once, ``patience_s`` how long
+    their callers wait.
+    """
+
+    def __init__(
+        self,
+        numbers: Numbers,
+        health: Health,
+        clock: Clock,
+        *,
+        threads: int,
+        patience_s: float,
+        check_interval_s: float,
+    ) -> None:
+        self._numbers = numbers
+        self._health = health
+        self._clock = clock
+        self._check_interval_s = check_interval_s
+        self._stages = Stages(numbers)
+        self._freshness: Freshness | None = None
+        requests = WatchedRequests(numbers, threads, patience_s)
+        health.add(lambda: {'requests': requests.look(health.time())})
+        self.requests = requests
+
+    def api(self, inner: ApiStore) -> ApiStore:
+        return WatchedApi(inner, self._health)
+
+    def services(self, inner: ServiceStore) -> ServiceStore:
+        return WatchedServices(inner, self._health)
+
+    def placement(self, inner: Placement) -> Placement:
+        return WatchedPlacement(inner, self._numbers, self._stages, self._health)
+
+    def asking(self, asking: Asking) -> Asking:
+        """Measure the prefilters."""
+        measured = self._stages.prefilters(asking.prefilters)
+        return replace(asking, prefilters=measured)
+
+    def decisions(
+        self, on_decision: Callable[[Decision], None]
+    ) -> Callable[[Decision], None]:
+        """Return what takes in a decision, and hands it on."""
+
+        def both(decision: Decision) -> None:
+            self._stages.decided(decision)
+            on_decision(decision)
+
+        return both
+
+    def view(self, view: ClusterView) -> ClusterView:
+        """Measure the refreshes of a view, and look at how fresh it is."""
+        view.refresh = self._stages.refresh(view.refresh)
+        self._freshness = Freshness(
+            view.cells, view.asked_at, self._clock, self._health, self._check_interval_s
+        )
+        self._health.add(self._freshness.look)
+        return view
+
+    def measure(self, now: float) -> None:
+        """Set the gauges that tell of now; in seconds since 1970."""
+        if self._freshness is not None:
+            self._freshness.measure(self._numbers, now)

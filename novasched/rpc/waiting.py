@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long messages wait, and whether the broker is there to bring them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+BROKERS_TIME = 'timestamp_in_ms'
+"""A header that RabbitMQ adds, if it is told to, when it gets a message."""
+
+
+class Unobserved:
+    """Takes no notice of requests. Satisfies ports.Requests."""
+
+    def arrived(self, waited_s: float) -> None: ...
+
+    def attempt(self) -> contextlib.AbstractContextManager[Any, bool | None]:
+        return contextlib.nullcontext()
+
+
+def waited_s(incoming: Any, clock: Callable[[], float] = time.time) -> float | None:
+    """Return how long an incoming message of oslo.messaging has waited, if it tells.
+
+    The broker's time counts, if it gives one; else it is since a thread of ours
+    took the message from the queue.
+    """
+    raw = getattr(incoming.message, '_raw_message', None)
+    headers = getattr(raw, 'headers', None)
+    if isinstance(headers, Mapping):
+        sent_ms = headers.get(BROKERS_TIME)
+        if isinstance(sent_ms, int | float):
+            return max(0.0, clock() - sent_ms / 1000)
+    stopwatch = getattr(incoming, 'stopwatch', None)
+    return None if stopwatch is None else float(stopwatch.elapsed())
+
+
+def problem_of(server: Any) -> str | None:
+    """Return why a server that runs over RabbitMQ gets no messages now, or None."""
+    try:
+        driver = server.listener._poll_style_listener.conn.connection
+        connected = driver.connection.connected  # kombu's
+    except AttributeError:
+        return 'the server does not listen'
+    return None if connected else 'the connection to the broker is lost'

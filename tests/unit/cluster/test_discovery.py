@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Only the leader searches for new hosts, and it tells what came of it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+from oslo_config import cfg
+
+from novasched import errors, opts
+from novasched.cluster.discovery import Discovered, Discovery, discovery_chores
+from novasched.ports import Cell
+from tests.unit.cluster.fakes import NOON, SECOND, FakeClock, service
+
+DEADLINE_S = 30
+LOGGER = 'novasched.cluster.discovery'
+CELL = Cell('uuid-1', 'cell1', 'rabbit://', 'sqlite://', False)
+NAMELESS = Cell('uuid-2', None, 'rabbit://', 'sqlite://', False)
+
+
+class FakeDirectory:
+    """The rows of schedulers; ``problem`` is raised instead."""
+
+    def __init__(self, *rows):
+        self.rows = rows
+        self.problem = None
+
+    def of_program(self, binary):
+        assert binary == 'nova-scheduler'
+        if self.problem:
+            raise self.problem
+        return list(self.rows)
+
+
+def scheduler(host, *, silent_s=0, **fields):
+    seen = NOON - silent_s * SECOND
+    row = service(host)._replace(binary='nova-scheduler', last_seen_up=seen)
+    return row._replace(**fields)
+
+
+class Searches:
+    """Counts the searches, and answers with what comes next."""
+
+    def __init__(self, *outcomes):
+        self.count = 0
+        self._outcomes = list(outcomes)
+
+    def __call__(self):
+        self.count += 1
+        return self._outcomes.pop(0) if self._outcomes else Discovered()
+
+
+def discovery(searches, *rows, host='b', has_turn=lambda: True):
+    return Discovery(FakeDirectory(*rows), host, FakeClock(), 60, searches, has_turn)
+
+
+@pytest.mark.parametrize(
+    ('rows', 'searched'),
+    [
+        pytest.param([scheduler('b')], 1, id='alone'),
+        pytest.param([scheduler('b'), scheduler('c')], 1, id='the first of two'),
+        pytest.param([scheduler('b'), scheduler('a')], 0, id='the second of two'),
+        pytest.param(
+            [scheduler('b'), scheduler('a', silent_s=61)], 1, id='the first is silent'
+        ),
+        pytest.param(
+            [scheduler('b'), scheduler('a', silent_s=60)], 0, id='it is not, just so'
+        ),
+        pytest.param(
+            [scheduler('b'), scheduler('a', disabled=True)],
+            1,
+            id='the first is disabled',
+        ),
+        pytest.param(
+            [scheduler('b'), scheduler('a', forced_down=True)],
+            1,
+            id='the first is forced down',
+        ),
+        pytest.param(
+            [scheduler('b', silent_s=999), scheduler('c')],
+            1,
+            id='who asks is alive, whatever its row says',
+        ),
+        pytest.param([scheduler('b', disabled=True)], 0, id='who asks is disabled'),
+        pytest.param([], 0, id='no rows at all'),
+        pytest.param([scheduler('c', silent_s=999)], 0, id='nobody is alive'),
+    ],
+)
+def test_the_leader_searches(rows, searched):
+    searches = Searches()
+    discovery(searches, *rows).run()
+    assert searches.count == searched
+
+
+def test_who_does_not_lead_says_who_does(caplog):
+    caplog.set_level(logging.DEBUG, LOGGER)
+    discovery(Searches(), scheduler('a'), scheduler('b')).run()
+    assert caplog.messages == ['Current leader is a, skipping discover hosts on b']
+
+
+def test_a_worker_whose_sibling_searches_leaves_it_to_that():
+    searches = Searches()
+    discovery(searches, scheduler('b'), has_turn=lambda: False).run()
+    assert searches.count == 0
+
+
+def test_new_hosts_are_told_with_their_cells(caplog):
+    caplog.set_level(logging.INFO, LOGGER)
+    mapped = [(CELL, 'h1'), (CELL, 'h2'), (NAMELESS, 'h3')]
+    made = discovery(Searches(Discovered(mapped=mapped)), scheduler('b'))
+    made.run()
+    made.run()
+    assert caplog.messages == ['Discovered 3 new hosts: cell1:h1,cell1:h2,None:h3']
+
+
+def test_a_collision_is_a_warning_once(caplog):
+    caplog.set_level(logging.DEBUG, LOGGER)
+    raced = Discovered(raced=['h1', 'h2'])
+    discovery(Searches(raced), scheduler('b')).run()
+    said = (
+        'This periodic task should only be enabled if discover hosts is not run via '
+        "nova-manage, schedulers: Host '{}' mapping already exists"
+    )
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ('WARNING', said.format('h1')),
+        ('DEBUG', said.format('h2')),
+    ]
+
+
+def test_a_cell_that_fails_is_told_until_it_is_back(caplog):
+    failed = Discovered(failed=[errors.StoreFailed('c1', 'refused')])
+    outcomes = [failed, failed, Discovered(), failed]
+    made = discovery(Searches(*outcomes), scheduler('b'))
+    told = []
+    for _ in outcomes:
+        caplog.clear()
+        made.run()
+        told.append(caplog.messages)
+    line = 'The search for new hosts left out a cell: c1 could not be asked: refused'
+    assert told == [[line], [], [], [line]]
+
+
+@pytest.mark.parametrize(
+    'problem',
+    [
+        pytest.param(errors.StoreFailed('main', 'refused'), id='a database is away'),
+        pytest.param(LookupError('a defect'), id='a defect'),
+    ],
+)
+def test_a_search_that_fails_is_told(problem, caplog):
+    directory = FakeDirectory()
+    directory.problem = problem
+    made = Discovery(directory, 'b', FakeClock(), 60, Searches())
+    made.begin()
+    made.join(DEADLINE_S)
+    (record,) = caplog.records
+    assert record.message.startswith('The search for new hosts failed')
+
+
+def test_a_search_that_hangs_holds_up_nobody_and_is_alone():
+    let_go, entered = threading.Event(), threading.Event()
+    count = []
+
+    def hang():
+        count.append(1)
+        entered.set()
+        let_go.wait(DEADLINE_S)
+        return Discovered()
+
+    made = discovery(hang, scheduler('b'))
+    made.join(DEADLINE_S)
+    made.begin()
+    assert entered.wait(DEADLINE_S)
+    made.begin()
+    let_go.set()
+    made.join(DEADLINE_S)
+    assert len(count) == 1
+    made.begin()
+    made.join(DEADLINE_S)
+    assert len(count) == 2
+
+
+@pytest.fixture
+def conf():
+    made = cfg.ConfigOpts()
+    opts.register(made)
+    made([], default_config_files=[], default_config_dirs=[])
+    return made
+
+
+@pytest.mark.parametrize(
+    ('interval', 'enabled', 'intervals'),
+    [
+        pytest.param(-1, True, [], id='never, by default'),
+        pytest.param(0, True, [60], id='0 is a minute'),
+        pytest.param(300, True, [300], id='so many seconds'),
+        pytest.param(300, False, [], id='nothing periodic'),
+    ],
+)
+def test_the_options_say_how_often(conf, interval, enabled, intervals):
+    conf.set_override('discover_hosts_in_cells_interval', interval, 'scheduler')
+    conf.set_override('periodic_enable', enabled)
+    chores = discovery_chores(conf, 'b', FakeDirectory(), FakeClock(), Searches())
+    assert [interval_s for interval_s, _ in chores] == intervals
+
+
+def test_without_services_nobody_leads(conf):
+    conf.set_override('discover_hosts_in_cells_interval', 1, 'scheduler')
+    assert discovery_chores(conf, 'b', None, FakeClock(), Searches()) == []

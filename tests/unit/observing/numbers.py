@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that a test can read."""
+
+from __future__ import annotations
+
+import collections
+
+
+class FakeNumbers:
+    """Keeps sums and lists by metric and labels."""
+
+    def __init__(self):
+        self.counts = collections.Counter()
+        self.observed = collections.defaultdict(list)
+        self.gauges = {}
+
+    def count(self, metric, *labels, by=1):
+        self.counts[metric.name, *labels] += by
+
+    def observe(self, metric, value, *labels):
+        self.observed[metric.name, *labels].append(value)
+
+    def set(self, metric, value, *labels):
+        self.gauges[metric.name, *labels] = value
