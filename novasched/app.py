@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,9 +28,10 @@ from novasched.db.cells import UrlDefaults
 from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
 from novasched.drivers import Parts, driver_from_conf
 from novasched.manager import Asking, SchedulerManager
+from novasched.network.client import NetworkClient
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
-from novasched.ports import Clock, Notifier, ServiceRow, ServiceStore
+from novasched.ports import Clock, Network, Notifier, ServiceRow, ServiceStore
 from novasched.rpc import server
 from novasched.rpc.conductor import ConductorBackport
 from novasched.rpc.notifications import Notifications
@@ -46,10 +47,9 @@ __all__ = ['Given', 'SystemClock', 'compose', 'from_conf', 'given_from_conf']
 class Given:
     """What a scheduler is made of besides its configuration.
 
-    ``make_cell_engine`` gets the URL of a cell's database; ``placement`` is an
-    adapter whose error statuses do not raise; ``transport`` is oslo.messaging's.
-    ``on_service`` is told of a services row that was made. Who gives all this
-    closes it, with ``close`` if it is from given_from_conf.
+    ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
+    raise in ``placement``; ``transport`` is oslo.messaging's. ``on_service`` is told
+    of a services row that was made. Who gives all this calls ``close``.
     """
 
     api_engine: sa.Engine
@@ -59,6 +59,7 @@ class Given:
     notifier: Notifier
     clock: Clock
     rng: random.Random
+    network: Network = field(default_factory=lambda: NetworkClient(None))
     services: ServiceStore | None = None
     on_decision: Callable[[Decision], None] = lambda decision: None
     on_service: Callable[[ServiceRow], None] = lambda row: None
@@ -68,13 +69,14 @@ class Given:
 def given_from_conf(conf: cfg.ConfigOpts) -> Given:
     """Make the real parts that a configuration names; nothing connects yet."""
     api_engine, main_engine = engines.api_engine(conf), engines.main_engine(conf)
-    placement = session.from_conf(conf)
+    placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
     transport = transport_from_conf(conf)
     notifications = Notifications.from_conf(conf, host_of(conf))
 
     def close() -> None:
         notifications.close()
         transport.cleanup()
+        network.close()
         placement.session.session.close()
         main_engine.dispose()
         api_engine.dispose()
@@ -87,6 +89,7 @@ def given_from_conf(conf: cfg.ConfigOpts) -> Given:
         notifier=notifications,
         clock=SystemClock(),
         rng=random.SystemRandom(),
+        network=network,
         services=SqlServiceStore(main_engine),
         on_service=notifications.service_created,
         close=close,
@@ -103,12 +106,12 @@ def compose(
     """
     host, own = host_of(conf), conf.novasched
     profile = profile or plugins.profile_from_conf(conf)
-    view = _view(conf, given)
-    placement = PlacementClient(given.placement)
-    rng, on_decision = given.rng, given.on_decision
+    view, placement = _view(conf, given), PlacementClient(given.placement)
+    rng, on_decision, network = given.rng, given.on_decision, given.network
     parts = Parts.from_conf(conf, profile, view, placement, rng, on_decision)
     driver, asking = driver_from_conf(conf, parts), Asking.from_conf(conf)
-    manager = SchedulerManager(driver, view, placement, given.notifier, asking)
+    notifier = given.notifier
+    manager = SchedulerManager(driver, view, placement, notifier, asking, network)
     backport = ConductorBackport.from_conf(conf, given.transport)
     heartbeat = None
     if given.services:
@@ -126,9 +129,8 @@ def compose(
 
 def _view(conf: cfg.ConfigOpts, given: Given) -> ClusterView:
     defaults = UrlDefaults(conf.database.connection, given.transport.conf.transport_url)
-    own = conf.novasched
+    own, threads = conf.novasched, conf.cell_worker_thread_pool_size
     timeout_s, retry_interval_s = own.cell_timeout, own.cell_retry_interval
-    threads = conf.cell_worker_thread_pool_size
     stores = SqlCellStores(given.make_cell_engine)
     cells = Cells(stores, given.clock, timeout_s, retry_interval_s, threads)
     return ClusterView(

@@ -18,6 +18,7 @@ READERS = (
     'cluster',
     'db.engines',
     'drivers',
+    'network.session',
     'placement.session',
     'plugins',
     'resources',

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -248,6 +248,11 @@ class ClusterView:
             instances=Lazy(lambda: self.instances.column(table, guests.instances)),
             instance_images=Lazy(lambda: guests.images(table)),
         )
+
+    def node_uuids(self) -> Container[str]:
+        """Return the uuids of the compute nodes, those of other cells included."""
+        with self._lock:
+            return self._nodes.hosts.by_uuid.keys()
 
     def nodes_named(
         self, host: str | None, node: str | None, cell: Cell | None = None

@@ -5,21 +5,26 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from novasched import errors
-from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, Parts, Placed, Work
 from novasched.drivers.claims import Claims
 from novasched.drivers.milestones import log_decision
+from novasched.drivers.room import Room
+from novasched.drivers.scope import by_provider, target_cell
 from novasched.drivers.selections import Picked, SelectionMaker
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Candidate, Candidates, Cell
+from novasched.ports import Candidate, Candidates, Wanted
 from novasched.scheduler.consumption import consume
-from novasched.scheduler.hosts import HostTable
+from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.pipeline import decide
 
 LOG = logging.getLogger(__name__)
+
+MOST_FURTHER_CLAIMS = 20
+"""Claims of further candidates that may be refused, should a cloud fill up just now."""
 
 
 class FilterScheduler(Driver):
@@ -28,7 +33,8 @@ class FilterScheduler(Driver):
     def select_destinations(self, work: Work) -> Placed:
         self.parts.view.refresh()
         cell = target_cell(self.parts.view, work.request)
-        hosts = self.parts.view.hosts(by_provider(work.candidates), cell)
+        nodes = self.parts.view.node_uuids()
+        hosts = self.parts.view.hosts(by_provider(work.candidates, nodes), cell)
         placing = _Placing(self.parts, work, hosts)
         placing.pick_all()
         placing.check_complete()
@@ -43,7 +49,8 @@ class _Placing:
         self._parts = parts
         self._work = work
         self._hosts = hosts
-        self._request = work.request
+        # A caller may schedule one request object twice.
+        self._request = work.request.replaced()
         self._picked: list[Picked] = []
         self._seed = parts.rng.getrandbits(64)
         self._rng = random.Random(self._seed)
@@ -51,22 +58,51 @@ class _Placing:
 
     def pick_all(self) -> None:
         """Pick a host per instance; stop at the first instance that has none."""
-        uuids = self._work.instance_uuids
         claims = self._work.claims
-        for index in range(self._work.required if claims is None else len(uuids or ())):
+        if claims is None:
+            self._pick_each(self._work.required, self._best)
+        elif not self._picked_together(claims):
+            number = len(self._work.instance_uuids or ())
+            self._pick_each(number, lambda: self._first_claimed(claims))
+
+    def _pick_each(self, number: int, pick: Callable[[], Picked | None]) -> None:
+        uuids = self._work.instance_uuids
+        for index in range(number):
             if uuids:
                 self._request = self._request.for_instance(uuids[index])
             self._decide(index)
-            picked = self._best() if claims is None else self._first_claimed(claims)
+            picked = pick()
             if picked is None:
                 break
             self._take(picked)
+
+    def _picked_together(self, claims: Claims) -> bool:
+        """Pick for several instances, then claim for all at once; False: start anew.
+
+        Nothing is claimed when one of them gets no host.
+        """
+        uuids = self._work.instance_uuids or ()
+        if len(set(uuids)) < max(len(uuids), 2):
+            return False
+        before, room = (self._hosts, self._request), claims.room.copy()
+        self._pick_each(len(uuids), lambda: self._first_with_room(room))
+        if len(self._picked) < len(uuids):
+            return True
+        pairs = zip(uuids, self._picked, strict=True)
+        wanted = [Wanted(u, one.candidate) for u, one in pairs if one.candidate]
+        if claims.make_all(self._request, wanted):
+            return True
+        self._hosts, self._request = before
+        self._picked.clear()
+        self._rng = random.Random(self._seed)
+        return False
 
     def _decide(self, index: int) -> None:
         """Leave the hosts that may take instance ``index``, the best one first."""
         parts = self._parts
         decision = decide(parts.profile, self._hosts, self._request, self._rng, index)
-        decision = replace(decision, seed=self._seed)
+        cut, further = _extent(self._work.candidates)
+        decision = replace(decision, seed=self._seed, cut=cut, further=further)
         self._hosts = decision.ranked
         log_decision(decision)
         parts.on_decision(decision)
@@ -75,7 +111,51 @@ class _Placing:
         return Picked(self._hosts.state(0), None) if len(self._hosts) else None
 
     def _first_claimed(self, claims: Claims) -> Picked | None:
-        """Claim the best host that placement grants; only its first candidate."""
+        """Claim the best host that placement grants."""
+
+        def grant(candidate: Candidate) -> bool:
+            return claims.make(self._request, candidate)
+
+        return self._first_granted(claims.room, grant)
+
+    def _first_with_room(self, room: Room) -> Picked | None:
+        """Take the room on the best host that has any; nothing is claimed."""
+
+        def grant(candidate: Candidate) -> bool:
+            room.take(candidate)
+            return True
+
+        return self._first_granted(room, grant)
+
+    def _first_granted(
+        self, room: Room, grant: Callable[[Candidate], bool]
+    ) -> Picked | None:
+        """Return the first that is granted of the first candidates of all hosts.
+
+        Only when there is none the further candidates count, so that they get no
+        host chosen where another one would do. A host that was refused for
+        anything but a lack of room is not asked for again.
+        """
+        barred: set[int] = set()
+        asked = 0
+        for host, candidate in self._offers():
+            if host.row in barred or not room.fits(candidate):
+                continue
+            if candidate is not host.allocation_candidates[0]:
+                asked += 1
+            if asked > MOST_FURTHER_CLAIMS:
+                break
+            if grant(candidate):
+                return Picked(host, candidate)
+            if room.fits(candidate):
+                barred.add(host.row)
+        if len(self._hosts):
+            LOG.debug('Unable to successfully claim against any host.')
+        return None
+
+    def _offers(self) -> Iterator[tuple[HostState, Candidate]]:
+        """Yield the first candidates of the hosts, the best first, then all others."""
+        several = []
         for host in self._hosts.states():
             if not host.allocation_candidates:
                 LOG.debug(
@@ -84,12 +164,12 @@ class _Placing:
                     host,
                 )
                 continue
-            candidate: Candidate = host.allocation_candidates[0]
-            if claims.make(self._request, candidate):
-                return Picked(host, candidate)
-        if len(self._hosts):
-            LOG.debug('Unable to successfully claim against any host.')
-        return None
+            if len(host.allocation_candidates) > 1:
+                several.append(host)
+            yield host, host.allocation_candidates[0]
+        for host in several:
+            for candidate in host.allocation_candidates[1:]:
+                yield host, candidate
 
     def _take(self, picked: Picked) -> None:
         """Let the host have the instance, and the server group have the host."""
@@ -124,8 +204,15 @@ class _Placing:
             self._decide(len(self._picked) - 1)
         version = work.candidates.version if work.candidates else None
         maker = SelectionMaker(version, parts.default_availability_zone)
+        if work.claims:
+            maker = replace(maker, fits=work.claims.room.fits)
         selections = maker.with_alternates(self._picked, self._hosts, alternates)
         return Placed(selections, self._request)
+
+
+def _extent(candidates: Candidates | None) -> tuple[bool, bool]:
+    """Return what a decision tells of the candidates that it had; see Candidates."""
+    return (candidates.cut, candidates.further) if candidates else (False, False)
 
 
 def _with_providers(request: RequestSpec, candidate: Candidate | None) -> RequestSpec:
@@ -139,31 +226,3 @@ def _with_providers(request: RequestSpec, candidate: Candidate | None) -> Reques
         for group in groups
     ]
     return request.replaced(requested_resources=filled)
-
-
-def by_provider(candidates: Candidates | None) -> dict[str, list[Candidate]] | None:
-    """Return the candidates by each provider that they take from, in order."""
-    if candidates is None:
-        return None
-    found: dict[str, list[Candidate]] = {}
-    for candidate in candidates.requests:
-        for uuid in candidate['allocations']:
-            found.setdefault(uuid, []).append(candidate)
-    return found
-
-
-def target_cell(view: ClusterView, request: RequestSpec) -> Cell | None:
-    """Return the cell that the request must stay in, or None.
-
-    A disabled cell is one; so is a cell that is too new to be known here.
-    """
-    destination = request.requested_destination
-    if destination is None or destination.allow_cross_cell_move:
-        return None
-    cell = destination.cell if 'cell' in destination else None
-    if cell is None:
-        return None
-    known = view.cells.get(cell.uuid)
-    return known or Cell(
-        cell.uuid, cell.name, cell.transport_url, cell.database_connection, True
-    )

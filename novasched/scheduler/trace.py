@@ -61,8 +61,10 @@ class Decision:
 
     ``totals`` belong to ``ranked``. ``notes`` are nova's log lines about the
     hosts that the request names; without ``filters_ran``, those hosts were the
-    result. ``seed`` is that of the random numbers of the whole request: who knows
-    it can have its decisions again.
+    result. ``cut``: the hosts were an arbitrary part of those that placement has;
+    ``further``: they were asked for because those of such a part would not do.
+    ``seed`` is that of the random numbers of the whole request: who knows it can have
+    its decisions again.
     """
 
     request: RequestSpec
@@ -73,6 +75,8 @@ class Decision:
     ranked: HostTable
     totals: Floats
     filters_ran: bool = True
+    cut: bool = False
+    further: bool = False
     seed: int = 0
 
     def funnel(self) -> list[str]:

@@ -16,11 +16,11 @@ class Peer:
     """The process; `ask` sends it clouds, `answers` waits for what it says.
 
     While it thinks, so may we. ``filters`` and ``weighers`` are the names of all
-    that it has.
+    that it has, where its program names them.
     """
 
-    def __init__(self, scratch):
-        program = Path(__file__).with_name('peer_decisions.py')
+    def __init__(self, scratch, program='peer_decisions.py'):
+        program = Path(__file__).with_name(program)
         self._log = Path(scratch) / 'peer.log'
         with self._log.open('w') as log:
             self._process = subprocess.Popen(
@@ -32,8 +32,8 @@ class Peer:
             )
         names = self._read()
         self.version = names['version']
-        self.filters = names['filters']
-        self.weighers = names['weighers']
+        self.filters = names.get('filters', ())
+        self.weighers = names.get('weighers', ())
 
     def ask(self, clouds):
         """Send clouds; the answers to those before must have been read."""

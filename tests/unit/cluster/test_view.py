@@ -350,3 +350,11 @@ def test_a_full_read_that_a_refresh_overtakes_does_not_turn_back_time(cloud, gat
 def test_after_closing_there_is_nothing_to_see(cloud):
     cloud.view.close()
     assert cloud.shown() == []
+
+
+def test_the_uuids_of_the_nodes_are_known_usable_or_not(cloud):
+    cloud.a.put(node(8, created_at=NOON))
+    cloud.view.refresh()
+    known = cloud.view.node_uuids()
+    assert (node(1).uuid in known, node(8).uuid in known) == (True, True)
+    assert 'a child' not in known

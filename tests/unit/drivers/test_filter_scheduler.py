@@ -11,21 +11,16 @@ import pytest
 from novasched import errors
 from novasched.drivers import Parts, Work
 from novasched.drivers.claims import Claims
-from novasched.drivers.filter_scheduler import (
-    FilterScheduler,
-    by_provider,
-    target_cell,
-)
-from novasched.objects.cell_mapping import CellMapping
+from novasched.drivers.filter_scheduler import FilterScheduler
+from novasched.drivers.room import Room
 from novasched.objects.context import RequestContext
-from novasched.objects.request_spec import Destination, RequestGroup
-from novasched.ports import Candidates, Cell
+from novasched.objects.request_spec import RequestGroup
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
-from tests.unit.fakes import VERSION, FakePlacement, FakeView, candidate
+from tests.unit.fakes import VERSION, FakePlacement, FakeView
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 LOGGER = 'novasched.drivers'
@@ -94,7 +89,8 @@ def run(hosts):
         if uuids is None or candidates is None:
             work = Work(context, request, uuids, candidates, None, alternates)
             return driver.select_destinations(work)
-        with Claims(placement, context, VERSION) as claims:
+        room = Room(candidates.summaries)
+        with Claims(placement, context, VERSION, room) as claims:
             work = Work(context, request, uuids, candidates, claims, alternates)
             return driver.select_destinations(work)
 
@@ -209,6 +205,14 @@ def test_a_host_dropped_for_one_instance_is_gone_for_the_next(run):
             return spec_obj.instance_uuid != A or host_state.host == 'h2'
 
     assert names(run(everywhere(), [A, B], filters=[OnlyOnce()])) == [['h2'], ['h2']]
+
+
+def test_each_request_works_on_a_copy(hosts):
+    request = factories.request()
+    parts = Parts(Profile((), ()), FakeView(hosts), None, random.Random(1))
+    work = Work(RequestContext(overwrite=False), request, None, None, None, False)
+    placed = FilterScheduler(parts).select_destinations(work)
+    assert placed.request is not request
 
 
 @pytest.mark.parametrize(
@@ -333,39 +337,3 @@ def test_decisions_are_shown_to_whoever_explains_them(run):
     seen = []
     run(everywhere(), [A, B], on_decision=seen.append)
     assert [decision.request.instance_uuid for decision in seen] == [A, B]
-
-
-def test_candidates_are_filed_under_each_provider_in_order():
-    first, second = candidate('root', 'child'), candidate('root')
-    answer = Candidates((first, second), VERSION)
-    assert by_provider(answer) == {'root': [first, second], 'child': [first]}
-
-
-CELL = Cell('known', 'one', 'rabbit://one', 'sqlite://one', False)
-
-
-@pytest.mark.parametrize(
-    ('uuid', 'across', 'expected'),
-    [
-        pytest.param('known', False, CELL, id='a cell that is known'),
-        pytest.param('known', True, None, id='a move that may leave the cell'),
-        pytest.param(
-            'new',
-            False,
-            Cell('new', 'cell', 'rabbit://', 'sqlite://', True),
-            id='a cell too new to be known',
-        ),
-    ],
-)
-def test_the_cell_that_a_request_must_stay_in(hosts, uuid, across, expected):
-    mapping = CellMapping(
-        uuid=uuid,
-        name='cell',
-        transport_url='rabbit://',
-        database_connection='sqlite://',
-    )
-    request = factories.request(
-        requested_destination=Destination(cell=mapping, allow_cross_cell_move=across)
-    )
-    view = FakeView(hosts, cells={'known': CELL})
-    assert target_cell(view, request) == expected
