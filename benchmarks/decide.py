@@ -6,13 +6,16 @@ milliseconds, for nova's default filters and weighers (``default``) and for all 
 nova 34 that are installed, metrics and images at work (``all``): with a plain
 request, with one that asks for an image's architecture and a capability, and with one
 of a server group. ``50 in a row`` decides and consumes 50 times, as one request for
-50 instances does. ``--peer`` runs nova's own classes on the same hosts, for
-1,000 and 10,000, in ``.venv-peer``; ``--hosts`` chooses other numbers.
+50 instances does; its server group has them all as members, and grows. ``--peer``
+runs nova's own classes on the same hosts, for 1,000 and 10,000, in ``.venv-peer``;
+``--hosts`` chooses other numbers. Last come the most memory that the process had, and
+how much more of it is in use after 1,500 decisions than after 500.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import pathlib
 import random
@@ -21,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import numpy as np
 from oslo_config import cfg
@@ -67,7 +71,12 @@ REQUESTS = {
         'image': {'os_distro': 'windows', 'hw_architecture': 'x86_64'},
         'extra_specs': {'capabilities:cpu_info:arch': 'x86_64'},
     },
-    'group': {'group': [f'a0000000-0000-4000-8000-{n:012}' for n in range(10)]},
+    'group': {
+        'group': [
+            *(f'a0000000-0000-4000-8000-{number:012}' for number in range(10)),
+            *(f'b0000000-0000-4000-8000-{number:012}' for number in range(IN_A_ROW)),
+        ]
+    },
 }
 IMAGES = [
     {'os_distro': distro, 'hw_machine_type': machine, 'hw_disk_bus': 'virtio'}
@@ -175,7 +184,9 @@ def in_a_row(profile, hosts, asked, rng):
     for index in range(IN_A_ROW):
         asked = asked.for_instance(f'b0000000-0000-4000-8000-{index:012}')
         hosts = decide(profile, hosts, asked, rng, index).ranked
-        hosts = consume(hosts, int(hosts.rows[0]), asked)
+        best = hosts.state(0)
+        hosts = consume(hosts, best.row, asked)
+        asked = asked.with_group_on(best.host)
 
 
 def median_ms(call, rounds):
@@ -198,6 +209,19 @@ def ours(profile, hosts, asked):
         median_ms(lambda: weigh(profile.weighers, survivors, asked), rounds),
         median_ms(lambda: in_a_row(profile, hosts, asked, rng), max(1, rounds // 20)),
     ]
+
+
+def growth_kib(profile, hosts, asked):
+    """Return how much more memory 1,000 decisions keep than the 500 before them."""
+    rng, used = random.Random(1), []
+    tracemalloc.start()
+    for times in (10, 20):
+        for _ in range(times):
+            in_a_row(profile, hosts, asked, rng)
+        gc.collect()
+        used.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    return (used[1] - used[0]) / 1024
 
 
 def peers(columns, options, asked):
@@ -250,6 +274,8 @@ def main():
                 print(f'{count:7}  {name:8} {kind:7} {row}', flush=True)  # noqa: T201
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(f'most memory: {peak_mib} MiB')  # noqa: T201
+    kept = growth_kib(profile({}), table(cluster(1000)), request(REQUESTS['group']))
+    print(f'kept by 1,000 decisions: {kept:.1f} KiB')  # noqa: T201
 
 
 if __name__ == '__main__':

@@ -151,6 +151,8 @@ def in_a_row(manager, states, spec, count):
     for index in range(count):
         states = decide(manager, states, spec, index)
         states[0].consume_from_request(spec)
+        if spec.instance_group:
+            spec.instance_group.hosts.append(states[0].host)
 
 
 def ms(call):

@@ -19,14 +19,14 @@ from oslo_config import cfg
 from novasched import plugins
 from novasched.cluster.cells import Cells
 from novasched.cluster.heartbeat import Heartbeat
-from novasched.cluster.rows import Ratios
-from novasched.cluster.services import down_time
+from novasched.cluster.notices import Notices
 from novasched.cluster.upkeep import Upkeep
 from novasched.cluster.view import ClusterView
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
-from novasched.drivers import Parts, driver_from_conf
+from novasched.drivers import Parts
+from novasched.drivers.loading import driver_from_conf, periodic_tasks
 from novasched.manager import Asking, SchedulerManager
 from novasched.network.client import NetworkClient
 from novasched.placement import session
@@ -39,6 +39,8 @@ from novasched.rpc.transport import transport_from_conf
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
 from novasched.service import Scheduler, SystemClock, drain_s_of, host_of
+
+NOTICE_INTERVAL_S = WATCH_INTERVAL_S = 10.0
 
 __all__ = ['Given', 'SystemClock', 'compose', 'from_conf', 'given_from_conf']
 
@@ -104,14 +106,21 @@ def compose(
     ``profile`` replaces the filters and weighers that the options name. Raises
     errors.SetupError.
     """
-    host, own = host_of(conf), conf.novasched
+    host = host_of(conf)
     profile = profile or plugins.profile_from_conf(conf)
     view, placement = _view(conf, given), PlacementClient(given.placement)
     rng, on_decision, network = given.rng, given.on_decision, given.network
     parts = Parts.from_conf(conf, profile, view, placement, rng, on_decision)
-    driver, asking = driver_from_conf(conf, parts), Asking.from_conf(conf)
+    with plugins.nova_lent(conf):
+        driver = driver_from_conf(conf, parts)
+    asking = Asking.from_conf(conf)
     notifier = given.notifier
     manager = SchedulerManager(driver, view, placement, notifier, asking, network)
+    chores = [
+        *periodic_tasks(conf, driver),
+        (WATCH_INTERVAL_S, parts.watch.tell_stuck),
+        (NOTICE_INTERVAL_S, Notices.of(profile, view.aggregates).tell),
+    ]
     backport = ConductorBackport.from_conf(conf, given.transport)
     heartbeat = None
     if given.services:
@@ -121,7 +130,7 @@ def compose(
         manager=manager,
         view=view,
         server=server.server(given.transport, host, manager, backport),
-        upkeep=Upkeep(view, given.clock, own.check_interval, own.reconcile_interval),
+        upkeep=Upkeep.from_conf(conf, view, given.clock, chores),
         heartbeat=heartbeat,
         drain_s=drain_s_of(conf),
     )
@@ -129,20 +138,10 @@ def compose(
 
 def _view(conf: cfg.ConfigOpts, given: Given) -> ClusterView:
     defaults = UrlDefaults(conf.database.connection, given.transport.conf.transport_url)
-    own, threads = conf.novasched, conf.cell_worker_thread_pool_size
-    timeout_s, retry_interval_s = own.cell_timeout, own.cell_retry_interval
     stores = SqlCellStores(given.make_cell_engine)
-    cells = Cells(stores, given.clock, timeout_s, retry_interval_s, threads)
-    return ClusterView(
-        SqlApiStore(given.api_engine, defaults),
-        cells,
-        given.clock,
-        ratios=Ratios.from_conf(conf),
-        service_down_time_s=down_time(conf.service_down_time, conf.report_interval)[0],
-        max_age_s=own.host_state_max_age,
-        overlap_s=own.host_state_overlap,
-        tracks_instances=conf.filter_scheduler.track_instance_changes,
-    )
+    cells = Cells.from_conf(conf, stores, given.clock)
+    api = SqlApiStore(given.api_engine, defaults)
+    return ClusterView.from_conf(conf, api, cells, given.clock)
 
 
 def from_conf(conf: cfg.ConfigOpts) -> Scheduler:

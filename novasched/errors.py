@@ -19,6 +19,7 @@
           NetworkUnauthorized           it does not know who asks
           NetworkForbidden              it does not tell who asks
         ExtensionFailed               a filter, weigher or driver raised
+        MetricNotFound                a host lacks a metric that is required
         AllocationUpdateFailed        the consumer changed under the claim
         AllocationDeleteFailed        placement refused to remove an allocation
       SetupError                      the service cannot run as it is configured
@@ -211,6 +212,22 @@ class ExtensionFailed(RequestError):
 
     def __str__(self) -> str:
         return f'{self.extension} failed: {type(self.problem).__name__}: {self.problem}'
+
+
+class MetricNotFound(RequestError):
+    """A host does not report a metric that is required to weigh it."""
+
+    def __init__(self, metric: str, host: str, node: str) -> None:
+        super().__init__(metric, host, node)
+        self.metric = metric
+        self.host = host
+        self.node = node
+
+    def __str__(self) -> str:
+        return (
+            f'Metric {self.metric} could not be found on the compute host node '
+            f'{self.host}.{self.node}.'
+        )
 
 
 class AllocationUpdateFailed(RequestError):

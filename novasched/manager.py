@@ -127,11 +127,11 @@ class SchedulerManager:
     def _candidates(
         self, context: RequestContext, request: RequestSpec
     ) -> tuple[RequestSpec, Query | None, Candidates | None]:
-        """Ask placement; a rebuild does not.
+        """Ask placement; a rebuild does not, nor a driver that does without.
 
         The request comes back with the node that it names.
         """
-        if request.is_rebuild:
+        if request.is_rebuild or not self._driver.USES_ALLOCATION_CANDIDATES:
             return request, None, None
         added = self._prefilter(context, request)
         request, nodes = self._named_nodes(request)

@@ -24,6 +24,7 @@ READERS = (
     'resources',
     'rpc',
     'scheduler.filters',
+    'scheduler.fit',
     'scheduler.weighers',
     'service',
 )

@@ -3,34 +3,41 @@
 
 from __future__ import annotations
 
-import inspect
-import pkgutil
-import types
+import contextlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import stevedore
 from oslo_config import cfg
+from stevedore import ExtensionManager
 
-from novasched import errors
+from novasched import errors, lending
+from novasched.scheduler import adoption
 from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.pipeline import Profile
-from novasched.scheduler.weighers import BaseHostWeigher, Weigher
+from novasched.scheduler.weighers import BaseHostWeigher
 
 
 class _Kind(NamedTuple):
     """Where plugins of a kind are found, and what those for nova are lent."""
 
+    option: str
     namespace: str
     novas: str
     base: type
 
 
 FILTERS = _Kind(
-    'novasched.scheduler.filters', 'nova.scheduler.filters.', BaseHostFilter
+    'enabled_filters',
+    'novasched.scheduler.filters',
+    'nova.scheduler.filters.',
+    BaseHostFilter,
 )
 WEIGHERS = _Kind(
-    'novasched.scheduler.weighers', 'nova.scheduler.weights.', BaseHostWeigher
+    'weight_classes',
+    'novasched.scheduler.weighers',
+    'nova.scheduler.weights.',
+    BaseHostWeigher,
 )
 
 OPTS: dict[str, list[cfg.Opt]] = {
@@ -82,67 +89,60 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 
+def nova_lent(conf: Any) -> contextlib.AbstractContextManager[None]:
+    """Let plugins import nova for a while; what it holds are the installed ones."""
+    return lending.nova(conf, lambda: _all(FILTERS), lambda: _all(WEIGHERS))
+
+
 def profile_from_conf(conf: Any) -> Profile:
     """Load the filters and weighers that the options name. Raises errors.SetupError."""
     group = conf.filter_scheduler
-    available = _by_name(group.available_filters, FILTERS)
-    if missing := [name for name in group.enabled_filters if name not in available]:
-        raise errors.FilterNotFound(missing)
-    weighers = _by_name(group.weight_classes, WEIGHERS)
-    made = {name: _made(available[name], conf) for name in group.enabled_filters}
-    return Profile(
-        filters=tuple(made[name] for name in group.enabled_filters),
-        weighers=tuple(_made(cls, conf) for cls in weighers.values()),
-        host_subset_size=group.host_subset_size,
-        shuffle_best=group.shuffle_best_same_weighed_hosts,
-    )
-
-
-def _made(cls: Any, conf: Any) -> Any:
-    try:
-        return cls.from_conf(conf)
-    except errors.NovaschedError:
-        raise
-    except Exception as problem:  # a plugin may raise anything
-        option = ('weight_classes', 'enabled_filters')[issubclass(cls, BaseHostFilter)]
-        option, text = f'[filter_scheduler] {option}', f'{cls.__name__}: {problem!r}'
-        raise errors.OptionError(option, text, 'Mend or remove the class') from problem
+    with nova_lent(conf):
+        available = _by_name(group.available_filters, FILTERS)
+        weighers = _by_name(group.weight_classes, WEIGHERS)
+        enabled, make = group.enabled_filters, adoption.make
+        if missing := [name for name in enabled if name not in available]:
+            raise errors.FilterNotFound(missing)
+        made = {name: make(available[name], conf, FILTERS.option) for name in enabled}
+        return Profile(
+            filters=tuple(made[name] for name in enabled),
+            weighers=tuple(make(w, conf, WEIGHERS.option) for w in weighers.values()),
+            host_subset_size=group.host_subset_size,
+            shuffle_best=group.shuffle_best_same_weighed_hosts,
+            fitting=Fitting.from_conf(conf),
+        )
 
 
 def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
     """Return classes by bare name; of two with one name the later wins."""
-    manager: Any = stevedore.ExtensionManager(kind.namespace, invoke_on_load=False)
-    installed = {e.name: e.plugin for e in sorted(manager, key=lambda e: e.name)}
+    installed = _installed(kind)
     found: dict[str, Any] = {}
     for path in paths:
         is_novas, name = path.startswith(kind.novas), path.rpartition('.')[2]
         if is_novas and name.startswith(('all_', 'standard_')):
-            classes = list(installed.values())
+            found |= installed
         elif is_novas and name in installed:
-            classes = [installed[name]]
+            found[name] = installed[name]
         else:
-            classes = _at(path, kind.base)
-        found.update((cls.__name__, cls) for cls in classes)
+            found |= adoption.at(path, kind.base)
     return found
 
 
-def _at(path: str, base: type) -> list[Any]:
-    """Return the class at a dotted path, or those that the function there gives.
+def _installed(kind: _Kind) -> dict[str, Any]:
+    """Return what entry points name; what cannot be loaded as errors.ClassNotFound."""
+    found: dict[str, Any] = {}
 
-    One that was written for nova gets from ``base`` what it lacks.
-    """
-    try:
-        thing = pkgutil.resolve_name(path)
-        things = list(thing()) if inspect.isfunction(thing) else [thing]
-    except Exception as problem:  # a module may raise anything
-        raise errors.ClassNotFound(path, repr(problem)) from problem
-    classes = [
-        each
-        if issubclass(each, BaseHostFilter | Weigher)
-        else types.new_class(each.__name__, (each, base))
-        for each in things
-        if inspect.isclass(each) and not each.__name__.startswith('_')
-    ]
-    if not classes or any(inspect.isabstract(each) for each in classes):
-        raise errors.ClassNotFound(path, 'Not a class of the correct type')
-    return classes
+    def fail(manager: object, point: Any, problem: BaseException) -> None:
+        found[point.name] = errors.ClassNotFound(point.value, repr(problem))
+
+    manager: Any = ExtensionManager(kind.namespace, on_load_failure_callback=fail)
+    for each in sorted(manager, key=lambda e: e.name):
+        try:
+            found |= adoption.classes(each.plugin, kind.base)
+        except Exception as problem:  # noqa: BLE001 a plugin may raise anything
+            fail(manager, each.entry_point, problem)
+    return found
+
+
+def _all(kind: _Kind) -> list[type]:
+    return [cls for cls in _installed(kind).values() if isinstance(cls, type)]

@@ -19,7 +19,7 @@ from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import down_time
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
-from novasched.drivers import unserved
+from novasched.drivers import old_names, unserved
 from novasched.placement import session
 from novasched.rpc import logs, transport
 from novasched.scheduler.pipeline import Profile
@@ -45,14 +45,17 @@ def configure(conf: cfg.ConfigOpts, argv: Sequence[str]) -> cfg.ConfigOpts:
         default_config_files=cfg.find_config_files('nova', 'nova-scheduler'),
         default_config_dirs=cfg.find_config_dirs('nova', 'nova-scheduler'),
     )
-    _read_all(conf)
     log.setup(conf, 'nova')
     logs.shorten()
+    _read_all(conf)
     return conf
 
 
 def _read_all(conf: cfg.ConfigOpts) -> None:
-    """Read every option once: a wrong value is found now, not when it is used."""
+    """Read every option once: a wrong value is found now, not when it is used.
+
+    The log is set up by now, for oslo.config tells of old names at the first read.
+    """
     for group, listed in opts.list_opts():
         for opt in listed:
             values = conf if group == 'DEFAULT' else conf[group]
@@ -75,7 +78,8 @@ def check(conf: cfg.ConfigOpts) -> None:
     profile = _load_plugins(conf)
     _check_servicegroup(conf)
     _, raised = down_time(conf.service_down_time, conf.report_interval)
-    for warning in filter(None, (raised, *unserved.warnings(conf))):
+    told = (raised, *old_names.warnings(conf), *unserved.warnings(conf))
+    for warning in filter(None, told):
         LOG.warning('%s', warning)
     _check_databases(conf)
     with contextlib.ExitStack() as opened:

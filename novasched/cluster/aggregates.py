@@ -26,6 +26,10 @@ class AggregateView:
         """Return the aggregates of a compute service host, by id."""
         return self._by_host.get(host, ())
 
+    def groups(self) -> list[Aggregates]:
+        """Return the aggregates of each host that is in one; they repeat."""
+        return list(self._by_host.values())
+
     def replace(
         self, aggregates: Iterable[Aggregate], unless_since: int | None = None
     ) -> bool:

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 from oslo_config import cfg
 
@@ -84,6 +84,12 @@ class Cells:
         self._failures: dict[str, int] = {}
         self._closed = False
         self.cell0: Cell | None = None
+
+    @classmethod
+    def from_conf(cls, conf: Any, stores: CellStores, clock: Clock) -> Self:
+        """Read the options."""
+        own, threads = conf.novasched, conf.cell_worker_thread_pool_size
+        return cls(stores, clock, own.cell_timeout, own.cell_retry_interval, threads)
 
     def replace(self, cells: Iterable[Cell]) -> set[str]:
         """Take these as all cells; return the uuids of those that are new, gone or

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from novasched.cluster.rows import FLOATS, INTS, OBJECTS, TEXTS, supported_instances
+from novasched.scheduler.fit.host_topology import HostPools, host_topology
 from novasched.scheduler.hosts import Categories
 
 Key = tuple[str, int]
@@ -71,6 +72,8 @@ class HostColumns:
         self._arrays = {name: np.empty(0, dtype) for name, dtype in DTYPES.items()}
         self._encoders = {name: Encoder() for name in CATEGORIES}
         self._encoders['supported_instances'] = Encoder(supported_instances)
+        self._encoders['numa_topology'] = Encoder(host_topology)
+        self._encoders['pci_stats'] = Encoder(HostPools)
         self.members = 0
         self.by_uuid: dict[str, int] = {}
         self.twins: dict[str, list[int]] = {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 from oslo_config import cfg
 
@@ -38,8 +39,15 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 
+Chore = tuple[float, Callable[[], None]]
+"""The seconds between two times, and what is done."""
+
+
 class Upkeep:
-    """Runs the chores of a view when they are due, until it is stopped."""
+    """Runs the chores of a view when they are due, until it is stopped.
+
+    ``others`` are chores besides, which are due at once.
+    """
 
     def __init__(
         self,
@@ -48,9 +56,10 @@ class Upkeep:
         check_interval_s: float = 60.0,
         reconcile_interval_s: float = 600.0,
         retry_interval_s: float = 5.0,
+        others: Sequence[Chore] = (),
     ) -> None:
         self._clock = clock
-        self._chores: list[tuple[float, Callable[[], None]]] = [
+        self._chores: list[Chore] = [
             (retry_interval_s, view.retry_left_out),
             (check_interval_s, view.check),
             (check_interval_s, view.read_services),
@@ -60,8 +69,20 @@ class Upkeep:
         self._due = [now + interval for interval, _ in self._chores]
         # Messages that came between the first look and the queue are lost.
         self._due[1] = now
+        self._chores += others
+        self._due += [now for _ in others]
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name='upkeep', daemon=True)
+
+    @classmethod
+    def from_conf(
+        cls, conf: Any, view: ClusterView, clock: Clock, others: Sequence[Chore]
+    ) -> Self:
+        """Read the options."""
+        own = conf.novasched
+        return cls(
+            view, clock, own.check_interval, own.reconcile_interval, others=others
+        )
 
     def start(self) -> None:
         self._thread.start()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from oslo_config import cfg
@@ -25,7 +25,7 @@ from novasched.cluster.nodes import Nodes
 from novasched.cluster.reading import Moment
 from novasched.cluster.refresh import Refresh
 from novasched.cluster.rows import Ratios
-from novasched.cluster.services import Window
+from novasched.cluster.services import Window, down_time
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
 from novasched.cluster.versions import ComputeVersions
 from novasched.ports import ApiStore, Cell, Clock
@@ -92,6 +92,22 @@ class ClusterView:
         self._nodes = Nodes(ratios or Ratios(), overlap_s)
         self._composer = Composer(self._nodes, self.aggregates)
         self.refresh = Refresh(self._refresh, clock, max_age_s)
+
+    @classmethod
+    def from_conf(cls, conf: Any, api: ApiStore, cells: Cells, clock: Clock) -> Self:
+        """Read the options."""
+        return cls(
+            api,
+            cells,
+            clock,
+            ratios=Ratios.from_conf(conf),
+            service_down_time_s=down_time(conf.service_down_time, conf.report_interval)[
+                0
+            ],
+            max_age_s=conf.novasched.host_state_max_age,
+            overlap_s=conf.novasched.host_state_overlap,
+            tracks_instances=conf.filter_scheduler.track_instance_changes,
+        )
 
     def load(self) -> None:
         """Read everything, as at the start.

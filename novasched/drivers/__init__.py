@@ -1,33 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers choose the hosts; stevedore loads one of novasched.scheduler.driver."""
+"""Drivers choose the hosts: what they are given, and what they answer."""
 
 from __future__ import annotations
 
 import abc
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-import stevedore
 from oslo_config import cfg
 
-from novasched import errors
 from novasched.cluster.view import ClusterView
 from novasched.drivers.claims import Claims
+from novasched.drivers.watch import Watch
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Candidates, Placement
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
-
-NAMESPACE = 'novasched.scheduler.driver'
-NOVA_DRIVERS = {
-    'nova.scheduler.caching_scheduler.CachingScheduler': 'caching_scheduler',
-    'nova.scheduler.chance.ChanceScheduler': 'chance_scheduler',
-    'nova.scheduler.filter_scheduler.FilterScheduler': 'filter_scheduler',
-}
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'DEFAULT': [
@@ -38,14 +30,6 @@ OPTS: dict[str, list[cfg.Opt]] = {
         )
     ],
     'scheduler': [
-        cfg.StrOpt(
-            'driver',
-            default='filter_scheduler',
-            deprecated_name='scheduler_driver',
-            deprecated_group='DEFAULT',
-            help='What chooses the hosts: a name in the entry points '
-            '``novasched.scheduler.driver``, or the class path that nova had for it.',
-        ),
         cfg.IntOpt(
             'max_attempts',
             default=3,
@@ -73,6 +57,7 @@ class Parts:
     max_attempts: int = 3
     default_availability_zone: str = 'nova'
     on_decision: Callable[[Decision], None] = lambda decision: None
+    watch: Watch = field(default_factory=Watch)
 
     @classmethod
     def from_conf(
@@ -100,8 +85,9 @@ class Parts:
 class Work:
     """A request, when it comes to a driver.
 
-    ``claims`` is None when nothing is to be claimed: for a rebuild, which has no
-    ``candidates`` either, and for callers that do not name the instances.
+    ``claims`` is None when nothing is to be claimed: for a rebuild and for drivers
+    that do without, which have no ``candidates`` either, and for callers that do
+    not name the instances.
     """
 
     context: RequestContext
@@ -121,7 +107,8 @@ class Work:
 class Placed:
     """The answer: per instance the selected host, then its alternates.
 
-    ``request`` is the one of the last instance, its group grown by all hosts.
+    ``request`` is the one of the last instance, its group grown by all hosts, its
+    NUMA nodes where they are on the host.
     """
 
     selections: list[list[Selection]]
@@ -129,7 +116,13 @@ class Placed:
 
 
 class Driver(abc.ABC):
-    """Chooses a host per instance and claims it."""
+    """Chooses a host per instance and claims it.
+
+    Where USES_ALLOCATION_CANDIDATES is false, placement is not asked, no prefilter
+    runs and nothing is claimed.
+    """
+
+    USES_ALLOCATION_CANDIDATES: bool = True
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -142,17 +135,5 @@ class Driver(abc.ABC):
         errors.NoValidHost when there is no host for every instance.
         """
 
-
-def driver_from_conf(conf: Any, parts: Parts) -> Driver:
-    """Load the driver that the option names. Raises errors.OptionError."""
-    name = NOVA_DRIVERS.get(conf.scheduler.driver, conf.scheduler.driver)
-    manager: Any = stevedore.ExtensionManager(NAMESPACE, invoke_on_load=False)
-    installed = {extension.name: extension.plugin for extension in manager}
-    if name not in installed:
-        raise errors.OptionError(
-            '[scheduler] driver',
-            f'no driver is called {name}',
-            f'Set it to one of: {", ".join(sorted(installed))}.',
-        )
-    driver: Driver = installed[name](parts)
-    return driver
+    def run_periodic_tasks(self, context: RequestContext) -> None:  # noqa: B027
+        """Do what is to be done at the start and now and then: nothing."""

@@ -15,9 +15,11 @@ from novasched.drivers.milestones import log_decision
 from novasched.drivers.room import Room
 from novasched.drivers.scope import by_provider, target_cell
 from novasched.drivers.selections import Picked, SelectionMaker
+from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidate, Candidates, Wanted
 from novasched.scheduler.consumption import consume
+from novasched.scheduler.fit.booking import book
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.pipeline import decide
 
@@ -43,7 +45,8 @@ class FilterScheduler(Driver):
 
 class _Placing:
     """One request on its way: the hosts left, the picks so far, and the request
-    as it is for the next instance. Chance has a seed of its own in each."""
+    as it is for the next instance; the last one is on ``_nodes`` of its host.
+    Chance has a seed of its own in each."""
 
     def __init__(self, parts: Parts, work: Work, hosts: HostTable) -> None:
         self._parts = parts
@@ -52,8 +55,10 @@ class _Placing:
         # A caller may schedule one request object twice.
         self._request = work.request.replaced()
         self._picked: list[Picked] = []
+        self._nodes: InstanceNUMATopology | None = None
         self._seed = parts.rng.getrandbits(64)
         self._rng = random.Random(self._seed)
+        self._lap = parts.watch.of(work.context.request_id)
         LOG.debug('Seed of the decisions: %d', self._seed)
 
     def pick_all(self) -> None:
@@ -100,9 +105,17 @@ class _Placing:
     def _decide(self, index: int) -> None:
         """Leave the hosts that may take instance ``index``, the best one first."""
         parts = self._parts
-        decision = decide(parts.profile, self._hosts, self._request, self._rng, index)
+        decision = decide(
+            parts.profile, self._hosts, self._request, self._rng, index, self._lap
+        )
         cut, further = _extent(self._work.candidates)
-        decision = replace(decision, seed=self._seed, cut=cut, further=further)
+        decision = replace(
+            decision,
+            seed=self._seed,
+            took_s=self._lap.took_s(),
+            cut=cut,
+            further=further,
+        )
         self._hosts = decision.ranked
         log_decision(decision)
         parts.on_decision(decision)
@@ -175,15 +188,19 @@ class _Placing:
         """Let the host have the instance, and the server group have the host."""
         LOG.debug('Selected host: %s', picked.host)
         self._picked.append(picked)
-        self._request = _with_providers(self._request, picked.candidate)
-        try:
-            self._hosts = consume(self._hosts, picked.host.row, self._request)
-        except errors.RequestError as problem:
+        self._request = with_providers(self._request, picked.candidate)
+        row, fitting = picked.host.row, self._parts.profile.fitting
+        self._hosts = consume(self._hosts, row, self._request)
+        booked = book(self._hosts, row, self._request, fitting)
+        self._hosts, self._nodes = booked.hosts, booked.topology
+        if booked.problem:
             LOG.warning(
                 'Selected host: %s failed to consume from instance. Error: %s',
                 picked.host,
-                problem,
+                booked.problem,
             )
+        if fitting.as_nova and 'numa_topology' in self._request:
+            self._request = self._request.replaced(numa_topology=booked.topology)
         self._request = self._request.with_group_on(picked.host.host)
 
     def check_complete(self) -> None:
@@ -207,7 +224,10 @@ class _Placing:
         if work.claims:
             maker = replace(maker, fits=work.claims.room.fits)
         selections = maker.with_alternates(self._picked, self._hosts, alternates)
-        return Placed(selections, self._request)
+        request = self._request
+        if self._nodes is not None:
+            request = request.replaced(numa_topology=self._nodes)
+        return Placed(selections, request)
 
 
 def _extent(candidates: Candidates | None) -> tuple[bool, bool]:
@@ -215,7 +235,7 @@ def _extent(candidates: Candidates | None) -> tuple[bool, bool]:
     return (candidates.cut, candidates.further) if candidates else (False, False)
 
 
-def _with_providers(request: RequestSpec, candidate: Candidate | None) -> RequestSpec:
+def with_providers(request: RequestSpec, candidate: Candidate | None) -> RequestSpec:
     """Write down for each requested group which providers the candidate gives it."""
     groups = request.requested_resources if 'requested_resources' in request else None
     if not groups or candidate is None:

@@ -22,6 +22,8 @@ def log_decision(decision: Decision) -> None:
     scheduler/host_manager.py."""
     for note in decision.notes:
         LOG.info(note)
+    for complaint in decision.complaints:
+        LOG.warning('%s', complaint)
     if LOG.isEnabledFor(logging.DEBUG):
         _log_steps(decision)
     if not len(decision.ranked):
@@ -44,6 +46,9 @@ def _log_steps(decision: Decision) -> None:
 def _log_nothing_left(decision: Decision) -> None:
     """Name the filter that took the last host; where none ran, the notes say all."""
     if not decision.steps:
+        return
+    if decision.stopped_by:
+        LOG.debug('Filter %s says to stop filtering', decision.stopped_by)
         return
     uuid = decision.request.instance_uuid if 'instance_uuid' in decision.request else ''
     LOG.info('Filter %s returned 0 hosts', decision.steps[-1].name)

@@ -41,6 +41,12 @@ class Demo(Command):
             help='how to print what happened (default: text)',
         )
         parser.add_argument(
+            '--numa',
+            action='store_true',
+            help='instead, show which NUMA cell of each host takes a server with '
+            'pages of 1 GiB, and what the others say',
+        )
+        parser.add_argument(
             '--broker',
             metavar='URL',
             help='send the request through this broker, such as '
@@ -64,6 +70,8 @@ class Demo(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the demo; return 1 if no host was found."""
+        if parsed_args.numa:
+            return self._show_nodes(parsed_args.format)
         try:
             from novasched.embedded import walkthrough
         except ModuleNotFoundError as error:
@@ -86,3 +94,11 @@ class Demo(Command):
             width = shutil.get_terminal_size().columns
             out.write(as_text(report, width, colour))
         return 0 if report.selected else 1
+
+    def _show_nodes(self, form: str) -> int:
+        """Print which nodes take the server; nothing of a cloud is made."""
+        from novasched.embedded import nodes
+
+        render = nodes.as_json if form == 'json' else nodes.as_text
+        self.app.stdout.write(render(nodes.scenes()))
+        return 0

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,8 +71,7 @@ def run(servers: Servers, progress: Callable[[str], None]) -> Report:
     walkthrough = cluster.read()
     request = cluster.request_spec(walkthrough)
     with contextlib.ExitStack() as stack:
-        name = stack.enter_context(tempfile.TemporaryDirectory(prefix='novasched-'))
-        directory = Path(name)
+        directory = _directory(stack)
         conf = configured(servers, directory)
         progress('making the databases')
         stack.enter_context(databases.filled(walkthrough, conf))
@@ -85,6 +85,16 @@ def run(servers: Servers, progress: Callable[[str], None]) -> Report:
         made = _scheduled(request, served, adapter, providers)
         progress('cleaning up')
         return made
+
+
+def _directory(stack: contextlib.ExitStack) -> Path:
+    """Make a directory that is gone at the end, whenever a signal comes."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        made = tempfile.TemporaryDirectory(prefix='novasched-')
+        return Path(stack.enter_context(made))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def configured(servers: Servers, directory: Path) -> cfg.ConfigOpts:

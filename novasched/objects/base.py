@@ -20,7 +20,7 @@ import collections
 import copy
 import datetime
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
 from oslo_versionedobjects import base as ovo
@@ -133,6 +133,11 @@ class NovaObject(ovo.VersionedObject):
         except _MISTYPED as error:
             raise errors.InvalidRequest(f'{self.obj_name()}.{name}: {error}') from error
 
+    def __contains__(self, name: object) -> bool:
+        """Say whether a field is set."""
+        known = isinstance(name, str) and name in self.fields
+        return known and f'_obj_{name}' in self.__dict__
+
     def obj_load_attr(self, attrname: str) -> None:
         """Give an unset field what it reads as; that is not a change of it.
 
@@ -182,6 +187,39 @@ class NovaObject(ovo.VersionedObject):
         for name, since in self.SINCE.items():
             if target < version_numbers(since):
                 primitive.pop(name, None)
+
+
+class ObjectWithItems(NovaObject):
+    """An object whose fields can also be read as the items of a dict."""
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a field, or its default; raises KeyError if it has none."""
+        values = self.__dict__
+        if f'_obj_{name}' in values and name in self.fields:
+            return values[f'_obj_{name}']
+        try:
+            return self._unset(name)
+        except errors.UnsetField:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def keys(self) -> list[str]:
+        """Return the names of the fields that are set."""
+        return [name for name in self.fields if name in self]
+
+    def values(self) -> list[Any]:
+        return [getattr(self, name) for name in self.keys()]
+
+    def items(self) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name in self.keys()]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
 
 
 class FilledObject(NovaObject):

@@ -6,11 +6,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 from novasched.objects import fields
-from novasched.objects.base import NovaObjectRegistry, NovaPersistentObject
+from novasched.objects.base import (
+    NovaObjectRegistry,
+    NovaPersistentObject,
+    ObjectWithItems,
+)
 
 
 @NovaObjectRegistry.register
-class Flavor(NovaPersistentObject):
+class Flavor(ObjectWithItems, NovaPersistentObject):
     """A flavor. memory_mb and swap are in MiB, root_gb and ephemeral_gb in GiB."""
 
     VERSION = '1.2'

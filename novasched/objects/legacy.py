@@ -9,12 +9,18 @@ Version 4.0 of the interface, old plugins and old notifications have them: a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from novasched import errors
 from novasched.objects.base import NAME, NovaObject, parse
 from novasched.objects.compute_node import ComputeNode, ComputeNodeList
+from novasched.objects.filter_properties import (
+    AS_THEY_ARE,
+    HOST_LISTS,
+    filter_properties_dict,
+    request_spec_dict,
+)
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
 from novasched.objects.instance import Instance
@@ -28,92 +34,9 @@ from novasched.objects.request_spec import (
     SchedulerRetries,
 )
 
-_AS_THEY_ARE = (
-    'numa_topology',
-    'pci_requests',
-    'project_id',
-    'user_id',
-    'availability_zone',
-)
-_FROM_FLAVOR = ('root_gb', 'ephemeral_gb', 'memory_mb', 'vcpus')
-_HOST_LISTS = ('ignore_hosts', 'force_hosts', 'force_nodes')
+__all__ = ['filter_properties_dict', 'from_legacy', 'request_spec_dict']
 
 Kind = TypeVar('Kind', bound=NovaObject)
-
-
-def request_spec_dict(spec: RequestSpec) -> dict[str, Any]:
-    """Return the ``request_spec`` of a request; objects in it stay objects."""
-    image = spec.image if 'image' in spec else None
-    return {
-        'num_instances': spec.num_instances if 'num_instances' in spec else 1,
-        'image': {} if image is None else _image_dict(image),
-        'instance_properties': _instance_properties(spec),
-        'instance_type': spec.flavor if 'flavor' in spec else {},
-    }
-
-
-def _set_fields(thing: NovaObject) -> dict[str, Any]:
-    return {name: getattr(thing, name) for name in thing.fields if name in thing}
-
-
-def _image_dict(image: ImageMeta) -> dict[str, Any]:
-    values = _set_fields(image)
-    if 'properties' in values:
-        values['properties'] = _set_fields(values['properties'])
-    return values
-
-
-def _instance_properties(spec: RequestSpec) -> dict[str, Any]:
-    values = {name: getattr(spec, name) for name in _AS_THEY_ARE if name in spec}
-    if 'instance_uuid' in spec:
-        values['uuid'] = spec.instance_uuid
-    if 'flavor' in spec:
-        values.update((name, getattr(spec.flavor, name)) for name in _FROM_FLAVOR)
-    return values
-
-
-def filter_properties_dict(spec: RequestSpec) -> dict[str, Any]:
-    """Return the ``filter_properties`` of a request, without what is empty.
-
-    ``group_hosts``, ``group_policies`` and ``group_members`` are sets,
-    ``requested_destination`` is the object, hints of one text are that text.
-    """
-    values: dict[str, Any] = {}
-    for name in (*_HOST_LISTS, 'requested_destination'):
-        if name in spec and getattr(spec, name):
-            values[name] = getattr(spec, name)
-    if 'retry' in spec and spec.retry is not None:
-        values['retry'] = _retry_dict(spec.retry)
-    if 'limits' in spec and spec.limits is not None:
-        values['limits'] = spec.limits.to_dict()
-    if 'instance_group' in spec and spec.instance_group is not None:
-        values.update(_group_dict(spec.instance_group))
-    if 'scheduler_hints' in spec and spec.scheduler_hints:
-        values['scheduler_hints'] = {h: spec.hint(h) for h in spec.scheduler_hints}
-    return values
-
-
-def _retry_dict(retry: SchedulerRetries) -> dict[str, Any]:
-    if 'num_attempts' not in retry or 'hosts' not in retry:
-        return {}
-    hosts = [[node.host, node.hypervisor_hostname] for node in retry.hosts]
-    return {'num_attempts': retry.num_attempts, 'hosts': hosts}
-
-
-def _group_dict(group: InstanceGroup) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        'group_updated': True,
-        'group_hosts': set(_given(group, 'hosts')),
-        'group_policies': {group.policy} - {None},
-        'group_members': set(_given(group, 'members')),
-    }
-    if 'uuid' in group:
-        values['group_uuid'] = group.uuid
-    return values
-
-
-def _given(group: InstanceGroup, name: str) -> Iterable[str]:
-    return (getattr(group, name) if name in group else None) or ()
 
 
 def from_legacy(
@@ -135,7 +58,7 @@ def from_legacy(
         **_from_flavor(asked.get('instance_type')),
     )
     spec.assign(
-        **{name: wanted.get(name) for name in _HOST_LISTS},
+        **{name: wanted.get(name) for name in HOST_LISTS},
         requested_destination=_object(Destination, wanted.get('requested_destination')),
         retry=_retry(wanted.get('retry')),
         limits=_limits(wanted.get('limits', {})),
@@ -197,11 +120,11 @@ def _from_instance(properties: Any) -> dict[str, Any]:
         instance = properties
         properties = {
             name: getattr(instance, name)
-            for name in (*_AS_THEY_ARE, 'uuid')
+            for name in (*AS_THEY_ARE, 'uuid')
             if name in instance or name in instance.unreadable
         }
     given = _mapping('instance_properties', properties)
-    values = {name: given.get(name) for name in _AS_THEY_ARE}
+    values = {name: given.get(name) for name in AS_THEY_ARE}
     values['numa_topology'] = _object(InstanceNUMATopology, values['numa_topology'])
     values['pci_requests'] = _object(InstancePCIRequests, values['pci_requests'])
     if given.get('uuid') is not None:

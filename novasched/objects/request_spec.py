@@ -10,6 +10,7 @@ from novasched.objects import fields
 from novasched.objects.base import FilledObject, NovaObject, NovaObjectRegistry
 from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.compute_node import ComputeNodeList
+from novasched.objects.filter_properties import AnswersAsDict
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.instance_group import InstanceGroup
@@ -114,8 +115,11 @@ class RequestLevelParams(NovaObject):
 
 
 @NovaObjectRegistry.register
-class RequestSpec(NovaObject):
-    """A request to place one or more instances of the same shape."""
+class RequestSpec(AnswersAsDict, NovaObject):
+    """A request to place one or more instances of the same shape.
+
+    To plugins of the time before it, it is also the dict that they were given.
+    """
 
     VERSION = '1.15'
     SINCE: ClassVar = {
@@ -171,6 +175,12 @@ class RequestSpec(NovaObject):
     )
     request_level_params: RequestLevelParams = fields.object_of('RequestLevelParams')
     requested_networks: NetworkRequestList = fields.object_of('NetworkRequestList')
+
+    def __contains__(self, name: object) -> bool:
+        """Say whether a field is set; of other names, whether the dict has it."""
+        if not isinstance(name, str) or name in self.fields:
+            return super().__contains__(name)
+        return name in self.filter_properties()
 
     @property
     def vcpus(self) -> int:

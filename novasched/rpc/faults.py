@@ -88,6 +88,10 @@ def _details(error: errors.InvalidDemand) -> dict[str, Any]:
     return dict(error.details)
 
 
+def _metric(error: errors.MetricNotFound) -> dict[str, Any]:
+    return {'name': error.metric, 'host': error.host, 'node': error.node}
+
+
 def _unset_field(error: errors.UnsetField) -> dict[str, Any]:
     action, _, reason = str(error).partition(' failed because: ')
     return {'action': action.removeprefix('Object action '), 'reason': reason}
@@ -139,6 +143,7 @@ TABLE: dict[type[Exception], Form] = {
     errors.NetworkForbidden: _form('Forbidden', code=403),
     errors.AllocationUpdateFailed: _form('AllocationUpdateFailed', _allocation),
     errors.AllocationDeleteFailed: _form('AllocationDeleteFailed', _allocation),
+    errors.MetricNotFound: _form('ComputeHostMetricNotFound', _metric, code=404),
     errors.StoreFailed: _form('DBError', module='oslo_db.exception', code=None),
 }
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -47,8 +47,8 @@ class Categories(Generic[S]):
 class PerValue(Generic[S]):
     """What follows from each value of a column, kept from request to request.
 
-    ``answer`` is called once per value that a host has, as long as the tables
-    share their list of values; it returns a number, or several: ``shape``.
+    ``answer`` is called once per value that a host has, as long as the lists of
+    values of the tables begin alike; it returns a number, or several: ``shape``.
     """
 
     def __init__(
@@ -65,7 +65,8 @@ class PerValue(Generic[S]):
         """Return the answers for the hosts of a column; shape (hosts, *shape)."""
         values, answers, known = self._kept
         if values is not column.values:
-            answers, known = self._none
+            same = _same_at_first(values or (), column.values)
+            answers, known = answers[:same], known[:same]
         used = np.zeros(len(column.values), bool)
         used[column.codes] = True
         used[: len(known)] &= ~known
@@ -77,6 +78,13 @@ class PerValue(Generic[S]):
             known |= used
             self._kept = column.values, answers, known
         return answers[column.codes]
+
+
+def _same_at_first(values: Sequence[Any], others: Sequence[Any]) -> int:
+    """Return how many values two lists begin with that are the same objects."""
+    pairs = enumerate(zip(values, others, strict=False))
+    differing = (place for place, (one, other) in pairs if one is not other)
+    return next(differing, min(len(values), len(others)))
 
 
 def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:
@@ -112,3 +120,65 @@ class Lazy:
         if self._made is not None or not self._changes:
             return Lazy(self.column, (change,))
         return Lazy(self._make, (*self._changes, change))
+
+
+class Instances:
+    """The column of instances, by uuid, after a few hosts were given others.
+
+    ``given`` is the column before; it is shared and stays as it is. Which of its
+    hosts have any of some instances is kept: the next question is often the same.
+    """
+
+    def __init__(
+        self, given: Objects, changed: Mapping[int, dict[str, Any]] | None = None
+    ) -> None:
+        self._given = given
+        self._changed = dict(changed or {})
+        nobody = np.zeros(len(given), bool)
+        self._kept: tuple[frozenset[str], Mask, Mask] = (frozenset(), nobody, nobody)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def __getitem__(self, rows: Rows) -> Objects:
+        found: Objects = self._given[rows]
+        changed = np.isin(rows, list(self._changed))
+        for position in np.flatnonzero(changed).tolist():
+            found[position] = self._changed[rows.item(position)]
+        return found
+
+    def __setitem__(self, row: int, instances: dict[str, Any]) -> None:
+        self._changed[row] = instances
+
+    def copy(self) -> Instances:
+        """Return a column in which hosts may be given other instances."""
+        copied = Instances(self._given, self._changed)
+        copied._kept = self._kept
+        return copied
+
+    def item(self, row: int) -> dict[str, Any]:
+        """Return the instances of the host in a row."""
+        return self._changed[row] if row in self._changed else self._given.item(row)
+
+    def tolist(self) -> list[dict[str, Any]]:
+        return [self.item(row) for row in range(len(self))]
+
+    def having(self, uuids: frozenset[str], rows: Rows) -> Mask:
+        """Return True for each of the rows whose host has any of the instances."""
+        kept, asked, having = self._kept
+        if kept != uuids:
+            asked = having = np.zeros(len(self), bool)
+        new = rows[~asked[rows]]
+        if len(new):
+            asked, having = asked.copy(), having.copy()
+            asked[new], having[new] = True, any_of(uuids, self._given[new])
+            self._kept = uuids, asked, having
+        if self._changed:
+            having = having.copy()
+            having[list(self._changed)] = any_of(uuids, self._changed.values())
+        return having[rows]
+
+
+def any_of(uuids: frozenset[str], instances: Iterable[Iterable[str]]) -> Mask:
+    """Return True for each host that has any of the instances."""
+    return ~np.fromiter(map(uuids.isdisjoint, instances), bool)

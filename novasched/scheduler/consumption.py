@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.hosts import HostTable, Objects
+from novasched.scheduler.columns import Instances, Objects
+from novasched.scheduler.hosts import HostTable
 
 
 class Member(NamedTuple):
@@ -42,10 +43,10 @@ def _with_member(hosts: HostTable, row: int, uuid: str) -> HostTable:
     """Add an instance to a host, without reading the instances before need be."""
     member = Member(uuid, hosts.snapshot.column('host')[row])
 
-    def with_member(column: Objects) -> Objects:
-        column = column.copy()
-        column[row] = {uuid: member, **column[row]}
-        return column
+    def with_member(column: Objects | Instances) -> Instances:
+        new = column.copy() if isinstance(column, Instances) else Instances(column)
+        new[row] = {uuid: member, **new.item(row)}
+        return new
 
     instances = hosts.snapshot.lazy('instances').then(with_member)
     return hosts.with_columns(instances=instances)

@@ -17,14 +17,15 @@ class Limits:
     """The column of limits after filters set some of them on many hosts.
 
     ``given`` is the column before. ``numbers`` has for each limit one value per
-    row of the snapshot; what is not finite is no limit. A host's dict is made when
-    it is first read and stays the same one, so that a plugin may write into it.
+    row of the snapshot, a number or another object; what is None or not finite is
+    no limit. A host's dict is made when it is first read and stays the same one, so
+    that a plugin may write into it.
     """
 
     def __init__(
         self,
         given: Lazy,
-        numbers: Mapping[str, Floats] | None = None,
+        numbers: Mapping[str, Floats | Objects] | None = None,
         made: Mapping[int, dict[str, Any]] | None = None,
     ) -> None:
         self._given = given
@@ -57,10 +58,11 @@ class Limits:
     def tolist(self) -> list[dict[str, Any]]:
         return [self.item(row) for row in range(len(self))]
 
-    def with_numbers(self, name: str, numbers: Floats) -> Limits:
-        """Return the column with the finite numbers as one limit; others stay."""
-        earlier = self._numbers.get(name, numbers)
-        later = np.where(np.isfinite(numbers), numbers, earlier)
+    def with_numbers(self, name: str, numbers: Floats | Objects) -> Limits:
+        """Return the column with what is a limit of the numbers as one; others stay."""
+        later = numbers
+        if name in self._numbers:
+            later = np.where(_are_limits(numbers), numbers, self._numbers[name])
         made = {
             row: {**limits, **_finite({name: numbers}, row)}
             for row, limits in self._made.items()
@@ -68,17 +70,30 @@ class Limits:
         return Limits(self._given, {**self._numbers, name: later}, made)
 
 
-def _finite(numbers: Mapping[str, Floats], row: int) -> dict[str, float]:
+def _finite(numbers: Mapping[str, Floats | Objects], row: int) -> dict[str, Any]:
     found = {name: column.item(row) for name, column in numbers.items()}
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+    return {name: value for name, value in found.items() if _is_limit(value)}
 
 
-def limited(hosts: HostTable, name: str, values: Floats, where: Mask) -> HostTable:
+def _is_limit(value: Any) -> bool:
+    return math.isfinite(value) if isinstance(value, float) else value is not None
+
+
+def _are_limits(values: Floats | Objects) -> Mask:
+    if values.dtype == object:
+        return np.array([value is not None for value in values.tolist()], bool)
+    return np.isfinite(values)
+
+
+def limited(
+    hosts: HostTable, name: str, values: Floats | Objects, where: Mask
+) -> HostTable:
     """Return the hosts, some of them with a limit that the compute must enforce.
 
     ``values`` and ``where`` have one item per host. No dict is made.
     """
-    numbers: Floats = np.full(len(hosts.snapshot), np.nan)
+    none = None if values.dtype == object else np.nan
+    numbers: Any = np.full(len(hosts.snapshot), none, values.dtype)
     numbers[hosts.rows[where]] = values[where]
     limits = hosts.snapshot.kept('limits')
     if not isinstance(limits, Limits):

@@ -8,13 +8,18 @@ selection of its rows, HostState one row; both share the names in Columns.
 from __future__ import annotations
 
 import datetime
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from novasched.scheduler.aggregates import Aggregates
+from novasched.scheduler.attributes import (
+    Column,
+    metrics_list,
+    optional_float,
+    optional_int,
+)
 from novasched.scheduler.columns import (
     Categories,
     Floats,
@@ -40,46 +45,6 @@ __all__ = [
     'Snapshot',
 ]
 
-A = TypeVar('A')
-S = TypeVar('S')
-
-
-class Column(Generic[A, S]):
-    """One column: A is its type on a table, S its type on a host.
-
-    ``decode`` turns the value kept in the table into what a host shows; it
-    returns what is set on a host as it is.
-    """
-
-    def __init__(self, doc: str, decode: Callable[[Any], S] | None = None) -> None:
-        self.__doc__ = doc
-        self.decode = decode
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, owner: HostTable, cls: type) -> A: ...
-    @overload
-    def __get__(self, owner: HostState, cls: type) -> S: ...
-    @overload
-    def __get__(self, owner: None, cls: type) -> Column[A, S]: ...
-    def __get__(self, owner: Any, cls: type) -> Any:
-        if owner is None:
-            return self
-        return owner._get(self)
-
-    def __set__(self, owner: HostState, value: S) -> None:
-        owner._set(self.name, value)
-
-
-def _optional_int(value: float) -> int | None:
-    return None if math.isnan(value) else int(value)
-
-
-def _optional_float(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
 
 class Columns:
     """Every attribute of a host, under nova's names."""
@@ -103,19 +68,19 @@ class Columns:
     failed_builds = Column[Ints, int]('Builds failed since the last that succeeded.')
     cpu_allocation_ratio = Column[Floats, float | None](
         'Virtual per physical CPU; NaN on a table and None on a host: unknown.',
-        _optional_float,
+        optional_float,
     )
     ram_allocation_ratio = Column[Floats, float | None](
-        'As cpu_allocation_ratio, for memory.', _optional_float
+        'As cpu_allocation_ratio, for memory.', optional_float
     )
     disk_allocation_ratio = Column[Floats, float | None](
-        'As cpu_allocation_ratio, for disk.', _optional_float
+        'As cpu_allocation_ratio, for disk.', optional_float
     )
     hypervisor_type = Column[Categories[str | None], str | None](
         'For example QEMU or ironic.'
     )
     hypervisor_version = Column[Floats, int | None](
-        'Base-1000 digits: 8002002 is 8.2.2; NaN and None: unknown.', _optional_int
+        'Base-1000 digits: 8002002 is 8.2.2; NaN and None: unknown.', optional_int
     )
     hypervisor_hostname = Column[Objects, str | None](
         'As nodename; None if the node never reported its usage.'
@@ -125,9 +90,15 @@ class Columns:
     supported_instances = Column[Categories[Any], Any](
         'Lists of [architecture, hypervisor type, vm mode]; None: never reported.'
     )
-    numa_topology = Column[Categories[str | None], Any]('JSON text; None: no NUMA.')
-    pci_stats = Column[Categories[str | None], Any]('JSON text of the device pools.')
-    metrics = Column[Categories[str | None], Any]('JSON text of the metrics.')
+    numa_topology = Column[Categories[Any], Any](
+        'The NUMA nodes, with ``cells``; parsed when read first. None: not reported.'
+    )
+    pci_stats = Column[Categories[Any], Any](
+        'The free PCI devices, with ``pools``; parsed when read first.'
+    )
+    metrics = Column[Categories[str | None], Any](
+        'JSON text of the metrics; on a host the list of them.', metrics_list
+    )
     stats = Column[Objects, Mapping[str, str | None]](
         'What the driver reports besides: counters, capabilities.'
     )
@@ -153,11 +124,17 @@ class Columns:
     )
 
 
+OWN = 'own'
+"""The column of what plugins set on hosts besides: a dict or None per host. It is
+there once one has."""
+
+
 class Snapshot:
     """Columns of equal length, by name."""
 
     def __init__(self, columns: dict[str, Any]) -> None:
         self._columns = columns
+        self.own: Objects | None = columns.get(OWN)
 
     def __len__(self) -> int:
         return len(self._columns['host'])
@@ -239,39 +216,68 @@ class HostTable(Columns):
         """Return the given hosts of this table, with what was set on them."""
         states = list(states)
         snapshot = self.snapshot
-        for name in sorted({name for state in states for name in state.changes}):
-            changed = [state for state in states if name in state.changes]
-            values = [state.changes[name] for state in changed]
-            snapshot = snapshot.replace({name: values}, _rows_of(changed))
+        for name, values in _set_on(states).items():
+            if name == OWN and snapshot.own is None:
+                none = np.full(len(snapshot), None, object)
+                snapshot = snapshot.with_columns({OWN: none})
+            rows = np.array(list(values), np.intp)
+            snapshot = snapshot.replace({name: list(values.values())}, rows)
         return HostTable(snapshot, _rows_of(states))
 
 
 def _rows_of(states: Sequence[HostState]) -> Rows:
-    return np.array([state.row for state in states], np.intp)
+    return np.array([state._row for state in states], np.intp)
+
+
+def _set_on(states: Iterable[HostState]) -> dict[str, dict[int, Any]]:
+    """Return what was set on hosts: by name of the column, then by row."""
+    found: dict[str, dict[int, Any]] = {}
+    for state in states:
+        for name, value in state._changes.items():
+            found.setdefault(name, {})[state._row] = value
+        if state.__dict__ or state._snapshot.own is not None:
+            found.setdefault(OWN, {})[state._row] = dict(state.__dict__)
+    return found
 
 
 class HostState(Columns):
-    """One host, under nova's attribute names. Nova: scheduler/host_manager.py."""
+    """One host, under nova's attribute names. Nova: scheduler/host_manager.py.
 
-    __slots__ = ('changes', 'row', 'snapshot')
+    Plugins may set other attributes, too, as on any object: they stand in the
+    instance's dict, and HostTable.keep() takes them along.
+    """
+
+    __slots__ = ('_changes', '_row', '_snapshot')
 
     def __init__(self, snapshot: Snapshot, row: int) -> None:
-        self.snapshot = snapshot
-        self.row = row
-        self.changes: dict[str, Any] = {}
+        self._snapshot = snapshot
+        self._row = row
+        self._changes: dict[str, Any] = {}
+        if snapshot.own is not None:
+            self.__dict__.update(snapshot.own[row] or ())
+
+    @property
+    def row(self) -> int:
+        """Where it stands in the snapshot; the one name that plugins cannot set."""
+        return self._row
+
+    @property
+    def _lock_name(self) -> str:
+        return f'{self.host}-{self.nodename}'
 
     def _get(self, column: Column[Any, Any]) -> Any:
-        if column.name in self.changes:
-            return self.changes[column.name]
-        value = self.snapshot.column(column.name).item(self.row)
+        if column.name in self._changes:
+            return self._changes[column.name]
+        value = self._snapshot.column(column.name).item(self._row)
         return column.decode(value) if column.decode else value
 
     def _set(self, name: str, value: Any) -> None:
-        self.changes[name] = value
+        self._changes[name] = value
 
     def as_table(self) -> HostTable:
-        """Return a table of this one host."""
-        return HostTable(self.snapshot, np.array([self.row]))
+        """Return a table of this one host, with what was set on it."""
+        hosts = HostTable(self._snapshot, np.array([self._row]))
+        return hosts.keep([self]) if self._changes else hosts
 
     def __repr__(self) -> str:
         return (

@@ -6,17 +6,42 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.hosts import Floats, HostTable, Rows
 from novasched.scheduler.narrow import narrow
 from novasched.scheduler.trace import Decision, Step, Weighed, Weighing
-from novasched.scheduler.weighers import Weigher, clamp, normalize
+from novasched.scheduler.weighers import Weigher, normalize
+
+NEARLY_SORTED = 20
+"""At most one host in so many is out of order."""
+
+NOBODY: Rows = np.zeros(0, np.intp)
+_NOTHING = contextlib.nullcontext()
+
+
+class Watch(Protocol):
+    """Knows of each filter and weigher how long it runs: the core has no clock."""
+
+    def __call__(
+        self, kind: str, name: str
+    ) -> contextlib.AbstractContextManager[Any, None]:
+        """Return what is entered around a filter or weigher.
+
+        ``kind`` is Filter or Weigher, ``name`` that of the class.
+        """
+
+
+def unwatched(kind: str, name: str) -> contextlib.AbstractContextManager[Any, None]:
+    """Watch nothing."""
+    return _NOTHING
 
 
 @dataclass(frozen=True)
@@ -24,13 +49,15 @@ class Profile:
     """Everything that the operator chose about decisions.
 
     One of the best ``host_subset_size`` hosts is taken by chance;
-    ``shuffle_best`` shuffles those that share the best weight first.
+    ``shuffle_best`` shuffles those that share the best weight first. ``fitting`` says
+    how NUMA nodes are fitted.
     """
 
     filters: Sequence[BaseHostFilter]
     weighers: Sequence[Weigher]
     host_subset_size: int = 1
     shuffle_best: bool = False
+    fitting: Fitting = field(default_factory=Fitting)
 
 
 def decide(
@@ -39,16 +66,17 @@ def decide(
     request: RequestSpec,
     rng: random.Random,
     index: int = 0,
+    watch: Watch = unwatched,
 ) -> Decision:
     """Rank the hosts that may take instance ``index`` of the request.
 
-    Hosts that tie keep the order in which they were given. Raises
-    errors.ExtensionFailed when a filter or weigher raises.
+    Hosts that tie keep the order in which they were given. ``watch`` is entered
+    for each filter and weigher. Raises errors.ExtensionFailed when one raises.
     """
     narrowed = narrow(hosts, request)
     filters = profile.filters if narrowed.filters_run else ()
-    survivors, steps = run_filters(filters, narrowed.hosts, request, index)
-    weighed = weigh(profile.weighers, survivors, request)
+    survivors, steps = run_filters(filters, narrowed.hosts, request, index, watch)
+    weighed = weigh(profile.weighers, survivors, request, watch)
     order = pick(profile, weighed.totals, rng)
     return Decision(
         request=request,
@@ -67,6 +95,7 @@ def run_filters(
     hosts: HostTable,
     request: RequestSpec,
     index: int = 0,
+    watch: Watch = unwatched,
 ) -> tuple[HostTable, list[Step]]:
     """Apply the filters in their order until no host is left. Nova: filters.py.
 
@@ -75,12 +104,13 @@ def run_filters(
     steps: list[Step] = []
     rebuild = request.is_rebuild
     for filter_ in filters:
-        with _named(filter_):
+        with watch('Filter', type(filter_).__name__), _named(filter_):
             if not filter_.run_filter_for_index(index):
                 continue
-            skipped = rebuild and not filter_.RUN_ON_REBUILD
-            survivors = hosts if skipped else filter_.apply(hosts, request)
-        steps.append(Step(filter_, hosts, survivors))
+            skipped = rebuild and not filter_.runs_on_rebuild()
+            passed = hosts if skipped else filter_.apply(hosts, request)
+        survivors = hosts[NOBODY] if passed is None else passed
+        steps.append(Step(filter_, hosts, survivors, stopped=passed is None))
         hosts = survivors
         if not len(hosts):
             break
@@ -98,7 +128,10 @@ def _named(extension: object) -> Iterator[None]:
 
 
 def weigh(
-    weighers: Sequence[Weigher], hosts: HostTable, request: RequestSpec
+    weighers: Sequence[Weigher],
+    hosts: HostTable,
+    request: RequestSpec,
+    watch: Watch = unwatched,
 ) -> Weighed:
     """Score the hosts; a single host is not weighed. Nova: weights.py.
 
@@ -107,33 +140,58 @@ def weigh(
     totals = np.zeros(len(hosts))
     if len(hosts) < 2:
         return Weighed(hosts, (), totals)
-    weighings = []
+    weighings, score = [], np.empty(len(hosts))
     for weigher in weighers:
-        with _named(weigher), np.errstate(over='ignore', invalid='ignore'):
+        name = type(weigher).__name__
+        with (
+            watch('Weigher', name),
+            _named(weigher),
+            np.errstate(over='ignore', invalid='ignore'),
+        ):
             weighing = _weigh(weigher, hosts, request)
-            totals = totals + weighing.multipliers * weighing.normalized
+            np.multiply(weighing.multipliers, weighing.normalized, out=score)
+            totals += score
         weighings.append(weighing)
     return Weighed(hosts, tuple(weighings), totals)
 
 
 def _weigh(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> Weighing:
-    low, high = weigher.minval, weigher.maxval
-    raw = clamp(weigher.weigh(hosts, request), low, high)
-    normalized = normalize(raw, low, high)
-    return Weighing(type(weigher).__name__, raw, normalized, weigher.multipliers(hosts))
+    """Weigh the hosts; those beyond the weights that a plugin gave get none."""
+    raw = weigher.weights(hosts, request)
+    normalized = normalize(raw, weigher.minval, weigher.maxval)
+    missing = len(hosts) - len(raw)
+    if missing < 0:
+        raise IndexError(f'{len(raw)} weights for {len(hosts)} hosts')
+    if missing:
+        raw = np.pad(raw, (0, missing), constant_values=np.nan)
+        normalized = np.pad(normalized, (0, missing))
+    multipliers = weigher.multipliers(hosts)
+    return Weighing(type(weigher).__name__, raw, normalized, multipliers, missing)
 
 
 def descending(totals: Floats) -> Rows:
     """Return positions, the highest total first; equal ones in the order given.
 
-    An unstable sort and one of the ties is several times faster than a stable one.
+    An unstable sort, and one of those that tie, is several times faster than a
+    stable sort; not where the order is almost right: one more instance was placed.
+    What NaN does to the order is what it does in nova.
     """
-    order = np.argsort(-totals)
-    values = totals[order]
-    tied_run = np.zeros(len(order), np.intp)
-    np.cumsum(values[1:] != values[:-1], out=tied_run[1:])
-    offsets = tied_run * len(order)
-    return np.sort(order + offsets) - offsets
+    if np.isnan(totals).any():
+        scores = totals.tolist()
+        return np.array(
+            sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
+        )
+    keys = -totals
+    if np.count_nonzero(keys[1:] < keys[:-1]) < len(keys) // NEARLY_SORTED:
+        return np.argsort(keys, kind='stable')
+    order = np.argsort(keys)
+    values = keys[order]
+    begins_run = np.ones(len(order) + 1, bool)
+    np.not_equal(values[1:], values[:-1], out=begins_run[1:-1])
+    tied = np.flatnonzero(~(begins_run[:-1] & begins_run[1:]))
+    offsets = np.cumsum(begins_run[tied]) * len(order)
+    order[tied] = np.sort(order[tied] + offsets) - offsets
+    return order
 
 
 def pick(profile: Profile, totals: Floats, rng: random.Random) -> Rows:

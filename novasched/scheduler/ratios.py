@@ -16,6 +16,11 @@ def parse(items: Iterable[str]) -> tuple[tuple[str, float], ...]:
     return tuple(pair for pair in found if pair is not None)
 
 
+def invalid(items: Iterable[str]) -> tuple[str, ...]:
+    """Return the items that parse() leaves out, in order."""
+    return tuple(item for item in items if _ratio(item) is None)
+
+
 def _ratio(item: str) -> tuple[str, float] | None:
     name, _, ratio = item.partition('=')
     try:

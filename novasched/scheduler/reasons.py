@@ -103,7 +103,53 @@ class Code(enum.StrEnum):
     VGPU_MISSING = 'vgpu-missing', 'No candidate has the virtual GPUs asked for.'
     VGPU_DIFFERS = 'vgpu-differs', 'The virtual GPUs are of another type.'
     PCI_DEVICES_MISSING = 'pci-devices-missing', 'The PCI devices are not free here.'
+    PCI_WRONG_NODE = 'pci-wrong-node', 'The PCI devices are on other NUMA nodes.'
+    PCI_KIND_DIFFERS = 'pci-kind-differs', 'The PCI devices are of a kind to ask for.'
+    PCI_WRONG_PROVIDER = (
+        'pci-wrong-provider',
+        'The PCI devices are not those of the allocation candidate.',
+    )
+    PCI_PROVIDER_AMBIGUOUS = (
+        'pci-provider-ambiguous',
+        'Two PCI pools of the host have one resource provider.',
+    )
+
+    CANDIDATE_MISSING = 'candidate-missing', 'No allocation candidate is left.'
+    NUMA_MISSING = 'numa-missing', 'The host reports no NUMA cells.'
+    THREADS_MISSING = 'threads-missing', 'No core of the host has two threads.'
+    RATIO_UNKNOWN = 'ratio-unknown', 'An allocation ratio of the host is unknown.'
     NUMA_DOES_NOT_FIT = 'numa-does-not-fit', 'No NUMA nodes can hold the instance.'
+    NODES_MISSING = 'nodes-missing', 'The host has fewer NUMA nodes than the instance.'
+    NODES_CONTENDED = (
+        'nodes-contended',
+        'Each NUMA node of the instance fits somewhere, but not all at once.',
+    )
+    NODE_DATA_MISSING = (
+        'node-data-missing',
+        'The compute does not report what is needed to know.',
+    )
+    PAGE_SIZE_MISSING = 'page-size-missing', 'No memory pages of the size asked for.'
+    NOT_ENOUGH_PAGES = 'not-enough-pages', 'The free memory pages are too few.'
+    NOT_ENOUGH_NODE_MEMORY = (
+        'not-enough-node-memory',
+        'The memory of each NUMA node is too small.',
+    )
+    NOT_ENOUGH_NODE_CPUS = (
+        'not-enough-node-cpus',
+        'The shared CPUs of each NUMA node are too few.',
+    )
+    NOT_ENOUGH_DEDICATED_CPUS = (
+        'not-enough-dedicated-cpus',
+        'The CPUs of each NUMA node that may be pinned are too few.',
+    )
+    THREADS_DO_NOT_FIT = (
+        'threads-do-not-fit',
+        'The free CPUs are not on such cores as the thread policy asks for.',
+    )
+    NETWORKS_ELSEWHERE = (
+        'networks-elsewhere',
+        'The NUMA nodes that can hold the instance are far from its networks.',
+    )
 
 
 class Reason(NamedTuple):

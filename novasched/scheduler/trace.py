@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from novasched.scheduler.reasons import Reason
 
 @dataclass(frozen=True)
 class Step:
-    """What one filter did to one table."""
+    """What one filter did to one table; ``stopped``: it said to stop filtering."""
 
     filter: BaseHostFilter
     before: HostTable
     after: HostTable
+    stopped: bool = False
 
     @property
     def name(self) -> str:
@@ -32,18 +33,44 @@ class Step:
         for host in rejected.states():
             yield host, self.filter.why(host, request)
 
+    def complaints(self) -> Iterator[str]:
+        """Yield what is odd in the hosts that the filter gave; nova takes them."""
+        if type(self.filter).filter_all is BaseHostFilter.filter_all:
+            return
+        rows, places = np.unique(self.after.rows, return_index=True)
+        if len(rows) < len(self.after):
+            repeated = self.after[np.delete(np.arange(len(self.after)), places)]
+            yield f'{self.name} gave more than once: {_names(repeated)}'
+        strange = self.after[~np.isin(self.after.rows, self.before.rows)]
+        if len(strange):
+            yield f'{self.name} gave what was rejected before: {_names(strange)}'
+
     def __str__(self) -> str:
         return f'{self.name}: (start: {len(self.before)}, end: {len(self.after)})'
 
 
 @dataclass(frozen=True)
 class Weighing:
-    """What one weigher gave: one value per host of the table that was weighed."""
+    """What one weigher gave: one value per host of the table that was weighed.
+
+    The last ``missing`` of the hosts got no weight: theirs is NaN.
+    """
 
     name: str
     raw: Floats
     normalized: Floats
     multipliers: Floats
+    missing: int = 0
+
+    def complaints(self, hosts: HostTable) -> Iterator[str]:
+        """Yield what is odd in the weights; what nova makes of them holds."""
+        with np.errstate(invalid='ignore'):
+            scores = self.multipliers * self.normalized
+        if self.missing:
+            rest = np.arange(len(hosts) - self.missing, len(hosts))
+            yield f'{self.name} gave no weight: {_names(hosts[rest])}'
+        if (unclear := np.isnan(scores)).any():
+            yield f'{self.name} gave what is no number: {_names(hosts[unclear])}'
 
 
 @dataclass(frozen=True)
@@ -64,7 +91,8 @@ class Decision:
     result. ``cut``: the hosts were an arbitrary part of those that placement has;
     ``further``: they were asked for because those of such a part would not do.
     ``seed`` is that of the random numbers of the whole request: who knows it can have
-    its decisions again.
+    its decisions again. ``took_s`` says of each filter and weigher how long it ran, if
+    somebody watched.
     """
 
     request: RequestSpec
@@ -78,7 +106,40 @@ class Decision:
     cut: bool = False
     further: bool = False
     seed: int = 0
+    took_s: Mapping[str, float] = field(default_factory=dict)
 
     def funnel(self) -> list[str]:
-        """Return nova's filter results: ``Name: (start: n, end: m)``."""
-        return [str(step) for step in self.steps]
+        """Return nova's filter results: ``Name: (start: n, end: m)``.
+
+        A filter that says to stop filtering is not among them.
+        """
+        return [str(step) for step in self.steps if not step.stopped]
+
+    @property
+    def stopped_by(self) -> str | None:
+        """The filter that said to stop filtering: there is no host then."""
+        stopped = self.steps and self.steps[-1].stopped
+        return self.steps[-1].name if stopped else None
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """What plugins did that they should not, and that nova does not mind.
+
+        One line each, which names the plugin; worked out when it is read.
+        """
+        lines = [line for step in self.steps for line in step.complaints()]
+        unclear = np.isnan(self.totals).any()
+        for weighing in self.weighed.weighings:
+            if unclear or weighing.missing:
+                lines += weighing.complaints(self.weighed.hosts)
+        return tuple(lines)
+
+
+MOST_NAMES = 5
+
+
+def _names(hosts: HostTable) -> str:
+    """Return the names of hosts, not all if they are many."""
+    more = len(hosts) - MOST_NAMES
+    names = ', '.join(hosts.host.tolist()[:MOST_NAMES])
+    return f'{names} and {more} more' if more > 0 else names

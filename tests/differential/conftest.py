@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many clouds, from which seed, and what came of it."""
+"""How many clouds and fits, from which seed, and what came of it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ import pytest
 
 from tests.differential import queries
 from tests.differential.comparison import Comparison
+from tests.differential.fit_comparison import FitComparison
 from tests.differential.peer import Peer
 
 CLOUDS = 2000
+FITS = 5000
 SEED = 1  # the same clouds for everybody; look for others with --seed -1
 IN_ONE_TEST = 100
 FIRST_SEED = pytest.StashKey()
 TALLY = pytest.StashKey()
+FITTED = pytest.StashKey()
 
 
 def pytest_addoption(parser):
-    group = parser.getgroup('differential', 'random clouds, nova beside us')
+    group = parser.getgroup('differential', 'random clouds and fits, nova beside us')
     group.addoption(
         '--seeds',
         type=int,
-        default=CLOUDS,
-        help='how many clouds to make, one of each seed (default: %(default)s)',
+        help='how many clouds and fits to make, one of each seed '
+        f'(default: {CLOUDS} clouds and {FITS} fits)',
     )
     group.addoption(
         '--seed',
@@ -40,20 +43,23 @@ def pytest_configure(config):
     config.stash[FIRST_SEED] = random.randrange(10**9) if seed < 0 else seed
     config.stash[TALLY] = {}
     config.stash[queries.TALLY] = collections.Counter()
+    config.stash[FITTED] = None
 
 
 def pytest_generate_tests(metafunc):
     """Give each test of `seeds` a part of them; the name of a part stays."""
-    if 'seeds' in metafunc.fixturenames:
+    for name, default in (('seeds', CLOUDS), ('fit_seeds', FITS)):
+        if name not in metafunc.fixturenames:
+            continue
         # The options are unknown to a run of the whole suite.
-        count = metafunc.config.getoption('seeds', CLOUDS)
+        count = metafunc.config.getoption('seeds', None) or default
         first = metafunc.config.stash[FIRST_SEED]
         parts = [
             range(first + start, first + min(start + IN_ONE_TEST, count))
             for start in range(0, count, IN_ONE_TEST)
         ]
         ids = [f'part {number}' for number in range(1, len(parts) + 1)]
-        metafunc.parametrize('seeds', parts, ids=ids)
+        metafunc.parametrize(name, parts, ids=ids)
 
 
 @pytest.fixture(scope='session')
@@ -70,6 +76,16 @@ def comparison(peer, request):
     made = Comparison(peer)
     request.config.stash[TALLY] = made.tally
     return made
+
+
+@pytest.fixture(scope='session')
+def fit_comparison(tmp_path_factory, request):
+    """Fits through both sides; nova's is a process of its own."""
+    peer = Peer(tmp_path_factory.mktemp('peer'), 'peer_fits.py', 'fits')
+    made = FitComparison(peer)
+    request.config.stash[FITTED] = made
+    yield made
+    peer.close()
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -89,4 +105,14 @@ def pytest_terminal_summary(terminalreporter, config):
             f'compared with nova {tally["version"]} ({tally["filters"]} filters, '
             f'{tally["weighers"]} weighers), --seed {config.stash[FIRST_SEED]}; '
             f'other verdicts than nova: {quirks or "none"}'
+        )
+    fitted = config.stash[FITTED]
+    if fitted and fitted.tally['fits']:
+        found = sorted(fitted.defects.items())
+        by = ', '.join(f'{name} on {count}' for name, count in found)
+        terminalreporter.write_line(
+            f'differential: {fitted.tally["fits"]} fits, {fitted.tally["placed"]} '
+            f'instances placed by nova {fitted.tally["version"]}, '
+            f'--seed {config.stash[FIRST_SEED]}; of which '
+            f'{fitted.defects.total()} differ by {by or "nothing"}'
         )

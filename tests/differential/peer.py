@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer's side: one process of its Python that decides on many clouds."""
+"""The peer's side: one process of its Python that decides on many clouds or fits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ END_S = 10
 class Peer:
     """The process; `ask` sends it clouds, `answers` waits for what it says.
 
-    While it thinks, so may we. ``filters`` and ``weighers`` are the names of all
-    that it has, where its program names them.
+    While it thinks, so may we. ``program`` is what it runs, on ``asked``: clouds, or
+    fits. ``filters`` and ``weighers`` are the names of all that it has, where its
+    program names them.
     """
 
-    def __init__(self, scratch, program='peer_decisions.py'):
+    def __init__(self, scratch, program='peer_decisions.py', asked='clouds'):
         program = Path(__file__).with_name(program)
+        self._asked = asked
         self._log = Path(scratch) / 'peer.log'
         with self._log.open('w') as log:
             self._process = subprocess.Popen(
@@ -35,9 +37,9 @@ class Peer:
         self.filters = names.get('filters', ())
         self.weighers = names.get('weighers', ())
 
-    def ask(self, clouds):
+    def ask(self, asked):
         """Send clouds; the answers to those before must have been read."""
-        self._process.stdin.write(json.dumps({'clouds': clouds}) + '\n')
+        self._process.stdin.write(json.dumps({self._asked: asked}) + '\n')
         self._process.stdin.flush()
 
     def answers(self):

@@ -50,6 +50,8 @@ class Host(NamedTuple):
     disabled: bool = False
     down: bool = False
     version: int = 74
+    numa_topology: str | None = None
+    pci_stats: str | None = None
 
     @property
     def uuid(self):
@@ -195,6 +197,8 @@ class Cloud:
             local_gb_used=0,
             free_disk_gb=host.disk_gb,
             supported_instances='[["x86_64", "kvm", "hvm"]]',
+            numa_topology=host.numa_topology,
+            pci_stats=host.pci_stats,
             created_at=now,
             updated_at=now,
         )

@@ -84,6 +84,27 @@ def test_every_rejected_host_has_a_reason(novasched):
         assert all(rejection['reason'] for rejection in step['rejected'])
 
 
+def test_the_nodes_of_the_hosts_are_tried_one_by_one(novasched):
+    run = novasched('demo', '--numa')
+    assert run.returncode == 0, run.stderr
+    assert 'As the hosts are: 4 of 4 hosts fit' in run.stdout
+    assert f'  {SELECTED}: cell 0\n' in run.stdout
+    taken = 'takes the instance'
+    as_they_are, used_up = run.stdout.split('\n\n')[:2]
+    assert as_they_are.count(taken) == 4
+    assert '  0 of 1 pages of 1048576 KiB free\n' in used_up
+    assert f'  {SELECTED}: cell 1\n' in used_up
+    assert used_up.count(taken) == 3
+    assert max(map(len, run.stdout.splitlines())) <= 80
+
+
+def test_the_nodes_of_the_hosts_as_json(novasched):
+    run = novasched('demo', '--numa', '-f', 'json')
+    assert run.returncode == 0, run.stderr
+    titles = [scene['title'] for scene in json.loads(run.stdout)]
+    assert titles[0] == 'As the hosts are'
+
+
 def test_a_database_with_tables_is_refused_and_left_alone(novasched, tmp_path):
     path = tmp_path / 'in-use.sqlite'
     connection = sqlite3.connect(path)

@@ -15,6 +15,7 @@ from novasched.objects.request_spec import Destination, SchedulerRetries
 from tests import factories
 
 NAN = float('nan')
+ALIAS = '7c676751-512d-41c1-b313-66dc92a3b8f6'
 MEMBERS = ['m1', 'm2', 'm3']
 INSTANCES = {'m1': Instance(instance_type_id=1), 'm2': Instance(instance_type_id=2)}
 CELLS = [f'0000000{number}-0000-4000-8000-000000000000' for number in (1, 2)]
@@ -78,13 +79,56 @@ candidates = st.lists(
     st.integers(0, 9).map(
         lambda n: {
             'allocations': {f'p{n}': {'resources': {'VGPU': n // 3}}},
-            'mappings': {},
+            'mappings': {'': ['root'], f'{ALIAS}-0': [f'rp{n % 3}']} if n else {},
         }
     ),
     max_size=3,
 )
 pools = st.sampled_from(
-    [None, '[]', '{"count": 4}', '[{"count": 150}, {"count": "2"}, 7]', 'no JSON']
+    [
+        None,
+        '[]',
+        'no JSON',
+        factories.pools(150, {'count': '2', 'dev_type': 'type-PF'}),
+        factories.pools({'numa_node': 1, 'count': 2}, {'numa_node': 0}),
+        factories.pools(*({'rp_uuid': f'rp{n}', 'numa_node': n} for n in range(2))),
+    ]
+)
+topologies = st.sampled_from(
+    [
+        None,
+        'no JSON',
+        factories.numa_topology(),
+        factories.numa_topology(factories.numa_cell(0, range(4), threads=2)),
+        factories.numa_topology(
+            factories.numa_cell(0, range(4), pinned=[0, 1], cpu_usage=7),
+            factories.numa_cell(1, range(4, 8), pages={4: 524288, 1048576: 1}),
+        ),
+        factories.numa_topology(
+            *(
+                factories.numa_cell(n, range(4 * n, 4 * n + 3), memory_usage=1024 * n)
+                for n in range(3)
+            )
+        ),
+    ]
+)
+guests = st.none() | st.builds(
+    lambda count, emulator, **fields: factories.guest_topology(
+        *(factories.guest_cell(n, **fields) for n in range(count)), emulator=emulator
+    ),
+    count=st.integers(0, 3),
+    cpus=st.sampled_from([range(1), range(3)]),
+    policy=st.sampled_from([None, 'dedicated', 'mixed']),
+    cpu_thread_policy=st.sampled_from([None, 'require', 'isolate']),
+    pagesize=st.sampled_from([None, 4, -2, -3]),
+    emulator=st.sampled_from([None, 'isolate']),
+)
+devices = st.none() | st.builds(
+    factories.devices,
+    st.integers(1, 2),
+    alias=st.sampled_from(['nic', None]),
+    request_id=st.just(ALIAS),
+    numa_policy=st.sampled_from(['required', 'legacy', 'preferred', 'socket']),
 )
 metrics = st.none() | st.dictionaries(
     st.sampled_from(['cpu.frequency', 'cpu.percent']), st.integers(0, 3), max_size=2
@@ -131,6 +175,7 @@ host = st.fixed_dictionaries(
             ]
         ),
         'pci_stats': pools,
+        'numa_topology': topologies,
         'metrics': metrics,
         'stats': st.sampled_from(
             [
@@ -152,14 +197,14 @@ host = st.fixed_dictionaries(
 )
 
 
-def _table(many):
+def table(many):
     columns = {name: [one[name] for one in many] for name in many[0]}
     columns['nodename'] = [f'n{number}' for number in range(len(many))]
     return factories.hosts(**columns)
 
 
 host_tables = st.lists(host, max_size=7).map(
-    lambda many: _table(many) if many else factories.hosts(0)
+    lambda many: table(many) if many else factories.hosts(0)
 )
 
 extra_specs = st.fixed_dictionaries(
@@ -173,6 +218,8 @@ extra_specs = st.fixed_dictionaries(
         'capabilities:gpu:n': st.just('2'),
         'hypervisor_version': st.just('>= 7000000'),
         'gpu': st.just('1'),
+        'hw:cpu_policy': st.just('dedicated'),
+        'hw:cpu_thread_policy': st.sampled_from(['require', 'isolate']),
         'hw:maxphysaddr_bits': st.sampled_from(['42', '43']),
         'vgpu:type': st.sampled_from(['v1', 'v9', '']),
         'resources:VGPU': st.just('1'),
@@ -261,6 +308,8 @@ requests = st.builds(
     requested_destination=moves,
     scheduler_hints=st.just({}) | hints,
     retry=retries,
+    numa_topology=guests,
+    pci_requests=devices,
 )
 naming_requests = st.builds(
     factories.request,

@@ -162,6 +162,24 @@ def test_a_rebuild_does_not_ask_placement(select):
     assert notifier.phases == ['start', 'end']
 
 
+def test_a_driver_that_does_without_placement_does_not_ask_it(select):
+    class WithoutPlacement(FakeDriver):
+        USES_ALLOCATION_CANDIDATES = False
+
+    driver, placement = WithoutPlacement(), FakePlacement('uuid-h1')
+    request = factories.request(requested_destination=Destination(host='h9'))
+    ran = []
+
+    def prefilter(*args):
+        ran.append(args)
+        return Requirements()
+
+    select(request, driver=driver, placement=placement, prefilters=[prefilter])
+    assert (placement.queries, ran) == ([], [])
+    assert (driver.work.candidates, driver.work.claims) == (None, None)
+    assert driver.work.request is request
+
+
 def test_where_no_instances_are_named_nothing_is_claimed(select):
     driver, placement = FakeDriver(), FakePlacement('uuid-h1')
     select(factories.request(num_instances=3), None, driver=driver, placement=placement)

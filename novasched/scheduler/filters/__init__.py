@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
 from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler import hooks
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import REJECTED, Code, Reason
 
+HOOKS = ('host_passes', '_filter_one', 'filter_all')
 
-class BaseHostFilter(abc.ABC):
+
+class BaseHostFilter(abc.ABC):  # noqa: B024
     """Decide whether a host may be used: nova's plugin contract.
 
+    A filter defines host_passes(), or _filter_one() or filter_all() instead; these
+    two are asked in a rebuild, too, and tell by themselves whether it is one.
     ``codes`` lists what why() may answer; ``deprecated`` is what operators who
     enable the filter are warned of. Nova: scheduler/filters/__init__.py.
     """
@@ -33,27 +38,70 @@ class BaseHostFilter(abc.ABC):
         """Return True if the filter runs for instance ``index`` of a request."""
         return not (self.run_filter_once_per_request and index > 0)
 
-    @abc.abstractmethod
+    def runs_on_rebuild(self) -> bool:
+        """Return False if each host passes where the instance is rebuilt."""
+        own = _own_filter_all(type(self)) or _own_filter_one(type(self))
+        return bool(self.RUN_ON_REBUILD or own)
+
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         """Return True if the host may be used."""
+        raise TypeError(f'{type(self).__name__} does not define host_passes')
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         """Say, in a few words, why host_passes() said no."""
         return REJECTED
 
+    def _filter_one(self, obj: HostState, spec_obj: RequestSpec) -> bool:
+        """Return True if the host may be used, or need not be asked in a rebuild."""
+        if not self.RUN_ON_REBUILD and spec_obj.is_rebuild:
+            return True
+        return self.host_passes(obj, spec_obj)
+
     def filter_all(
-        self, hosts: Iterable[HostState], spec_obj: RequestSpec
+        self, filter_obj_list: Iterable[HostState], spec_obj: RequestSpec
     ) -> Iterable[HostState] | None:
-        """Return the hosts that pass, or None: no host.
+        """Return the hosts that pass, or None: no host, and stop filtering.
 
-        A rule about the whole set overrides it.
+        A rule about the whole set overrides it; it may change the order.
         """
-        return (host for host in hosts if self.host_passes(host, spec_obj))
+        passes: Callable[[HostState, RequestSpec], bool] = self._filter_one
+        if not _own_filter_one(type(self)):
+            if not self.RUN_ON_REBUILD and spec_obj.is_rebuild:
+                return filter_obj_list
+            passes = self.host_passes
+        return (host for host in filter_obj_list if passes(host, spec_obj))
 
-    def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable:
-        """Return the hosts that pass, in the order given."""
-        passed = self.filter_all(hosts.states(), request)
-        return hosts.keep(passed if passed is not None else ())
+    def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
+        """Return the hosts that pass, in the order given; None as filter_all().
+
+        Raises TypeError when a filter_all() gives something else than hosts.
+        """
+        passed = self.filter_all(list(hosts.states()), request)
+        if passed is None:
+            return None
+        if _own_filter_all(type(self)):
+            passed = [_host_of(hosts, given) for given in passed]
+        return hosts.keep(passed)
+
+
+def _own_filter_all(cls: type[BaseHostFilter]) -> bool:
+    return cls.filter_all is not BaseHostFilter.filter_all
+
+
+def _own_filter_one(cls: type[BaseHostFilter]) -> bool:
+    return cls._filter_one is not BaseHostFilter._filter_one
+
+
+def _host_of(hosts: HostTable, given: object) -> HostState:
+    """Return what a plugin gave as one of the hosts, or raise TypeError.
+
+    A host that an earlier filter rejected is one, too: the plugin remembered it.
+    """
+    if isinstance(given, HostState):
+        known = hosts.snapshot.kept('host')
+        if given._snapshot.kept('host') is known:
+            return given
+    raise TypeError(f'filter_all gave {given!r}, which is no host of this request')
 
 
 class ColumnFilter(BaseHostFilter):
@@ -66,7 +114,7 @@ class ColumnFilter(BaseHostFilter):
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         return bool(self.mask(host_state.as_table(), spec_obj)[0])
 
-    def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable:
+    def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
         if self._goes_host_by_host():
             return super().apply(hosts, request)
         mask = self.mask(hosts, request)
@@ -74,18 +122,11 @@ class ColumnFilter(BaseHostFilter):
 
     def _overrides(self, hook: str, rule: str) -> bool:
         """Return True if a subclass of whoever wrote a rule has a hook of its own."""
-        line = [vars(cls) for cls in type(self).__mro__]
-        return [hook in cls for cls in line].index(True) < (
-            [rule in cls for cls in line].index(True)
-        )
+        return hooks.nearer(type(self), hook, rule)
 
     def _goes_host_by_host(self) -> bool:
         """Return True for a plugin's subclass that overrides a hook of nova's."""
-        cls = type(self)
-        return (cls.host_passes, cls.filter_all) != (
-            ColumnFilter.host_passes,
-            ColumnFilter.filter_all,
-        )
+        return any(self._overrides(hook, 'mask') for hook in HOOKS)
 
 
 class CandidateFilter(BaseHostFilter):

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import repeat
+from operator import contains
 from typing import Any
 
 import netaddr  # type: ignore[import-untyped]
@@ -11,6 +13,7 @@ import numpy as np
 
 from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.columns import Instances, any_of
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import REJECTED, Code, Reason
@@ -21,11 +24,17 @@ def max_server_per_host(group: InstanceGroup) -> int:
     return int(group.rules.get('max_server_per_host', 1))
 
 
-def running(members: set[str], instances: Mapping[str, object]) -> int:
+def running(members: frozenset[str], instances: Mapping[str, object]) -> int:
     """Return how many of the members are among a host's instances by uuid."""
-    if members.isdisjoint(instances):
-        return 0
     return len(members.intersection(instances))
+
+
+def having(hosts: HostTable, uuids: frozenset[str]) -> Mask:
+    """Return True for each host that has any of the instances."""
+    column = hosts.snapshot.column('instances')
+    if isinstance(column, Instances):
+        return column.having(uuids, hosts.rows)
+    return any_of(uuids, column[hosts.rows].tolist())
 
 
 class _GroupAntiAffinityFilter(ColumnFilter):
@@ -41,20 +50,25 @@ class _GroupAntiAffinityFilter(ColumnFilter):
         group = request.instance_group
         if group is None or group.policy != self.policy_name:
             return np.ones(len(hosts), bool)
-        passes = _has_any(hosts, [request.instance_uuid])
-        others = np.flatnonzero(~passes)
-        if len(others):
-            # The limit may be nonsense: only hosts that need it raise, as in nova.
-            members, limit = set(group.members or ()), max_server_per_host(group)
-            column = hosts.instances[others].tolist()
-            passes[others] = [running(members, found) < limit for found in column]
+        me, passes = request.instance_uuid, np.ones(len(hosts), bool)
+        if all(me in hosts.state(place).instances for place in range(len(hosts))):
+            return passes
+        # The limit may be nonsense: only hosts that need it raise, as in nova.
+        members, limit = frozenset(group.members or ()), max_server_per_host(group)
+        if limit <= 0:
+            return _has_any(hosts, [me])
+        near = np.flatnonzero(having(hosts, members))
+        passes[near] = [
+            me in instances or running(members, instances) < limit
+            for instances in hosts[near].instances.tolist()
+        ]
         return passes
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         group = request.instance_group
         if group is None:
             return REJECTED
-        count = running(set(group.members or ()), host.instances)
+        count = running(frozenset(group.members or ()), host.instances)
         text = f'{count} members of the group, limit {max_server_per_host(group)}'
         return Reason(Code.GROUP_LIMIT, text)
 
@@ -67,6 +81,10 @@ class ServerGroupAntiAffinityFilter(_GroupAntiAffinityFilter):
     """
 
     policy_name = 'anti-affinity'
+
+
+def _among(names: set[str], hosts: HostTable) -> Mask:
+    return np.fromiter(map(names.__contains__, hosts.host.tolist()), bool)
 
 
 class _GroupAffinityFilter(ColumnFilter):
@@ -82,7 +100,7 @@ class _GroupAffinityFilter(ColumnFilter):
         allowed = set(group.hosts or ())
         if not allowed:
             return np.ones(len(hosts), bool)
-        return np.array([host in allowed for host in hosts.host.tolist()], bool)
+        return _among(allowed, hosts)
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         group = request.instance_group
@@ -125,7 +143,7 @@ class GroupAntiAffinityFilter(ColumnFilter):
         if group is None or self.policy_name not in (group.policies or ()):
             return np.ones(len(hosts), bool)
         taken = set(group.hosts or ())
-        return np.array([host not in taken for host in hosts.host.tolist()], bool)
+        return ~_among(taken, hosts)
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         group = request.instance_group
@@ -147,7 +165,7 @@ def _has_any(hosts: HostTable, uuids: list[str]) -> Mask:
     found = np.zeros(len(hosts), bool)
     column = hosts.instances.tolist()
     for uuid in uuids:
-        found |= np.array([uuid in instances for instances in column], bool)
+        found |= np.fromiter(map(contains, column, repeat(uuid)), bool)
     return found
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +11,10 @@ from oslo_config import cfg
 
 from novasched.objects.image_meta import ImageMetaProps
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import aggregates
+from novasched.scheduler import aggregates, notices
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import REJECTED, Code, Reason
 
 _DEPRECATED: Any = {
@@ -39,6 +41,15 @@ OPTS = {
         ),
     ]
 }
+
+
+_NAMESPACE_IS_OF_NO_USE = (
+    'It is no longer possible to filter on arbitrary image metadata properties, which '
+    "includes standard properties prefixed with '[filter_scheduler] "
+    "aggregate_image_properties_isolation_namespace'. You should unset this option "
+    'and consider using the isolated aggregate filtering feature instead. See '
+    "'[scheduler] enable_isolated_aggregate_filtering' for more information."
+)
 
 
 class AggregateImagePropertiesIsolation(ColumnFilter):
@@ -82,6 +93,18 @@ class AggregateImagePropertiesIsolation(ColumnFilter):
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         return _difference(host.aggregates, self._wanted(request)) or REJECTED
+
+    def notices(self, groups: Sequence[aggregates.Aggregates]) -> Iterator[Notice]:
+        """Say that the namespace is of no use, and which keys are no properties."""
+        if self.prefix:
+            yield Notice(_NAMESPACE_IS_OF_NO_USE)
+        for aggregate in notices.members(groups):
+            for key in sorted(aggregate.metadata):
+                if key.startswith(self.prefix) and key not in ImageMetaProps.fields:
+                    yield Notice(
+                        f"Aggregate '{aggregate.name}' has a metadata key '{key}' that "
+                        'is not present in the image metadata.'
+                    )
 
 
 def _difference(

@@ -31,8 +31,12 @@ def scoped(request: RequestSpec) -> list[tuple[str, str]]:
 class AggregateInstanceExtraSpecsFilter(ColumnFilter):
     """Pass hosts whose aggregates satisfy every extra spec that is meant for them.
 
-    Comma-separated values, and those of several aggregates, are alternatives.
-    Nova: scheduler/filters/aggregate_instance_extra_specs.py.
+    Those are the extra specs without a scope and with the scope
+    ``aggregate_instance_extra_specs``. An extra spec is a value or an operator and a
+    value, as in ``>= 4`` or ``<or> fast <or> slow``. Comma-separated values of an
+    aggregate, and those of several aggregates, are alternatives. Raises ValueError
+    where an operator on numbers meets text. Nova:
+    scheduler/filters/aggregate_instance_extra_specs.py.
     """
 
     codes = (Code.EXTRA_SPEC_MISSING, Code.EXTRA_SPEC_DIFFERS, Code.REJECTED)

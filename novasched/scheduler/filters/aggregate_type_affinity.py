@@ -5,37 +5,24 @@ from __future__ import annotations
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import aggregates
-from novasched.scheduler.filters import ColumnFilter
-from novasched.scheduler.hosts import HostState, HostTable, Mask
-from novasched.scheduler.reasons import Code, Reason
+from novasched.scheduler.filters.reserved import ReservedHosts
+from novasched.scheduler.reasons import Code
 
 
-def flavors(host_aggregates: aggregates.Aggregates) -> set[str]:
-    """Return the names of the flavors that the aggregates are for; none: for all."""
-    values = aggregates.values(host_aggregates, 'instance_type')
-    return {name.strip() for value in values for name in value.split(',')}
-
-
-class AggregateTypeAffinityFilter(ColumnFilter):
+class AggregateTypeAffinityFilter(ReservedHosts):
     """Pass hosts whose aggregates are for the flavor, or for no flavor at all.
 
-    Their metadata lists names of flavors in ``instance_type``. Nova:
+    Names of flavors stand in metadata ``instance_type``, separated by commas. Nova:
     scheduler/filters/type_filter.py.
     """
 
     codes = (Code.FLAVOR_NOT_ALLOWED,)
+    named = 'flavors'
     run_filter_once_per_request = True
 
-    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
-        name = request.flavor.name
+    def reserved_for(self, host_aggregates: aggregates.Aggregates) -> set[str]:
+        values = aggregates.values(host_aggregates, 'instance_type')
+        return {name.strip() for value in values for name in value.split(',')}
 
-        def welcomes(host_aggregates: aggregates.Aggregates) -> bool:
-            allowed = flavors(host_aggregates)
-            return not allowed or name in allowed
-
-        return hosts.aggregates.map(welcomes)
-
-    def why(self, host: HostState, request: RequestSpec) -> Reason:
-        allowed = ', '.join(sorted(flavors(host.aggregates)))
-        text = f'for flavors {allowed}, not {request.flavor.name}'
-        return Reason(Code.FLAVOR_NOT_ALLOWED, text)
+    def wanted(self, request: RequestSpec) -> str | None:
+        return request.flavor.name

@@ -76,7 +76,7 @@ def resolve(value: Any, path: tuple[str, ...]) -> Any:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return None
         if isinstance(value, Mapping):
             value = value.get(name)
@@ -88,8 +88,11 @@ def resolve(value: Any, path: tuple[str, ...]) -> Any:
 class ComputeCapabilitiesFilter(ColumnFilter):
     """Pass hosts whose capabilities satisfy the ``capabilities:`` extra specs.
 
-    A path starts at an attribute of the host, else at an entry of its stats.
-    Nova: scheduler/filters/compute_capabilities_filter.py.
+    ``capabilities:cpu_info:model`` is a path: it starts at an attribute of the host,
+    else at an entry of its stats. An extra spec without a scope counts if it has
+    such a name. What is asked is a value or an operator and a value, as in ``>= 4``
+    or ``<in> vmx``. Raises ValueError where an operator on numbers meets text. Nova:
+    scheduler/filters/compute_capabilities_filter.py.
     """
 
     codes = (Code.CAPABILITY_MISSING, Code.CAPABILITY_DIFFERS, Code.REJECTED)

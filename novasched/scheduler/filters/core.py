@@ -13,10 +13,10 @@ from novasched.scheduler.reasons import Code, Reason
 
 
 class CoreFilter(OvercommitFilter):
-    """Pass hosts with enough CPUs, oversubscribed by their cpu_allocation_ratio.
+    """Pass hosts with enough CPUs, oversubscribed by their ``cpu_allocation_ratio``.
 
-    No instance may have more CPUs than the host. A host that does not tell its
-    CPUs passes. Sets the limit ``vcpu``, on hosts that it rejects, too. Nova 19:
+    No instance may have more CPUs than the host. A host that reports no CPUs
+    passes. The compute gets the oversubscribed CPUs as its limit ``vcpu``. Nova 19:
     scheduler/filters/core_filter.py.
     """
 

@@ -36,8 +36,8 @@ class DedicatedCloudFilter(ColumnFilter):
     The pool is the hint ``dedicated_cloud_id``, else the extra spec
     ``dedicated_cloud:id``. A host is in the pools that its aggregates list as
     ``dedicated_cloud_id``; the same aggregate may list as
-    ``dedicated_cloud_project_id`` the only projects that may use them. Not of
-    nova.
+    ``dedicated_cloud_project_id`` the only projects that may use them. Nova has no
+    such filter.
     """
 
     codes = (Code.WRONG_POOL, Code.PROJECT_NOT_ALLOWED)

@@ -21,12 +21,13 @@ _ADVICE = (
 class ExactRamFilter(WritingFilter):
     """Pass hosts with exactly the free memory that is asked for.
 
-    Sets the limit ``memory_mb``. Nova 17: scheduler/filters/exact_ram_filter.py.
+    The compute gets all memory of the host as its limit ``memory_mb``. Nova 17:
+    scheduler/filters/exact_ram_filter.py.
     """
 
     codes = (Code.RAM_DIFFERS,)
     deprecated = f'ExactRamFilter {_ADVICE}'
-    writes = 'limits'
+    writes = ('limits',)
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         passes: Mask = hosts.free_ram_mb == request.memory_mb
@@ -42,13 +43,13 @@ class ExactRamFilter(WritingFilter):
 class ExactCoreFilter(WritingFilter):
     """Pass hosts with exactly the free CPUs that are asked for.
 
-    A host that does not tell its CPUs is rejected. Sets the limit ``vcpu``. Nova
-    17: scheduler/filters/exact_core_filter.py.
+    A host that reports no CPUs is rejected. The compute gets all CPUs of the host as
+    its limit ``vcpu``. Nova 17: scheduler/filters/exact_core_filter.py.
     """
 
     codes = (Code.CPUS_DIFFER,)
     deprecated = f'ExactCoreFilter {_ADVICE}'
-    writes = 'limits'
+    writes = ('limits',)
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         total = hosts.vcpus_total
@@ -67,12 +68,13 @@ class ExactCoreFilter(WritingFilter):
 class ExactDiskFilter(WritingFilter):
     """Pass hosts with exactly the free disk that is asked for; swap counts.
 
-    Sets the limit ``disk_gb``. Nova 17: scheduler/filters/exact_disk_filter.py.
+    The compute gets all disk of the host as its limit ``disk_gb``. Nova 17:
+    scheduler/filters/exact_disk_filter.py.
     """
 
     codes = (Code.DISK_DIFFERS,)
     deprecated = f'ExactDiskFilter {_ADVICE}'
-    writes = 'limits'
+    writes = ('limits',)
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         passes: Mask = hosts.free_disk_mb == asked_mb(request)

@@ -41,7 +41,7 @@ def address_bits(cpu_info: str | None) -> int:
     """Return the physical address width of a host's CPUs; 0 if unknown."""
     try:
         return int(json.loads(cpu_info or '')['maxphysaddr']['bits'])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return 0
 
 

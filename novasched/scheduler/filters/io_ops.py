@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
-import numpy as np
 from oslo_config import cfg
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import limits
-from novasched.scheduler.filters import ColumnFilter
-from novasched.scheduler.hosts import HostState, HostTable, Ints, Mask
-from novasched.scheduler.reasons import Code, Reason
+from novasched.scheduler.filters.host_limit import AggregateHostLimit, HostLimit
+from novasched.scheduler.hosts import HostState
+from novasched.scheduler.reasons import Code
 
 OPTS = {
     'filter_scheduler': [
@@ -30,56 +26,32 @@ OPTS = {
 }
 
 
-class IoOpsFilter(ColumnFilter):
-    """Pass hosts with fewer than ``limit`` heavy tasks under way.
+class IoOpsFilter(HostLimit):
+    """Pass hosts with fewer than ``max_io_ops_per_host`` heavy tasks under way.
 
-    Nova: scheduler/filters/io_ops_filter.py.
+    Such are builds, rebuilds, resizes, snapshots, backups and rescues. Nova:
+    scheduler/filters/io_ops_filter.py.
     """
 
     codes = (Code.TOO_MANY_IO_OPS,)
+    column = 'num_io_ops'
+    counted = 'heavy tasks under way'
+    key = 'max_io_ops_per_host'
 
     def __init__(self, limit: int = 8) -> None:
-        self.limit = limit
-
-    @classmethod
-    def from_conf(cls, conf: Any) -> Self:
-        return cls(conf.filter_scheduler.max_io_ops_per_host)
+        super().__init__(limit)
 
     def _get_max_io_ops_per_host(
         self, host_state: HostState, spec_obj: RequestSpec
     ) -> int:
         """Return the limit of one host: the hook of subclasses made for nova."""
-        return self.limit
-
-    def limits(self, hosts: HostTable) -> Ints:
-        """Return the limit of each host."""
-        return np.full(len(hosts), self.limit)
-
-    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
-        if not self._overrides('_get_max_io_ops_per_host', 'limits'):
-            return hosts.num_io_ops < self.limits(hosts)
-        hook = self._get_max_io_ops_per_host
-        return np.array([h.num_io_ops < hook(h, request) for h in hosts.states()], bool)
-
-    def why(self, host: HostState, request: RequestSpec) -> Reason:
-        limit = self._get_max_io_ops_per_host(host, request)
-        text = f'{host.num_io_ops} heavy tasks under way, limit {limit}'
-        return Reason(Code.TOO_MANY_IO_OPS, text)
+        return self.limit_of(host_state)
 
 
-class AggregateIoOpsFilter(IoOpsFilter):
+class AggregateIoOpsFilter(AggregateHostLimit, IoOpsFilter):
     """Pass hosts with fewer heavy tasks than the lowest limit of their aggregates.
 
-    ``limit`` counts for hosts whose aggregates set none, or something that is no
-    number. Nova: scheduler/filters/io_ops_filter.py.
+    Metadata ``max_io_ops_per_host`` is the limit. The option of that name holds for
+    hosts whose aggregates set none, or something that is no whole number. Nova:
+    scheduler/filters/io_ops_filter.py.
     """
-
-    def _get_max_io_ops_per_host(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> int:
-        return limits.lowest(host_state.aggregates, 'max_io_ops_per_host', self.limit)
-
-    def limits(self, hosts: HostTable) -> Ints:
-        return hosts.aggregates.map(
-            lambda a: limits.lowest(a, 'max_io_ops_per_host', self.limit), np.int64
-        )

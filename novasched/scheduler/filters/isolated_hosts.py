@@ -42,8 +42,8 @@ OPTS = {
 class IsolatedHostsFilter(ColumnFilter):
     """Pass isolated hosts for isolated images, and other hosts for other images.
 
-    Unless ``restrict``, other images may go to isolated hosts, too. An instance
-    that boots from a volume has no image. Nova:
+    Other images may go to isolated hosts, too, unless the option that restricts them
+    is set. An instance that boots from a volume has no image. Nova:
     scheduler/filters/isolated_hosts_filter.py.
     """
 

@@ -151,9 +151,12 @@ def _follow(value: Any, path: Sequence[str]) -> Any:
 class JsonFilter(ColumnFilter):
     """Pass hosts for which the query in the hint ``query`` holds.
 
-    Raises if that is no JSON or no query, or compares what cannot be compared. A
+    A query is a list in JSON, a command and its arguments, as in
+    ``["and", [">=", "$free_ram_mb", 1024], ["=", "$stats.gpu", "1"]]``; the commands
+    are ``=``, ``<``, ``>``, ``<=``, ``>=``, ``in``, ``not``, ``and``, ``or``. A
     ``not`` holds if one of its arguments does not; inside another command it
-    always holds. Nova: scheduler/filters/json_filter.py.
+    always holds. Raises if the hint is no query, or compares what cannot be
+    compared. Nova: scheduler/filters/json_filter.py.
     """
 
     codes = (Code.QUERY_NOT_SATISFIED,)

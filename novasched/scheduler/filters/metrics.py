@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import metrics, ratios
+from novasched.scheduler import metrics, notices, ratios
+from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.columns import PerValue
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Code, Reason
 
 
@@ -25,15 +27,18 @@ class MetricsFilter(ColumnFilter):
 
     codes = (Code.METRIC_MISSING,)
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self, names: Iterable[str] = (), ignored: Sequence[str] = ()) -> None:
         self.names = frozenset(names)
+        self.ignored = ignored
         self._lacking: PerValue[str | None] = PerValue(
             lambda text: bool(self._missing(text)), bool
         )
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
-        return cls(name for name, _ in ratios.parse(conf.metrics.weight_setting))
+        setting = conf.metrics.weight_setting
+        names = (name for name, _ in ratios.parse(setting))
+        return cls(names, ratios.invalid(setting))
 
     def _missing(self, text: str | None) -> frozenset[str]:
         return self.names - {metric.name for metric in metrics.parse(text)}
@@ -47,5 +52,9 @@ class MetricsFilter(ColumnFilter):
         return ~lacking
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
-        missing = ', '.join(sorted(self._missing(host.metrics)))
+        missing = ', '.join(sorted(self.names - {m.name for m in host.metrics}))
         return Reason(Code.METRIC_MISSING, f'does not report {missing}')
+
+    def notices(self, groups: Sequence[Aggregates]) -> Iterator[Notice]:
+        """Say what of the option is ignored."""
+        return notices.of_setting('metrics.weight_setting', self.ignored)

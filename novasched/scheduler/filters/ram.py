@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.enforced import limited
-from novasched.scheduler.filters.overcommit import AggregateRatios, OvercommitFilter
-from novasched.scheduler.hosts import HostState, HostTable, Mask
-from novasched.scheduler.reasons import Code, Reason
+from novasched.scheduler.filters.overcommit import AggregateRatios, RoomFilter
+from novasched.scheduler.reasons import Code
 
 
-class RamFilter(OvercommitFilter):
-    """Pass hosts with enough memory, oversubscribed by their ram_allocation_ratio.
+class RamFilter(RoomFilter):
+    """Pass hosts with enough memory, oversubscribed by their ``ram_allocation_ratio``.
 
-    No instance may be larger than the host. Sets the limit ``memory_mb``. Nova 19:
-    scheduler/filters/ram_filter.py.
+    No instance may be larger than the host. The compute gets the oversubscribed
+    memory as its limit ``memory_mb``. Nova 19: scheduler/filters/ram_filter.py.
     """
 
     codes = (Code.NOT_ENOUGH_RAM,)
@@ -26,29 +22,12 @@ class RamFilter(OvercommitFilter):
     )
     ratio = 'ram_allocation_ratio'
 
-    def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
-        asked = request.memory_mb
-        total, free = hosts.total_usable_ram_mb, hosts.free_ram_mb
-        with np.errstate(over='ignore', invalid='ignore'):
-            limits = total * self.ratios(hosts)
-            passes = (total >= asked) & (limits - (total - free) >= asked)
-        return passes, limited(hosts, 'memory_mb', limits, passes)
+    total, free, unit_mb = 'total_usable_ram_mb', 'free_ram_mb', 1
+    limit = 'memory_mb'
+    room = whole = 'ram'
 
-    def why(self, host: HostState, request: RequestSpec) -> Reason:
-        asked, total = request.memory_mb, host.total_usable_ram_mb
-        if total < asked:
-            text = (
-                f'does not have {asked} MB usable ram before overcommit, it only has '
-                f'{total} MB'
-            )
-            return Reason(Code.NOT_ENOUGH_RAM, text)
-        limit = total * self.ratios(host.as_table()).item(0)
-        usable = limit - (total - host.free_ram_mb)
-        text = (
-            f'does not have {asked} MB usable ram, it only has {usable} MB usable ram '
-            f'({self.ratio_text(host)})'
-        )
-        return Reason(Code.NOT_ENOUGH_RAM, text)
+    def asked_mb(self, request: RequestSpec) -> int:
+        return request.memory_mb
 
 
 class AggregateRamFilter(AggregateRatios, RamFilter):

@@ -38,7 +38,7 @@ def _flavor_id(instance: Any) -> int | None:
 class TypeAffinityFilter(ColumnFilter):
     """Pass hosts whose instances are all of the flavor; an empty host passes.
 
-    An instance of unknown flavor counts as of another. Nova 16:
+    An instance whose flavor is unknown counts as one of another. Nova 16:
     scheduler/filters/type_filter.py.
     """
 

@@ -68,11 +68,12 @@ class VGPUFilter(WritingFilter):
 
     Types are those of ``vgpu_types`` in an aggregate of the host or in what the
     host reports. Where placement was asked, only the candidates are kept that
-    have as many as the flavor asks for as ``resources:VGPU``. Not of nova.
+    have as many as the flavor asks for as ``resources:VGPU``.
+    Nova has no such filter.
     """
 
     codes = (Code.VGPU_DIFFERS, Code.VGPU_MISSING)
-    writes = 'allocation_candidates'
+    writes = ('allocation_candidates',)
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         types, amount = wanted_types(request), wanted_vgpus(request)

@@ -12,13 +12,13 @@ from novasched.scheduler.hosts import HostState, HostTable, Mask
 
 
 class WritingFilter(ColumnFilter):
-    """A filter over columns that writes one: ``limits`` or ``allocation_candidates``.
+    """A filter over columns that writes some: ``limits``, ``allocation_candidates``.
 
     A host is a table of one row here, too: host_passes() sets on the host what
     fit() writes.
     """
 
-    writes: ClassVar[str]
+    writes: ClassVar[tuple[str, ...]]
 
     @abc.abstractmethod
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
@@ -31,18 +31,12 @@ class WritingFilter(ColumnFilter):
         hosts = host_state.as_table().keep([host_state])
         passes, written = self.fit(hosts, spec_obj)
         if written.snapshot is not hosts.snapshot:
-            setattr(host_state, self.writes, getattr(written.state(0), self.writes))
+            for name in self.writes:
+                setattr(host_state, name, getattr(written.state(0), name))
         return bool(passes[0])
 
-    def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable:
+    def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
         if self._goes_host_by_host():
             return BaseHostFilter.apply(self, hosts, request)
         passes, written = self.fit(hosts, request)
         return written if passes.all() else written[passes]
-
-    def _goes_host_by_host(self) -> bool:
-        cls = type(self)
-        return (cls.host_passes, cls.filter_all) != (
-            WritingFilter.host_passes,
-            WritingFilter.filter_all,
-        )

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,8 +15,10 @@ from numpy.typing import NDArray
 from oslo_config import cfg
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import aggregates
+from novasched.scheduler import aggregates, hooks
 from novasched.scheduler.hosts import Floats, HostState, HostTable
+
+HOOKS = ('_weigh_object', 'weigh_objects')
 
 
 def multiplier_opt(
@@ -26,9 +30,26 @@ def multiplier_opt(
     )
 
 
+@dataclass
+class WeighedHost:
+    """A host on its way through the weighers, as nova shows it to a plugin."""
+
+    obj: HostState
+    weight: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {'weight': self.weight, 'host': self.obj.host}
+
+    def __repr__(self) -> str:
+        return f'WeighedHost [host: {self.obj!r}, weight: {self.weight}]'
+
+
 class Weigher(abc.ABC):
     """Give each host a raw weight; higher wins.
 
+    A weigher defines weigh(), and aggregate_multipliers() if it has a rule of its
+    own. Plugins made for nova define _weigh_object() or weigh_objects(), and
+    weight_multiplier(); a subclass of a weigher that goes by columns may do so, too.
     ``minval`` and ``maxval`` clamp the raw weights and bound normalisation.
     ``option`` names the multiplier, in group filter_scheduler and in the
     metadata of aggregates, which override it. Nova: weights.py.
@@ -51,23 +72,58 @@ class Weigher(abc.ABC):
     def weigh(self, hosts: HostTable, request: RequestSpec) -> NDArray[Any]:
         """Return one raw weight per host; shape (len(hosts),)."""
 
-    def multipliers(self, hosts: HostTable) -> Floats:
+    def aggregate_multipliers(self, hosts: HostTable) -> Floats:
         """Return one multiplier per host: the lowest that its aggregates set."""
         option = self.option
         if option is None or not _sets(option, hosts):
-            return np.full(len(hosts), self.multiplier)
+            return np.broadcast_to(np.float64(self.multiplier), len(hosts))
         return hosts.aggregates.map(
             lambda a: lowest_multiplier(aggregates.values(a, option), self.multiplier),
             float,
         )
 
+    def weight_multiplier(self, host_state: HostState | None = None) -> float:
+        """Return the multiplier of one host; without one that of the option."""
+        if host_state is None:
+            return self.multiplier
+        found: float = self.aggregate_multipliers(host_state.as_table()).item(0)
+        return found
 
-@dataclass
-class WeighedHost:
-    """A host on its way through the weighers, as nova shows it to a plugin."""
+    def _weigh_object(
+        self, host_state: HostState, weight_properties: RequestSpec
+    ) -> Any:
+        """Return the raw weight of one host."""
+        return self.weigh(host_state.as_table(), weight_properties).item(0)
 
-    obj: HostState
-    weight: float = 0.0
+    def weigh_objects(
+        self, weighed_obj_list: Sequence[WeighedHost], weight_properties: RequestSpec
+    ) -> Iterable[Any]:
+        """Return the raw weights, clamped; a rule about the whole set overrides it."""
+        raw = [self._weigh_object(w.obj, weight_properties) for w in weighed_obj_list]
+        clamped: list[float] = clamp(numbers(raw), self.minval, self.maxval).tolist()
+        return clamped
+
+    def weights(self, hosts: HostTable, request: RequestSpec) -> Floats:
+        """Return the raw weights, clamped, by the hooks of nova that are overridden.
+
+        There is one per host, or as many as weigh_objects() of a plugin gives.
+        """
+        if any(hooks.nearer(type(self), hook, 'weigh') for hook in HOOKS):
+            weighed = [WeighedHost(host) for host in hosts.states()]
+            return numbers(self.weigh_objects(weighed, request))
+        return clamp(self.weigh(hosts, request), self.minval, self.maxval)
+
+    def multipliers(self, hosts: HostTable) -> Floats:
+        """Return one multiplier per host: by weight_multiplier() if overridden.
+
+        Until the 19.0.0 Stein release it was given no host.
+        """
+        cls = type(self)
+        if not hooks.nearer(cls, 'weight_multiplier', 'aggregate_multipliers'):
+            return self.aggregate_multipliers(hosts)
+        if not hooks.takes_host(cls, 'weight_multiplier'):
+            return np.broadcast_to(numbers([self.weight_multiplier()])[0], len(hosts))
+        return numbers([self.weight_multiplier(host) for host in hosts.states()])
 
 
 class BaseHostWeigher(Weigher):
@@ -76,27 +132,30 @@ class BaseHostWeigher(Weigher):
     Nova: scheduler/weights/__init__.py.
     """
 
-    def weight_multiplier(self, host_state: HostState) -> float:
-        """Return the multiplier of one host."""
-        return self.multiplier
-
-    @abc.abstractmethod
-    def _weigh_object(self, host_state: HostState, spec_obj: RequestSpec) -> float:
-        """Return the raw weight of one host."""
-
-    def weigh_objects(
-        self, weighed_obj_list: Sequence[WeighedHost], weight_properties: RequestSpec
-    ) -> Sequence[float]:
-        """Return the raw weights; a rule about the whole set overrides it."""
-        return [self._weigh_object(w.obj, weight_properties) for w in weighed_obj_list]
+    def _weigh_object(
+        self, host_state: HostState, weight_properties: RequestSpec
+    ) -> Any:
+        raise TypeError(f'{type(self).__name__} does not define _weigh_object')
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> NDArray[Any]:
         weighed = [WeighedHost(host) for host in hosts.states()]
-        return np.array(self.weigh_objects(weighed, request))
+        return numbers(self.weigh_objects(weighed, request))
 
-    def multipliers(self, hosts: HostTable) -> Floats:
-        found = [self.weight_multiplier(host) for host in hosts.states()]
-        return np.array(found, np.float64)
+
+def numbers(given: Iterable[Any]) -> Floats:
+    """Return what a plugin gave as numbers. Raises TypeError if one is none."""
+    found = np.array(list(given))
+    if found.ndim != 1:
+        raise TypeError('there is more than one number for a host')
+    if found.dtype.kind not in 'biuf' and len(found):
+        found = np.array([_number(value) for value in found.tolist()])
+    return found.astype(np.float64)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError(f'{value!r} is no number')
 
 
 def _sets(option: str, hosts: HostTable) -> bool:
@@ -127,9 +186,19 @@ def clamp(raw: NDArray[Any], low: float | None, high: float | None) -> Floats:
 
 
 def normalize(raw: Floats, low: float | None, high: float | None) -> Floats:
-    """Scale raw weights to 0..1; all zeros when the bounds meet."""
-    low = float(raw.min()) if low is None else float(low)
-    high = float(raw.max()) if high is None else float(high)
+    """Scale raw weights to 0..1; all zeros when the bounds meet.
+
+    With NaN among them, bounds that are not given are what Python's min() and
+    max() make of it, as in nova.
+    """
+    if not len(raw):
+        return raw
+    low = _bound(min, raw.min(), raw) if low is None else float(low)
+    high = _bound(max, raw.max(), raw) if high is None else float(high)
     if low == high:
         return np.zeros_like(raw)
     return (raw - low) / (high - low)
+
+
+def _bound(choose: Callable[[list[float]], float], found: float, raw: Floats) -> float:
+    return choose(raw.tolist()) if math.isnan(found) else float(found)

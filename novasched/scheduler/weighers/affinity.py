@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.filters.affinity import running
+from novasched.scheduler.filters.affinity import having, running
 from novasched.scheduler.hosts import HostTable, Ints
 from novasched.scheduler.weighers import Weigher, multiplier_opt
 
@@ -31,13 +31,13 @@ OPTS = {
 def members_on(hosts: HostTable, request: RequestSpec, policy: str) -> Ints:
     """Return how many members of a group with the policy each host runs."""
     group = request.instance_group
-    members = set(group.members or ()) if group and group.policy == policy else set()
-    if not members:
-        return np.zeros(len(hosts), np.int64)
-    return np.array(
-        [running(members, instances) for instances in hosts.instances.tolist()],
-        np.int64,
-    )
+    counts = np.zeros(len(hosts), np.int64)
+    if group is None or group.policy != policy or not group.members:
+        return counts
+    members = frozenset(group.members)
+    near = np.flatnonzero(having(hosts, members))
+    counts[near] = [running(members, i) for i in hosts[near].instances.tolist()]
+    return counts
 
 
 class ServerGroupSoftAffinityWeigher(Weigher):

@@ -24,8 +24,8 @@ OPTS = {
 class BuildFailureWeigher(Weigher):
     """Avoid hosts where builds fail, the more the more of them failed.
 
-    The multiplier is negated, that of aggregates, too. Nova:
-    scheduler/weights/compute.py.
+    The multiplier, also one that an aggregate sets, counts with its sign changed.
+    Nova: scheduler/weights/compute.py.
     """
 
     option = 'build_failure_weight_multiplier'
@@ -36,5 +36,5 @@ class BuildFailureWeigher(Weigher):
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
         return hosts.failed_builds
 
-    def multipliers(self, hosts: HostTable) -> Floats:
-        return -super().multipliers(hosts)
+    def aggregate_multipliers(self, hosts: HostTable) -> Floats:
+        return -super().aggregate_multipliers(hosts)

@@ -25,7 +25,7 @@ OPTS = {
 class CPUWeigher(Weigher):
     """Prefer hosts with more virtual CPUs left, over-commit included.
 
-    A host that never reported has none; there nova raises TypeError.
+    Raises TypeError if a host never reported, as nova does.
     """
 
     minval = 0

@@ -25,7 +25,7 @@ OPTS = {
 class HypervisorVersionWeigher(Weigher):
     """Prefer hosts with a newer hypervisor; a negative multiplier, an older one.
 
-    An unknown version is 0.
+    An unknown version counts as 0.
     """
 
     option = 'hypervisor_version_weight_multiplier'

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,8 +12,10 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.objects.image_meta import ImageMetaProps
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import ratios
+from novasched.scheduler import notices, ratios
+from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.hosts import Floats, HostTable, Rows
+from novasched.scheduler.notices import Notice
 from novasched.scheduler.weighers import Weigher
 
 Property = tuple[str, str]
@@ -65,7 +67,9 @@ class ImagePropertiesWeigher(Weigher):
 
     def __init__(self, multiplier: float = 0.0, setting: Iterable[str] = ()) -> None:
         super().__init__(multiplier)
+        setting = tuple(setting)
         self._ratios = dict(ratios.parse(setting))
+        self._ignored = ratios.invalid(setting)
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
@@ -92,6 +96,11 @@ class ImagePropertiesWeigher(Weigher):
             for found in properties(request.image_properties)
         }
         return {found: ratio for found, ratio in wanted.items() if ratio != 0.0}
+
+    def notices(self, groups: Sequence[Aggregates]) -> Iterator[Notice]:
+        """Say what of the option is ignored."""
+        option = 'filter_scheduler.image_props_weight_setting'
+        return notices.of_setting(option, self._ignored)
 
 
 def _instances(hosts: HostTable) -> tuple[Rows, Rows, list[set[Property]]]:

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 from oslo_config import cfg
 
+from novasched import errors
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import metrics, ratios
+from novasched.scheduler import metrics, notices, ratios
+from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.columns import PerValue
 from novasched.scheduler.hosts import Floats, HostTable
+from novasched.scheduler.notices import Notice
 from novasched.scheduler.weighers import Weigher
 
 ABSENT, WITHOUT_NUMBER = np.nan, np.inf
@@ -53,8 +56,9 @@ OPTS = {
 class MetricsWeigher(Weigher):
     """Prefer hosts by the sum of chosen metrics, each times its ratio.
 
-    Raises LookupError for a host that lacks a required metric, and TypeError for
-    a metric that is not one number. Nova: scheduler/weights/metrics.py.
+    Raises errors.MetricNotFound for a host that lacks a required metric, and
+    TypeError for a metric that is not one number. Nova:
+    scheduler/weights/metrics.py.
     """
 
     # The key in aggregates; the option is [metrics] weight_multiplier.
@@ -71,7 +75,8 @@ class MetricsWeigher(Weigher):
         super().__init__(multiplier)
         self.required = required
         self.unavailable = unavailable
-        self._ratios = ratios.parse(setting)
+        setting = tuple(setting)
+        self._ratios, self._ignored = ratios.parse(setting), ratios.invalid(setting)
         self._numbers = PerValue[str | None](
             self._numbers_in, np.float64, (len(self._ratios),)
         )
@@ -101,7 +106,8 @@ class MetricsWeigher(Weigher):
         for (name, ratio), column in zip(self._ratios, numbers.T, strict=True):
             absent = np.isnan(column)
             if self.required and absent.any():
-                raise LookupError(_not_found(name, hosts[absent]))
+                lacking = hosts[absent].state(0)
+                raise errors.MetricNotFound(name, lacking.host, lacking.nodename)
             if (column[counts] == WITHOUT_NUMBER).any():
                 raise TypeError(f'metric {name} is not one number')
             raw += np.where(absent, 0.0, column * ratio)
@@ -109,14 +115,10 @@ class MetricsWeigher(Weigher):
             counts &= ~(absent & (ratio * multipliers != 0))
         return np.where(counts, raw, self.unavailable)
 
+    def notices(self, groups: Sequence[Aggregates]) -> Iterator[Notice]:
+        """Say what of the option is ignored."""
+        return notices.of_setting('metrics.weight_setting', self._ignored)
+
 
 def _number(value: float | None) -> float:
     return WITHOUT_NUMBER if value is None else float(value)
-
-
-def _not_found(name: str, hosts: HostTable) -> str:
-    host = hosts.state(0)
-    return (
-        f'Metric {name} could not be found on the compute host node '
-        f'{host.host}.{host.nodename}.'
-    )

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from oslo_config import cfg
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.columns import PerValue
+from novasched.scheduler.fit.host_topology import HostPools
 from novasched.scheduler.hosts import HostTable, Ints
 from novasched.scheduler.weighers import Weigher
 
@@ -28,34 +26,6 @@ OPTS = {
 }
 
 
-def free_devices(pci_stats: str | None) -> int:
-    """Return how many devices the pools in a pci_stats column hold.
-
-    The text is a list of pools in nova's object form, or of old one pool or a
-    list of them as plain dicts. What is not a pool holds none.
-    """
-    try:
-        pools = _content(json.loads(pci_stats or '[]'))
-    except (ValueError, RecursionError):
-        return 0
-    if isinstance(pools, dict):
-        pools = pools.get('objects', [pools])
-    return sum(map(_count, pools)) if isinstance(pools, list) else 0
-
-
-def _content(primitive: Any) -> Any:
-    if isinstance(primitive, dict):
-        return primitive.get('nova_object.data', primitive)
-    return primitive
-
-
-def _count(pool: Any) -> int:
-    try:
-        return int(_content(pool)['count'])
-    except (ValueError, TypeError, KeyError, OverflowError):
-        return 0
-
-
 class PCIWeigher(Weigher):
     """Prefer hosts with fewer free PCI devices, whatever the request asks for.
 
@@ -66,9 +36,7 @@ class PCIWeigher(Weigher):
 
     def __init__(self, multiplier: float = 1.0) -> None:
         super().__init__(multiplier)
-        self._free = PerValue[str | None](
-            lambda text: min(free_devices(text), MOST_DEVICES)
-        )
+        self._free = PerValue[HostPools](lambda pools: min(pools.devices, MOST_DEVICES))
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
         free: Ints = self._free.of(hosts.pci_stats)

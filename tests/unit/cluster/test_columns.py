@@ -7,6 +7,7 @@ import pytest
 
 from novasched.cluster.columns import HostColumns
 from novasched.cluster.rows import Ratios, host_values
+from tests import factories
 from tests.unit.cluster.fakes import node
 
 
@@ -123,20 +124,20 @@ def test_nodes_with_the_same_uuid_are_told(three):
 
 
 def test_values_that_no_host_has_any_more_are_forgotten(three):
-    topologies = [f'{{"version": {number}}}' for number in range(500)]
-    for topology in topologies:
-        three.apply({('a', 1): host(1, numa_topology=topology)})
-    column = three.columns()['numa_topology']
+    texts = [f'{{"version": {number}}}' for number in range(500)]
+    for text in texts:
+        three.apply({('a', 1): host(1, cpu_info=text)})
+    column = three.columns()['cpu_info']
     assert len(column.values) < 100
-    assert column.tolist() == [topologies[-1], None, None]
+    assert column.tolist() == [texts[-1], '{}', '{}']
 
 
 def test_forgetting_values_leaves_earlier_columns_alone(three):
-    three.apply({('a', 1): host(1, numa_topology='first')})
-    before = three.columns()['numa_topology']
+    three.apply({('a', 1): host(1, cpu_info='first')})
+    before = three.columns()['cpu_info']
     for number in range(500):
-        three.apply({('a', 1): host(1, numa_topology=str(number))})
-    assert before.tolist() == ['first', None, None]
+        three.apply({('a', 1): host(1, cpu_info=str(number))})
+    assert before.tolist() == ['first', '{}', '{}']
 
 
 def test_supported_instances_are_parsed_once_per_text(three):
@@ -145,6 +146,20 @@ def test_supported_instances_are_parsed_once_per_text(three):
     column = three.columns()['supported_instances']
     assert column.tolist()[0] == [['x86_64', 'kvm', 'hvm']]
     assert column.tolist()[0] is column.tolist()[2]
+
+
+def test_nodes_and_devices_are_kept_once_per_text(three):
+    text, free = factories.numa_topology(factories.numa_cell()), factories.pools(3)
+    for cell in 'ab':
+        three.apply({(cell, 1): host(1, numa_topology=text, pci_stats=free)})
+    topology, none, same = three.columns()['numa_topology'].tolist()
+    assert topology is same
+    assert [cell.id for cell in topology.cells] == [0]
+    assert none is None
+    pools, nothing, alike = three.columns()['pci_stats'].tolist()
+    assert pools is alike
+    assert [pool['count'] for pool in pools.pools] == [3]
+    assert nothing.pools == []
 
 
 def test_a_value_that_does_not_fit_changes_nothing(three):

@@ -81,6 +81,20 @@ def test_chores_are_done_when_they_are_due(upkeep, chores, clock, after_s, done)
     assert chores.done == done
 
 
+def test_other_chores_are_due_at_once_and_again(chores, clock):
+    told = []
+    others = [(30, lambda: told.append('tasks'))]
+    made = Upkeep(chores, clock, others=others)
+    made.run_due()
+    assert told == ['tasks']
+    clock.advance(29)
+    made.run_due()
+    assert told == ['tasks']
+    clock.advance(1)
+    made.run_due()
+    assert told == ['tasks', 'tasks']
+
+
 @pytest.mark.parametrize(
     'problem',
     [

@@ -17,6 +17,8 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
+from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
+from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
@@ -24,6 +26,7 @@ from tests.unit.fakes import VERSION, FakePlacement, FakeView
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 LOGGER = 'novasched.drivers'
+RIGHT = Fitting()
 
 
 class Passing(BaseHostFilter):
@@ -69,6 +72,7 @@ def run(hosts):
         table=hosts,
         shuffle_best=False,
         host_subset_size=1,
+        fitting=RIGHT,
         **parts,
     ):
         if candidates is ...:
@@ -76,7 +80,7 @@ def run(hosts):
         driver = FilterScheduler(
             Parts(
                 profile=Profile(
-                    filters, (RAMWeigher(),), host_subset_size, shuffle_best
+                    filters, (RAMWeigher(),), host_subset_size, shuffle_best, fitting
                 ),
                 view=FakeView(table),
                 placement=placement,
@@ -337,3 +341,66 @@ def test_decisions_are_shown_to_whoever_explains_them(run):
     seen = []
     run(everywhere(), [A, B], on_decision=seen.append)
     assert [decision.request.instance_uuid for decision in seen] == [A, B]
+
+
+@pytest.fixture
+def nodes():
+    """One host with two nodes, and pages of 1 GiB for one instance."""
+    first, second = (
+        factories.numa_cell(number, range(4), pages={4: 1048576, 1048576: pages})
+        for number, pages in enumerate((1, 0))
+    )
+    return factories.hosts(numa_topology=[factories.numa_topology(first, second)])
+
+
+def asking_for_pages(pagesize=-3):
+    cell = factories.guest_cell(pagesize=pagesize)
+    return factories.request(numa_topology=factories.guest_topology(cell))
+
+
+@pytest.mark.parametrize(
+    ('as_nova', 'pagesize'),
+    [
+        pytest.param(False, 4, id='the next instance starts from the request'),
+        pytest.param(True, None, id='for nova it starts from the last instance'),
+    ],
+)
+def test_instances_get_nodes_one_after_the_other(run, nodes, as_nova, pagesize):
+    fitting = Fitting(as_nova=as_nova)
+    filters = [NUMATopologyFilter(fitting)]
+    request, parts = asking_for_pages(), {'filters': filters, 'fitting': fitting}
+    if pagesize is None:
+        with pytest.raises(errors.NoValidHost):
+            run(placement('h1'), [A, B], request, table=nodes, **parts)
+        return
+    placed = run(placement('h1'), [A, B], request, table=nodes, **parts)
+    (cell,) = placed.request.numa_topology.cells
+    assert cell.pagesize == pagesize
+    assert request.numa_topology.cells[0].pagesize == -3
+    (selection,) = placed.selections[1]
+    assert selection.limits.numa_topology.cpu_allocation_ratio == 4.0
+
+
+@pytest.mark.parametrize('as_nova', [False, True])
+def test_the_nodes_of_the_last_instance_are_told(run, nodes, as_nova):
+    fitting = Fitting(as_nova=as_nova)
+    placed = run(placement('h1'), [A], asking_for_pages(), table=nodes, fitting=fitting)
+    (cell,) = placed.request.numa_topology.cells
+    assert (cell.id, cell.pagesize) == (0, 1048576)
+
+
+@pytest.mark.parametrize('as_nova', [False, True])
+def test_nodes_that_nobody_filtered_for_may_not_fit(run, nodes, as_nova):
+    fitting, request = Fitting(as_nova=as_nova), asking_for_pages(2048)
+    placed = run(placement('h1'), [A], request, table=nodes, fitting=fitting)
+    expected = None if as_nova else request.numa_topology
+    assert placed.request.numa_topology is expected
+
+
+def test_devices_that_cannot_be_booked_are_told_in_the_log(run, nodes, caplog):
+    request = factories.request(pci_requests=factories.devices())
+    with caplog.at_level(logging.WARNING, LOGGER):
+        assert names(run(placement('h1'), [A], request, table=nodes)) == [['h1']]
+    (message,) = [r.getMessage() for r in caplog.records if r.name.startswith(LOGGER)]
+    assert message.startswith('Selected host: (h1, h1) ram')
+    assert 'failed to consume from instance. Error: ' in message

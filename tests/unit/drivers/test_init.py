@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which driver chooses the hosts, and what it is given."""
+"""What a driver is given."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ import random
 import pytest
 from oslo_config import cfg
 
-from novasched import drivers, errors
-from novasched.drivers import Parts, Work, driver_from_conf
-from novasched.drivers.filter_scheduler import FilterScheduler
+from novasched import drivers
+from novasched.drivers import Parts, Work
 from tests import factories
-
-
-@pytest.fixture
-def parts():
-    return Parts(profile=None, view=None, placement=None, rng=random.Random(1))
 
 
 @pytest.fixture
@@ -26,26 +20,6 @@ def conf():
         made.register_opts(listed, None if group == 'DEFAULT' else group)
     made([], default_config_files=[], default_config_dirs=[])
     return made
-
-
-@pytest.mark.parametrize(
-    'name',
-    ['filter_scheduler', 'nova.scheduler.filter_scheduler.FilterScheduler'],
-)
-def test_the_filter_scheduler_has_two_names(conf, parts, name):
-    conf.set_override('driver', name, 'scheduler')
-    driver = driver_from_conf(conf, parts)
-    assert type(driver) is FilterScheduler
-    assert driver.parts is parts
-
-
-def test_an_unknown_one_is_named_and_so_are_those_there_are(conf, parts):
-    conf.set_override('driver', 'riddle', 'scheduler')
-    with pytest.raises(errors.OptionError) as raised:
-        driver_from_conf(conf, parts)
-    text = str(raised.value)
-    assert text.startswith('[scheduler] driver: no driver is called riddle. Set it')
-    assert 'filter_scheduler' in text
 
 
 @pytest.mark.parametrize(

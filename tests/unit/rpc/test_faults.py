@@ -166,6 +166,13 @@ def test_samples_are_reproduced(error, sample):
             id='an allocation that stays',
         ),
         pytest.param(
+            errors.MetricNotFound('cpu.percent', 'h1', 'n1'),
+            'nova.exception',
+            'ComputeHostMetricNotFound',
+            {'name': 'cpu.percent', 'host': 'h1', 'node': 'n1', 'code': 404},
+            id='a metric that a host lacks',
+        ),
+        pytest.param(
             errors.StoreFailed('cell1', 'timed out'),
             'oslo_db.exception',
             'DBError',

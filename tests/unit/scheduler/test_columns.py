@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from novasched.scheduler.columns import Categories, Lazy, PerValue
+from novasched.scheduler.columns import Categories, Instances, Lazy, PerValue
+from tests import factories
 
 COLOURS = Categories(['red', 'blue', 'unused'], np.array([0, 1, 0]))
 
@@ -106,3 +107,69 @@ def test_several_numbers_may_follow_from_a_value():
 def test_nothing_follows_from_no_hosts():
     none = Categories([], np.empty(0, np.intp))
     assert PerValue(len, float, (3,)).of(none).shape == (0, 3)
+
+
+class Counted(dict):
+    """Instances that write down when they are looked through."""
+
+    looked = ()
+
+    def __iter__(self):
+        self.looked = (*self.looked, 1)
+        return super().__iter__()
+
+
+def counted(*uuids):
+    return Counted(dict.fromkeys(uuids))
+
+
+def test_hosts_may_be_given_other_instances():
+    given = factories.objects([{'a': 1}, {'b': 1}, {'c': 1}])
+    before = Instances(given)
+    after = before.copy()
+    after[1] = {'d': 1}
+    assert len(after) == 3
+    assert after.tolist() == [{'a': 1}, {'d': 1}, {'c': 1}]
+    assert after[np.array([2, 1])].tolist() == [{'c': 1}, {'d': 1}]
+    assert [after.item(row) for row in range(2)] == [{'a': 1}, {'d': 1}]
+    assert before.tolist() == given.tolist() == [{'a': 1}, {'b': 1}, {'c': 1}]
+
+
+def test_which_hosts_have_any_of_some_instances():
+    column = Instances(factories.objects([{'a': 1}, {'b': 1, 'x': 1}, {}, {'c': 1}]))
+    rows = np.array([3, 1, 2, 0])
+    uuids = frozenset('abd')
+    assert column.having(uuids, rows).tolist() == [False, True, False, True]
+    column[2], column[0] = {'d': 1}, {'x': 1}
+    assert column.having(uuids, rows).tolist() == [False, True, True, False]
+    assert column.having(frozenset('x'), rows).tolist() == [False, True, False, True]
+    assert column.having(frozenset(), rows).tolist() == [False] * 4
+
+
+def test_hosts_are_looked_through_once_for_the_same_instances():
+    hosts = [counted('a'), counted('b'), counted('c')]
+    column = Instances(factories.objects(hosts))
+    assert column.having(frozenset('a'), np.array([0, 1])).tolist() == [True, False]
+    assert [len(host.looked) for host in hosts] == [1, 1, 0]
+    column = column.copy()
+    column[1] = {'a': 1}
+    asked = column.having(frozenset('a'), np.array([2, 1, 0]))
+    assert asked.tolist() == [False, True, True]
+    assert [len(host.looked) for host in hosts] == [1, 1, 1]
+    assert column.having(frozenset('c'), np.array([2])).tolist() == [True]
+    assert [len(host.looked) for host in hosts] == [1, 1, 2]
+
+
+def test_values_after_those_of_an_earlier_table_are_asked_for_alone():
+    asked = []
+
+    def length(word):
+        asked.append(word)
+        return len(word)
+
+    lengths, first, second = PerValue(length), ['red', 'blue'], ['red', 'blue', 'pink']
+    assert lengths.of(Categories(first, np.array([1, 0]))).tolist() == [4, 3]
+    assert lengths.of(Categories(second, np.array([0, 2]))).tolist() == [3, 4]
+    first.append('yellow')
+    assert lengths.of(Categories(first, np.array([2, 0]))).tolist() == [6, 3]
+    assert asked == ['red', 'blue', 'pink', 'yellow']

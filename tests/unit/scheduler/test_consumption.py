@@ -56,6 +56,32 @@ def test_an_instance_that_is_there_already_stays_what_it_is():
     assert consume(hosts, 0, request).instances[0] == {factories.INSTANCE: 'known'}
 
 
+def test_members_are_seen_one_after_the_other():
+    members = [f'm{number}' for number in range(5)]
+    group = factories.group(members=members, max_server_per_host=2)
+    hosts = factories.hosts(instances=[{'m0': None}, {}, {'other': None}])
+    left = []
+    for uuid, row in zip(members[1:], [0, 2, 2, 1], strict=True):
+        request = factories.request(instance_uuid=uuid, instance_group=group)
+        left.append(ServerGroupAntiAffinityFilter().apply(hosts, request).rows.tolist())
+        hosts = consume(hosts, row, request)
+    assert left == [[0, 1, 2], [1, 2], [1, 2], [1]]
+    assert [list(instances) for instances in hosts.instances] == [
+        ['m1', 'm0'],
+        ['m4'],
+        ['m3', 'm2', 'other'],
+    ]
+
+
+def test_a_plugin_may_set_the_instances_of_a_host_that_took_a_member():
+    request = factories.request(instance_group=factories.group())
+    hosts = consume(factories.hosts(2), 1, request)
+    first, second = hosts.states()
+    second.instances = {'plugin': None}
+    assert hosts.keep([second, first]).instances.tolist() == [{'plugin': None}, {}]
+    assert list(hosts.instances[1]) == [factories.INSTANCE]
+
+
 @pytest.mark.parametrize('count', [1, 2000])
 def test_consuming_reads_no_instances(count):
     read = []

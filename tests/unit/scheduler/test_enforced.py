@@ -53,6 +53,18 @@ def test_limits_of_several_filters_add_up():
     assert hosts.state(1).limits == {'vcpu': 2.0}
 
 
+def test_a_limit_may_be_another_object():
+    one, two = {'n': 1}, {'n': 2}
+    given = factories.objects([one, two, None])
+    hosts = limited(factories.hosts(3), 'numa', given, ALL)
+    assert hosts.limits.tolist() == [{'numa': one}, {'numa': two}, {}]
+    assert hosts.state(0).limits['numa'] is one
+    after = limited(hosts, 'numa', factories.objects([None, one, one]), ALL)
+    assert after.limits.tolist() == [{'numa': one}] * 3
+    fewer = limited(hosts[np.array([1])], 'numa', factories.objects([one]), ALL[:1])
+    assert fewer.limits.tolist() == [{'numa': one}]
+
+
 def test_what_a_plugin_writes_into_the_dict_stays():
     hosts = limited(factories.hosts(3), 'vcpu', numbers(1, 2, 3), ALL)
     hosts.state(1).limits['memory_mb'] = 77

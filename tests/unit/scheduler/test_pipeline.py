@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import random
 
 import numpy as np
@@ -23,6 +24,7 @@ from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
 
+NAN = float('nan')
 REBUILD = factories.request(scheduler_hints={'_nova_check_type': ['rebuild']})
 
 
@@ -77,6 +79,42 @@ class BrokenMultiplier(BaseHostWeigher):
         return 'many'
 
 
+class Stops(PassF):
+    def filter_all(self, filter_obj_list, spec_obj):
+        return None
+
+
+class Twice(PassF):
+    def filter_all(self, filter_obj_list, spec_obj):
+        return [host for host in filter_obj_list for _ in range(2)]
+
+
+class GivesNames(PassF):
+    def filter_all(self, filter_obj_list, spec_obj):
+        return [host.host for host in filter_obj_list]
+
+
+class AllF(FailF):
+    def filter_all(self, filter_obj_list, spec_obj):
+        return filter_obj_list[:1]
+
+
+class Trims(BaseHostFilter):
+    def host_passes(self, host_state, spec_obj):
+        host_state.limits['vcpu'] = 4
+        host_state.allocation_candidates = host_state.allocation_candidates[1:]
+        return len(host_state.allocation_candidates)
+
+
+class Gives(BaseHostWeigher):
+    def __init__(self, *given):
+        super().__init__()
+        self.given = list(given)
+
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        return self.given
+
+
 def funnel(filters, count, request=None, index=0):
     profile = Profile(tuple(filters), ())
     hosts = factories.hosts(count)
@@ -124,6 +162,30 @@ def funnel(filters, count, request=None, index=0):
             ],
             id='rebuild',
         ),
+        pytest.param(
+            [AllF()],
+            4,
+            REBUILD,
+            0,
+            ['AllF: (start: 4, end: 1)'],
+            id='rebuild, a rule about the whole set',
+        ),
+        pytest.param(
+            [PassF(), Stops(), FailF()],
+            4,
+            None,
+            0,
+            ['PassF: (start: 4, end: 4)'],
+            id='who says to stop leaves no trace',
+        ),
+        pytest.param(
+            [Twice(), PassF()],
+            2,
+            None,
+            0,
+            ['Twice: (start: 2, end: 4)', 'PassF: (start: 4, end: 4)'],
+            id='the same host twice',
+        ),
     ],
 )
 def test_filters(filters, count, request_, index, expected):
@@ -159,14 +221,22 @@ def test_forced_hosts_skip_filters(asked, hosts, ran):
     assert bool(decision.steps) is ran
 
 
-@pytest.mark.parametrize('filter_', [BrokenF(), BrokenIndex()])
+def test_later_filters_and_the_claim_see_what_a_filter_did():
+    hosts = factories.hosts(allocation_candidates=[[1, 2, 3], [1, 2], [1]])
+    survivors, _ = run_filters([Trims(), Trims()], hosts, factories.request())
+    assert survivors.host.tolist() == ['h1']
+    assert survivors.allocation_candidates.tolist() == [[3]]
+    assert survivors.limits.tolist() == [{'vcpu': 4}]
+
+
+@pytest.mark.parametrize('filter_', [BrokenF(), BrokenIndex(), GivesNames()])
 def test_a_filter_that_raises_is_named(filter_):
     with pytest.raises(errors.ExtensionFailed) as raised:
         run_filters([filter_], factories.hosts(1), factories.request())
     assert raised.value.extension == type(filter_).__name__
 
 
-@pytest.mark.parametrize('weigher', [Broken(), BrokenMultiplier()])
+@pytest.mark.parametrize('weigher', [Broken(), BrokenMultiplier(), Gives(1, 2, 3)])
 def test_a_weigher_that_raises_is_named(weigher):
     with pytest.raises(errors.ExtensionFailed) as raised:
         weigh([weigher], factories.hosts(2), factories.request())
@@ -196,6 +266,31 @@ def test_weighings_are_kept():
     assert weighed.totals.tolist() == [0.0, 1.0, 2.0]
 
 
+def test_a_host_without_a_weight_gets_none():
+    weighed = weigh([Gives(1, 3)], factories.hosts(3), factories.request())
+    assert weighed.totals.tolist() == [0.0, 1.0, 0.0]
+    np.testing.assert_array_equal(weighed.weighings[0].raw, [1.0, 3.0, np.nan])
+
+
+def test_a_watch_sees_every_filter_and_weigher():
+    seen = []
+
+    @contextlib.contextmanager
+    def watch(kind, name):
+        seen.append(f'{kind} {name} begins')
+        yield
+        seen.append(f'{kind} {name} ends')
+
+    profile = Profile((PassF(), NeverRuns()), (RAMWeigher(),))
+    hosts = factories.hosts(2)
+    decide(profile, hosts, factories.request(), random.Random(1), watch=watch)
+    assert seen == [
+        f'{each} {what}'
+        for each in ('Filter PassF', 'Filter NeverRuns', 'Weigher RAMWeigher')
+        for what in ('begins', 'ends')
+    ]
+
+
 def test_an_infinite_multiplier_is_no_error():
     aggregate = factories.aggregate(1, ram_weight_multiplier='inf')
     hosts = factories.hosts(free_ram_mb=[1, 2], aggregates=[(aggregate,), ()])
@@ -211,11 +306,32 @@ def test_an_infinite_multiplier_is_no_error():
         ([1.0, 3.0, 3.0, 2.0], [1, 2, 3, 0]),
         ([0.0, -0.0, 0.0], [0, 1, 2]),
         ([float('inf'), 1.0, float('inf')], [0, 2, 1]),
+        ([0.05, NAN, 0.1], [0, 1, 2]),
+        ([NAN, 0.05, 0.1], [0, 2, 1]),
         ([2.0] * 40 + [3.0] + [2.0] * 40, [40, *range(40), *range(41, 81)]),
     ],
 )
 def test_descending_keeps_ties_in_order(totals, order):
     assert descending(np.array(totals)).tolist() == order
+
+
+@pytest.mark.parametrize(
+    'totals',
+    [
+        pytest.param(lambda rng: rng.random(1000), id='no ties'),
+        pytest.param(lambda rng: rng.integers(0, 30, 1000), id='many ties'),
+        pytest.param(lambda rng: rng.integers(0, 9999, 1000), id='a few ties'),
+        pytest.param(
+            lambda rng: np.repeat(rng.permutation(500), 2), id='ties side by side'
+        ),
+        pytest.param(lambda rng: np.r_[5, np.arange(1000, 0, -1)], id='one moves'),
+        pytest.param(lambda rng: np.r_[5, np.arange(1000, 0, -1) // 9], id='and ties'),
+        pytest.param(lambda rng: np.arange(1000), id='turned around'),
+    ],
+)
+def test_descending_orders_as_a_stable_sort_does(totals):
+    made = totals(np.random.default_rng(1)).astype(float)
+    assert descending(made).tolist() == np.argsort(-made, kind='stable').tolist()
 
 
 def frequencies(shuffle, size, draws=3000):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.ratios import parse
+from novasched.scheduler.ratios import invalid, parse
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,8 @@ from novasched.scheduler.ratios import parse
 )
 def test_parse(items, found):
     assert list(parse(items)) == found
+
+
+def test_invalid():
+    items = ['a=1', 'bad', '=1', 'a=x', 'b=2']
+    assert invalid(items) == ('bad', '=1', 'a=x')

@@ -5,11 +5,108 @@ from __future__ import annotations
 
 import random
 
+from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.reasons import Code
+from novasched.scheduler.weighers import BaseHostWeigher
+from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
+
+
+class Odd(BaseHostFilter):
+    """Gives its hosts twice."""
+
+    def filter_all(self, filter_obj_list, spec_obj):
+        return 2 * filter_obj_list
+
+
+class Remembers(BaseHostFilter):
+    """Gives hosts that it was not asked about."""
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+
+    def filter_all(self, filter_obj_list, spec_obj):
+        return [*filter_obj_list, *self.hosts.states()]
+
+
+class Stops(BaseHostFilter):
+    """Says to stop filtering."""
+
+    def filter_all(self, filter_obj_list, spec_obj):
+        return None
+
+
+class Unclear(BaseHostWeigher):
+    """Gives something, but not for all hosts."""
+
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        return [1, 2, float('nan')]
+
+
+class Lazy(BaseHostWeigher):
+    """Gives nothing."""
+
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        return []
+
+
+def decide_on(filters, hosts, *weighers):
+    profile = Profile(tuple(filters), weighers)
+    return decide(profile, hosts, factories.request(), random.Random(1))
+
+
+def test_nobody_complains_about_what_is_in_order():
+    made = decision()
+    assert made.complaints == ()
+    assert made.stopped_by is None
+    assert made.took_s == {}
+
+
+def test_a_filter_that_says_to_stop_is_named_but_not_in_the_funnel():
+    made = decide_on([ComputeFilter(), Stops()], factories.hosts(2))
+    assert made.stopped_by == 'Stops'
+    assert made.funnel() == ['ComputeFilter: (start: 2, end: 2)']
+    assert not len(made.ranked)
+
+
+def test_without_filters_nobody_stops():
+    assert decide_on([], factories.hosts(2)).stopped_by is None
+
+
+def test_who_gives_a_host_twice_is_named():
+    made = decide_on([Odd()], factories.hosts(7))
+    line = 'Odd gave more than once: h1, h2, h3, h4, h5 and 2 more'
+    assert made.complaints == (line,)
+
+
+def test_who_gives_what_another_rejected_is_named():
+    hosts = factories.hosts(num_instances=[9, 1])
+    made = decide_on([NumInstancesFilter(5), Remembers(hosts[[0]])], hosts)
+    assert made.complaints == ('Remembers gave what was rejected before: h1',)
+    assert made.ranked.host.tolist() == ['h2', 'h1']
+
+
+def test_every_host_may_be_without_a_weight():
+    made = decide_on([], factories.hosts(2), RAMWeigher(), Lazy())
+    assert made.complaints == ('Lazy gave no weight: h1, h2',)
+
+
+def test_who_gives_odd_weights_is_named():
+    made = decide_on([], factories.hosts(4), Unclear())
+    assert made.complaints == (
+        'Unclear gave no weight: h4',
+        'Unclear gave what is no number: h3',
+    )
+
+
+def test_a_score_of_infinite_times_zero_is_named():
+    aggregate = factories.aggregate(1, ram_weight_multiplier='inf')
+    hosts = factories.hosts(free_ram_mb=[0, 2], aggregates=[(aggregate,), ()])
+    made = decide_on([], hosts, RAMWeigher())
+    assert made.complaints == ('RAMWeigher gave what is no number: h1',)
 
 
 def decision():

@@ -71,6 +71,18 @@ def passes(filter_, hosts, group):
         pytest.param(
             factories.group(max_server_per_host=0), [], False, id='a limit of none'
         ),
+        pytest.param(
+            factories.group(max_server_per_host=-1), ['U5'], False, id='below none'
+        ),
+        pytest.param(
+            factories.group(max_server_per_host=0),
+            [ME],
+            True,
+            id='a limit of none, here itself',
+        ),
+        pytest.param(
+            factories.group(members=['U5']), [ME, 'U5'], True, id='not yet a member'
+        ),
     ],
 )
 def test_anti_affinity(group, running, expected):

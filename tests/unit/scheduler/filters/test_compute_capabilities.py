@@ -76,7 +76,14 @@ def test_capabilities(name, requirement, expected):
     assert passes(host(), {name: requirement}) is expected
 
 
-@pytest.mark.parametrize('cpu_info', ['notjson', None])
+@pytest.mark.parametrize(
+    'cpu_info',
+    [
+        pytest.param('notjson', id='no JSON'),
+        pytest.param(None, id='nothing'),
+        pytest.param('[' * 100_000, id='too deep'),
+    ],
+)
 def test_cpu_info_that_says_nothing(cpu_info):
     assert not passes(host(cpu_info), {'capabilities:cpu_info:model': 'core2duo'})
 

@@ -100,7 +100,16 @@ def test_an_address_width_alone_is_not_looked_at():
 
 
 @pytest.mark.parametrize(
-    'cpu_info', ['notjson', '[]', '{"maxphysaddr": null}', '{"maxphysaddr": []}', '']
+    'cpu_info',
+    [
+        pytest.param('notjson', id='no JSON'),
+        pytest.param('[]', id='no object'),
+        pytest.param('{"maxphysaddr": null}', id='null'),
+        pytest.param('{"maxphysaddr": []}', id='no bits'),
+        pytest.param('', id='empty'),
+        pytest.param('{"maxphysaddr": {"bits": 1e999}}', id='infinite'),
+        pytest.param('[' * 100_000, id='too deep'),
+    ],
 )
 def test_cpu_info_that_does_not_tell_its_address_width(cpu_info):
     assert address_bits(cpu_info) == 0

@@ -24,6 +24,42 @@ class FirstTwo(BaseHostFilter):
         return list(hosts)[:2]
 
 
+class Backwards(FirstTwo):
+    def filter_all(self, hosts, spec_obj):
+        yield from reversed(hosts)
+
+
+class Twice(FirstTwo):
+    def filter_all(self, hosts, spec_obj):
+        return [host for host in hosts[:2] for _ in range(2)]
+
+
+class OddRows(BaseHostFilter):
+    def _filter_one(self, obj, spec_obj):
+        return obj.row % 2
+
+
+class NotHost2(NumInstancesFilter):
+    def _filter_one(self, obj, spec_obj):
+        return super()._filter_one(obj, spec_obj) and obj.host != 'h2'
+
+
+class Gives(FirstTwo):
+    def __init__(self, given):
+        self.given = given
+
+    def filter_all(self, hosts, spec_obj):
+        return self.given
+
+
+class Nothing(BaseHostFilter):
+    """Defines no hook."""
+
+
+class OnRebuild(FirstTwo):
+    RUN_ON_REBUILD = True
+
+
 class StopsFiltering(FirstTwo):
     def filter_all(self, hosts, spec_obj):
         return None
@@ -60,7 +96,10 @@ class EvenCandidates(CandidateFilter):
     [
         pytest.param(OddHosts(), ['h1', 'h3'], id='host by host'),
         pytest.param(FirstTwo(), ['h1', 'h2'], id='a rule about the whole set'),
-        pytest.param(StopsFiltering(), [], id='None is no host'),
+        pytest.param(Backwards(), ['h4', 'h3', 'h2', 'h1'], id='another order'),
+        pytest.param(Twice(), ['h1', 'h1', 'h2', 'h2'], id='the same host twice'),
+        pytest.param(OddRows(), ['h2', 'h4'], id='_filter_one'),
+        pytest.param(NotHost2(3), ['h1', 'h3'], id='a subclass with _filter_one'),
         pytest.param(Busy(), ['h3', 'h4'], id='columns'),
         pytest.param(NotHost1(3), ['h2', 'h3'], id='a subclass with host_passes'),
         pytest.param(FirstThatPasses(3), ['h1'], id='a subclass with filter_all'),
@@ -69,6 +108,61 @@ class EvenCandidates(CandidateFilter):
 def test_apply(filter_, expected):
     hosts = factories.hosts(num_instances=[0, 1, 2, 3])
     assert filter_.apply(hosts, factories.request()).host.tolist() == expected
+
+
+def test_none_means_stop_filtering():
+    assert StopsFiltering().apply(factories.hosts(2), factories.request()) is None
+
+
+@pytest.mark.parametrize(
+    'given',
+    [
+        pytest.param(['h1'], id='names'),
+        pytest.param([None], id='None'),
+        pytest.param(factories.hosts(2).states(), id='hosts of another request'),
+    ],
+)
+def test_what_is_no_host_of_the_request_is_refused(given):
+    with pytest.raises(TypeError, match='which is no host of this request'):
+        Gives(given).apply(factories.hosts(2), factories.request())
+
+
+def test_a_host_that_an_earlier_filter_rejected_is_taken():
+    hosts = factories.hosts(3)
+    left = Gives([hosts.state(0)]).apply(hosts[[1, 2]], factories.request())
+    assert left.host.tolist() == ['h1']
+
+
+def test_a_filter_without_a_hook_says_so():
+    with pytest.raises(TypeError, match='Nothing does not define host_passes'):
+        Nothing().apply(factories.hosts(1), factories.request())
+
+
+@pytest.mark.parametrize(
+    ('filter_', 'expected'),
+    [
+        pytest.param(OddHosts(), False, id='host_passes'),
+        pytest.param(NotHost1(3), False, id='a built-in'),
+        pytest.param(OnRebuild(), True, id='RUN_ON_REBUILD'),
+        pytest.param(FirstTwo(), True, id='filter_all tells by itself'),
+        pytest.param(OddRows(), True, id='_filter_one tells by itself'),
+    ],
+)
+def test_rebuild(filter_, expected):
+    assert filter_.runs_on_rebuild() is expected
+
+
+@pytest.mark.parametrize(
+    ('filter_', 'expected'),
+    [
+        pytest.param(OddHosts(), 4, id='passes all in a rebuild'),
+        pytest.param(NotHost2(1), 3, id='_filter_one of a subclass'),
+        pytest.param(FirstThatPasses(0), 1, id='filter_all of a subclass'),
+    ],
+)
+def test_nova_s_hooks_pass_every_host_of_a_rebuild(filter_, expected):
+    request = factories.request(scheduler_hints={'_nova_check_type': ['rebuild']})
+    assert len(filter_.apply(factories.hosts(4), request)) == expected
 
 
 def test_a_column_filter_takes_a_single_host():

@@ -76,3 +76,11 @@ def test_why():
     reason = filter_.why(host('cpu.percent').state(0), factories.request())
     text = 'does not report cpu.frequency, cpu.user.time'
     assert reason == (Code.METRIC_MISSING, text)
+
+
+def test_what_is_left_out_of_the_option_is_told():
+    filter_ = filter_of('bad', 'cpu.percent=x', 'cpu.percent=3')
+    assert [notice.text for notice in filter_.notices([])] == [
+        'Ignoring the invalid elements of the option metrics.weight_setting: '
+        'bad, cpu.percent=x'
+    ]

@@ -9,11 +9,13 @@ from oslo_config import cfg
 
 from novasched.scheduler.weighers import (
     BaseHostWeigher,
+    WeighedHost,
     Weigher,
     clamp,
     lowest_multiplier,
     normalize,
 )
+from novasched.scheduler.weighers.build_failures import BuildFailureWeigher
 from novasched.scheduler.weighers.ram import OPTS, RAMWeigher
 from tests import factories
 
@@ -37,6 +39,128 @@ class ByPlace(NameLength):
 class Plain(Weigher):
     def weigh(self, hosts, request):
         return np.ones(len(hosts))
+
+
+class Doubled(RAMWeigher):
+    def _weigh_object(self, host_state, spec_obj):
+        return 2 * super()._weigh_object(host_state, spec_obj)
+
+
+class Ranks(RAMWeigher):
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        raw = super().weigh_objects(weighed_obj_list, weight_properties)
+        return (sorted(raw).index(each) - 1 for each in raw)
+
+
+class ByHost(RAMWeigher):
+    def weight_multiplier(self, host_state):
+        return super().weight_multiplier(host_state) * len(host_state.host)
+
+
+class OfOld(RAMWeigher):
+    def weight_multiplier(self):
+        return super().weight_multiplier() + 1
+
+
+class Negated(BuildFailureWeigher):
+    def weight_multiplier(self, host_state):
+        return 7
+
+
+class Bounded(NameLength):
+    def __init__(self):
+        super().__init__()
+        self.minval = 2
+
+    @property
+    def maxval(self):
+        return 3
+
+
+class Gives(BaseHostWeigher):
+    def __init__(self, given):
+        super().__init__()
+        self.given = given
+
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        return self.given
+
+
+class Nothing(BaseHostWeigher):
+    """Defines no hook."""
+
+
+@pytest.mark.parametrize(
+    ('weigher', 'expected'),
+    [
+        pytest.param(RAMWeigher(), [0, 3, 5], id='columns, clamped'),
+        pytest.param(Doubled(), [0, 6, 10], id='_weigh_object, clamped'),
+        pytest.param(Ranks(), [-1, 0, 1], id='weigh_objects is not clamped'),
+        pytest.param(NameLength(), [1, 3, 5], id='host by host'),
+        pytest.param(Bounded(), [2, 3, 3], id='bounds that are not of the class'),
+        pytest.param(Gives([True, 0.5]), [1, 0.5], id='too few'),
+        pytest.param(Gives([]), [], id='none'),
+        pytest.param(Gives((1, 10**30, -1)), [1, 1e30, -1], id='large'),
+        pytest.param(Gives(np.array([1, 2, 3])), [1, 2, 3], id='an array'),
+    ],
+)
+def test_weights(weigher, expected):
+    hosts = factories.hosts(host=['a', 'bbb', 'ccccc'], free_ram_mb=[-2, 3, 5])
+    assert weigher.weights(hosts, factories.request()).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ('weigher', 'problem'),
+    [
+        pytest.param(Gives([1, None]), 'None is no number', id='None'),
+        pytest.param(Gives(['5', '6']), "'5' is no number", id='text'),
+        pytest.param(Gives([[1], [2]]), 'more than one number', id='lists'),
+        pytest.param(Gives(None), 'not iterable', id='nothing'),
+        pytest.param(Nothing(), 'Nothing does not define _weigh_object', id='no hook'),
+    ],
+)
+def test_what_is_no_weight_is_refused(weigher, problem):
+    with pytest.raises(TypeError, match=problem):
+        weigher.weights(factories.hosts(2), factories.request())
+
+
+@pytest.mark.parametrize(
+    ('weigher', 'expected'),
+    [
+        pytest.param(ByHost(2.0), [2.0, 15.0], id='by host'),
+        pytest.param(OfOld(2.0), [3.0, 3.0], id='without a host, as before Stein'),
+        pytest.param(Negated(), [7.0, 7.0], id='not negated by the built-in'),
+    ],
+)
+def test_multipliers_of_a_subclass(weigher, expected):
+    aggregate = factories.aggregate(1, **{RAM: '5'})
+    hosts = factories.hosts(host=['a', 'bbb'], aggregates=[(), (aggregate,)])
+    assert weigher.multipliers(hosts).tolist() == expected
+
+
+def test_a_host_on_its_way_shows_itself_as_in_nova():
+    host = factories.hosts(1).state(0)
+    weighed = WeighedHost(host, 2.0)
+    assert repr(weighed) == f'WeighedHost [host: {host!r}, weight: 2.0]'
+    assert weighed.to_dict() == {'weight': 2.0, 'host': 'h1'}
+
+
+NAN = float('nan')
+
+
+@pytest.mark.parametrize(
+    ('raw', 'low', 'high', 'expected'),
+    [
+        ([], None, None, []),
+        ([NAN, 1, 2], None, None, [NAN, NAN, NAN]),
+        ([1, NAN, 2], None, None, [0.0, NAN, 1.0]),
+        ([1, 2, NAN], None, None, [0.0, 1.0, NAN]),
+        ([NAN, 1, 2], 0, 20, [NAN, 0.05, 0.1]),
+    ],
+)
+def test_normalize_what_is_no_number(raw, low, high, expected):
+    found = normalize(np.array(raw, float), low, high)
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(

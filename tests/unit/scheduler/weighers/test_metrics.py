@@ -133,9 +133,9 @@ def test_a_host_without_a_required_metric_fails_the_weigher():
         host=['h1', 'h2'], nodename=['n1', 'n2'], metrics=[text(frequency=512), text()]
     )
     with pytest.raises(
-        errors.ExtensionFailed,
-        match=r'MetricsWeigher failed: .*'
-        r'Metric cpu\.frequency could not be found on the compute host node h2\.n2\.',
+        errors.MetricNotFound,
+        match=r'Metric cpu\.frequency could not be found on the compute host '
+        r'node h2\.n2\.',
     ):
         weigh([MetricsWeigher(1.0, ONE)], hosts, factories.request())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Free PCI devices: how they are counted, and final weights of the hosts."""
+"""Free PCI devices: final weights of the hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oslo_config import cfg
 from novasched.objects.pci import PciDevicePool, PciDevicePoolList
 from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers import pci
-from novasched.scheduler.weighers.pci import PCIWeigher, free_devices
+from novasched.scheduler.weighers.pci import PCIWeigher
 from tests import factories
 
 OLD = {'vendor_id': '8086', 'product_id': '1520'}
@@ -20,32 +20,6 @@ OLD = {'vendor_id': '8086', 'product_id': '1520'}
 def pools(*counts):
     made = [PciDevicePool(**OLD, count=count, tags={}) for count in counts]
     return json.dumps(PciDevicePoolList(objects=made).obj_to_primitive())
-
-
-@pytest.mark.parametrize(
-    ('text', 'free'),
-    [
-        pytest.param(None, 0, id='never reported'),
-        pytest.param('', 0, id='empty'),
-        pytest.param('null', 0, id='null'),
-        pytest.param(pools(), 0, id='no pools'),
-        pytest.param(pools(1, 3), 4, id='two pools'),
-        pytest.param(json.dumps({**OLD, 'count': 2}), 2, id='one pool of old'),
-        pytest.param(
-            json.dumps([{**OLD, 'count': 2, 'tag': 'x'}, {**OLD, 'count': '3'}]),
-            5,
-            id='a list of old',
-        ),
-        pytest.param('[', 0, id='no JSON'),
-        pytest.param('[' * 100000, 0, id='too deep'),
-        pytest.param('7', 0, id='no list'),
-        pytest.param('["x", null, {}, {"count": "many"}]', 0, id='no pool'),
-        pytest.param('[{"count": Infinity}, {"count": 1}]', 1, id='one too many'),
-        pytest.param('{"objects": 3}', 0, id='no list of objects'),
-    ],
-)
-def test_free_devices(text, free):
-    assert free_devices(text) == free
 
 
 @pytest.mark.parametrize(

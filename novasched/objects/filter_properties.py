@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dicts that requests were before RequestSpec, made of one.
+
+Replies to old callers and notifications have them, and a plugin of that time
+reads them: ``request_spec`` with the image, the flavor and properties of the
+instance, and ``filter_properties`` with everything else. A plugin finds the
+former in the latter, with a few keys more, and may write there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    MutableMapping,
+    ValuesView,
+)
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from novasched.objects.image_meta import ImageMeta
+from novasched.objects.instance_group import InstanceGroup
+
+if TYPE_CHECKING:
+    from novasched.objects.base import NovaObject
+    from novasched.objects.request_spec import RequestSpec, SchedulerRetries
+
+AS_THEY_ARE = (
+    'numa_topology',
+    'pci_requests',
+    'project_id',
+    'user_id',
+    'availability_zone',
+)
+HOST_LISTS = ('ignore_hosts', 'force_hosts', 'force_nodes')
+_FROM_FLAVOR = ('root_gb', 'ephemeral_gb', 'memory_mb', 'vcpus')
+_OF_GROUP = (
+    'group_updated',
+    'group_hosts',
+    'group_policies',
+    'group_members',
+    'group_uuid',
+)
+_ABSENT: Any = object()
+
+
+def request_spec_dict(spec: RequestSpec) -> dict[str, Any]:
+    """Return the ``request_spec`` of a request; objects in it stay objects."""
+    image = spec.image if 'image' in spec else None
+    return {
+        'num_instances': spec.num_instances if 'num_instances' in spec else 1,
+        'image': {} if image is None else _image_dict(image),
+        'instance_properties': _instance_properties(spec),
+        'instance_type': spec.flavor if 'flavor' in spec else {},
+    }
+
+
+def _set_fields(thing: NovaObject) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in thing.fields if name in thing}
+
+
+def _image_dict(image: ImageMeta) -> dict[str, Any]:
+    values = _set_fields(image)
+    if 'properties' in values:
+        values['properties'] = _set_fields(values['properties'])
+    return values
+
+
+def _instance_properties(spec: RequestSpec) -> dict[str, Any]:
+    values = {name: getattr(spec, name) for name in AS_THEY_ARE if name in spec}
+    if 'instance_uuid' in spec:
+        values['uuid'] = spec.instance_uuid
+    if 'flavor' in spec:
+        values.update((name, getattr(spec.flavor, name)) for name in _FROM_FLAVOR)
+    return values
+
+
+def filter_properties_dict(spec: RequestSpec) -> dict[str, Any]:
+    """Return the ``filter_properties`` of a request, without what is empty.
+
+    ``group_hosts``, ``group_policies`` and ``group_members`` are sets,
+    ``requested_destination`` is the object, hints of one text are that text.
+    """
+    sent = *HOST_LISTS, 'requested_destination', 'retry', 'limits', *_OF_GROUP
+    made = {name: KEYS[name].make(spec) for name in sent}
+    values = {name: value for name, value in made.items() if value is not _ABSENT}
+    hints = _hints(spec)
+    return {**values, 'scheduler_hints': hints} if hints else values
+
+
+def _hints(spec: RequestSpec) -> dict[str, Any] | None:
+    hints = spec.scheduler_hints if 'scheduler_hints' in spec else None
+    return None if hints is None else {name: _own(spec.hint(name)) for name in hints}
+
+
+def _own(value: Any) -> Any:
+    """Return a list of one's own for a list of the request."""
+    return list(value) if isinstance(value, list) else value
+
+
+def _retry(spec: RequestSpec) -> Any:
+    retry = spec.retry if 'retry' in spec else None
+    return _ABSENT if retry is None else _retry_dict(retry)
+
+
+def _retry_dict(retry: SchedulerRetries) -> dict[str, Any]:
+    if 'num_attempts' not in retry or 'hosts' not in retry:
+        return {}
+    hosts = [[node.host, node.hypervisor_hostname] for node in retry.hosts]
+    return {'num_attempts': retry.num_attempts, 'hosts': hosts}
+
+
+def _limits(spec: RequestSpec) -> Any:
+    limits = spec.limits if 'limits' in spec else None
+    return _ABSENT if limits is None else limits.to_dict()
+
+
+def _given(group: InstanceGroup, name: str) -> Iterable[str]:
+    return (getattr(group, name) if name in group else None) or ()
+
+
+def _os_type(spec: RequestSpec) -> str | None:
+    found: str | None = spec.image_properties.get('os_type')
+    return found
+
+
+def _request_spec(spec: RequestSpec) -> dict[str, Any]:
+    """Return the ``request_spec`` with what else an old plugin looks for in it."""
+    values = request_spec_dict(spec)
+    image = values['image']
+    values['instance_properties'] = {
+        **dict.fromkeys(AS_THEY_ARE),
+        'image_ref': image.get('id'),
+        'os_type': _os_type(spec),
+        **values['instance_properties'],
+    }
+    uuid = values['instance_properties'].get('uuid')
+    values['instance_uuids'] = [] if uuid is None else [uuid]
+    return values
+
+
+class Key(NamedTuple):
+    """One key. ``sources`` are the attributes of a request that it is made of."""
+
+    sources: tuple[str, ...]
+    make: Callable[[RequestSpec], Any]
+
+
+def _key(make: Callable[[RequestSpec], Any], *fields: str) -> Key:
+    return Key(tuple(f'_obj_{name}' for name in fields), make)
+
+
+def _if_given(name: str) -> Key:
+    """Return a key that is there when the field of that name is not empty."""
+
+    def make(spec: RequestSpec) -> Any:
+        return _own(getattr(spec, name) if name in spec else None) or _ABSENT
+
+    return _key(make, name)
+
+
+def _of_group(make: Callable[[InstanceGroup], Any]) -> Key:
+    def of_request(spec: RequestSpec) -> Any:
+        group = spec.instance_group if 'instance_group' in spec else None
+        return _ABSENT if group is None else make(group)
+
+    return _key(of_request, 'instance_group')
+
+
+KEYS: dict[str, Key] = {
+    'context': Key(
+        ('_context',), lambda s: _ABSENT if s.obj_context is None else s.obj_context
+    ),
+    'request_spec': _key(
+        _request_spec, 'num_instances', 'image', 'flavor', 'instance_uuid', *AS_THEY_ARE
+    ),
+    'instance_type': _if_given('flavor'),
+    'scheduler_hints': _key(_hints, 'scheduler_hints'),
+    'config_options': _key(lambda spec: {}),
+    'project_id': _key(
+        lambda spec: spec.project_id if 'project_id' in spec else None, 'project_id'
+    ),
+    'os_type': _key(_os_type, 'image'),
+    **{name: _if_given(name) for name in HOST_LISTS},
+    'retry': _key(_retry, 'retry'),
+    'limits': _key(_limits, 'limits'),
+    'group_updated': _of_group(lambda group: True),
+    'group_hosts': _of_group(lambda group: set(_given(group, 'hosts'))),
+    'group_policies': _of_group(lambda group: {group.policy} - {None}),
+    'group_members': _of_group(lambda group: set(_given(group, 'members'))),
+    'group_uuid': _of_group(lambda g: g.uuid if 'uuid' in g else _ABSENT),
+    'pci_requests': _if_given('pci_requests'),
+    'requested_destination': _if_given('requested_destination'),
+}
+"""What an old plugin finds, by its name."""
+
+
+class Notes(NamedTuple):
+    """What belongs to a request, not to one of its copies.
+
+    ``written`` by plugins; ``made`` of the sources beside it.
+    """
+
+    written: dict[str, Any]
+    made: dict[str, tuple[tuple[Any, ...], Any]]
+
+
+class FilterProperties(MutableMapping[str, Any]):
+    """The dict of a request, with what plugins write to it.
+
+    What they assign is kept apart from the request and lasts as long as the
+    notes. A value made of the request is made once, and again when the fields
+    that it is made of are others.
+    """
+
+    __slots__ = ('_notes', '_spec')
+
+    def __init__(self, spec: RequestSpec, notes: Notes) -> None:
+        self._spec = spec
+        self._notes = notes
+
+    def __getitem__(self, key: str) -> Any:
+        written = self._notes.written
+        value = written[key] if key in written else self._made(key)
+        if value is _ABSENT:
+            raise KeyError(key)
+        return value
+
+    def _made(self, name: str) -> Any:
+        key = KEYS.get(name)
+        if key is None:
+            return _ABSENT
+        values = vars(self._spec)
+        sources = tuple([values.get(source, _ABSENT) for source in key.sources])
+        kept = self._notes.made.get(name)
+        if kept is None or kept[0] != sources:
+            kept = self._notes.made[name] = sources, key.make(self._spec)
+        return kept[1]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._notes.written[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        self[key]  # raises KeyError
+        self._notes.written[key] = _ABSENT
+
+    def __iter__(self) -> Iterator[str]:
+        names = dict.fromkeys([*KEYS, *self._notes.written])
+        return iter([name for name in names if name in self])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class AnswersAsDict:
+    """A request that can be read and written like the dict of its time.
+
+    Attributes, the wire form and what changed know nothing of it. Shallow copies
+    made after the first use share what was written; deep copies start anew.
+    """
+
+    def filter_properties(self) -> FilterProperties:
+        """Return the request as the dict that it once was."""
+        notes = vars(self).get('_notes')
+        if notes is None:
+            notes = vars(self).setdefault('_notes', Notes({}, {}))
+        return FilterProperties(self, notes)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, key: str) -> Any:
+        return self.filter_properties()[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.filter_properties()[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.filter_properties()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.filter_properties())
+
+    def __len__(self) -> int:
+        return len(self.filter_properties())
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.filter_properties().get(key, default)
+
+    def keys(self) -> KeysView[str]:
+        return self.filter_properties().keys()
+
+    def values(self) -> ValuesView[Any]:
+        return self.filter_properties().values()
+
+    def items(self) -> ItemsView[str, Any]:
+        return self.filter_properties().items()
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        return self.filter_properties().setdefault(key, default)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        self.filter_properties().update(*args, **kwargs)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        return self.filter_properties().pop(key, *default)
+
+    def copy(self) -> dict[str, Any]:
+        """Return a plain dict."""
+        return dict(self.filter_properties())

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filter hosts by how many of something may be on each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler import limits, notices
+from novasched.scheduler.aggregates import Aggregates
+from novasched.scheduler.filters import ColumnFilter
+from novasched.scheduler.hosts import HostState, HostTable, Ints, Mask
+from novasched.scheduler.notices import Notice
+from novasched.scheduler.reasons import Reason
+
+
+class HostLimit(ColumnFilter):
+    """Pass hosts that have fewer of something than ``limit``.
+
+    ``column`` counts them, and ``counted`` are the words for them. ``key`` names the
+    option. A class that sets these has a method ``_get_<key>(host_state, spec_obj)``
+    that returns limit_of(): the hook of subclasses made for nova.
+    """
+
+    column: ClassVar[str]
+    counted: ClassVar[str]
+    key: ClassVar[str]
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Self:
+        return cls(conf.filter_scheduler[cls.key])
+
+    @property
+    def _hook(self) -> Callable[[HostState, RequestSpec], int]:
+        hook: Callable[[HostState, RequestSpec], int]
+        hook = getattr(self, f'_get_{self.key}')
+        return hook
+
+    def limit_of(self, host: HostState) -> int:
+        """Return the limit of one host."""
+        return self.limit
+
+    def limits(self, hosts: HostTable) -> Ints:
+        """Return the limit of each host."""
+        return np.full(len(hosts), self.limit)
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        counts: Ints = getattr(hosts, self.column)
+        hook = f'_get_{self.key}'
+        if self._overrides(hook, 'key') and self._overrides(hook, 'limits'):
+            found = [self._hook(host, request) for host in hosts.states()]
+            return np.array([c < f for c, f in zip(counts, found, strict=True)], bool)
+        return counts < self.limits(hosts)
+
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
+        count, limit = getattr(host, self.column), self._hook(host, request)
+        return Reason(self.codes[0], f'{count} {self.counted}, limit {limit}')
+
+
+class AggregateHostLimit(HostLimit):
+    """Lets the aggregates of a host set its limit, as ``key``; the lowest holds.
+
+    ``limit`` holds for a host whose aggregates set none, or one that is no whole
+    number.
+    """
+
+    def _lowest(self, host_aggregates: Aggregates) -> int:
+        return limits.lowest(host_aggregates, self.key, self.limit)
+
+    def limit_of(self, host: HostState) -> int:
+        return self._lowest(host.aggregates)
+
+    def limits(self, hosts: HostTable) -> Ints:
+        return hosts.aggregates.map(self._lowest, np.int64)
+
+    def notices(self, groups: Sequence[Aggregates]) -> Iterator[Notice]:
+        """Say which aggregates set several limits, or one that is no number."""
+        return notices.of_numbers(groups, self.key, int)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filter hosts, and their allocation candidates, by NUMA nodes."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from novasched.objects.numa import NUMATopologyLimits
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.enforced import limited
+from novasched.scheduler.filters.pci_passthrough import DEVICE_CODES
+from novasched.scheduler.filters.writing import WritingFilter
+from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.fit.guests import Guest
+from novasched.scheduler.fit.host_topology import HostTopology
+from novasched.scheduler.fit.question import Answers, Place, Question
+from novasched.scheduler.fit.room import Room
+from novasched.scheduler.fit.search import explain
+from novasched.scheduler.fit.surviving import surviving
+from novasched.scheduler.fit.topology import Limits
+from novasched.scheduler.hosts import HostState, HostTable, Mask, Objects
+from novasched.scheduler.reasons import Code, Reason
+
+POLICY, THREADS = 'cpu_policy', 'cpu_thread_policy'
+
+
+class NUMATopologyFilter(WritingFilter):
+    """Pass hosts on whose NUMA nodes those of the instance fit.
+
+    Of the host's candidates only those are kept with which they fit; the limits of
+    the host become ``numa_topology`` of what the compute must enforce. An instance
+    without nodes fits any host, unless it asks for threads that the host does not
+    have. A host of which a ratio is unknown is rejected. Nova:
+    scheduler/filters/numa_topology_filter.py.
+    """
+
+    codes = (
+        Code.CANDIDATE_MISSING,
+        Code.NETWORKS_ELSEWHERE,
+        Code.NODES_CONTENDED,
+        Code.NODES_MISSING,
+        Code.NODE_DATA_MISSING,
+        Code.NOT_ENOUGH_DEDICATED_CPUS,
+        Code.NOT_ENOUGH_NODE_CPUS,
+        Code.NOT_ENOUGH_NODE_MEMORY,
+        Code.NOT_ENOUGH_PAGES,
+        Code.NUMA_DOES_NOT_FIT,
+        Code.NUMA_MISSING,
+        Code.PAGE_SIZE_MISSING,
+        Code.RATIO_UNKNOWN,
+        Code.THREADS_DO_NOT_FIT,
+        Code.THREADS_MISSING,
+        *DEVICE_CODES,
+    )
+    writes = ('limits', 'allocation_candidates')
+
+    def __init__(self, fitting: Fitting | None = None) -> None:
+        self.fitting = fitting or Fitting()
+        self._answers, self._room = Answers(), Room()
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Self:
+        return cls(Fitting.from_conf(conf))
+
+    def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
+        hopeful: Mask = np.ones(len(hosts), bool)
+        if _requires_threads(request):
+            hopeful = hosts.numa_topology.map(_may_have_threads)
+        question = Question.of(request, self.fitting)
+        if question.guest is None:
+            return hopeful, hosts
+        hopeful &= self._may_fit(hosts, question.guest)
+        passes, hosts = surviving(hosts, question, self._answers, hopeful)
+        limits = _limits(hosts, passes, request)
+        return passes, limited(hosts, 'numa_topology', limits, passes)
+
+    def _may_fit(self, hosts: HostTable, guest: Guest) -> Mask:
+        """Return False for hosts that need no closer look.
+
+        Nova may use nodes without a look at them, so there the nodes only count.
+        """
+        topologies = hosts.numa_topology
+        if self.fitting.as_nova:
+            hopeful: Mask = topologies.map(bool)
+        else:
+            hopeful = self._room.enough(topologies, guest)
+        ratios = hosts.cpu_allocation_ratio + hosts.ram_allocation_ratio
+        return hopeful & ~np.isnan(ratios)
+
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
+        topology: HostTopology | None = host.numa_topology
+        if _requires_threads(request) and not _may_have_threads(topology):
+            text = 'no core has two threads, as the thread policy require needs'
+            return Reason(Code.THREADS_MISSING, text)
+        if not topology:
+            return Reason(Code.NUMA_MISSING, 'reports no NUMA nodes')
+        cpu, ram = host.cpu_allocation_ratio, host.ram_allocation_ratio
+        if cpu is None or ram is None:
+            name = 'cpu' if cpu is None else 'ram'
+            text = f'{name}_allocation_ratio is unknown'
+            return Reason(Code.RATIO_UNKNOWN, text)
+        if not host.allocation_candidates:
+            return Reason(Code.CANDIDATE_MISSING, 'no allocation candidate is left')
+        question = Question.of(request, self.fitting)
+        limits = Limits(cpu, ram, question.networks)
+        return self._explained(question, Place(topology, host.pci_stats, limits), host)
+
+    def _explained(self, question: Question, place: Place, host: HostState) -> Reason:
+        mapping = host.allocation_candidates[0].get('mappings')
+        devices = place.devices(question.requests, mapping)
+        guest, pack = question.guest or Guest(()), self.fitting.pack
+        cells, limits = place.topology.cells, place.limits
+        return explain(cells, guest, limits, devices, pack)
+
+
+def _requires_threads(request: RequestSpec) -> bool:
+    """Return True if dedicated CPUs are asked for that are threads of one core."""
+    return 'dedicated' in _asked(request, POLICY) and (
+        'require' in _asked(request, THREADS)
+    )
+
+
+def _asked(request: RequestSpec, name: str) -> tuple[str | None, str | None]:
+    """Return what flavor and image say."""
+    image = request.image_properties
+    in_image = getattr(image, f'hw_{name}') if f'hw_{name}' in image else None
+    return request.extra_specs.get(f'hw:{name}'), in_image
+
+
+def _may_have_threads(topology: HostTopology | None) -> bool:
+    return not topology or topology.threads_per_core > 1
+
+
+def _limits(hosts: HostTable, where: Mask, request: RequestSpec) -> Objects:
+    """Return the limits of some hosts; those with the same ratios share one."""
+    given: dict[str, Any] = {}
+    if 'network_metadata' in request:
+        given['network_metadata'] = request.network_metadata
+    found: Objects = np.full(len(hosts), None, object)
+    left = np.flatnonzero(where)
+    cpu, ram = (
+        ratios[left].tolist()
+        for ratios in (hosts.cpu_allocation_ratio, hosts.ram_allocation_ratio)
+    )
+    pairs = list(zip(cpu, ram, strict=True))
+    made = {
+        pair: NUMATopologyLimits(
+            cpu_allocation_ratio=pair[0], ram_allocation_ratio=pair[1], **given
+        )
+        for pair in set(pairs)
+    }
+    for position, pair in zip(left.tolist(), pairs, strict=True):
+        found[position] = made[pair]
+    return found

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filter hosts, and their allocation candidates, by free PCI devices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.filters.writing import WritingFilter
+from novasched.scheduler.fit.devices import HostDevices
+from novasched.scheduler.fit.question import Answers, Question, device_requests
+from novasched.scheduler.fit.surviving import surviving
+from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.reasons import Code, Reason
+
+DEVICE_CODES = (
+    Code.PCI_DEVICES_MISSING,
+    Code.PCI_KIND_DIFFERS,
+    Code.PCI_PROVIDER_AMBIGUOUS,
+    Code.PCI_WRONG_NODE,
+    Code.PCI_WRONG_PROVIDER,
+)
+"""Why the devices of a host do not serve a request."""
+
+
+class PciPassthroughFilter(WritingFilter):
+    """Pass hosts with the free PCI devices that the request asks for.
+
+    Of the host's candidates only those are kept with which the devices are there.
+    NUMA nodes are not looked at. Nova: scheduler/filters/pci_passthrough_filter.py.
+    """
+
+    codes = (Code.CANDIDATE_MISSING, *DEVICE_CODES)
+    writes = ('allocation_candidates',)
+
+    def __init__(self) -> None:
+        self._answers = Answers()
+
+    def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
+        everyone = np.ones(len(hosts), bool)
+        requests = device_requests(request)
+        if not requests:
+            return everyone, hosts
+        return surviving(hosts, Question(None, requests), self._answers, everyone)
+
+    def why(self, host: HostState, request: RequestSpec) -> Reason:
+        if not host.allocation_candidates:
+            return Reason(Code.CANDIDATE_MISSING, 'no allocation candidate is left')
+        mapping = host.allocation_candidates[0].get('mappings')
+        pools, requests = host.pci_stats.free, device_requests(request)
+        return HostDevices(pools, requests, mapping, {}).why(None)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The PCI devices that a guest asks for, and which pools match them."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
+from novasched.scheduler.fit.pools import Pool, Pools, Tags
+from novasched.scheduler.reasons import Code
+
+PLACEMENT_KEYS = frozenset({'resource_class', 'traits', 'rp_uuid', 'rp_uuids'})
+TRUE = frozenset({'1', 't', 'true', 'on', 'y', 'yes'})
+
+Alternative = frozenset[tuple[str, str | None]]
+Mappings = Mapping[str, Sequence[str]]
+
+
+class Lost(enum.Enum):
+    """Where devices are lost to a request, in the order of nova's tests."""
+
+    SPEC = Code.PCI_DEVICES_MISSING, 'do not match'
+    NODE = Code.PCI_WRONG_NODE, 'on other NUMA nodes'
+    FUNCTION = Code.PCI_KIND_DIFFERS, 'are physical functions'
+    VDPA = Code.PCI_KIND_DIFFERS, 'are vDPA'
+    REMOTE = Code.PCI_KIND_DIFFERS, 'are remote-managed'
+    PROVIDER = Code.PCI_WRONG_PROVIDER, 'of other resource providers'
+    MIGRATION = Code.PCI_DEVICES_MISSING, 'do not match in live_migratable'
+
+    def __init__(self, code: Code, words: str) -> None:
+        self.code = code
+        self.words = words
+
+
+@dataclass(frozen=True)
+class DeviceRequest:
+    """Devices that an instance asks for; each matches one of the alternatives.
+
+    ``alias_name`` is None if they are for a port; ``providers`` are those that an
+    earlier claim left in the request, one for each device.
+    """
+
+    count: int
+    alternatives: tuple[Alternative, ...]
+    alias_name: str | None = None
+    request_id: str | None = None
+    numa_policy: str = 'legacy'
+    providers: tuple[str, ...] = ()
+    _known: dict[tuple[Tags, int | None], Lost | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def __str__(self) -> str:
+        wanted = ' or '.join(_words(alternative) for alternative in self.alternatives)
+        name = 'port' if self.alias_name is None else self.alias_name
+        return f'{name} ({wanted or "nothing"})'
+
+    def loses(self, pool: Pool) -> Lost | None:
+        """Say why no device of a pool would do, wherever it is; None: it would."""
+        kind = pool.tags, pool.numa_node if self._asks_for_node else None
+        try:
+            return self._known[kind]
+        except KeyError:
+            return self._known.setdefault(kind, self._judged(pool))
+
+    @functools.cached_property
+    def _asks_for_node(self) -> bool:
+        return any(
+            key == 'numa_node' for wanted in self.alternatives for key, _ in wanted
+        )
+
+    def _judged(self, pool: Pool) -> Lost | None:
+        flat = pool.flat()
+        wanted = [dict(alternative) for alternative in self.alternatives]
+        if not any(_matches(alternative, flat) for alternative in wanted):
+            return Lost.SPEC
+        asked = {alternative.get('dev_type') for alternative in wanted}
+        if (kind := flat.get('dev_type')) not in asked:
+            if kind == 'type-PF':
+                return Lost.FUNCTION
+            if kind == 'vdpa':
+                return Lost.VDPA
+        if _is_true(flat.get('remote_managed')) and not any(
+            _is_true(alternative.get('remote_managed')) for alternative in wanted
+        ):
+            return Lost.REMOTE
+        migrates = {alternative.get('live_migratable') for alternative in wanted}
+        if migrates in ({'true'}, {'false'}):
+            return None if flat['live_migratable'] in migrates else Lost.MIGRATION
+        return None
+
+
+def _words(alternative: Alternative) -> str:
+    keys = sorted(dict(alternative).items(), key=lambda item: item[0])
+    return ' '.join(f'{key}={value}' for key, value in keys) or 'any'
+
+
+def _matches(
+    wanted: Mapping[str, str | None], flat: Mapping[str, str | int | None]
+) -> bool:
+    return all(
+        _folded(value) == _folded(flat.get(key))
+        for key, value in wanted.items()
+        if key not in PLACEMENT_KEYS
+    )
+
+
+def _folded(value: str | int | None) -> str | int | None:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _is_true(value: str | int | None) -> bool:
+    return isinstance(value, str) and value.strip().lower() in TRUE
+
+
+def requests_of(requested: InstancePCIRequests | None) -> tuple[DeviceRequest, ...]:
+    """Return the devices that a request asks for, in its order."""
+    if requested is None:
+        return ()
+    return tuple(_request(request) for request in requested.requests)
+
+
+def _request(request: InstancePCIRequest) -> DeviceRequest:
+    spec = request.spec or []
+    uuids = spec[0].get('rp_uuids') if spec else None
+    return DeviceRequest(
+        request.count or 1,
+        tuple(frozenset(alternative.items()) for alternative in spec),
+        request.alias_name,
+        request.request_id,
+        request.numa_policy or 'legacy',
+        tuple(uuids.split(',')) if uuids else (),
+    )
+
+
+def providers_of(request: DeviceRequest, mapping: Mappings | None) -> tuple[str, ...]:
+    """Return the providers that a request must be served from, one per device.
+
+    Empty: from any. The groups of a mapping that are for the request begin with its
+    id; without any mapping, what an earlier claim left in the request counts.
+    """
+    if request.alias_name is None:
+        return ()
+    if not mapping:
+        return request.providers
+    if request.request_id is None:
+        return ()
+    return tuple(
+        providers[0]
+        for group, providers in mapping.items()
+        if providers and group.startswith(request.request_id)
+    )
+
+
+def enough_devices(pools: Pools, requests: Sequence[DeviceRequest]) -> bool:
+    """Return False if some request cannot be served, whatever nodes and providers.
+
+    A quick look at each request alone: together they may still want too much.
+    """
+    for request in requests:
+        free = sum([pool.count for pool in pools if request.loses(pool) is None])
+        if free < max(request.count, 1):
+            return False
+    return True

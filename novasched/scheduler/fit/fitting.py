@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How NUMA nodes are tried: what the operator chose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from oslo_config import cfg
+
+from novasched.scheduler.fit import remembered, search
+from novasched.scheduler.fit.guests import Guest
+from novasched.scheduler.fit.search import Attempt, Devices
+from novasched.scheduler.fit.topology import HostCell, Limits
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'compute': [
+        cfg.BoolOpt(
+            'packing_host_numa_cells_allocation_strategy',
+            default=False,
+            help='Fill the NUMA nodes of a host one after the other: of the nodes '
+            'that could take an instance, the fullest is tried first. Otherwise the '
+            'emptiest is. The computes should be configured alike.',
+        )
+    ],
+    'novasched': [
+        cfg.StrOpt(
+            'numa_compat',
+            default='right',
+            choices=[
+                (
+                    'right',
+                    'every way to place the nodes of an instance is tried, from the '
+                    'request as it came',
+                ),
+                (
+                    'nova',
+                    'as nova does, with its defects: a place may be missed, or given '
+                    'though it does not fit, on hosts with three nodes and more; what '
+                    'was tried before, for another allocation candidate or another '
+                    'instance of the request, changes what is asked for',
+                ),
+            ],
+            help='How NUMA nodes of instances are placed on those of a host.',
+        )
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """``pack``: the fullest nodes first; ``as_nova``: with the defects of nova."""
+
+    pack: bool = False
+    as_nova: bool = False
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Self:
+        """Make it from the options."""
+        return cls(
+            conf.compute.packing_host_numa_cells_allocation_strategy,
+            conf.novasched.numa_compat == 'nova',
+        )
+
+    def attempt(
+        self,
+        cells: Sequence[HostCell],
+        guest: Guest,
+        limits: Limits | None,
+        devices: Devices | None,
+    ) -> Attempt:
+        """Put the nodes of a guest on those of a host."""
+        fit = remembered.fit_as_nova if self.as_nova else search.fit
+        return fit(cells, guest, limits, devices, self.pack)

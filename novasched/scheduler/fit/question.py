@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request asks of the nodes and devices of hosts, and the answers so far."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.fit.device_requests import (
+    DeviceRequest,
+    providers_of,
+    requests_of,
+)
+from novasched.scheduler.fit.devices import HostDevices
+from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.fit.guests import Guest
+from novasched.scheduler.fit.host_topology import HostPools, HostTopology
+from novasched.scheduler.fit.topology import Limits, Networks
+from novasched.scheduler.fit.wire import guest_of, networks_of
+
+Mapped = Mapping[str, Sequence[str]]
+MOST_ANSWERS = 16384
+QUESTIONS = 4
+
+
+class Place(NamedTuple):
+    """What a host has for a guest: nodes, devices, and how far they may be filled."""
+
+    topology: HostTopology
+    pools: HostPools
+    limits: Limits | None = None
+
+    def devices(
+        self, requests: Sequence[DeviceRequest], mapping: Mapped | None
+    ) -> HostDevices:
+        """Return the devices; ``mapping`` names their providers."""
+        return HostDevices(self.pools.free, requests, mapping, self.topology.sockets)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The part of a request that nodes and devices matter to.
+
+    ``guest`` is None for one that any nodes will do for. Requests that ask the
+    same are equal.
+    """
+
+    guest: Guest | None
+    requests: tuple[DeviceRequest, ...] = ()
+    networks: Networks | None = None
+    fitting: Fitting = field(default_factory=Fitting)
+
+    @classmethod
+    def of(cls, request: RequestSpec, fitting: Fitting) -> Question:
+        """Read the question out of a request."""
+        topology = request.numa_topology if 'numa_topology' in request else None
+        metadata = request.network_metadata if 'network_metadata' in request else None
+        return cls(
+            guest_of(topology) if topology else None,
+            device_requests(request),
+            networks_of(metadata),
+            fitting,
+        )
+
+    @functools.cached_property
+    def tracks_devices(self) -> bool:
+        """True if it matters which providers an allocation candidate names."""
+        return any(request.alias_name is not None for request in self.requests)
+
+    @functools.cached_property
+    def tells_candidates_apart(self) -> bool:
+        """True if one candidate of a host may pass and another may not."""
+        return self.tracks_devices or (self.guest is not None and self.fitting.as_nova)
+
+    def answer(self, place: Place, mappings: Iterable[Mapped | None]) -> list[bool]:
+        """Return for each mapping of providers whether the guest fits.
+
+        Each starts from the guest as it came, but for nova, where one starts from
+        what the one before it has left.
+        """
+        guest, found = self.guest, []
+        for mapping in mappings:
+            devices = place.devices(self.requests, mapping)
+            if guest is None:
+                found.append(devices.supports(frozenset()))
+                continue
+            cells, limits = place.topology.cells, place.limits
+            attempt = self.fitting.attempt(cells, guest, limits, devices)
+            found.append(attempt.fits)
+            if self.fitting.as_nova:
+                guest = attempt.guest
+        return found
+
+    def seen(self, place: Place, mappings: Sequence[Mapped | None]) -> Hashable:
+        """Return all that an answer follows from; hosts with the same fit alike."""
+        topology, pools, limits = place
+        nodes: Any = topology if self.guest is not None else None
+        if not self.requests:
+            count = pools.by_node.get
+            counts = tuple([count(cell.id, 0) for cell in topology.cells])
+            return nodes, counts if any(counts) else (), limits, len(mappings)
+        providers = [
+            tuple(providers_of(request, mapping) for request in self.requests)
+            for mapping in mappings
+        ]
+        number = _numbers(pools, providers)
+        return (
+            nodes,
+            tuple(
+                (
+                    *(request.loses(pool) for request in self.requests),
+                    pool.numa_node,
+                    pool.count,
+                    number(pool.rp_uuid),
+                )
+                for pool in pools.free
+            ),
+            limits,
+            tuple(
+                tuple(tuple(map(number, uuids)) for uuids in of_mapping)
+                for of_mapping in providers
+            ),
+        )
+
+
+def device_requests(request: RequestSpec) -> tuple[DeviceRequest, ...]:
+    """Return the devices that a request asks for."""
+    return requests_of(request.pci_requests if 'pci_requests' in request else None)
+
+
+def _numbers(
+    pools: HostPools, providers: Iterable[Iterable[Iterable[str]]]
+) -> Callable[[str | None], int | None]:
+    """Return what gives each provider a number in the place of its uuid.
+
+    All providers are alike where none is asked for, and all without a pool.
+    """
+    if not any(uuids for of_mapping in providers for uuids in of_mapping):
+        return lambda uuid: None
+    numbers: dict[str, int] = {}
+    for pool in pools.free:
+        if pool.rp_uuid is not None:
+            numbers.setdefault(pool.rp_uuid, len(numbers))
+    return lambda uuid: None if uuid is None else numbers.get(uuid, -1)
+
+
+class Answers:
+    """The answers to the latest questions, ``most`` to each, kept between requests."""
+
+    def __init__(self, most: int = MOST_ANSWERS) -> None:
+        self._most = most
+        self._known = functools.lru_cache(QUESTIONS)(_no_answers)
+
+    def of(
+        self, question: Question, place: Place, mappings: Sequence[Mapped | None]
+    ) -> list[bool]:
+        """Return for each mapping whether the guest fits, as it was or anew."""
+        known, seen = self._known(question), question.seen(place, mappings)
+        found = known.get(seen)
+        if found is None:
+            if len(known) >= self._most:
+                known.clear()
+            found = known[seen] = question.answer(place, mappings)
+        return found
+
+
+def _no_answers(question: Question) -> dict[Hashable, list[bool]]:
+    return {}

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's search, for decisions equal to its: it remembers, and changes the guest.
+
+Pairs of nodes are remembered by host id and by the id that the guest node has at
+the time, which is that of the host node it was last put on. So a pair is refused or
+accepted for the sake of another; page sizes and host CPUs stay with a guest node.
+Nova: virt/hardware.py, numa_fit_instance_to_host.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from novasched.scheduler.fit import order
+from novasched.scheduler.fit.guests import Guest, GuestCell
+from novasched.scheduler.fit.pair import examine
+from novasched.scheduler.fit.search import Agreement, Attempt, Devices
+from novasched.scheduler.fit.topology import HostCell, Limits
+
+
+def fit_as_nova(
+    cells: Sequence[HostCell],
+    guest: Guest,
+    limits: Limits | None,
+    devices: Devices | None,
+    pack: bool,
+) -> Attempt:
+    """Fit a guest onto a host; one that does not fit is as the search left it."""
+    if not 0 < len(guest.cells) <= len(cells):
+        return Attempt(False, guest)
+    tried = order.ordered(cells, guest, devices, pack)
+    agrees = Agreement(tried, limits, devices)
+    search = _Search(tried, guest, limits)
+    fits = search.run(agrees)
+    return Attempt(fits, dataclasses.replace(guest, cells=tuple(search.guests)))
+
+
+class _Search:
+    """The guest nodes as they are now, and the pairs that are remembered."""
+
+    def __init__(
+        self, cells: Sequence[HostCell], guest: Guest, limits: Limits | None
+    ) -> None:
+        self._cells = cells
+        self._limits = limits
+        self._reserve = int(guest.isolates_emulator)
+        self._good: set[tuple[int, int]] = set()
+        self._bad: set[tuple[int, int]] = set()
+        self.guests = list(guest.cells)
+
+    def run(self, agrees: Agreement) -> bool:
+        """Try every choice of host nodes until one is accepted.
+
+        If a try changed nothing, other choices with the same beginning would fail
+        at the same place, and are left out.
+        """
+        chosen: list[int] | None = list(range(len(self.guests)))
+        while chosen is not None:
+            before = self._state()
+            reached = self._tried(chosen)
+            if reached == len(chosen):
+                if agrees(chosen):
+                    return True
+                reached -= 1
+            elif self._state() != before:
+                reached = len(chosen) - 1
+            chosen = following(chosen, reached, len(self._cells))
+        return False
+
+    def _state(self) -> tuple[list[GuestCell], int]:
+        return list(self.guests), len(self._good) + len(self._bad)
+
+    def _tried(self, chosen: Sequence[int]) -> int:
+        """Put guest nodes on host nodes; return how many there was a place for."""
+        for node, host in enumerate(chosen):
+            if not self._accepts(node, self._cells[host]):
+                return node
+        return len(chosen)
+
+    def _accepts(self, node: int, cell: HostCell) -> bool:
+        guest = self.guests[node]
+        pair = (cell.id, guest.id)
+        if pair in self._bad:
+            return False
+        if pair not in self._good:
+            reserve = self._reserve if node == 0 else 0
+            guest, refused = examine(cell, guest, self._limits, reserve)
+            (self._bad if refused else self._good).add(pair)
+            self.guests[node] = guest
+            if refused:
+                return False
+        if guest.id != cell.id:
+            self.guests[node] = dataclasses.replace(guest, id=cell.id)
+        return True
+
+
+def following(chosen: Sequence[int], place: int, count: int) -> list[int] | None:
+    """Return the next choice that differs at a place or before; None: no more.
+
+    Choices are distinct numbers below ``count``, in lexicographic order.
+    """
+    for at in range(place, -1, -1):
+        begin = list(chosen[:at])
+        later = [n for n in range(chosen[at] + 1, count) if n not in begin]
+        if later:
+            begin.append(later[0])
+            rest = (n for n in range(count) if n not in begin)
+            return [*begin, *(n for n, _ in zip(rest, chosen[at + 1 :], strict=False))]
+    return None

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of filters and weighers say what the classes say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def test_the_pages_are_as_the_tool_makes_them(root):
+    run = subprocess.run(
+        [sys.executable, '-W', 'ignore', root / 'tools' / 'reference', '--check'],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize('kind', ['filters', 'weighers'])
+def test_every_installed_class_has_its_section(root, entry_points, kind):
+    page = (root / 'docs' / 'reference' / f'{kind}.md').read_text()
+    headings = [line[3:] for line in page.splitlines() if line.startswith('## ')]
+    assert sorted(headings) == sorted(entry_points[f'novasched.scheduler.{kind}'])

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the plugins are."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+
+@pytest.fixture
+def root():
+    """The checkout."""
+    return pathlib.Path(__file__).parents[2]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of hosts and guests for tests: valid by default, say what matters."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from novasched.scheduler.fit.guests import Guest, GuestCell
+from novasched.scheduler.fit.topology import HostCell, Pages
+from novasched.scheduler.reasons import Code, Reason
+
+
+def host_cell(id=0, cores=((0,), (1,), (2,), (3,)), **given):
+    """Return a host node whose CPUs serve all guests, all free, with 4 GiB."""
+    cpus = frozenset(cpu for core in cores for cpu in core)
+    cell = HostCell(
+        id=id,
+        cpuset=cpus,
+        pcpuset=cpus,
+        memory=4096,
+        siblings=tuple(map(frozenset, cores)),
+        mempages=(Pages(4, 1048576),),
+        socket=0,
+    )
+    given = {key: _frozen(value) for key, value in given.items()}
+    return dataclasses.replace(cell, **given)
+
+
+def _frozen(value):
+    return frozenset(value) if isinstance(value, set) else value
+
+
+def guest_cell(id=0, shared=(), dedicated=(), **given):
+    """Return a guest node with 1 GiB; its policy is that of the CPUs it has."""
+    policy = None
+    if dedicated:
+        policy = 'mixed' if shared else 'dedicated'
+    given = {'memory': 1024, 'cpu_policy': policy, **given}
+    return GuestCell(id, frozenset(shared), frozenset(dedicated), **given)
+
+
+def guest(*cells, isolates_emulator=False):
+    return Guest(cells, isolates_emulator)
+
+
+class FakeDevices:
+    """Devices that are on some nodes and support a guest on some of them."""
+
+    def __init__(self, by_node=(), supported=(), wanted=True):
+        self.wanted = wanted
+        self.by_node = dict(by_node)
+        self.supported = [frozenset(nodes) for nodes in supported]
+        self.asked = []
+
+    def on_cell(self, cell_id):
+        return self.by_node.get(cell_id, 0)
+
+    def supports(self, nodes):
+        self.asked.append(nodes)
+        return nodes in self.supported
+
+    def sight(self, cell_id):
+        return cell_id
+
+    def why(self, nodes):
+        return Reason(Code.PCI_DEVICES_MISSING, f'no devices near {sorted(nodes)}')

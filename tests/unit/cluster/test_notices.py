@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+import logging
+
+import pytest
+
+from novasched.cluster.aggregates import AggregateView
+from novasched.cluster.notices import Notices
+from novasched.scheduler.filters.io_ops import AggregateIoOpsFilter
+from novasched.scheduler.pipeline import Profile
+from tests import factories
+
+GOOD = factories.aggregate(1, ['h1'], max_io_ops_per_host='5')
+BAD = factories.aggregate(1, ['h1'], max_io_ops_per_host='many')
+
+
+@pytest.fixture
+def aggregates():
+    return AggregateView()
+
+
+@pytest.fixture
+def notices(aggregates):
+    profile = Profile(filters=(AggregateIoOpsFilter(limit=8),), weighers=())
+    return Notices.of(profile, aggregates)
+
+
+def said(caplog):
+    found = [(r.levelname, r.message) for r in caplog.records]
+    caplog.clear()
+    return found
+
+
+def test_an_odd_value_is_told_once_until_it_was_mended(aggregates, notices, caplog):
+    caplog.set_level(logging.INFO, 'novasched.cluster.notices')
+    for aggregate in (GOOD, BAD, BAD, GOOD, BAD):
+        aggregates.update([aggregate])
+        notices.tell()
+    told = said(caplog)
+    assert [level for level, _ in told] == ['WARNING', 'WARNING']
+    assert 'Could not decode max_io_ops_per_host' in told[0][1]
+
+
+def test_nobody_is_asked_while_aggregates_stay(aggregates, caplog):
+    asked = []
+    notices = Notices(aggregates, lambda groups: asked.append(list(groups)) or [])
+    notices.tell()
+    notices.tell()
+    aggregates.update([GOOD])
+    notices.tell()
+    assert asked == [[], [(GOOD,)]]

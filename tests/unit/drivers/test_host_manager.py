@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host manager of drivers that were written for nova."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from novasched import errors
+from novasched.drivers import Parts
+from novasched.drivers.host_manager import NAMES, HostManager, table_of
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.filters.ram import RamFilter
+from novasched.scheduler.hosts import Lazy
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.ram import RAMWeigher
+from tests import factories
+from tests.unit.fakes import FakeView
+
+
+class View(FakeView):
+    """A view that can be told to look at its cells again."""
+
+    checked = 0
+
+    def check(self):
+        self.checked += 1
+
+
+@pytest.fixture
+def hosts():
+    return factories.hosts(
+        free_ram_mb=[1000, 3000, 2000, 4000],
+        service_disabled=[False, False, True, False],
+        service_up=[True, True, True, False],
+        nodename=['n1', 'n2', 'n3', 'n4'],
+        host=['h1', 'h1', 'h3', 'h4'],
+    )
+
+
+@pytest.fixture
+def seen():
+    return []
+
+
+@pytest.fixture
+def view(hosts):
+    return View(hosts)
+
+
+@pytest.fixture
+def manager(view, seen):
+    profile = Profile((RamFilter(),), (RAMWeigher(),))
+    return HostManager(
+        Parts(profile, view, None, random.Random(1), on_decision=seen.append)
+    )
+
+
+def nodes(states):
+    return [state.nodename for state in states]
+
+
+def test_all_hosts_are_those_of_now(manager, view):
+    assert nodes(manager.get_all_host_states(None)) == ['n1', 'n2', 'n3', 'n4']
+    assert view.refreshed == 1
+
+
+def test_hosts_can_be_had_by_uuid(manager):
+    found = manager.get_host_states_by_uuids(None, ['uuid-n3'], factories.request())
+    assert nodes(found) == ['n3']
+
+
+def test_the_cells_are_looked_at_again(manager, view):
+    manager.refresh_cells_caches()
+    assert view.checked == 1
+
+
+@pytest.mark.parametrize(
+    ('topic', 'up'),
+    [
+        pytest.param('compute', ['h1'], id='enabled and up, each once'),
+        pytest.param('network', [], id='no other services are known'),
+    ],
+)
+def test_hosts_that_are_up(manager, topic, up):
+    assert manager.hosts_up(topic) == up
+
+
+def test_hosts_are_filtered_as_always_and_it_is_shown(manager, seen):
+    request = factories.request(memory_mb=2500, ignore_hosts=['h4'])
+    found = manager.get_filtered_hosts(manager.get_all_host_states(None), request)
+    assert nodes(found) == ['n2']
+    (decision,) = seen
+    assert decision.funnel() == ['RamFilter: (start: 3, end: 1)']
+
+
+def test_hosts_are_weighed_best_first(manager):
+    states = manager.get_all_host_states(None)
+    found = manager.get_weighed_hosts(states, factories.request())
+    assert nodes(each.obj for each in found) == ['n4', 'n2', 'n3', 'n1']
+    assert [each.weight for each in found][::3] == [1.0, 0.25]
+
+
+def test_of_no_hosts_none_are_left(manager, seen):
+    assert manager.get_filtered_hosts([], factories.request()) == []
+    assert manager.get_weighed_hosts([], factories.request()) == []
+    assert seen == []
+
+
+def test_what_a_host_took_counts_from_then_on(manager):
+    states = list(manager.get_all_host_states(None))
+    request = factories.request(memory_mb=1500, vcpus=2, root_gb=1)
+    states[3].consume_from_request(request)
+    states[3].consume_from_request(request)
+    assert (states[3].free_ram_mb, states[3].vcpus_used) == (1000, 4)
+    assert (states[3].num_instances, states[3].num_io_ops) == (2, 2)
+    assert states[3].free_disk_mb == 102400 - 2048
+    found = manager.get_filtered_hosts(states, request)
+    assert nodes(found) == ['n2', 'n3']
+
+
+def test_a_member_of_a_group_is_seen_on_its_host(manager):
+    state = next(manager.get_all_host_states(None))
+    group = factories.group(members=[factories.INSTANCE])
+    state.consume_from_request(factories.request(instance_group=group))
+    assert list(state.instances) == [factories.INSTANCE]
+
+
+def test_hosts_of_several_tables_become_one(hosts):
+    other = factories.hosts(2, host=['other', 'more'], cpu_allocation_ratio=[None, 2.0])
+    other = other.with_columns(service=Lazy(lambda: factories.objects([{}, {}])))
+    states = [other.state(0), hosts.state(2), other.state(1)]
+    states[0].free_ram_mb = 77
+    states[2].colour = 'red'
+    states[1].limits = {'vcpu': 3}
+    table = table_of(states)
+    assert table.host.tolist() == ['other', 'h3', 'more']
+    assert table.free_ram_mb.tolist() == [77, 2000, 8192]
+    assert [state.cpu_allocation_ratio for state in table.states()] == [None, 4.0, 2.0]
+    assert [state.limits for state in table.states()] == [{}, {'vcpu': 3}, {}]
+    assert [state.cell_uuid for state in table.states()] == ['cell1'] * 3
+    assert [vars(state) for state in table.states()] == [{}, {}, {'colour': 'red'}]
+    for name in NAMES:
+        getattr(table, name).item(2)
+
+
+def test_hosts_of_several_tables_are_ranked_together(manager, hosts):
+    other = factories.hosts(1, nodename=['n9'], free_ram_mb=[3500])
+    states = [*hosts.states(), *other.states()]
+    found = manager.get_weighed_hosts(states, factories.request())
+    assert nodes(each.obj for each in found) == ['n4', 'n9', 'n2', 'n3', 'n1']
+
+
+def test_what_a_request_never_said_cannot_be_taken(manager):
+    state = next(manager.get_all_host_states(None))
+    with pytest.raises(errors.UnsetField):
+        state.consume_from_request(RequestSpec())

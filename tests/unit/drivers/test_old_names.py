@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whoever uses names of old releases is told what they mean today."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched import opts
+from novasched.drivers import old_names
+
+
+@pytest.fixture
+def conf():
+    made = cfg.ConfigOpts()
+    opts.register(made)
+    made([], default_config_files=[], default_config_dirs=[])
+    return made
+
+
+def test_by_default_nothing_is_said(conf):
+    assert list(old_names.warnings(conf)) == []
+
+
+@pytest.mark.parametrize(
+    ('named', 'said'),
+    [
+        (
+            'nova.scheduler.filter_scheduler.FilterScheduler',
+            ['FilterScheduler is called filter_scheduler today.'],
+        ),
+        ('caching_scheduler', []),
+        ('chance_scheduler', ['chance_scheduler, not filter_scheduler: hosts are']),
+        (
+            'nova.scheduler.chance.ChanceScheduler',
+            ['is called chance_scheduler today.', 'is chance_scheduler, not'],
+        ),
+        ('own.Driver', ['is own.Driver, not filter_scheduler: it alone answers']),
+    ],
+)
+def test_drivers(conf, named, said):
+    conf.set_override('driver', named, 'scheduler')
+    lines = list(old_names.warnings(conf))
+    assert len(lines) == len(said)
+    for line, words in zip(lines, said, strict=True):
+        assert line.startswith('[scheduler] driver')
+        assert words in line
+
+
+@pytest.mark.parametrize(
+    ('named', 'said'),
+    [
+        ('nova.scheduler.host_manager.HostManager', 'what every cloud has today.'),
+        ('ironic_host_manager', 'not needed today: an instance takes all of a bare'),
+        (
+            'nova.scheduler.ironic_host_manager.IronicHostManager',
+            'not needed today: an instance takes all of a bare',
+        ),
+        ('own.HostManager', 'which is not loaded: '),
+    ],
+)
+def test_host_managers(conf, named, said):
+    conf.set_override('host_manager', named, 'scheduler')
+    (line,) = old_names.warnings(conf)
+    assert line.startswith(f'[scheduler] host_manager is {named}, which is ')
+    assert said in line
+
+
+def test_standard_filters(conf):
+    own = ['own.Filter', 'nova.scheduler.filters.standard_filters']
+    conf.set_override('available_filters', own, 'filter_scheduler')
+    (line,) = old_names.warnings(conf)
+    assert line == (
+        '[filter_scheduler] available_filters: nova.scheduler.filters.standard_filters '
+        'is called nova.scheduler.filters.all_filters today.'
+    )
+
+
+def test_filters_of_bare_machines(conf):
+    conf.set_override('use_baremetal_filters', True, 'filter_scheduler')
+    conf.set_override('baremetal_enabled_filters', ['A', 'B'], 'filter_scheduler')
+    (line,) = old_names.warnings(conf)
+    assert 'is not served' in line
+    assert line.endswith('Set that to A,B for the same filters.')
+
+
+def test_the_file_for_filters(conf):
+    conf.set_override('scheduler_json_config_location', '/etc/nova/filters.json')
+    (line,) = old_names.warnings(conf)
+    assert line.startswith('[DEFAULT] scheduler_json_config_location is not read: ')

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes of the walk-through's hosts, and what each says to 1 GiB pages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from novasched.embedded import nodes
+
+HOSTS = [f'sh11-compute-s3-10e5e12e{number}' for number in (25, 26, 28, 29)]
+NO_PAGES = '0 of 1 pages of 1048576 KiB free'
+
+
+@pytest.fixture(scope='module')
+def scenes():
+    return nodes.scenes()
+
+
+def answers(scene):
+    """Return for each host the nodes in the order of trying, with their answers."""
+    return {
+        host.host: {cell.cell: cell.answer for cell in host.cells}
+        for host in scene.hosts
+    }
+
+
+def taken(scene):
+    return [host.taken for host in scene.hosts]
+
+
+def test_all_hosts_with_nodes_fit(scenes):
+    as_they_are, _ = scenes
+    assert [host.host for host in as_they_are.hosts] == HOSTS
+    assert taken(as_they_are) == [1, 0, 1, 0]
+
+
+def test_without_pages_on_the_first_node_the_second_is_taken(scenes):
+    _, used_up = scenes
+    assert taken(used_up) == [0, 1, 0, None]
+    found = answers(used_up)
+    assert found[HOSTS[0]] == {1: NO_PAGES, 0: nodes.TAKES}
+    assert list(found[HOSTS[1]]) == [0, 1]
+
+
+def test_a_host_without_pages_on_any_node_says_so_for_each(scenes):
+    assert answers(scenes[1])[HOSTS[3]] == {0: NO_PAGES, 1: NO_PAGES}
+
+
+def test_a_node_that_was_not_needed_says_so(scenes):
+    assert answers(scenes[0])[HOSTS[0]] == {1: nodes.TAKES, 0: nodes.NOT_NEEDED}
+
+
+def test_the_scenes_as_text(scenes):
+    text = nodes.as_text(scenes)
+    assert text.startswith('As the hosts are: 4 of 4 hosts fit\n')
+    assert f'  {HOSTS[3]}: does not fit\n' in text
+    assert f'    1         1          60          75  {nodes.TAKES}\n' in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_scenes_as_json(scenes):
+    first, _ = json.loads(nodes.as_json(scenes))
+    assert first['hosts'][0]['taken'] == 1
+    assert first['hosts'][0]['cells'][0] == {
+        'cell': 1,
+        'vcpus_used': 60,
+        'pages_free': 75,
+        'answer': nodes.TAKES,
+    }

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose limit holds: that of columns, or of the hook that a site's class overrides."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.scheduler.filters.io_ops import AggregateIoOpsFilter, IoOpsFilter
+from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from tests import factories
+
+
+class Hooked(AggregateIoOpsFilter):
+    """As a site may have written it for nova, on top of ours."""
+
+    def _get_max_io_ops_per_host(self, host_state, spec_obj):
+        return super()._get_max_io_ops_per_host(host_state, spec_obj) + 1
+
+
+class Doubled(Hooked):
+    """As one may be written for us, on top of that."""
+
+    def limits(self, hosts):
+        return 2 * super().limits(hosts)
+
+
+class OtherHook(IoOpsFilter):
+    """The hook of the other filter means nothing here."""
+
+    def _get_max_instances_per_host(self, host_state, spec_obj):
+        return 0
+
+
+@pytest.mark.parametrize(
+    ('filter_', 'passes'),
+    [
+        pytest.param(IoOpsFilter(3), [True, False, False, False], id='the option'),
+        pytest.param(
+            AggregateIoOpsFilter(9), [True, False, False, False], id='aggregates'
+        ),
+        pytest.param(Hooked(9), [True, True, False, False], id='a hook'),
+        pytest.param(Doubled(9), [True, True, True, False], id='limits over a hook'),
+        pytest.param(OtherHook(3), [True, False, False, False], id='another hook'),
+    ],
+)
+def test_the_limit_that_holds(filter_, passes):
+    set_to_3 = (factories.aggregate(max_io_ops_per_host='3'),)
+    hosts = factories.hosts(num_io_ops=[2, 3, 5, 6], aggregates=[set_to_3] * 4)
+    assert filter_.mask(hosts, factories.request()).tolist() == passes
+
+
+def test_a_limit_that_is_set_on_the_host_holds_for_the_hook():
+    host = factories.hosts(num_io_ops=[4]).state(0)
+    host.aggregates = (factories.aggregate(max_io_ops_per_host='3'),)
+    request = factories.request()
+    assert AggregateIoOpsFilter(9)._get_max_io_ops_per_host(host, request) == 3
+    assert NumInstancesFilter(9)._get_max_instances_per_host(host, request) == 9

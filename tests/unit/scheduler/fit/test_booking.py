@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an instance takes from nodes and devices, and where it is then."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.objects.network import NetworkMetadata
+from novasched.objects.numa import NUMATopologyLimits
+from novasched.objects.request_spec import RequestGroup
+from novasched.scheduler.fit.booking import book
+from novasched.scheduler.fit.fitting import Fitting
+from tests import factories
+from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+
+RIGHT, NOVA = Fitting(), Fitting(as_nova=True)
+BOTH = pytest.mark.parametrize('fitting', [RIGHT, NOVA], ids=['right', 'nova'])
+TWO = numa_topology(numa_cell(0, range(4)), numa_cell(1, range(4, 8)))
+GROUP = '7c676751-512d-41c1-b313-66dc92a3b8f6'
+
+
+def hosts(topology=TWO, pools=None, limits=None):
+    return factories.hosts(
+        numa_topology=[None, topology],
+        pci_stats=[None, pools],
+        limits=[{}, {'numa_topology': limits} if limits else {}],
+        num_io_ops=[0, 3],
+    )
+
+
+def limits(**networks):
+    return NUMATopologyLimits(
+        cpu_allocation_ratio=1.0, ram_allocation_ratio=1.0, **networks
+    )
+
+
+def booked(table, fitting, *cells, **values):
+    topology = guest_topology(*cells) if cells else None
+    request = factories.request(numa_topology=topology, **values)
+    found = book(table, 1, request, fitting)
+    assert request.numa_topology is topology
+    return found, found.hosts.state(1)
+
+
+def counts(host):
+    return [pool['count'] for pool in host.pci_stats.pools]
+
+
+@BOTH
+def test_nodes_and_devices_are_taken(fitting):
+    table = hosts(pools=factories.pools({'numa_node': 1, 'count': 3}), limits=limits())
+    found, host = booked(
+        table,
+        fitting,
+        guest_cell(cpus=range(2), policy='dedicated'),
+        pci_requests=factories.devices(2, numa_policy='required'),
+    )
+    assert found.problem is None
+    assert [cell.id for cell in found.topology.cells] == [1]
+    assert found.topology.cells[0].cpu_pinning == {0: 4, 1: 5}
+    assert [sorted(cell.pinned_cpus) for cell in host.numa_topology.cells] == [
+        [],
+        [4, 5],
+    ]
+    assert counts(host) == [1]
+    assert table.state(1).numa_topology.cells[1].pinned_cpus == frozenset()
+    assert counts(table.state(1)) == [3]
+    assert host.num_io_ops == 3
+
+
+@BOTH
+def test_a_request_for_neither_books_nothing(fitting):
+    table = hosts()
+    found, _ = booked(table, fitting)
+    assert found.hosts is table
+    assert (found.topology, found.problem) == (None, None)
+
+
+@BOTH
+def test_a_field_that_is_not_set_is_no_request(fitting):
+    request = factories.request()
+    for name in ('numa_topology', 'pci_requests'):
+        delattr(request, f'_obj_{name}')
+    table = hosts()
+    assert book(table, 1, request, fitting).hosts is table
+
+
+@BOTH
+@pytest.mark.parametrize(
+    'limits',
+    [
+        pytest.param(limits(), id='too many CPUs'),
+        pytest.param(
+            limits(network_metadata=NetworkMetadata(physnets=set(), tunneled=True)),
+            id='with networks',
+        ),
+    ],
+)
+def test_limits_hold_that_a_filter_recorded(fitting, limits):
+    full = numa_topology(numa_cell(cpu_usage=4))
+    found, host = booked(hosts(full, limits=limits), fitting, guest_cell())
+    assert host.numa_topology.cells[0].cpu_usage == 4
+    assert found.problem is None
+    kept = found.topology and [cell.id for cell in found.topology.cells]
+    assert kept == (None if fitting.as_nova else [0])
+
+
+@BOTH
+def test_without_limits_ratios_do_not_hold(fitting):
+    table = hosts(numa_topology(numa_cell(cpu_usage=9)))
+    _, host = booked(table, fitting, guest_cell())
+    assert host.numa_topology.cells[0].cpu_usage == 10
+
+
+@BOTH
+def test_a_host_without_nodes_gives_its_devices(fitting):
+    table = hosts(None, factories.pools(2))
+    found, host = booked(table, fitting, guest_cell(), pci_requests=factories.devices())
+    assert host.numa_topology is None
+    assert [cell.id for cell in found.topology.cells] == [0]
+    assert counts(host) == [1]
+
+
+def test_devices_that_are_not_there_are_left_out():
+    table = hosts(pools=factories.pools(2, {'tag': 'x'}))
+    asked = factories.devices(2)
+    asked.requests.append(factories.devices(9).requests[0])
+    found, host = booked(table, RIGHT, guest_cell(), pci_requests=asked)
+    assert type(found.problem).__name__ == 'DeviceRequestFailed'
+    assert counts(host) == [2, 1]
+    assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 0]
+    assert [cell.id for cell in found.topology.cells] == [0]
+    assert host.num_io_ops == 3
+
+
+def test_for_nova_what_came_before_is_booked():
+    table = hosts(pools=factories.pools(2, {'tag': 'x'}))
+    asked = factories.devices(2)
+    asked.requests.append(factories.devices(9).requests[0])
+    found, host = booked(table, NOVA, guest_cell(), pci_requests=asked)
+    assert type(found.problem).__name__ == 'DeviceRequestFailed'
+    assert counts(host) == [1]
+    assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 0]
+    assert found.topology is None
+    assert host.num_io_ops == 2
+
+
+@pytest.mark.parametrize(
+    ('fitting', 'used_mb', 'left', 'failed'),
+    [
+        pytest.param(RIGHT, 1024, [1], False, id='right'),
+        pytest.param(NOVA, 0, [2], True, id='nova'),
+    ],
+)
+def test_a_node_that_reports_no_pages(fitting, used_mb, left, failed):
+    bare = numa_topology(numa_cell(pages={}))
+    table = hosts(bare, factories.pools(2))
+    found, host = booked(table, fitting, guest_cell(), pci_requests=factories.devices())
+    assert bool(found.problem) == failed
+    assert host.numa_topology.cells[0].memory_usage == used_mb
+    assert counts(host) == left
+    assert [cell.id for cell in found.topology.cells] == [0]
+
+
+@pytest.mark.parametrize(
+    ('groups', 'left'),
+    [
+        pytest.param(None, [2, 1], id='none were set'),
+        pytest.param([], [2, 1], id='there are none'),
+        pytest.param([(f'{GROUP}-0', 'b'), (None, 'a')], [2, 1], id='of one provider'),
+        pytest.param([('port', 'a')], [1, 2], id='of others'),
+    ],
+)
+def test_devices_are_those_of_the_claimed_candidate(groups, left):
+    spec = {'vendor_id': '8086', 'rp_uuids': 'b'}
+    given = groups and [_group(*one) for one in groups]
+    pools = factories.pools(*({'rp_uuid': name, 'count': 2} for name in 'ab'))
+    asked = factories.devices(1, spec, request_id=GROUP)
+    values = {'pci_requests': asked, 'requested_resources': given}
+    _, host = booked(hosts(pools=pools), RIGHT, **values)
+    assert counts(host) == left
+
+
+def _group(name, uuid):
+    made = RequestGroup(requester_id=name)
+    made.__dict__['_obj_provider_uuids'] = [uuid]
+    return made

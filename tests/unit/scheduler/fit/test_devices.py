@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The devices of a host for all the requests of a guest, one after the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
+from novasched.scheduler.fit.devices import (
+    DeviceRequestFailed,
+    HostDevices,
+    requests_of,
+)
+from novasched.scheduler.fit.pools import Pool
+from novasched.scheduler.reasons import Code
+
+INTEL = {'vendor_id': '8086'}
+A = {'rp_uuid': 'rpA'}
+LIVE = {'live_migratable': 'true'}
+
+
+def pool(count=1, numa_node=None, rp_uuid=None, **tags):
+    return Pool(frozenset({**INTEL, **tags}.items()), numa_node, count, rp_uuid)
+
+
+def asked(count=1, *alternatives, **fields):
+    fields = {'alias_name': 'a', 'request_id': 'R', **fields}
+    return InstancePCIRequest(count=count, spec=list(alternatives or [INTEL]), **fields)
+
+
+def devices(pools, requests, mapping=None, sockets=None):
+    wanted = requests_of(InstancePCIRequests(requests=list(requests)))
+    return HostDevices(tuple(pools), wanted, mapping, sockets or {})
+
+
+@pytest.mark.parametrize(
+    ('pools', 'requests', 'mapping', 'passes'),
+    [
+        pytest.param([], [asked()], {}, False, id='no pools'),
+        pytest.param([pool(2)], [asked(2)], {}, True, id='as many as asked for'),
+        pytest.param([pool(1)], [asked(2)], {}, False, id='one too few'),
+        pytest.param([pool(x='a'), pool(x='b')], [asked(2)], {}, True, id='two pools'),
+        pytest.param(
+            [pool(net='PhysNet1')],
+            [asked(1, {'net': 'physnet1'})],
+            {},
+            True,
+            id='in other letters',
+        ),
+        pytest.param([pool()], [asked(1, {'net': 'n'})], {}, False, id='no such tag'),
+        pytest.param(
+            [pool(vendor_id='10de')],
+            [asked(1, INTEL, {'vendor_id': '10de'})],
+            {},
+            True,
+            id='one of two alternatives',
+        ),
+        pytest.param([pool(dev_type='type-PF')], [asked()], {}, False, id='a function'),
+        pytest.param(
+            [pool(dev_type='type-PF')],
+            [asked(1, {'dev_type': 'type-PF'})],
+            {},
+            True,
+            id='a function asked for',
+        ),
+        pytest.param([pool(dev_type='vdpa')], [asked()], {}, False, id='vDPA'),
+        pytest.param(
+            [pool(dev_type='vdpa')],
+            [asked(1, {'dev_type': 'vdpa'})],
+            {},
+            True,
+            id='vDPA asked for',
+        ),
+        pytest.param(
+            [pool(remote_managed='true')], [asked()], {}, False, id='remote-managed'
+        ),
+        pytest.param(
+            [pool(remote_managed='True')],
+            [asked(1, {'remote_managed': 'true'})],
+            {},
+            True,
+            id='remote-managed asked for',
+        ),
+        pytest.param([pool(1)], [asked(), asked()], {}, False, id='two want the one'),
+        pytest.param([pool(2)], [asked(), asked()], {}, True, id='one for each'),
+        pytest.param(
+            [pool()],
+            [asked(1, {**INTEL, 'resource_class': 'X', 'traits': 'Y'})],
+            {},
+            True,
+            id='what placement looks at',
+        ),
+        pytest.param(
+            [pool(**A), pool(rp_uuid='rpB')],
+            [asked()],
+            {'R-0': ['rpA']},
+            True,
+            id='the provider of the candidate',
+        ),
+        pytest.param(
+            [pool(**A), pool(rp_uuid='rpB')],
+            [asked()],
+            {'R-0': ['rpZ']},
+            False,
+            id='a provider without devices',
+        ),
+        pytest.param([pool()], [asked()], {'R-0': ['rpA']}, False, id='not tracked'),
+        pytest.param(
+            [pool(2, **A)],
+            [asked(2)],
+            {'R-0': ['rpA'], 'R-1': ['rpA']},
+            True,
+            id='two of one provider',
+        ),
+        pytest.param(
+            [pool(1, **A)],
+            [asked(2)],
+            {'R-0': ['rpA'], 'R-1': ['rpA']},
+            False,
+            id='two of one provider that has one',
+        ),
+        pytest.param(
+            [pool()],
+            [asked(alias_name=None)],
+            {'R-0': ['rpA']},
+            True,
+            id='a port is not tracked',
+        ),
+        pytest.param([pool()], [asked()], {'': ['rpCN']}, True, id='no group: any'),
+        pytest.param(
+            [pool(**A), pool(x='y', **A)],
+            [asked()],
+            {'R-0': ['rpA']},
+            False,
+            id='two pools of one provider',
+        ),
+        pytest.param(
+            [pool(**A)],
+            [asked(1, {**INTEL, 'rp_uuids': 'rpA'})],
+            {},
+            True,
+            id='the provider of an earlier claim',
+        ),
+        pytest.param(
+            [pool(**A)],
+            [asked(1, {**INTEL, 'rp_uuids': 'rpB'})],
+            {},
+            False,
+            id='another provider of an earlier claim',
+        ),
+        pytest.param([pool(**LIVE)], [asked(1, LIVE)], {}, True, id='migrates live'),
+        pytest.param([pool()], [asked(1, LIVE)], {}, False, id='may not migrate live'),
+    ],
+)
+def test_support_without_nodes(pools, requests, mapping, passes):
+    found = devices(pools, requests, mapping)
+    assert found.wanted
+    assert found.supports(frozenset()) is passes
+    assert found.supports(frozenset()) is passes
+
+
+@pytest.mark.parametrize(
+    ('node', 'policies'),
+    [
+        pytest.param(0, {None, 'legacy', 'required', 'preferred', 'socket'}, id='same'),
+        pytest.param(1, {'preferred', 'socket'}, id='same socket'),
+        pytest.param(2, {'preferred'}, id='another socket'),
+        pytest.param(None, {None, 'legacy', 'preferred'}, id='no node'),
+    ],
+)
+def test_policies(node, policies):
+    sockets = {0: 0, 1: 0, 2: 1}
+    assert policies == {
+        policy
+        for policy in (None, 'legacy', 'required', 'preferred', 'socket')
+        if devices(
+            [pool(numa_node=node)], [asked(numa_policy=policy)], None, sockets
+        ).supports(frozenset({0}))
+    }
+
+
+@pytest.mark.parametrize('requests', [1, 2])
+def test_nodes_that_look_alike_get_one_answer(requests):
+    wanted = [asked(numa_policy='required')] * requests
+    sockets = dict.fromkeys(range(9), 0)
+    found = devices([pool(requests, 0), pool(4, 1, x='y')], wanted, None, sockets)
+    assert [found.supports(frozenset({n, n + 1})) for n in (0, 1, 2, 3)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert found.seen(frozenset({2})) == found.seen(frozenset({3, 4}))
+    assert found.seen(frozenset({2})) != found.seen(frozenset())
+
+
+def test_a_socket_policy_sees_sockets():
+    found = devices(
+        [pool(1, 0)], [asked(numa_policy='socket')], None, {0: 0, 1: 1, 2: 0}
+    )
+    assert found.seen(frozenset({1})) != found.seen(frozenset({2}))
+    assert [found.supports(frozenset({n})) for n in (0, 1, 2)] == [True, False, True]
+
+
+def test_nodes_with_the_same_devices_look_alike():
+    pools = [pool(1, 0), pool(1, 1), pool(2, 2)]
+    found = devices(pools, [asked(2)], None, dict.fromkeys(range(4), 0))
+    seen = [found.sight(n) for n in range(4)]
+    assert seen[0] == seen[1]
+    assert len(set(seen)) == 3
+
+
+def test_devices_on_a_cell():
+    found = devices([pool(2, 0), pool(3, 0, dev_type='type-PF'), pool(4)], [])
+    assert not found.wanted
+    assert [found.on_cell(n) for n in (0, 1)] == [5, 0]
+    assert found.supports(frozenset({7}))
+
+
+def test_nothing_asked_for_takes_nothing():
+    pools = (pool(2, 0), pool())
+    assert devices(pools, []).apply(frozenset({0})) == pools
+
+
+@pytest.mark.parametrize('nodes', [None, frozenset()])
+def test_apply_without_nodes(nodes):
+    found = devices([pool(1), pool(2, x='y')], [asked(2)])
+    assert found.apply(nodes) == (pool(1, x='y'),)
+
+
+def test_apply_takes_for_one_request_after_the_other():
+    requests = [asked(), asked(1, {'x': 'y'}, numa_policy='required')]
+    found = devices([pool(2, 0), pool(2, 1), pool(2, 0, x='y')], requests)
+    assert found.apply(frozenset({0, 1})) == (pool(1, 0), pool(2, 1), pool(1, 0, x='y'))
+
+
+def test_no_request_makes_room_for_a_later_one():
+    requests = [asked(), asked(1, {'x': 'y'})]
+    assert not devices([pool(1, x='y'), pool(1)], requests).supports(frozenset())
+    assert devices([pool(1), pool(1, x='y')], requests).supports(frozenset())
+
+
+def test_a_failure_keeps_what_was_taken_before_it():
+    requests = [asked(alias_name='one'), asked(2, alias_name='two')]
+    found = devices([pool(2, 0)], requests)
+    with pytest.raises(DeviceRequestFailed) as failure:
+        found.apply(frozenset({0}))
+    assert failure.value.left == (pool(1, 0),)
+    assert failure.value.reason == found.why(frozenset({0}))
+    assert str(failure.value) == 'two (vendor_id=8086): 1 of 2 free'
+    assert failure.value.reason.code is Code.PCI_DEVICES_MISSING
+
+
+def test_why_not_although_it_would_fit():
+    assert devices([pool()], [asked()]).why(None).code is Code.REJECTED

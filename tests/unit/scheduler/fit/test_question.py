@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of hosts, what hosts look alike to it, and answers kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.objects.network import NetworkMetadata
+from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.fit.host_topology import NOWHERE, HostPools, HostTopology
+from novasched.scheduler.fit.question import Answers, Place, Question
+from novasched.scheduler.fit.topology import Limits, Networks
+from tests import factories
+from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+
+ID = '7c676751-512d-41c1-b313-66dc92a3b8f6'
+TWO = HostTopology(numa_topology(numa_cell(0, range(4)), numa_cell(1, range(4, 8))))
+RIGHT, NOVA = Fitting(), Fitting(as_nova=True)
+
+
+def question(*cells, fitting=RIGHT, **values):
+    topology = guest_topology(*cells) if cells else None
+    return Question.of(factories.request(numa_topology=topology, **values), fitting)
+
+
+def place(*pools, topology=TWO, limits=None):
+    return Place(topology, HostPools(factories.pools(*pools)), limits)
+
+
+def mapped(*uuids):
+    groups = {f'{ID}-{number}': [uuid] for number, uuid in enumerate(uuids)}
+    return {'': ['root'], **groups}
+
+
+def seen(asked, where, *mappings):
+    return asked.seen(where, mappings or [None])
+
+
+def test_requests_that_ask_the_same_are_equal():
+    networks = NetworkMetadata(physnets={'a'}, tunneled=True)
+    first, second = (
+        question(
+            guest_cell(),
+            pci_requests=factories.devices(2),
+            network_metadata=networks,
+            instance_uuid=f'c0000000-0000-4000-8000-00000000000{number}',
+        )
+        for number in range(2)
+    )
+    assert first == second
+    assert hash(first) == hash(second)
+    assert first.networks == Networks(frozenset('a'), True)
+    assert question().guest is None
+    assert first != question(guest_cell(), fitting=NOVA)
+
+
+@pytest.mark.parametrize(
+    ('asked', 'tells_apart'),
+    [
+        pytest.param(question(guest_cell()), False, id='nodes'),
+        pytest.param(question(guest_cell(), fitting=NOVA), True, id='nodes for nova'),
+        pytest.param(question(fitting=NOVA), False, id='nothing for nova'),
+        pytest.param(
+            question(pci_requests=factories.devices(alias=None)), False, id='a port'
+        ),
+        pytest.param(question(pci_requests=factories.devices()), True, id='an alias'),
+    ],
+)
+def test_candidates_matter_where_one_may_fit_and_another_not(asked, tells_apart):
+    assert asked.tells_candidates_apart == tells_apart
+
+
+def test_without_devices_only_their_number_by_node_is_seen():
+    asked = question(guest_cell())
+    near = {'numa_node': 1, 'count': 2}
+    one = seen(asked, place(near))
+    assert one == seen(asked, place({'numa_node': 1, 'tag': 'x'}, {'numa_node': 1}))
+    assert one != seen(asked, place({'numa_node': 0, 'count': 2}))
+    assert seen(asked, place()) == seen(asked, place(3))
+    assert seen(asked, place(limits=Limits(1.0, 1.0))) != seen(asked, place())
+
+
+def test_of_devices_it_is_seen_whether_they_match():
+    asked = question(pci_requests=factories.devices(request_id=ID))
+    one = seen(asked, place({'address': 'a'}, topology=NOWHERE))
+    assert one == seen(asked, place({'address': 'b'}, topology=TWO))
+    assert one != seen(asked, place({'vendor_id': '10de'}))
+    assert one != seen(asked, place({'numa_node': 1}))
+    assert one != seen(asked, place(2))
+
+
+def test_providers_are_seen_by_the_place_of_their_pools():
+    asked = question(pci_requests=factories.devices(request_id=ID))
+    first, second = place({'rp_uuid': 'a'}, {}), place({'rp_uuid': 'b'}, {})
+    assert seen(asked, first, mapped('a')) == seen(asked, second, mapped('b'))
+    assert seen(asked, first, mapped('a')) != seen(asked, second, mapped('a'))
+    assert seen(asked, first, mapped()) == seen(asked, second, mapped())
+
+
+@pytest.mark.parametrize('fitting', [RIGHT, NOVA], ids=['right', 'nova'])
+def test_each_candidate_has_its_answer(fitting):
+    where = place({'numa_node': 1, 'rp_uuid': 'near'})
+    devices = factories.devices(request_id=ID, numa_policy='required')
+    asked = question(guest_cell(), pci_requests=devices, fitting=fitting)
+    assert asked.answer(where, [mapped('far'), mapped('near')]) == [False, True]
+
+
+def test_answers_are_kept_as_long_as_there_is_room():
+    answers, asked = Answers(most=1), question(guest_cell())
+    first, second = place(), place(topology=NOWHERE)
+    given = answers.of(asked, first, [None])
+    assert given == [True]
+    assert answers.of(asked, first, [None]) is given
+    assert answers.of(asked, second, [None]) == [False]
+    assert answers.of(asked, first, [None]) is not given

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's search, with what it remembers and changes."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from novasched.scheduler.fit.guests import LARGE
+from novasched.scheduler.fit.remembered import fit_as_nova, following
+from novasched.scheduler.fit.search import Attempt
+from novasched.scheduler.fit.topology import Pages
+from tests import topologies
+
+HUGE, LARGE_PAGES = Pages(1048576, 4), Pages(2048, 512)
+
+
+def hosts(*cells):
+    return [topologies.host_cell(id=n, **cell) for n, cell in enumerate(cells)]
+
+
+def shares(*counts, **given):
+    return topologies.guest(
+        *(
+            topologies.guest_cell(n, shared=range(count), **given)
+            for n, count in enumerate(counts)
+        )
+    )
+
+
+def cpus(count):
+    return {'cpuset': set(range(count))}
+
+
+@pytest.mark.parametrize(('cells', 'guest', 'where'), [
+    pytest.param(hosts({}), shares(1), [0], id='the only node'),
+    pytest.param(hosts({}, cpus(3)), shares(3, 4), [1, 0], id='the other way round'),
+    pytest.param(hosts({}), shares(5), None, id='no room'),
+    pytest.param(hosts({}), shares(1, 1), None, id='more nodes than the host has'),
+    pytest.param([], shares(1), None, id='a host without nodes'),
+    pytest.param(hosts({}), shares(), None, id='a guest without nodes'),
+    pytest.param(
+        hosts(cpus(1), cpus(8), cpus(2)), shares(2, 4), None,
+        id='a place is missed for the sake of another pair',
+    ),
+    pytest.param(
+        hosts(cpus(1), cpus(8), cpus(2)), shares(4, 2), [1, 2],
+        id='and found if asked for in another order',
+    ),
+])  # fmt: skip
+def test_where_a_guest_goes(cells, guest, where):
+    attempt = fit_as_nova(cells, guest, None, None, False)
+    found = [cell.id for cell in attempt.guest.cells] if attempt.fits else None
+    assert found == where
+
+
+def test_a_page_size_stays_when_the_node_is_refused():
+    huge = {'mempages': (Pages(4, 9), HUGE), 'cpuset': {0}}
+    large = {'mempages': (Pages(4, 9), LARGE_PAGES), 'cpu_usage': 1}
+    guest = shares(2, pagesize=LARGE)
+    attempt = fit_as_nova(hosts(huge, large), guest, None, None, False)
+    assert attempt == Attempt(False, shares(2, pagesize=1048576))
+
+
+def test_the_emulator_gets_a_cpu_beside_the_first_guest_node():
+    nodes = [topologies.guest_cell(n, dedicated={n}) for n in range(2)]
+    guest = topologies.guest(*nodes, isolates_emulator=True)
+    attempt = fit_as_nova(hosts({}, {}), guest, None, None, False)
+    assert [cell.reserved for cell in attempt.guest.cells] == [{1}, None]
+
+
+def test_devices_are_asked_for_each_choice():
+    devices = topologies.FakeDevices(supported=[{1, 2}])
+    cells = hosts({}, {}, {})
+    attempt = fit_as_nova(cells, shares(1, 1), None, devices, False)
+    assert [cell.id for cell in attempt.guest.cells] == [1, 2]
+
+
+def test_refusals_that_repeat_are_left_out():
+    cells = hosts(*[cpus(4)] * 16)
+    attempt = fit_as_nova(cells, shares(5, *[4] * 7), None, None, False)
+    assert not attempt.fits
+
+
+@pytest.mark.parametrize(('count', 'length'), [(4, 1), (4, 2), (4, 4), (5, 3)])
+def test_choices_follow_each_other_like_permutations(count, length):
+    chosen, found = list(range(length)), []
+    while chosen is not None:
+        found.append(tuple(chosen))
+        chosen = following(chosen, length - 1, count)
+    assert found == list(itertools.permutations(range(count), length))
+
+
+def test_choices_with_the_same_beginning_are_passed_over():
+    assert following([0, 1, 2], 1, 4) == [0, 2, 1]
+    assert following([0, 3, 1], 1, 4) == [1, 0, 2]
+    assert following([3, 0, 1], 0, 4) is None

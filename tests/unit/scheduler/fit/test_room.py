@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts without room are found at once; none that fits is."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from novasched.scheduler.columns import Categories
+from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.fit.guests import ANY, LARGE, SMALL
+from novasched.scheduler.fit.host_topology import HostTopology
+from novasched.scheduler.fit.room import Room
+from novasched.scheduler.fit.wire import guest_of
+from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+
+HUGE = 1048576
+
+
+def enough(guest, *topologies):
+    column = Categories(list(topologies), np.arange(len(topologies)))
+    return Room().enough(column, guest_of(guest)).tolist()
+
+
+def topology(*cells):
+    return HostTopology(numa_topology(*cells))
+
+
+def dedicated(*counts, **fields):
+    cells = [guest_cell(cpus=range(n), policy='dedicated', **fields) for n in counts]
+    return guest_topology(*cells)
+
+
+@pytest.mark.parametrize(
+    ('guest', 'expected'),
+    [
+        pytest.param(dedicated(4), True, id='as many CPUs as are free'),
+        pytest.param(dedicated(5), False, id='one CPU too many'),
+        pytest.param(dedicated(2, 4), True, id='the large one has the large node'),
+        pytest.param(dedicated(3, 3), False, id='two large ones'),
+        pytest.param(dedicated(1, 1, 1), False, id='too few nodes'),
+        pytest.param(guest_topology(guest_cell(cpus=range(6))), True, id='shared'),
+        pytest.param(guest_topology(guest_cell(cpus=range(7))), False, id='too many'),
+        pytest.param(guest_topology(guest_cell(memory=4096)), True, id='memory'),
+        pytest.param(guest_topology(guest_cell(memory=4097)), False, id='too much'),
+        pytest.param(
+            guest_topology(guest_cell(memory=2**61)), False, id='beyond a column'
+        ),
+    ],
+)
+def test_nodes_are_compared_by_rank(guest, expected):
+    host = topology(numa_cell(0, range(6), pinned=[4, 5]), numa_cell(1, range(6, 8)))
+    assert enough(guest, host, None) == [expected, False]
+
+
+def test_the_emulator_needs_a_cpu():
+    cell = guest_cell(cpus=range(4), policy='dedicated')
+    host = topology(numa_cell(0, range(4)))
+    assert enough(guest_topology(cell), host) == [True]
+    assert enough(guest_topology(cell, emulator='isolate'), host) == [False]
+
+
+@pytest.mark.parametrize(
+    ('pages', 'asked', 'policy', 'expected'),
+    [
+        pytest.param({4: 262144, HUGE: 1}, HUGE, None, True, id='a size'),
+        pytest.param({4: 262144, HUGE: 0}, HUGE, None, False, id='none of it'),
+        pytest.param({4: 262144}, HUGE, None, False, id='no such size'),
+        pytest.param({4: 262144, HUGE: 0}, SMALL, None, True, id='small'),
+        pytest.param({4: 0, HUGE: 1}, SMALL, None, False, id='no small'),
+        pytest.param({4: 262144, HUGE: 0}, LARGE, None, False, id='no large'),
+        pytest.param({4: 0, HUGE: 1}, LARGE, None, True, id='large'),
+        pytest.param({4: 0, 2048: 512, HUGE: 0}, ANY, None, True, id='any'),
+        pytest.param({}, ANY, None, False, id='no pages at all'),
+        pytest.param({}, None, None, True, id='memory without pages'),
+        pytest.param({}, None, 'dedicated', True, id='free memory without pages'),
+        pytest.param({4: 262144}, None, 'dedicated', True, id='free pages'),
+        pytest.param({4: 262143}, None, 'dedicated', False, id='too few pages'),
+    ],
+)
+def test_memory_is_that_of_pages_that_will_do(pages, asked, policy, expected):
+    guest = guest_topology(guest_cell(policy=policy, pagesize=asked))
+    assert enough(guest, topology(numa_cell(pages=pages))) == [expected]
+
+
+def test_nodes_that_ask_for_different_pages_are_left_to_the_fit():
+    cells = guest_cell(0, pagesize=4), guest_cell(1, pagesize=HUGE)
+    two = topology(numa_cell(0, range(4)), numa_cell(1, range(4, 8)))
+    assert enough(guest_topology(*cells), two) == [True]
+
+
+@pytest.mark.parametrize('seed', range(20))
+def test_whoever_fits_has_room(seed):
+    rng = random.Random(seed)
+    hosts = [topology(*_cells(rng)) for _ in range(20)]
+    policy = rng.choice([None, 'dedicated', 'mixed'])
+    pagesize = rng.choice([None, 4, HUGE, SMALL, LARGE, ANY])
+    guest = guest_topology(
+        *(
+            guest_cell(n, range(rng.randrange(1, 4)), policy, 1024, pagesize=pagesize)
+            for n in range(rng.randrange(1, 4))
+        ),
+        emulator=rng.choice([None, 'isolate']) if policy else None,
+    )
+    for host, room in zip(hosts, enough(guest, *hosts), strict=True):
+        fits = Fitting().attempt(host.cells, guest_of(guest), None, None).fits
+        assert room or not fits
+
+
+def _cells(rng):
+    for number in range(rng.randrange(1, 7)):
+        cpus = range(number * 4, number * 4 + rng.randrange(1, 5))
+        pinned = rng.sample(cpus, rng.randrange(len(cpus)))
+        pages = {4: rng.choice([0, 262144]), HUGE: rng.randrange(3)}
+        yield numa_cell(number, cpus, pinned, pages=pages)

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plugin finds on a host, and what it puts there."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import ipaddress
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from novasched import errors
+from novasched.scheduler.consumption import consume
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.hosts import Lazy
+from novasched.scheduler.pipeline import Profile, decide
+from novasched.scheduler.weighers import BaseHostWeigher
+from novasched.scheduler.weighers.ram import RAMWeigher
+from tests import factories
+
+METRICS = json.dumps(
+    [{'name': 'cpu.frequency', 'value': 800}, {'name': 'cpu.percent', 'value': 0.35}]
+)
+REPORTED = {
+    'host_ip': ipaddress.ip_address('10.0.0.1'),
+    'cpu_info': '{"model": "p4"}',
+    'stats': {'gpu': '1'},
+    'updated': datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
+    'aggregates': (factories.aggregate(3, ['h1'], ssd='true'),),
+    'instances': {factories.INSTANCE: object()},
+    'allocation_candidates': [{'allocations': {}, 'mappings': {}}],
+    'metrics': METRICS,
+}
+
+
+@pytest.mark.parametrize(
+    ('name', 'kind'),
+    [
+        ('host', str),
+        ('nodename', str),
+        ('cell_uuid', str),
+        ('uuid', str),
+        ('total_usable_ram_mb', int),
+        ('free_ram_mb', int),
+        ('total_usable_disk_gb', int),
+        ('disk_mb_used', int),
+        ('free_disk_mb', int),
+        ('vcpus_total', int),
+        ('vcpus_used', int),
+        ('num_instances', int),
+        ('num_io_ops', int),
+        ('failed_builds', int),
+        ('host_ip', ipaddress.IPv4Address),
+        ('hypervisor_type', str),
+        ('hypervisor_version', int),
+        ('hypervisor_hostname', str),
+        ('cpu_info', str),
+        ('supported_instances', list),
+        ('limits', dict),
+        ('metrics', list),
+        ('aggregates', tuple),
+        ('instances', dict),
+        ('cpu_allocation_ratio', float),
+        ('ram_allocation_ratio', float),
+        ('disk_allocation_ratio', float),
+        ('updated', datetime.datetime),
+        ('allocation_candidates', list),
+        ('stats', dict),
+        ('service', dict),
+        ('_lock_name', str),
+    ],
+)
+def test_every_attribute_of_nova_is_there(name, kind):
+    columns = {key: [value] for key, value in REPORTED.items()}
+    assert type(getattr(factories.hosts(**columns).state(0), name)) is kind
+
+
+def test_what_stands_inside_has_novas_names():
+    host = factories.hosts(**{k: [v] for k, v in REPORTED.items()}).state(0)
+    assert [(m.name, m.value) for m in host.metrics] == [
+        ('cpu.frequency', 800),
+        ('cpu.percent', 35),
+    ]
+    (aggregate,) = host.aggregates
+    assert (aggregate.id, aggregate.name) == (3, 'agg3')
+    assert aggregate.metadata['ssd'] == 'true'
+    assert 'h1' in aggregate.hosts
+    assert host.service['forced_down'] is False
+    assert host.stats['gpu'] == '1'
+    assert host._lock_name == 'h1-h1'
+
+
+@pytest.mark.parametrize('text', [None, '', '[]'])
+def test_a_host_without_metrics_has_an_empty_list(text):
+    assert factories.hosts(metrics=[text]).state(0).metrics == []
+
+
+def test_metrics_that_are_none_raise_as_in_nova():
+    with pytest.raises(ValueError, match='no metric'):
+        _ = factories.hosts(metrics=['[{"name": "x", "value": 1}]']).state(0).metrics
+
+
+def test_metrics_that_a_plugin_set_are_what_it_set():
+    hosts = factories.hosts(metrics=[METRICS])
+    host = hosts.state(0)
+    host.metrics = host.metrics[:1]
+    assert [m.name for m in hosts.keep([host]).state(0).metrics] == ['cpu.frequency']
+
+
+class Scoring(BaseHostFilter):
+    """Puts a score on every second host."""
+
+    def host_passes(self, host_state, spec_obj):
+        if host_state.free_ram_mb % 2:
+            host_state.my_score = host_state.free_ram_mb
+        return True
+
+
+class Counting(BaseHostFilter):
+    """Counts on each host how often it was asked, of one request."""
+
+    def host_passes(self, host_state, spec_obj):
+        host_state.asked = getattr(host_state, 'asked', 0) + 1
+        return True
+
+
+class Scored(BaseHostWeigher):
+    """Prefers the hosts with a score."""
+
+    def _weigh_object(self, host_state, spec_obj):
+        return host_state.my_score if hasattr(host_state, 'my_score') else 0
+
+
+def test_a_score_is_seen_by_every_later_stage():
+    hosts = factories.hosts(
+        free_ram_mb=[1, 2, 3, 4], num_instances=[0, 0, 0, 9], num_io_ops=[7, 7, 7, 7]
+    )
+    request = factories.request()
+    profile = Profile([Scoring(), NumInstancesFilter(5), Counting()], [Scored()])
+    decision = decide(profile, hosts, request, random.Random(1))
+    assert decision.ranked.host.tolist() == ['h3', 'h1', 'h2']
+    best, second, third = decision.ranked.states()
+    assert (best.my_score, second.my_score, hasattr(third, 'my_score')) == (3, 1, False)
+    assert [host.asked for host in decision.ranked.states()] == [1, 1, 1]
+
+
+def test_a_score_is_seen_by_later_instances_and_not_by_another_request():
+    hosts = factories.hosts(free_ram_mb=[101, 103, 105])
+    profile = Profile([Counting()], [RAMWeigher()])
+    for _ in range(2):
+        left, request = hosts, factories.request(memory_mb=3)
+        for index in range(3):
+            assert [hasattr(h, 'asked') for h in left.states()] == [index > 0] * 3
+            left = decide(profile, left, request, random.Random(1), index).ranked
+            assert [host.asked for host in left.states()] == [index + 1] * 3
+            left = consume(left, left.state(0).row, request)
+    assert not any(hasattr(host, 'asked') for host in hosts.states())
+
+
+def test_an_attribute_that_was_never_set_raises_as_on_any_object():
+    hosts = factories.hosts(2)
+    first = hosts.state(0)
+    first.my_score = None
+    first, second = hosts.keep([first, hosts.state(1)]).states()
+    assert first.my_score is None
+    with pytest.raises(AttributeError, match='my_score'):
+        _ = second.my_score
+    assert not hasattr(second, 'my_score')
+    assert getattr(second, 'my_score', 5) == 5
+    assert vars(second).setdefault('my_score', 6) == second.my_score == 6
+
+
+def test_an_attribute_can_be_deleted():
+    hosts = factories.hosts(2)
+    first, second = hosts.states()
+    first.my_score = second.my_score = 3
+    del first.my_score
+    assert not hasattr(first, 'my_score')
+    with pytest.raises(AttributeError):
+        del first.my_score
+    hosts = hosts.keep([first, second])
+    assert [hasattr(host, 'my_score') for host in hosts.states()] == [False, True]
+    second = hosts.state(1)
+    del second.my_score
+    hosts = hosts.keep([hosts.state(0), second])
+    assert not any(hasattr(host, 'my_score') for host in hosts.states())
+
+
+def test_an_older_table_keeps_what_it_had():
+    before = factories.hosts(1)
+    host = before.state(0)
+    host.my_score = 1
+    after = before.keep([host])
+    host.my_score = 2
+    again = after.state(0)
+    again.my_score = 3
+    assert not hasattr(before.state(0), 'my_score')
+    assert after.state(0).my_score == 1
+    assert after.keep([again]).state(0).my_score == 3
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        'consume_from_request',
+        'update',
+        'own',
+        'keep',
+        'snapshot',
+        'changes',
+        'my-score',
+    ],
+)
+def test_names_of_methods_are_names_like_others(name):
+    hosts = factories.hosts(2)
+    states = list(hosts.states())
+    setattr(states[1], name, 7)
+    hosts = hosts.keep(states)[np.array([1, 0])]
+    assert [getattr(host, name, None) for host in hosts.states()] == [7, None]
+    assert hosts.keep(hosts.states()).host.tolist() == ['h2', 'h1']
+
+
+def test_the_row_is_not_to_be_set():
+    with pytest.raises(AttributeError, match='row'):
+        factories.hosts(1).state(0).row = 5
+
+
+def test_setting_a_column_is_no_attribute_besides():
+    hosts = factories.hosts(1)
+    host = hosts.state(0)
+    host.free_ram_mb = 7
+    assert vars(host) == {}
+    kept = hosts.keep([host])
+    assert kept.free_ram_mb.tolist() == [7]
+    assert kept.snapshot.own is None
+
+
+def test_a_table_of_one_host_shows_what_was_set_on_it():
+    hosts = factories.hosts(2)
+    host = hosts.state(1)
+    host.free_ram_mb, host.my_score = 7, 8
+    assert host.as_table().free_ram_mb.tolist() == [7]
+    assert host.as_table().state(0).my_score == 8
+    assert hosts.free_ram_mb.tolist() == [8192, 8192]
+
+
+def test_a_plugin_may_change_a_host_before_it_asks_the_rule():
+    class Reserving(NumInstancesFilter):
+        def host_passes(self, host_state, spec_obj):
+            host_state.num_instances += 2
+            return super().host_passes(host_state, spec_obj)
+
+    hosts = factories.hosts(num_instances=[2, 3])
+    passed = Reserving(5).apply(hosts, factories.request())
+    assert passed.num_instances.tolist() == [4]
+
+
+def test_a_shallow_copy_of_a_host_is_a_host():
+    host = factories.hosts(1).state(0)
+    host.my_score = 1
+    other = copy.copy(host)
+    other.my_score = 2
+    assert (host.my_score, other.my_score, other.host) == (1, 2, 'h1')
+
+
+def test_filters_over_columns_make_no_column_of_attributes():
+    hosts = factories.hosts(3)
+    passed = NumInstancesFilter(5).apply(hosts, factories.request())
+    assert passed is hosts
+    assert passed.snapshot.own is None
+
+
+def test_an_attribute_error_of_a_column_is_not_mistaken():
+    def broken():
+        raise AttributeError('of the store')
+
+    hosts = factories.hosts(2).with_columns(instances=Lazy(broken))
+    with pytest.raises(AttributeError, match='of the store'):
+        _ = hosts.state(0).instances
+
+
+def test_a_filter_that_reads_what_nobody_set_is_named():
+    class Hoping(BaseHostFilter):
+        def host_passes(self, host_state, spec_obj):
+            return host_state.my_score > 3
+
+    profile = Profile([Hoping()], [])
+    with pytest.raises(errors.ExtensionFailed, match='Hoping'):
+        decide(profile, factories.hosts(2), factories.request(), random.Random(1))
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(['set', 'delete', 'drop', 'turn', 'column']),
+        st.integers(0, 3),
+        st.sampled_from(['a', 'b']),
+        st.integers(),
+    ),
+    max_size=12,
+)
+
+
+@given(changes)
+def test_hosts_hold_attributes_as_plain_objects_do(steps):
+    hosts = factories.hosts(4)
+    plain = {f'h{number}': {} for number in range(1, 5)}
+    for what, number, name, value in steps:
+        states = list(hosts.states())
+        if what == 'turn':
+            hosts = hosts[np.arange(len(hosts))[::-1]]
+        elif what == 'drop' and len(states) > 1:
+            hosts = hosts[np.arange(len(hosts)) != number % len(hosts)]
+        elif what == 'column':
+            hosts = hosts.replace(int(hosts.rows[0]), num_instances=number)
+        elif what in ('set', 'delete'):
+            host = states[number % len(states)]
+            if what == 'set':
+                setattr(host, name, value)
+                plain[host.host][name] = value
+            elif name in plain[host.host]:
+                delattr(host, name)
+                del plain[host.host][name]
+            hosts = hosts.keep(states)
+        assert {h.host: vars(h) for h in hosts.states()} == {
+            name: plain[name] for name in hosts.host.tolist()
+        }
