@@ -109,8 +109,8 @@ def compose(
     placement = PlacementClient(given.placement)
     rng, on_decision = given.rng, given.on_decision
     parts = Parts.from_conf(conf, profile, view, placement, rng, on_decision)
-    with plugins.nova_lent(conf):
-        driver = driver_from_conf(conf, parts)
+    plugins.lend_nova(conf)
+    driver = driver_from_conf(conf, parts)
     asking = Asking.from_conf(conf)
     manager = SchedulerManager(driver, view, placement, given.notifier, asking)
     chores = [
