@@ -111,8 +111,8 @@ def compose(
     view, placement = _view(conf, given), PlacementClient(given.placement)
     rng, on_decision, network = given.rng, given.on_decision, given.network
     parts = Parts.from_conf(conf, profile, view, placement, rng, on_decision)
-    with plugins.nova_lent(conf):
-        driver = driver_from_conf(conf, parts)
+    plugins.lend_nova(conf)
+    driver = driver_from_conf(conf, parts)
     asking = Asking.from_conf(conf)
     notifier = given.notifier
     manager = SchedulerManager(driver, view, placement, notifier, asking, network)

@@ -255,7 +255,7 @@ class ClusterView:
             rows = np.flatnonzero(composed.usable)
         else:
             rows = np.array(composed.places(candidates), np.intp)
-        window, table = self._window(), HostTable(composed.snapshot, rows)
+        window, table = self._window(), HostTable(composed.snapshot.apart(), rows)
         guests = Guests(self.cells)
         return table.with_columns(
             allocation_candidates=candidates_column(table, candidates),

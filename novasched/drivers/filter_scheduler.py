@@ -22,6 +22,7 @@ from novasched.scheduler.consumption import consume
 from novasched.scheduler.fit.booking import book
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.pipeline import decide
+from novasched.scheduler.trace import Complaint
 
 LOG = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class _Placing:
         self._seed = parts.rng.getrandbits(64)
         self._rng = random.Random(self._seed)
         self._lap = parts.watch.of(work.context.request_id)
+        self._told: set[Complaint] = set()
         LOG.debug('Seed of the decisions: %d', self._seed)
 
     def pick_all(self) -> None:
@@ -117,7 +119,7 @@ class _Placing:
             further=further,
         )
         self._hosts = decision.ranked
-        log_decision(decision)
+        log_decision(decision, self._told)
         parts.on_decision(decision)
 
     def _best(self) -> Picked | None:
@@ -189,7 +191,7 @@ class _Placing:
         LOG.debug('Selected host: %s', picked.host)
         self._picked.append(picked)
         self._request = with_providers(self._request, picked.candidate)
-        row, fitting = picked.host.row, self._parts.profile.fitting
+        row, fitting = picked.host._row, self._parts.profile.fitting
         self._hosts = consume(self._hosts, row, self._request)
         booked = book(self._hosts, row, self._request, fitting)
         self._hosts, self._nodes = booked.hosts, booked.topology

@@ -67,7 +67,7 @@ class SelectionMaker:
         Alternates are of the same cell, and no host that was picked for any
         instance is one. Nova: scheduler/manager.py, _get_alternate_hosts.
         """
-        taken = {one.host.row for one in picked}
+        taken = {one.host._row for one in picked}
         return [
             [
                 self.selection(one.host, one.candidate),
@@ -83,7 +83,7 @@ class SelectionMaker:
         for host in hosts.states():
             if len(found) == count:
                 break
-            if host.row in taken or host.cell_uuid != picked.host.cell_uuid:
+            if host._row in taken or host.cell_uuid != picked.host.cell_uuid:
                 continue
             if picked.candidate is None:
                 found.append(self.selection(host, None))

@@ -89,7 +89,7 @@ aggregate_image_properties_isolation_separator = .
         'driver: nova.scheduler.filter_scheduler.FilterScheduler is called',
         'host_manager is nova.scheduler.host_manager.HostManager',
         'standard_filters is called nova.scheduler.filters.all_filters today',
-        'scheduler_json_config_location is not read',
+        'scheduler_json_config_location is /etc/nova/scheduler.json, which cannot',
     ),
     attempts=5,
     ram_multiplier=2.0,
@@ -112,7 +112,7 @@ disk_weight_multiplier = 1.0
 weight_setting = cpu.percent=-1.0
 required = False
 """,
-    ('RetryFilter', 'ComputeFilter', 'TrustedFilter'),
+    ('ComputeFilter', 'ExactRamFilter'),
     {
         'scheduler_driver',
         'scheduler_host_manager',
@@ -127,7 +127,7 @@ required = False
     },
     (
         'host_manager is ironic_host_manager, which is not needed today',
-        'use_baremetal_filters is not served',
+        'use_baremetal_filters is deprecated',
     ),
 )
 PIKE = Case(

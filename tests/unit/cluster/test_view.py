@@ -53,6 +53,16 @@ def test_requests_do_not_share_candidates_and_limits(cloud):
     assert (second.allocation_candidates, second.limits) == (['one'], {})
 
 
+def test_what_plugins_set_on_hosts_is_of_one_request(cloud):
+    hosts = cloud.view.hosts(None)
+    host = hosts.state(0)
+    host.mark = host.stats['mark'] = 'red'
+    assert (hosts.state(0).mark, hosts.state(0).stats['mark']) == ('red', 'red')
+    other = cloud.view.hosts(None).state(0)
+    assert (vars(other), 'mark' in other.stats) == ({}, False)
+    assert vars(hosts.state(1)) == {}
+
+
 def test_without_a_change_the_snapshot_is_the_last(cloud):
     first = cloud.view.hosts(None).numa_topology
     cloud.view.refresh()

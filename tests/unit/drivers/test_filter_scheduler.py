@@ -404,3 +404,18 @@ def test_devices_that_cannot_be_booked_are_told_in_the_log(run, nodes, caplog):
     (message,) = [r.getMessage() for r in caplog.records if r.name.startswith(LOGGER)]
     assert message.startswith('Selected host: (h1, h1) ram')
     assert 'failed to consume from instance. Error: ' in message
+
+
+class Twice(BaseHostFilter):
+    """Gives each host twice."""
+
+    def filter_all(self, hosts, spec_obj):
+        return [host for host in hosts for _ in range(2)]
+
+
+def test_what_is_odd_in_a_filter_is_told_once_in_each_request(run, caplog):
+    with caplog.at_level(logging.WARNING, LOGGER):
+        for _ in range(2):
+            run(everywhere(), [A, B, C], filters=[Twice()])
+    lines = [line for line in caplog.messages if line.startswith('Twice gave')]
+    assert len(lines) == 2

@@ -80,11 +80,12 @@ def test_filters_of_bare_machines(conf):
     conf.set_override('use_baremetal_filters', True, 'filter_scheduler')
     conf.set_override('baremetal_enabled_filters', ['A', 'B'], 'filter_scheduler')
     (line,) = old_names.warnings(conf)
-    assert 'is not served' in line
-    assert line.endswith('Set that to A,B for the same filters.')
+    assert 'use_baremetal_filters is deprecated' in line
+    assert line.endswith('Set enabled_filters to A,B for the same filters.')
 
 
-def test_the_file_for_filters(conf):
-    conf.set_override('scheduler_json_config_location', '/etc/nova/filters.json')
+def test_a_file_for_filters_that_is_missing(conf, tmp_path):
+    path = str(tmp_path / 'filters.json')
+    conf.set_override('scheduler_json_config_location', path)
     (line,) = old_names.warnings(conf)
-    assert line.startswith('[DEFAULT] scheduler_json_config_location is not read: ')
+    assert line.startswith('[DEFAULT] scheduler_json_config_location is ')
