@@ -154,7 +154,7 @@ class _Placing:
         barred: set[int] = set()
         asked = 0
         for host, candidate in self._offers():
-            if host.row in barred or not room.fits(candidate):
+            if host._row in barred or not room.fits(candidate):
                 continue
             if candidate is not host.allocation_candidates[0]:
                 asked += 1
@@ -163,7 +163,7 @@ class _Placing:
             if grant(candidate):
                 return Picked(host, candidate)
             if room.fits(candidate):
-                barred.add(host.row)
+                barred.add(host._row)
         if len(self._hosts):
             LOG.debug('Unable to successfully claim against any host.')
         return None

@@ -100,7 +100,7 @@ class ForeignDriver(Driver):
 
     def select_destinations(self, work: Work) -> Placed:
         self.parts.view.refresh()
-        offered = by_provider(work.candidates)
+        offered = by_provider(work.candidates, self.parts.view.node_uuids())
         values = _values(work, offered)
         lap = self.parts.watch.of(work.context.request_id)
         with (
@@ -192,9 +192,7 @@ def _values(
         'spec_obj': lambda: request,
         'instance_uuids': lambda: work.instance_uuids,
         'alloc_reqs_by_rp_uuid': lambda: offered,
-        'provider_summaries': lambda: (
-            None if offered is None else {uuid: {} for uuid in offered}
-        ),
+        'provider_summaries': lambda: answer.summaries if answer else None,
         'allocation_request_version': lambda: answer.version if answer else None,
         'return_alternates': lambda: work.return_alternates,
         'request_spec': lambda: {

@@ -148,13 +148,14 @@ class TestGiven:
     )
     def test_it_is_what_the_parameters_ask_for(self, run, cls, expected):
         offered = FakePlacement('uuid-h1', 'uuid-h2')
+        offered.summaries = {'uuid-h1': {'resources': {}}, 'uuid-h2': {'resources': {}}}
         _, driver = run(cls, [named('h1')], placement=offered, alternates=True)
         request, *others = driver.told
         assert request.flavor.memory_mb == 512
         values = {
             'uuids': [A],
             'requests': {name: [candidate(name)] for name in ('uuid-h1', 'uuid-h2')},
-            'summaries': {'uuid-h1': {}, 'uuid-h2': {}},
+            'summaries': offered.summaries,
         }
         assert others == [values.get(each, each) for each in expected]
 
