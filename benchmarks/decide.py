@@ -185,7 +185,7 @@ def in_a_row(profile, hosts, asked, rng):
         asked = asked.for_instance(f'b0000000-0000-4000-8000-{index:012}')
         hosts = decide(profile, hosts, asked, rng, index).ranked
         best = hosts.state(0)
-        hosts = consume(hosts, best.row, asked)
+        hosts = consume(hosts, best._row, asked)
         asked = asked.with_group_on(best.host)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,10 +29,11 @@ from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
 from novasched.drivers import Parts
 from novasched.drivers.loading import driver_from_conf, periodic_tasks
 from novasched.manager import Asking, SchedulerManager
+from novasched.network.client import NetworkClient
 from novasched.observing.doors import OPEN, Doors
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
-from novasched.ports import Clock, Notifier, ServiceRow
+from novasched.ports import Clock, Network, Notifier, ServiceRow
 from novasched.rpc import server
 from novasched.rpc.conductor import ConductorBackport
 from novasched.rpc.notifications import Notifications
@@ -50,10 +51,10 @@ __all__ = ['Given', 'SystemClock', 'compose', 'from_conf', 'given_from_conf']
 class Given:
     """What a scheduler is made of besides its configuration.
 
-    ``make_cell_engine`` gets the URL of a cell's database; ``placement`` is an
-    adapter whose error statuses do not raise; ``transport`` is oslo.messaging's.
-    ``on_service`` is told of a services row that was made; ``doors`` watch what goes
-    in and out. Who gives all this closes it, by ``close`` if given_from_conf did.
+    ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
+    raise in ``placement``; ``transport`` is oslo.messaging's. ``on_service`` is told
+    of a services row that was made; ``doors`` watch what goes in and out. Who gives
+    all this calls ``close``.
     """
 
     api_engine: sa.Engine
@@ -63,6 +64,7 @@ class Given:
     notifier: Notifier
     clock: Clock
     rng: random.Random
+    network: Network = field(default_factory=lambda: NetworkClient(None))
     services: ServiceDirectory | None = None
     on_decision: Callable[[Decision], None] = lambda decision: None
     on_service: Callable[[ServiceRow], None] = lambda row: None
@@ -73,13 +75,14 @@ class Given:
 def given_from_conf(conf: cfg.ConfigOpts) -> Given:
     """Make the real parts that a configuration names; nothing connects yet."""
     api_engine, main_engine = engines.api_engine(conf), engines.main_engine(conf)
-    placement = session.from_conf(conf)
+    placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
     transport = transport_from_conf(conf)
     notifications = Notifications.from_conf(conf, host_of(conf))
 
     def close() -> None:
         notifications.close()
         transport.cleanup()
+        network.close()
         placement.session.session.close()
         main_engine.dispose()
         api_engine.dispose()
@@ -92,6 +95,7 @@ def given_from_conf(conf: cfg.ConfigOpts) -> Given:
         notifier=notifications,
         clock=SystemClock(),
         rng=random.SystemRandom(),
+        network=network,
         services=SqlServiceStore(main_engine),
         on_service=notifications.service_created,
         close=close,
@@ -106,8 +110,7 @@ def compose(
     ``profile`` replaces the filters and weighers that the options name. Raises
     errors.SetupError.
     """
-    host = host_of(conf)
-    profile = profile or plugins.profile_from_conf(conf)
+    host, profile = host_of(conf), profile or plugins.profile_from_conf(conf)
     defaults = UrlDefaults(conf.database.connection, given.transport.conf.transport_url)
     api = SqlApiStore(given.api_engine, defaults)
     cells = Cells.from_conf(conf, SqlCellStores(given.make_cell_engine), given.clock)
@@ -115,10 +118,11 @@ def compose(
     view = doors.view(ClusterView.from_conf(conf, doors.api(api), cells, given.clock))
     placement = doors.placement(PlacementClient(given.placement))
     parts = Parts.from_conf(conf, profile, view, placement, rng, on_decision)
-    with plugins.nova_lent(conf):
-        driver = driver_from_conf(conf, parts)
+    plugins.lend_nova(conf)
+    driver = driver_from_conf(conf, parts)
     asking = doors.asking(Asking.from_conf(conf))
-    manager = SchedulerManager(driver, view, placement, given.notifier, asking)
+    sides = given.notifier, asking, given.network
+    manager = SchedulerManager(driver, view, placement, *sides)
     discover = functools.partial(api.map_new_hosts, given.make_cell_engine)
     chores = [
         *periodic_tasks(conf, driver),
@@ -129,9 +133,8 @@ def compose(
     backport = ConductorBackport.from_conf(conf, given.transport)
     heartbeat = None
     if given.services:
-        interval_s, told = conf.report_interval, given.on_service
-        beats = doors.services(given.services)
-        heartbeat = Heartbeat(beats, host, interval_s, told)
+        beats, interval_s = doors.services(given.services), conf.report_interval
+        heartbeat = Heartbeat(beats, host, interval_s, given.on_service)
     return Scheduler(
         manager=manager,
         view=view,

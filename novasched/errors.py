@@ -9,7 +9,15 @@
         InvalidRequest                a field is missing, mistyped or nonsense
           UnsetField                  a field that was needed was never set
           UnsupportedObject           an object of unknown name or namespace
+          InvalidRequestGroup         a requested group is empty or without a name
+          InvalidDemand               flavor or image ask for what cannot be
+            RequestGroupSuffixConflict, FlavorImageConflict, and one for each
+            kind of demand; see the classes
         StoreFailed                   a database could not be asked
+        NetworkFailed                 the network service did not answer a question
+          PortNotFound                  a requested port does not exist
+          NetworkUnauthorized           it does not know who asks
+          NetworkForbidden              it does not tell who asks
         ExtensionFailed               a filter, weigher or driver raised
         MetricNotFound                a host lacks a metric that is required
         AllocationUpdateFailed        the consumer changed under the claim
@@ -82,6 +90,83 @@ class UnsupportedObject(InvalidRequest):
         return f'Unsupported object type {self.name}'
 
 
+class InvalidRequestGroup(InvalidRequest):
+    """A group of requested resources is empty or without a name."""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class InvalidDemand(InvalidRequest):
+    """The flavor or the image asks for nonsense, or they ask for two things.
+
+    ``reason`` says it all; ``details`` are parts of it, by nova's names.
+    """
+
+    def __init__(self, reason: str, /, **details: str | None) -> None:
+        super().__init__(reason)
+        self.details = details
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class RequestGroupSuffixConflict(InvalidDemand):
+    """Two groups of requested resources have the same suffix."""
+
+
+class FlavorImageConflict(InvalidDemand):
+    """The flavor and the image ask for different things."""
+
+
+class ImageCPUPinningForbidden(InvalidDemand):
+    """The image asks for more dedicated CPUs than the flavor allows."""
+
+
+class ImageCPUThreadPolicyForbidden(InvalidDemand):
+    """The image asks for another use of CPU threads than the flavor."""
+
+
+class ImagePCINUMAPolicyForbidden(InvalidDemand):
+    """The image asks for another NUMA affinity of PCI devices than the flavor."""
+
+
+class InvalidCPUAllocationPolicy(InvalidDemand):
+    """No such CPU policy."""
+
+
+class InvalidCPUThreadAllocationPolicy(InvalidDemand):
+    """No such CPU thread policy."""
+
+
+class InvalidEmulatorThreadsPolicy(InvalidDemand):
+    """No such policy for emulator threads."""
+
+
+class InvalidMixedInstanceDedicatedMask(InvalidDemand):
+    """The mask of dedicated CPUs leaves none shared, or names none."""
+
+
+class RealtimeMaskNotFoundOrInvalid(InvalidDemand):
+    """The mask of realtime CPUs is missing or does not fit the flavor."""
+
+
+class InvalidMachineType(InvalidDemand):
+    """The machine type of the image does not go with memory encryption."""
+
+
+class StatelessFirmwareRequired(InvalidDemand):
+    """The model of memory encryption needs firmware without a state."""
+
+
+class InvalidVideoMode(InvalidDemand):
+    """The model of memory encryption needs a guest without a video device."""
+
+
+class InvalidPCINUMAAffinity(InvalidDemand):
+    """No such NUMA affinity of PCI devices."""
+
+
 class StoreFailed(RequestError):
     """A database could not be asked; ``store`` names it without its password."""
 
@@ -92,6 +177,29 @@ class StoreFailed(RequestError):
 
     def __str__(self) -> str:
         return f'{self.store} could not be asked: {self.problem}'
+
+
+class NetworkFailed(RequestError):
+    """The network service could not be asked, or does not answer."""
+
+
+class PortNotFound(NetworkFailed):
+    """A requested port does not exist, or not for the user."""
+
+    def __init__(self, port_id: str) -> None:
+        super().__init__(port_id)
+        self.port_id = port_id
+
+    def __str__(self) -> str:
+        return f'Port id {self.port_id} could not be found.'
+
+
+class NetworkUnauthorized(NetworkFailed):
+    """There is no token to ask with, or it is not accepted."""
+
+
+class NetworkForbidden(NetworkFailed):
+    """The user may not know what was asked."""
 
 
 class ExtensionFailed(RequestError):

@@ -1,27 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of nova's names, for plugins that import them while they are loaded.
+"""Modules of nova's names, for plugins that import them.
 
-Nova need not be installed where this scheduler runs. A plugin written for it finds
-here what the contract of plugins names, and the built-ins, which are ours.
+A plugin written for nova finds here what the contract of plugins names, and the
+built-ins, which are ours; also where nova is installed, which knows nothing of our
+configuration and hosts. Plugins of old find the libraries by their names of old.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from novasched import errors
 from novasched.drivers.foreign import Scheduler
+from novasched.objects import context
+from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
-from novasched.scheduler import aggregates
+from novasched.scheduler import aggregates, handlers
+from novasched.scheduler.exception import NovaException, NoValidHost
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.type_affinity import others
 from novasched.scheduler.hosts import HostState
@@ -35,7 +37,8 @@ from novasched.scheduler.weighers import (
 
 LOG = logging.getLogger(__name__)
 
-NOVA = 'nova'
+NOVA, OSLO = 'nova', 'oslo'
+COMMON = 'nova.openstack.common'
 FILTERS, WEIGHTS = 'nova.scheduler.filters', 'nova.scheduler.weights'
 OURS = {
     FILTERS: 'novasched.scheduler.filters',
@@ -53,9 +56,21 @@ RENAMED = {
         'novasched.scheduler.filters.type_affinity',
     ),
     f'{WEIGHTS}.compute': ('novasched.scheduler.weighers.build_failures',),
-    'nova.openstack.common.log': ('oslo_log.log',),
+    f'{COMMON}.jsonutils': ('oslo_serialization.jsonutils',),
+    f'{COMMON}.log': ('oslo_log.log',),
+    f'{COMMON}.timeutils': ('oslo_utils.timeutils',),
 }
 Classes = Callable[[], list[type]]
+
+
+class FilterScheduler:
+    """Stands for nova's driver, which plugins may name but not derive from."""
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError(
+            'novasched serves no subclasses of FilterScheduler: derive '
+            f'{cls.__name__} from nova.scheduler.driver.Scheduler'
+        )
 
 
 class CandidateFilterMixin:
@@ -120,6 +135,16 @@ def _as_is(text: str) -> str:
     return text
 
 
+def _admin_context(read_deleted: str = 'no') -> RequestContext:
+    return context.admin()
+
+
+def _knowing(handler: type, found: Classes) -> type:
+    """Return a handler that also knows all that are installed."""
+    namespace = {'get_all_classes': lambda self: found()}
+    return type(handler.__name__, (handler,), namespace)
+
+
 def _contents(
     conf: Any, all_filters: Classes, all_weighers: Classes
 ) -> dict[str, dict[str, Any]]:
@@ -134,19 +159,27 @@ def _contents(
     return {
         'nova': {},
         'nova.conf': {'CONF': conf},
-        'nova.exception': {'NoValidHost': errors.NoValidHost},
+        'nova.context': {
+            'RequestContext': RequestContext,
+            'get_admin_context': _admin_context,
+        },
+        'nova.exception': {'NoValidHost': NoValidHost, 'NovaException': NovaException},
         'nova.filters': filters,
         'nova.i18n': translations,
         'nova.objects': {'Selection': Selection},
         'nova.openstack': {},
-        'nova.openstack.common': {},
-        'nova.openstack.common.gettextutils': translations,
+        COMMON: {},
+        f'{COMMON}.gettextutils': translations,
         'nova.scheduler': {},
         'nova.scheduler.driver': {'Scheduler': Scheduler},
+        'nova.scheduler.filter_scheduler': {'FilterScheduler': FilterScheduler},
+        'nova.scheduler.host_manager': {'HostState': HostState},
         FILTERS: {
             'BaseHostFilter': BaseHostFilter,
             'CandidateFilterMixin': CandidateFilterMixin,
+            'HostFilterHandler': _knowing(handlers.HostFilterHandler, all_filters),
             'all_filters': all_filters,
+            'standard_filters': all_filters,
         },
         f'{FILTERS}.utils': {
             'aggregate_metadata_get_by_host': _metadata,
@@ -158,10 +191,12 @@ def _contents(
         'nova.scheduler.utils': {'get_weight_multiplier': _get_weight_multiplier},
         WEIGHTS: {
             'BaseHostWeigher': BaseHostWeigher,
+            'HostWeightHandler': _knowing(handlers.HostWeightHandler, all_weighers),
             'WeighedHost': WeighedHost,
             'all_weighers': all_weighers,
         },
         'nova.weights': weighers,
+        OSLO: {},
     }
 
 
@@ -174,24 +209,29 @@ def _metadata(host_state: HostState, key: str | None = None) -> dict[str, set[st
 
 
 def _built_ins(name: str) -> tuple[str, ...]:
-    """Return our modules that have what a built-in module of nova has."""
+    """Return the modules that have today what one of nova's or of old had."""
     package, _, stem = name.rpartition('.')
-    if name in RENAMED or package not in OURS:
+    if name.startswith(f'{OSLO}.'):
+        ours = name.replace('.', '_', 1)
+    elif name in RENAMED or package not in OURS:
         return RENAMED.get(name, ())
-    ours = f'{OURS[package]}.{stem.removesuffix("_filter")}'
+    else:
+        ours = f'{OURS[package]}.{stem.removesuffix("_filter")}'
     return (ours,) if importlib.util.find_spec(ours) else ()
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules of nova, and knows no others."""
+    """Finds the modules of nova, all others of its namespace it refuses."""
 
-    def __init__(self, contents: Mapping[str, dict[str, Any]]) -> None:
+    def __init__(self, conf: Any, contents: Mapping[str, dict[str, Any]]) -> None:
+        self.conf = conf
         self._contents = contents
 
     def find_spec(
         self, fullname: str, path: object = None, target: object = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname.partition('.')[0] != NOVA:
+        top = fullname.partition('.')[0]
+        if top not in (NOVA, OSLO):
             return None
         if fullname in self._contents or _built_ins(fullname):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -217,21 +257,22 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         vars(module)['__getattr__'] = missing
 
 
-@contextlib.contextmanager
-def nova(conf: Any, all_filters: Classes, all_weighers: Classes) -> Iterator[None]:
-    """Let plugins import nova for a while, unless it is installed.
+def install(conf: Any, all_filters: Classes, all_weighers: Classes) -> None:
+    """Let plugins import nova from now on.
 
-    ``conf`` is what they find as nova.conf.CONF. What they have imported stays
-    theirs; afterwards there is no nova again.
+    ``conf`` is what they find as nova.conf.CONF; of several the last holds for what
+    is imported after it. A process that imported the real nova before keeps that.
     """
-    if NOVA in sys.modules or importlib.util.find_spec(NOVA):
-        yield
+    installed = [each for each in sys.meta_path if isinstance(each, _Finder)]
+    if any(each.conf is conf for each in installed) or _is_real(sys.modules.get(NOVA)):
         return
-    finder = _Finder(_contents(conf, all_filters, all_weighers))
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
+    for finder in installed:
         sys.meta_path.remove(finder)
-        for name in [each for each in sys.modules if each.partition('.')[0] == NOVA]:
-            del sys.modules[name]
+    for name in [each for each in sys.modules if each.partition('.')[0] == NOVA]:
+        del sys.modules[name]
+    contents = _contents(conf, all_filters, all_weighers)
+    sys.meta_path.insert(0, _Finder(conf, contents))
+
+
+def _is_real(nova: ModuleType | None) -> bool:
+    return nova is not None and not isinstance(nova.__loader__, _Finder)

@@ -8,21 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from novasched import errors
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, Placed, Work
 from novasched.drivers.claims import Claims
+from novasched.drivers.room import Room
 from novasched.drivers.scope import target_cell
+from novasched.facts import FactFinder
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports import Candidates, Notifier, Placement, QueryFailed
-from novasched.resources import Facts, build_query, prefilters, target_of
-from novasched.resources.request import limit_from_conf
+from novasched.ports import Candidates, Network, Notifier, Placement, QueryFailed
+from novasched.resources import (
+    Query,
+    Requirements,
+    build_query,
+    not_found,
+    prefilters,
+    target_of,
+)
+from novasched.resources.destination import with_aggregates
+from novasched.resources.request import falls_back_from_conf, limit_from_conf
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
@@ -32,16 +44,22 @@ LOG = logging.getLogger(__name__)
 class Asking:
     """What the operator chose about the question to placement.
 
-    ``limit`` bounds the number of candidates.
+    ``limit`` bounds the number of candidates; ``falls_back`` asks for dedicated CPUs
+    as shared ones, too.
     """
 
-    prefilters: Sequence[prefilters.Prefilter]
+    prefilters: Iterable[prefilters.Prefilter]
     limit: int = 1000
+    falls_back: bool = True
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
         """Read the options."""
-        return cls(prefilters.from_conf(conf), limit_from_conf(conf))
+        return cls(
+            prefilters.from_conf(conf),
+            limit_from_conf(conf),
+            falls_back_from_conf(conf),
+        )
 
 
 class SchedulerManager:
@@ -54,12 +72,14 @@ class SchedulerManager:
         placement: Placement,
         notifier: Notifier,
         asking: Asking,
+        network: Network,
     ) -> None:
         self._driver = driver
         self._view = view
         self._placement = placement
         self._notifier = notifier
         self._asking = asking
+        self._finder = FactFinder(view, placement, network)
 
     def select_destinations(
         self,
@@ -77,35 +97,53 @@ class SchedulerManager:
         claimed.
         """
         LOG.debug('Starting to schedule for instances: %s', instance_uuids)
-        request, candidates = self._candidates(context, request)
-        with self._claims(context, instance_uuids, candidates) as claims:
-            work = Work(
-                context=context,
-                request=request,
-                instance_uuids=instance_uuids,
-                candidates=candidates,
-                claims=claims,
-                return_alternates=return_alternates and return_objects,
-            )
-            self._notifier.select_destinations(context, request, 'start')
-            placed = self._driver.select_destinations(work)
-            self._notifier.select_destinations(context, placed.request, 'end')
+        request, query, candidates = self._candidates(context, request)
+        work = Work(
+            context=context,
+            request=request,
+            instance_uuids=instance_uuids,
+            candidates=candidates,
+            claims=None,
+            return_alternates=return_alternates and return_objects,
+        )
+        self._notifier.select_destinations(context, request, 'start')
+        try:
+            return self._place(work, return_objects)
+        except errors.NoValidHost:
+            more = self._beyond_limit(work, query)
+            if more is None:
+                raise
+        return self._place(replace(work, candidates=more), return_objects)
+
+    def _place(
+        self, work: Work, return_objects: bool
+    ) -> list[list[Selection]] | list[dict[str, Any]]:
+        """Let the driver choose and claim; who fails after that undoes the claims."""
+        with self._claims(work) as claims:
+            placed = self._driver.select_destinations(replace(work, claims=claims))
+            self._notifier.select_destinations(work.context, placed.request, 'end')
             return _answer(placed, return_objects)
 
     def _candidates(
         self, context: RequestContext, request: RequestSpec
-    ) -> tuple[RequestSpec, Candidates | None]:
+    ) -> tuple[RequestSpec, Query | None, Candidates | None]:
         """Ask placement; a rebuild does not, nor a driver that does without.
 
         The request comes back with the node that it names.
         """
         if request.is_rebuild or not self._driver.USES_ALLOCATION_CANDIDATES:
-            return request, None
-        added = prefilters.run(self._asking.prefilters, request, self._facts())
+            return request, None, None
+        added = self._prefilter(context, request)
         request, nodes = self._named_nodes(request)
-        query = build_query(request, added, nodes, self._asking.limit)
-        _log(added.notes + query.notes, added.warnings + query.warnings)
-        answer = self._placement.candidates(context, query.encode())
+        query = build_query(
+            request, added, nodes, self._asking.limit, self._asking.falls_back
+        )
+        _log((), query.warnings)
+        for note in query.notes:
+            LOG.info(note)
+        if nodes == []:
+            raise errors.NoValidHost(not_found(request))
+        answer = self._ask(context, query)
         if isinstance(answer, QueryFailed) or not answer.requests:
             LOG.info(
                 'Got no allocation candidates from the Placement API. This could be '
@@ -113,22 +151,64 @@ class SchedulerManager:
                 'nodes start up.'
             )
             raise errors.NoValidHost('')
-        return request, answer
+        return with_aggregates(request, added), query, answer
 
-    def _facts(self) -> Facts:
-        aggregates = tuple(self._view.aggregates.all())
-        return Facts(aggregates, self._view.minimum_compute_version())
+    def _prefilter(self, context: RequestContext, request: RequestSpec) -> Requirements:
+        """Run the prefilters; raises errors.NoValidHost where one refuses."""
+        facts = self._finder.facts(context, request)
+        added = prefilters.run(self._asking.prefilters, request, facts, time.monotonic)
+        _log(added.notes, added.warnings)
+        for failure in added.failures:
+            LOG.error(failure)
+        if added.refused is not None:
+            raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
+        return added
 
-    def _claims(
-        self,
-        context: RequestContext,
-        instance_uuids: Sequence[str] | None,
-        candidates: Candidates | None,
-    ) -> contextlib.AbstractContextManager[Claims | None]:
+    def _ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:
+        """Ask placement, and for the fallback of the query; one answer will do."""
+        answer = self._ask_one(context, query)
+        if query.fallback is None:
+            return answer
+        LOG.debug('Requesting fallback allocation candidates with VCPU instead of PCPU')
+        more = self._ask_one(context, query.fallback)
+        if isinstance(answer, QueryFailed):
+            return more
+        return answer if isinstance(more, QueryFailed) else _joined(answer, more)
+
+    def _ask_one(
+        self, context: RequestContext, query: Query
+    ) -> Candidates | QueryFailed:
+        answer = self._placement.candidates(context, query.encode())
+        if isinstance(answer, QueryFailed) or query.limit is None:
+            return answer
+        return replace(answer, cut=len(answer.requests) >= query.limit)
+
+    def _beyond_limit(self, work: Work, query: Query | None) -> Candidates | None:
+        """Ask for all candidates, once those under a limit would not do.
+
+        Placement's limit makes an arbitrary part of them. None: there are no more.
+        """
+        known = work.candidates
+        if query is None or known is None or not known.cut:
+            return None
+        LOG.info(
+            'None of the hosts of the first %d allocation candidates will do, and '
+            'placement was asked for no more; asking for all of them.',
+            len(known.requests),
+        )
+        answer = self._ask(work.context, query.without_limit())
+        if isinstance(answer, QueryFailed):
+            return None
+        more = len(answer.requests) > len(known.requests)
+        return replace(answer, further=True) if more else None
+
+    def _claims(self, work: Work) -> contextlib.AbstractContextManager[Claims | None]:
         """Return what holds the claims together, or nothing if none are made."""
-        if instance_uuids is None or candidates is None:
+        if work.instance_uuids is None or work.candidates is None:
             return contextlib.nullcontext()
-        return Claims(self._placement, context, candidates.version)
+        room = Room(work.candidates.summaries)
+        version = work.candidates.version
+        return Claims(self._placement, work.context, version, room)
 
     def _named_nodes(
         self, request: RequestSpec
@@ -143,8 +223,6 @@ class SchedulerManager:
         self._view.refresh()
         cell = target_cell(self._view, request)
         nodes = self._view.nodes_named(target.host, target.node, cell)
-        if not nodes:
-            raise errors.NoValidHost(target.not_found())
         destination = request.requested_destination
         if len(nodes) == 1 and destination is not None:
             host, node, _ = nodes[0]
@@ -179,6 +257,16 @@ def _answer(
     if return_objects:
         return placed.selections
     return [selections[0].to_dict() for selections in placed.selections]
+
+
+def _joined(first: Candidates, more: Candidates) -> Candidates:
+    """Return the candidates of two answers; the version is that of the first."""
+    return replace(
+        first,
+        requests=[*first.requests, *more.requests],
+        summaries=ChainMap(more.summaries, first.summaries),  # type: ignore[arg-type]
+        cut=first.cut or more.cut,
+    )
 
 
 def _log(notes: Iterable[str], warnings: Iterable[str]) -> None:

@@ -18,6 +18,7 @@ READERS = (
     'cluster',
     'db.engines',
     'drivers',
+    'network.session',
     'observing.addresses',
     'observing.worker',
     'placement.session',

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -89,28 +88,30 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 
-def nova_lent(conf: Any) -> contextlib.AbstractContextManager[None]:
-    """Let plugins import nova for a while; what it holds are the installed ones."""
-    return lending.nova(conf, lambda: _all(FILTERS), lambda: _all(WEIGHERS))
+def lend_nova(conf: Any) -> None:
+    """Let plugins import nova from now on; what it holds are the installed ones."""
+    lending.install(conf, lambda: _all(FILTERS), lambda: _all(WEIGHERS))
 
 
 def profile_from_conf(conf: Any) -> Profile:
     """Load the filters and weighers that the options name. Raises errors.SetupError."""
     group = conf.filter_scheduler
-    with nova_lent(conf):
-        available = _by_name(group.available_filters, FILTERS)
-        weighers = _by_name(group.weight_classes, WEIGHERS)
-        enabled, make = group.enabled_filters, adoption.make
-        if missing := [name for name in enabled if name not in available]:
-            raise errors.FilterNotFound(missing)
-        made = {name: make(available[name], conf, FILTERS.option) for name in enabled}
-        return Profile(
-            filters=tuple(made[name] for name in enabled),
-            weighers=tuple(make(w, conf, WEIGHERS.option) for w in weighers.values()),
-            host_subset_size=group.host_subset_size,
-            shuffle_best=group.shuffle_best_same_weighed_hosts,
-            fitting=Fitting.from_conf(conf),
-        )
+    lend_nova(conf)
+    available = _by_name(group.available_filters, FILTERS)
+    weighers = _by_name(group.weight_classes, WEIGHERS)
+    bare_metal = group.use_baremetal_filters
+    enabled = group.baremetal_enabled_filters if bare_metal else group.enabled_filters
+    if missing := [name for name in enabled if name not in available]:
+        raise errors.FilterNotFound(missing)
+    make = adoption.make
+    made = {name: make(available[name], conf, FILTERS.option) for name in enabled}
+    return Profile(
+        filters=tuple(made[name] for name in enabled),
+        weighers=tuple(make(w, conf, WEIGHERS.option) for w in weighers.values()),
+        host_subset_size=group.host_subset_size,
+        shuffle_best=group.shuffle_best_same_weighed_hosts,
+        fitting=Fitting.from_conf(conf),
+    )
 
 
 def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
@@ -121,8 +122,6 @@ def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
         is_novas, name = path.startswith(kind.novas), path.rpartition('.')[2]
         if is_novas and name.startswith(('all_', 'standard_')):
             found |= installed
-        elif is_novas and name in installed:
-            found[name] = installed[name]
         else:
             found |= adoption.at(path, kind.base)
     return found

@@ -20,7 +20,7 @@ from novasched.cluster.services import down_time
 from novasched.cluster.versions import OLDEST_COMPUTE_VERSION
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
-from novasched.drivers import old_names, unserved
+from novasched.drivers import old_names
 from novasched.observing import addresses
 from novasched.placement import session
 from novasched.rpc import logs, transport
@@ -80,7 +80,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     _check_servicegroup(conf)
     addresses.check(conf)
     _, raised = down_time(conf.service_down_time, conf.report_interval)
-    told = (raised, *old_names.warnings(conf), *unserved.warnings(conf))
+    told = (raised, *old_names.warnings(conf))
     for warning in filter(None, told):
         LOG.warning('%s', warning)
     _check_databases(conf)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps the cluster view true between requests, in one thread."""
+"""What keeps the cluster view true between requests, and what else is done then."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -46,7 +47,8 @@ Chore = tuple[float, Callable[[], None]]
 class Upkeep:
     """Runs the chores of a view when they are due, until it is stopped.
 
-    ``others`` are chores besides, which are due at once.
+    ``others`` are chores besides, which are due at once. Each has a thread of its
+    own: what never ends there keeps nothing else from being done.
     """
 
     def __init__(
@@ -58,21 +60,21 @@ class Upkeep:
         retry_interval_s: float = 5.0,
         others: Sequence[Chore] = (),
     ) -> None:
-        self._clock = clock
-        self._chores: list[Chore] = [
+        chores: list[Chore] = [
             (retry_interval_s, view.retry_left_out),
             (check_interval_s, view.check),
             (check_interval_s, view.read_services),
             (reconcile_interval_s, view.reconcile),
         ]
         now = clock.monotonic()
-        self._due = [now + interval for interval, _ in self._chores]
+        due = [now + interval for interval, _ in chores]
         # Messages that came between the first look and the queue are lost.
-        self._due[1] = now
-        self._chores += others
-        self._due += [now for _ in others]
+        due[1] = now
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='upkeep', daemon=True)
+        self._lines = [_Line('upkeep', clock, self._stopped, chores, due)]
+        for each in others:
+            name = each[1].__name__
+            self._lines.append(_Line(name, clock, self._stopped, [each], [now]))
 
     @classmethod
     def from_conf(
@@ -85,24 +87,51 @@ class Upkeep:
         )
 
     def start(self) -> None:
-        self._thread.start()
+        for line in self._lines:
+            line.thread.start()
 
     def stop(self) -> None:
-        """Stop after the chore that is being done, if that does not take long."""
+        """Stop after the chores that are being done, if that does not take long."""
         self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_S)
+        end = time.monotonic() + STOP_S
+        for line in self._lines:
+            if line.thread.is_alive():
+                line.thread.join(max(0.0, end - time.monotonic()))
 
     def run_due(self) -> None:
-        """Do every chore whose time has come."""
+        """Do every chore whose time has come, here and now."""
+        for line in self._lines:
+            line.run_due()
+
+
+class _Line:
+    """Chores that are done one after another, in one thread."""
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        stopped: threading.Event,
+        chores: Sequence[Chore],
+        due: list[float],
+    ) -> None:
+        self._clock = clock
+        self._stopped = stopped
+        self._chores = chores
+        self._due = due
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def run_due(self) -> None:
         for number, (interval, chore) in enumerate(self._chores):
             if self._due[number] <= self._clock.monotonic():
                 try:
                     chore()
                 except errors.StoreFailed as problem:
                     LOG.warning('%s failed, trying again: %s', chore.__name__, problem)
-                except Exception:  # the thread must outlive a defect
-                    LOG.exception('%s failed, trying again', chore.__name__)
+                except Exception as problem:  # the thread must outlive a defect
+                    LOG.exception(
+                        '%s failed, trying again: %s', chore.__name__, problem
+                    )
                 self._due[number] = self._clock.monotonic() + interval
 
     def _run(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -256,7 +256,7 @@ class ClusterView:
             rows = np.flatnonzero(composed.usable)
         else:
             rows = np.array(composed.places(candidates), np.intp)
-        window, table = self._window(), HostTable(composed.snapshot, rows)
+        window, table = self._window(), HostTable(composed.snapshot.apart(), rows)
         guests = Guests(self.cells)
         return table.with_columns(
             allocation_candidates=candidates_column(table, candidates),
@@ -265,6 +265,11 @@ class ClusterView:
             instances=Lazy(lambda: self.instances.column(table, guests.instances)),
             instance_images=Lazy(lambda: guests.images(table)),
         )
+
+    def node_uuids(self) -> Container[str]:
+        """Return the uuids of the compute nodes, those of other cells included."""
+        with self._lock:
+            return self._nodes.hosts.by_uuid.keys()
 
     def nodes_named(
         self, host: str | None, node: str | None, cell: Cell | None = None

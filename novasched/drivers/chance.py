@@ -73,8 +73,8 @@ class _Drawing:
     def _shuffled(self, hosts: HostTable, index: int) -> HostTable:
         """Return the hosts that the request allows, by chance."""
         decision = decide(CHANCE, hosts, self._request, self._rng, index)
-        decision = replace(decision, seed=self._seed)
-        log_decision(decision)
+        decision = replace(decision, seed=self._seed, filters_ran=False)
+        log_decision(decision, set())
         self._parts.on_decision(decision)
         return decision.ranked
 

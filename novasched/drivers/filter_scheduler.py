@@ -5,23 +5,29 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from novasched import errors
 from novasched.drivers import Driver, Parts, Placed, Work
 from novasched.drivers.claims import Claims
 from novasched.drivers.milestones import log_decision
+from novasched.drivers.room import Room
 from novasched.drivers.scope import by_provider, target_cell
 from novasched.drivers.selections import Picked, SelectionMaker
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Candidate
+from novasched.ports import Candidate, Candidates, Wanted
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.fit.booking import book
-from novasched.scheduler.hosts import HostTable
+from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.pipeline import decide
+from novasched.scheduler.trace import Complaint
 
 LOG = logging.getLogger(__name__)
+
+MOST_FURTHER_CLAIMS = 20
+"""Claims of further candidates that may be refused, should a cloud fill up just now."""
 
 
 class FilterScheduler(Driver):
@@ -30,7 +36,8 @@ class FilterScheduler(Driver):
     def select_destinations(self, work: Work) -> Placed:
         self.parts.view.refresh()
         cell = target_cell(self.parts.view, work.request)
-        hosts = self.parts.view.hosts(by_provider(work.candidates), cell)
+        nodes = self.parts.view.node_uuids()
+        hosts = self.parts.view.hosts(by_provider(work.candidates, nodes), cell)
         placing = _Placing(self.parts, work, hosts)
         placing.pick_all()
         placing.check_complete()
@@ -53,20 +60,49 @@ class _Placing:
         self._seed = parts.rng.getrandbits(64)
         self._rng = random.Random(self._seed)
         self._lap = parts.watch.of(work.context.request_id)
+        self._told: set[Complaint] = set()
         LOG.debug('Seed of the decisions: %d', self._seed)
 
     def pick_all(self) -> None:
         """Pick a host per instance; stop at the first instance that has none."""
-        uuids = self._work.instance_uuids
         claims = self._work.claims
-        for index in range(self._work.required if claims is None else len(uuids or ())):
+        if claims is None:
+            self._pick_each(self._work.required, self._best)
+        elif not self._picked_together(claims):
+            number = len(self._work.instance_uuids or ())
+            self._pick_each(number, lambda: self._first_claimed(claims))
+
+    def _pick_each(self, number: int, pick: Callable[[], Picked | None]) -> None:
+        uuids = self._work.instance_uuids
+        for index in range(number):
             if uuids:
                 self._request = self._request.for_instance(uuids[index])
             self._decide(index)
-            picked = self._best() if claims is None else self._first_claimed(claims)
+            picked = pick()
             if picked is None:
                 break
             self._take(picked)
+
+    def _picked_together(self, claims: Claims) -> bool:
+        """Pick for several instances, then claim for all at once; False: start anew.
+
+        Nothing is claimed when one of them gets no host.
+        """
+        uuids = self._work.instance_uuids or ()
+        if len(set(uuids)) < max(len(uuids), 2):
+            return False
+        before, room = (self._hosts, self._request), claims.room.copy()
+        self._pick_each(len(uuids), lambda: self._first_with_room(room))
+        if len(self._picked) < len(uuids):
+            return True
+        pairs = zip(uuids, self._picked, strict=True)
+        wanted = [Wanted(u, one.candidate) for u, one in pairs if one.candidate]
+        if claims.make_all(self._request, wanted):
+            return True
+        self._hosts, self._request = before
+        self._picked.clear()
+        self._rng = random.Random(self._seed)
+        return False
 
     def _decide(self, index: int) -> None:
         """Leave the hosts that may take instance ``index``, the best one first."""
@@ -74,17 +110,67 @@ class _Placing:
         decision = decide(
             parts.profile, self._hosts, self._request, self._rng, index, self._lap
         )
-        took_s = self._lap.took_s()
-        decision = replace(decision, seed=self._seed, took_s=took_s)
+        cut, further = _extent(self._work.candidates)
+        decision = replace(
+            decision,
+            seed=self._seed,
+            took_s=self._lap.took_s(),
+            cut=cut,
+            further=further,
+        )
         self._hosts = decision.ranked
-        log_decision(decision)
+        log_decision(decision, self._told)
         parts.on_decision(decision)
 
     def _best(self) -> Picked | None:
         return Picked(self._hosts.state(0), None) if len(self._hosts) else None
 
     def _first_claimed(self, claims: Claims) -> Picked | None:
-        """Claim the best host that placement grants; only its first candidate."""
+        """Claim the best host that placement grants."""
+
+        def grant(candidate: Candidate) -> bool:
+            return claims.make(self._request, candidate)
+
+        return self._first_granted(claims.room, grant)
+
+    def _first_with_room(self, room: Room) -> Picked | None:
+        """Take the room on the best host that has any; nothing is claimed."""
+
+        def grant(candidate: Candidate) -> bool:
+            room.take(candidate)
+            return True
+
+        return self._first_granted(room, grant)
+
+    def _first_granted(
+        self, room: Room, grant: Callable[[Candidate], bool]
+    ) -> Picked | None:
+        """Return the first that is granted of the first candidates of all hosts.
+
+        Only when there is none the further candidates count, so that they get no
+        host chosen where another one would do. A host that was refused for
+        anything but a lack of room is not asked for again.
+        """
+        barred: set[int] = set()
+        asked = 0
+        for host, candidate in self._offers():
+            if host._row in barred or not room.fits(candidate):
+                continue
+            if candidate is not host.allocation_candidates[0]:
+                asked += 1
+            if asked > MOST_FURTHER_CLAIMS:
+                break
+            if grant(candidate):
+                return Picked(host, candidate)
+            if room.fits(candidate):
+                barred.add(host._row)
+        if len(self._hosts):
+            LOG.debug('Unable to successfully claim against any host.')
+        return None
+
+    def _offers(self) -> Iterator[tuple[HostState, Candidate]]:
+        """Yield the first candidates of the hosts, the best first, then all others."""
+        several = []
         for host in self._hosts.states():
             if not host.allocation_candidates:
                 LOG.debug(
@@ -93,19 +179,19 @@ class _Placing:
                     host,
                 )
                 continue
-            candidate: Candidate = host.allocation_candidates[0]
-            if claims.make(self._request, candidate):
-                return Picked(host, candidate)
-        if len(self._hosts):
-            LOG.debug('Unable to successfully claim against any host.')
-        return None
+            if len(host.allocation_candidates) > 1:
+                several.append(host)
+            yield host, host.allocation_candidates[0]
+        for host in several:
+            for candidate in host.allocation_candidates[1:]:
+                yield host, candidate
 
     def _take(self, picked: Picked) -> None:
         """Let the host have the instance, and the server group have the host."""
         LOG.debug('Selected host: %s', picked.host)
         self._picked.append(picked)
         self._request = with_providers(self._request, picked.candidate)
-        row, fitting = picked.host.row, self._parts.profile.fitting
+        row, fitting = picked.host._row, self._parts.profile.fitting
         self._hosts = consume(self._hosts, row, self._request)
         booked = book(self._hosts, row, self._request, fitting)
         self._hosts, self._nodes = booked.hosts, booked.topology
@@ -137,11 +223,18 @@ class _Placing:
             self._decide(len(self._picked) - 1)
         version = work.candidates.version if work.candidates else None
         maker = SelectionMaker(version, parts.default_availability_zone)
+        if work.claims:
+            maker = replace(maker, fits=work.claims.room.fits)
         selections = maker.with_alternates(self._picked, self._hosts, alternates)
         request = self._request
         if self._nodes is not None:
             request = request.replaced(numa_topology=self._nodes)
         return Placed(selections, request)
+
+
+def _extent(candidates: Candidates | None) -> tuple[bool, bool]:
+    """Return what a decision tells of the candidates that it had; see Candidates."""
+    return (candidates.cut, candidates.further) if candidates else (False, False)
 
 
 def with_providers(request: RequestSpec, candidate: Candidate | None) -> RequestSpec:

@@ -12,7 +12,7 @@ import contextlib
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from novasched import errors
 from novasched.drivers import Driver, Parts, Placed, Work
@@ -38,6 +38,13 @@ DICTS = ('request_spec', 'filter_properties')
 ROWS = (MODERN, MODERN[:5], MODERN[:4], DECLARED_BY_16, DICTS, MODERN[:1])
 """What follows the context in select_destinations: 17 to 23, 16 (whose base class
 declared less than it was given), 12 and older, 13 to 15."""
+PASSED_ON = (
+    errors.NoValidHost,
+    errors.ExtensionFailed,
+    errors.MetricNotFound,
+    errors.StoreFailed,
+)
+"""What a driver may raise for reasons that are not its own."""
 
 
 class Scheduler(abc.ABC):
@@ -86,19 +93,25 @@ class ForeignDriver(Driver):
     def __init__(self, cls: type, parts: Parts) -> None:
         super().__init__(parts)
         self._name = cls.__name__
-        self._driver = _made(cls, HostManager(parts))
+        self._host_manager = HostManager(parts)
+        self._driver = _made(cls, self._host_manager)
         self._parameters = parameters_of(self._driver)
         self.USES_ALLOCATION_CANDIDATES = _uses_candidates(cls, self._parameters)
 
     def select_destinations(self, work: Work) -> Placed:
         self.parts.view.refresh()
-        offered = by_provider(work.candidates)
+        offered = by_provider(work.candidates, self.parts.view.node_uuids())
         values = _values(work, offered)
-        with self._named():
+        lap = self.parts.watch.of(work.context.request_id)
+        with (
+            self._named(),
+            self._host_manager.serving(work.request, lap),
+            lap('Driver', self._name),
+        ):
             given = [values[name]() for name in self._parameters]
             found = self._driver.select_destinations(work.context, *given)
             reading = _Reading(self.parts, work, offered)
-            choices = [reading.selections(each) for each in found or ()]
+            choices = [reading.choices(each) for each in found or ()]
         if len(choices) < work.required or not all(choices):
             raise errors.NoValidHost('There are not enough hosts available.')
         return _placed(work, choices[: work.required])
@@ -106,13 +119,14 @@ class ForeignDriver(Driver):
     def run_periodic_tasks(self, context: RequestContext) -> None:
         run = getattr(self._driver, 'run_periodic_tasks', None)
         if run is not None:
-            run(context)
+            with self._named():
+                run(context)
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
         try:
             yield
-        except errors.NovaschedError:
+        except PASSED_ON:
             raise
         except Exception as problem:  # a plugin may raise anything
             raise errors.ExtensionFailed(self._name, problem) from problem
@@ -178,9 +192,7 @@ def _values(
         'spec_obj': lambda: request,
         'instance_uuids': lambda: work.instance_uuids,
         'alloc_reqs_by_rp_uuid': lambda: offered,
-        'provider_summaries': lambda: (
-            None if offered is None else {uuid: {} for uuid in offered}
-        ),
+        'provider_summaries': lambda: answer.summaries if answer else None,
         'allocation_request_version': lambda: answer.version if answer else None,
         'return_alternates': lambda: work.return_alternates,
         'request_spec': lambda: {
@@ -192,8 +204,16 @@ def _values(
     }
 
 
+class _Choice(NamedTuple):
+    """A host that a driver chose, and what is claimed there; None: nothing."""
+
+    selection: Selection
+    host: str
+    candidate: Candidate | None
+
+
 class _Reading:
-    """Makes Selections of whatever a driver answers for an instance."""
+    """Makes choices of whatever a driver answers for an instance."""
 
     def __init__(
         self,
@@ -208,10 +228,13 @@ class _Reading:
         self._offered = offered or {}
         self._known: list[HostState] | None = None
 
-    def selections(self, answer: Any) -> list[Selection]:
+    def choices(self, answer: Any) -> list[_Choice]:
         """Return the selected host and its alternates, if there are any."""
         several = answer if isinstance(answer, list | tuple) else [answer]
-        return [self._selection(each) for each in several]
+        selections = [self._selection(each) for each in several]
+        return [
+            _Choice(each, each.service_host, _candidate(each)) for each in selections
+        ]
 
     def _selection(self, answer: Any) -> Selection:
         if isinstance(answer, Selection):
@@ -237,23 +260,38 @@ class _Reading:
         raise LookupError(f'it selected {name}, {node}, which is no known host')
 
 
-def _placed(work: Work, choices: Sequence[Sequence[Selection]]) -> Placed:
-    """Claim a host for each instance: the first that placement grants."""
+def _candidate(selection: Selection) -> Candidate | None:
+    """Return the candidate of a selection. Raises ValueError where there is nonsense,
+    and errors.UnsetField where nothing is said."""
+    text = selection.allocation_request
+    candidate: Candidate | None = json.loads(text or 'null')
+    if not candidate:
+        return None
+    if not isinstance(candidate, dict) or not candidate.get('allocations'):
+        host = selection.service_host
+        raise ValueError(f'the allocation_request of {host} is no candidate: {text}')
+    return candidate
+
+
+def _placed(work: Work, choices: Sequence[Sequence[_Choice]]) -> Placed:
+    """Claim a host for each instance: the first that placement grants.
+
+    Where claims are made, a host that has no candidate is none.
+    """
     request, kept = work.request, []
     alternates = None if work.return_alternates else 1
-    for index, selections in enumerate(choices):
+    for index, chosen in enumerate(choices):
         if work.instance_uuids:
             request = request.for_instance(work.instance_uuids[index])
         refused = 0
-        for selection in selections:
-            candidate = json.loads(selection.allocation_request or 'null')
-            if work.claims is None or not candidate:
+        for one in chosen:
+            if work.claims is None:
                 break
-            if work.claims.make(request, candidate):
+            if one.candidate and work.claims.make(request, one.candidate):
                 break
             refused += 1
         else:
             raise errors.NoValidHost('There are not enough hosts available.')
-        kept.append(list(selections[refused:][:alternates]))
-        request = request.with_group_on(kept[-1][0].service_host)
+        kept.append([each.selection for each in chosen[refused:][:alternates]])
+        request = request.with_group_on(chosen[refused].host)
     return Placed(kept, request)

@@ -6,56 +6,38 @@ Nova: scheduler/host_manager.py.
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from novasched import errors
 from novasched.drivers import Parts
 from novasched.drivers.milestones import log_decision
 from novasched.drivers.scope import target_cell
+from novasched.drivers.watch import Lap
+from novasched.objects.filter_properties import HOST_LISTS, KEYS
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.columns import Categories, Lazy, Objects
-from novasched.scheduler.consumption import consume
-from novasched.scheduler.hosts import (
-    OWN,
-    Column,
-    Columns,
-    HostState,
-    HostTable,
-    Snapshot,
-)
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.pipeline import Profile, decide, descending, weigh
+from novasched.scheduler.trace import Complaint
+from novasched.scheduler.weighers import WeighedHost
 
 COMPUTE = 'compute'
-CONSUMED = ('free_ram_mb', 'free_disk_mb', 'vcpus_used', 'num_instances', 'num_io_ops')
-NAMES = [name for name, value in vars(Columns).items() if isinstance(value, Column)]
+
+Asked = RequestSpec | Mapping[str, Any]
+"""A request, or the filter_properties that a driver was given for it."""
 
 
-class ConsumableHost(HostState):
-    """A host that a driver may let take an instance."""
+class Serving(NamedTuple):
+    """The request that a driver works on: who watches it, what was complained of."""
 
-    __slots__ = ('_origin',)
-
-    def __init__(self, origin: HostTable, row: int) -> None:
-        super().__init__(origin.snapshot, row)
-        self._origin = origin
-
-    def consume_from_request(self, spec_obj: RequestSpec) -> None:
-        """Subtract what the instance takes. Raises errors.UnsetField."""
-        after = consume(self.as_table(), self.row, spec_obj).state(0)
-        for name in CONSUMED:
-            self._set(name, getattr(after, name))
-        if spec_obj.instance_group is not None:
-            self._set('instances', after.instances)
-
-
-class WeighedHost(NamedTuple):
-    """A host and the sum of its weights."""
-
-    obj: HostState
-    weight: float
+    request: RequestSpec | None
+    lap: Lap
+    told: set[Complaint]
 
 
 class HostManager:
@@ -63,17 +45,32 @@ class HostManager:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._thread = threading.local()
+
+    @contextlib.contextmanager
+    def serving(self, request: RequestSpec, lap: Lap) -> Iterator[None]:
+        """Know what the driver works on, in this thread, for a while."""
+        self._thread.serving = Serving(request, lap, set())
+        try:
+            yield
+        finally:
+            del self._thread.serving
+
+    def _served(self) -> Serving:
+        """Return what the driver works on; a thread of its own has no request."""
+        found: Serving | None = getattr(self._thread, 'serving', None)
+        return found or Serving(None, self._parts.watch.of(None), set())
 
     def get_all_host_states(self, context: Any) -> Iterator[HostState]:
         """Return all nodes of the enabled cells, as they are now."""
-        return _states(self._refreshed(None))
+        return self._refreshed(None).states()
 
     def get_host_states_by_uuids(
         self, context: Any, compute_uuids: Iterable[str], spec_obj: RequestSpec
     ) -> Iterator[HostState]:
         """Return the nodes with these uuids, of the cell of the request if it has
         one, in the order of the uuids."""
-        return _states(self._refreshed(compute_uuids, spec_obj))
+        return self._refreshed(compute_uuids, spec_obj).states()
 
     def refresh_cells_caches(self) -> None:
         """Look at the cells again. Raises errors.StoreFailed."""
@@ -99,67 +96,74 @@ class HostManager:
         return view.hosts(wanted, target_cell(view, request) if request else None)
 
     def get_filtered_hosts(
-        self, hosts: Iterable[HostState], spec_obj: RequestSpec, index: int = 0
+        self,
+        hosts: Iterable[HostState],
+        spec_obj: Asked,
+        filter_class_names: Sequence[str] | int | None = None,
+        index: int = 0,
     ) -> list[HostState]:
-        """Return the hosts that the request allows and every filter passes."""
+        """Return the hosts that the request allows and every filter passes.
+
+        Only the filters of these classes run, in this order, and all that are
+        enabled for None. Without that parameter, the index was the third.
+        Raises errors.FilterNotFound for one that is not enabled.
+        """
         states = list(hosts)
         if not states:
             return []
-        profile = Profile(self._parts.profile.filters, weighers=())
-        decision = decide(profile, table_of(states), spec_obj, random.Random(0), index)
-        log_decision(decision)
+        if isinstance(filter_class_names, int):
+            index = filter_class_names
+            filter_class_names = None
+        profile = Profile(self._filters(filter_class_names), weighers=())
+        served, request = self._served(), self._request(spec_obj)
+        table = table_of(states)
+        decision = decide(profile, table, request, random.Random(0), index, served.lap)
+        decision = replace(decision, took_s=served.lap.took_s())
+        log_decision(decision, served.told)
         self._parts.on_decision(decision)
-        return list(_states(decision.weighed.hosts))
+        return list(decision.weighed.hosts.states())
+
+    def _filters(self, names: Sequence[str] | None) -> Sequence[BaseHostFilter]:
+        enabled = self._parts.profile.filters
+        if names is None:
+            return enabled
+        by_name = {type(each).__name__: each for each in enabled}
+        if unknown := [name for name in names if name not in by_name]:
+            raise errors.FilterNotFound(unknown)
+        return [by_name[name] for name in names]
+
+    def _request(self, asked: Asked) -> RequestSpec:
+        """Return the request behind filter_properties, with what the driver put
+        into them: hosts to ignore or to force, and keys of its own."""
+        if not isinstance(asked, Mapping):
+            return asked
+        request = self._served().request
+        if request is None:
+            raise LookupError('a dict means no request but in the thread it came in')
+        request.update({key: asked[key] for key in asked if key not in KEYS})
+        lists = {name: list(asked[name]) for name in HOST_LISTS if asked.get(name)}
+        return request.replaced(**lists)
 
     def get_weighed_hosts(
-        self, hosts: Iterable[HostState], spec_obj: RequestSpec
+        self, hosts: Iterable[HostState], spec_obj: Asked
     ) -> list[WeighedHost]:
         """Return the hosts with their weights, the best one first."""
         states = list(hosts)
         if not states:
             return []
-        totals = weigh(self._parts.profile.weighers, table_of(states), spec_obj).totals
+        weighers, request = self._parts.profile.weighers, self._request(spec_obj)
+        weighed = weigh(weighers, table_of(states), request, self._served().lap)
+        totals = weighed.totals
         order = descending(totals).tolist()
         return [WeighedHost(states[place], float(totals[place])) for place in order]
-
-
-def _states(hosts: HostTable) -> Iterator[HostState]:
-    return (ConsumableHost(hosts, row) for row in hosts.rows.tolist())
 
 
 def table_of(states: Sequence[HostState]) -> HostTable:
     """Return hosts as a table in their order, with what was set on them.
 
-    They may come from several tables.
+    Raises LookupError when they are not of one answer of the host manager.
     """
-    origins = [getattr(state, '_origin', state.as_table()) for state in states]
-    if all(each.snapshot is origins[0].snapshot for each in origins):
-        return origins[0].keep(states)
-    tables = [state.as_table().keep([state]) for state in states]
-    columns: dict[str, Any] = {name: _column(tables, name) for name in NAMES}
-    columns['host'] = columns['host'].column()
-    if any(vars(state) for state in states):
-        columns[OWN] = _objects([vars(state) for state in states])
-    return HostTable(Snapshot(columns))
-
-
-def _column(tables: Sequence[HostTable], name: str) -> Lazy:
-    """Return a column of tables of one host each, made when it is first read."""
-
-    def make() -> Any:
-        column = getattr(tables[0], name)
-        values = [getattr(table, name).item(0) for table in tables]
-        if isinstance(column, Categories):
-            return Categories(values, np.arange(len(tables)))
-        if isinstance(column, np.ndarray) and column.dtype != object:
-            return np.array(values, column.dtype)
-        return _objects(values)
-
-    return Lazy(make)
-
-
-def _objects(values: Sequence[Any]) -> Objects:
-    made = np.empty(len(values), object)
-    for place, value in enumerate(values):
-        made[place] = value
-    return made
+    snapshot = states[0]._snapshot
+    if not all(state._snapshot.shares_columns(snapshot) for state in states):
+        raise LookupError('hosts of several answers cannot be taken together')
+    return HostTable(snapshot).keep(states)

@@ -13,7 +13,7 @@ import stevedore
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.drivers import Driver, Parts
+from novasched.drivers import Driver, Parts, config_options
 from novasched.drivers.foreign import ForeignDriver
 from novasched.objects import context
 
@@ -59,9 +59,9 @@ drivers; or the dotted path of a class. One that was written for nova is given w
 def driver_from_conf(conf: Any, parts: Parts) -> Driver:
     """Load the driver that the option names. Raises errors.OptionError."""
     cls = _class_of(conf.scheduler.driver)
-    if isinstance(cls, type) and issubclass(cls, Driver):
-        return cls(parts)
-    return ForeignDriver(cls, parts)
+    ours = isinstance(cls, type) and issubclass(cls, Driver)
+    driver: Driver = cls(parts) if ours else ForeignDriver(cls, parts)
+    return config_options.given_to(driver, conf)
 
 
 def _class_of(named: str) -> Any:

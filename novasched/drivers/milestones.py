@@ -7,7 +7,7 @@ import collections
 import logging
 from typing import Any
 
-from novasched.scheduler.trace import Decision, Weighing
+from novasched.scheduler.trace import Complaint, Decision, Weighing
 
 LOG = logging.getLogger(__name__)
 
@@ -17,13 +17,15 @@ REMOVED_ALL = (
 )
 
 
-def log_decision(decision: Decision) -> None:
-    """Write the lines of a decision. Nova: filters.py, weights.py and
-    scheduler/host_manager.py."""
+def log_decision(decision: Decision, told: set[Complaint]) -> None:
+    """Write the lines of a decision.
+
+    ``told`` has the complaints about plugins that the request had before: each is
+    told once. Nova: filters.py, weights.py and scheduler/host_manager.py.
+    """
     for note in decision.notes:
         LOG.info(note)
-    for complaint in decision.complaints:
-        LOG.warning('%s', complaint)
+    _log_complaints(decision, told)
     if LOG.isEnabledFor(logging.DEBUG):
         _log_steps(decision)
     if not len(decision.ranked):
@@ -35,23 +37,33 @@ def log_decision(decision: Decision) -> None:
         LOG.debug('Weighed [%s]', ', '.join(_weighed(decision)))
 
 
+def _log_complaints(decision: Decision, told: set[Complaint]) -> None:
+    for complaint in decision.complaints:
+        if complaint not in told:
+            told.add(complaint)
+            LOG.warning('%s', complaint)
+
+
 def _log_steps(decision: Decision) -> None:
-    if decision.steps:
-        LOG.debug('Starting with %d host(s)', len(decision.steps[0].before))
+    if decision.filters_ran:
+        steps = decision.steps
+        first = steps[0].before if steps else decision.weighed.hosts
+        LOG.debug('Starting with %d host(s)', len(first))
     for step in decision.steps:
         if len(step.after):
             LOG.debug('Filter %s returned %d host(s)', step.name, len(step.after))
 
 
 def _log_nothing_left(decision: Decision) -> None:
-    """Name the filter that took the last host; where none ran, the notes say all."""
-    if not decision.steps:
+    """Name the filter that took the last host; past the filters, the notes say all."""
+    if not decision.filters_ran:
         return
     if decision.stopped_by:
         LOG.debug('Filter %s says to stop filtering', decision.stopped_by)
         return
     uuid = decision.request.instance_uuid if 'instance_uuid' in decision.request else ''
-    LOG.info('Filter %s returned 0 hosts', decision.steps[-1].name)
+    if decision.steps:
+        LOG.info('Filter %s returned 0 hosts', decision.steps[-1].name)
     if LOG.isEnabledFor(logging.DEBUG):
         _log_reasons(decision)
         LOG.debug(REMOVED_ALL, uuid, _survivors(decision))

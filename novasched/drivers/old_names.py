@@ -11,6 +11,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from novasched.drivers import config_options
 from novasched.drivers.loading import CACHING, DEFAULT, NOVA_DRIVERS
 
 NOVAS = 'nova.scheduler.'
@@ -24,18 +25,6 @@ HOST_MANAGERS = {
 }
 
 OPTS: dict[str, list[cfg.Opt]] = {
-    'DEFAULT': [
-        cfg.StrOpt(
-            'scheduler_json_config_location',
-            default='',
-            help="""
-File with JSON text for filters, of releases up to Newton.
-
-Not read: the start warns if it is set, and ``config_options`` is empty for filters
-that look at it.
-""",
-        ),
-    ],
     'scheduler': [
         cfg.StrOpt(
             'host_manager',
@@ -57,9 +46,9 @@ way to hold them today; the start says so if this asks for another.
             deprecated_name='scheduler_use_baremetal_filters',
             deprecated_group='DEFAULT',
             help="""
-Use ``baremetal_enabled_filters``, in releases up to Queens.
+Run ``baremetal_enabled_filters`` instead of ``enabled_filters``.
 
-Not served: the start warns if it is set. Name the filters in ``enabled_filters``.
+Deprecated: the start warns if it is set. Name the filters in ``enabled_filters``.
 """,
         ),
         cfg.ListOpt(
@@ -96,11 +85,8 @@ def warnings(conf: Any) -> Iterator[str]:
     yield from _driver(conf.scheduler.driver)
     yield from _host_manager(conf.scheduler.host_manager)
     yield from _classes(conf.filter_scheduler)
-    if conf.scheduler_json_config_location:
-        yield (
-            '[DEFAULT] scheduler_json_config_location is not read: filters that look '
-            'at config_options find it empty.'
-        )
+    yield from config_options.warnings(conf)
+    yield from _zones(conf)
 
 
 def _driver(named: str) -> Iterator[str]:
@@ -136,6 +122,18 @@ def _classes(group: Any) -> Iterator[str]:
     if group.use_baremetal_filters:
         wanted = ','.join(group.baremetal_enabled_filters)
         yield (
-            '[filter_scheduler] use_baremetal_filters is not served: enabled_filters '
-            f'is what runs. Set that to {wanted} for the same filters.'
+            '[filter_scheduler] use_baremetal_filters is deprecated: '
+            'baremetal_enabled_filters is what runs. Set enabled_filters to '
+            f'{wanted} for the same filters.'
+        )
+
+
+def _zones(conf: Any) -> Iterator[str]:
+    if conf.scheduler.query_placement_for_availability_zone:
+        return
+    if 'AvailabilityZoneFilter' not in conf.filter_scheduler.enabled_filters:
+        yield (
+            '[scheduler] query_placement_for_availability_zone is off and '
+            '[filter_scheduler] enabled_filters lacks AvailabilityZoneFilter: the '
+            'availability zone of a request is ignored.'
         )

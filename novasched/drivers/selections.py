@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from novasched.objects.numa import NUMATopologyLimits
@@ -28,10 +28,14 @@ class Picked:
 
 @dataclass(frozen=True)
 class SelectionMaker:
-    """Writes hosts as Selections. ``version`` is that of the candidates."""
+    """Writes hosts as Selections. ``version`` is that of the candidates.
+
+    Of the candidates of an alternate the first that ``fits`` is taken, if any does.
+    """
 
     version: str | None
     default_availability_zone: str
+    fits: Callable[[Candidate], bool] = lambda candidate: True
 
     def selection(self, host: HostState, candidate: Candidate | None) -> Selection:
         """Return the host with its candidate as the JSON text of placement.
@@ -63,7 +67,7 @@ class SelectionMaker:
         Alternates are of the same cell, and no host that was picked for any
         instance is one. Nova: scheduler/manager.py, _get_alternate_hosts.
         """
-        taken = {one.host.row for one in picked}
+        taken = {one.host._row for one in picked}
         return [
             [
                 self.selection(one.host, one.candidate),
@@ -79,12 +83,12 @@ class SelectionMaker:
         for host in hosts.states():
             if len(found) == count:
                 break
-            if host.row in taken or host.cell_uuid != picked.host.cell_uuid:
+            if host._row in taken or host.cell_uuid != picked.host.cell_uuid:
                 continue
             if picked.candidate is None:
                 found.append(self.selection(host, None))
             elif host.allocation_candidates:
-                found.append(self.selection(host, host.allocation_candidates[0]))
+                found.append(self.selection(host, self._fitting(host)))
             else:
                 LOG.debug(
                     "A host state with uuid = '%s' that did not have any remaining "
@@ -93,6 +97,10 @@ class SelectionMaker:
                     host.uuid,
                 )
         return found
+
+    def _fitting(self, host: HostState) -> Candidate:
+        offered: list[Candidate] = host.allocation_candidates
+        return next(filter(self.fits, offered), offered[0])
 
 
 def limits(host: HostState) -> SchedulerLimits:

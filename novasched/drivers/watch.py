@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long filters and weighers run, and which of them run now."""
+"""How long filters, weighers and drivers run, and which of them run now."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STUCK_AFTER_S = 30.0
 
 
 class Running(NamedTuple):
-    """A filter or weigher at work; ``kind`` is Filter or Weigher."""
+    """What is at work; ``kind`` is Filter, Weigher or Driver."""
 
     kind: str
     extension: str
@@ -34,7 +34,7 @@ class Watch:
         self._told: set[Running] = set()
 
     def of(self, request_id: str | None) -> Lap:
-        """Return what watches the filters and weighers of one request."""
+        """Return what watches the filters, weighers and driver of one request."""
         lap = Lap(self.clock, request_id)
         with self._lock:
             self._laps.add(lap)
@@ -68,37 +68,38 @@ class Watch:
 
 
 class Lap:
-    """Watches one request, in the thread that decides it: one extension at a time.
+    """Watches one request, in the thread that decides it.
 
-    It is its own context manager and keeps plain tuples: it must cost nothing.
+    Extensions may run within another: a driver lets the filters run. It is its own
+    context manager and keeps plain tuples: it must cost nothing.
     """
 
-    __slots__ = ('__weakref__', '_clock', '_ended', '_now', '_request_id', 'thread')
+    __slots__ = ('__weakref__', '_at_work', '_clock', '_ended', '_request_id', 'thread')
 
     def __init__(self, clock: Callable[[], float], request_id: str | None) -> None:
         self.thread = threading.get_ident()
         self._clock = clock
         self._request_id = request_id
-        self._now: tuple[str, str, float] | None = None
+        self._at_work: list[tuple[str, str, float]] = []
         self._ended: list[tuple[str, float]] = []
 
     def __call__(self, kind: str, name: str) -> Self:
         """Start to measure; what is returned ends it."""
-        self._now = kind, name, self._clock()
+        self._at_work.append((kind, name, self._clock()))
         return self
 
     def __enter__(self) -> None:
         """Do nothing: the call came before."""
 
     def __exit__(self, *problem: object) -> None:
-        _, name, since = self._now or ('', '', 0.0)
-        self._now = None
+        _, name, since = self._at_work.pop()
         self._ended.append((name, self._clock() - since))
 
     def running(self) -> Running | None:
-        """Return what runs now."""
-        now = self._now
-        return now and Running(now[0], now[1], self._request_id, now[2])
+        """Return what runs now, the innermost."""
+        for kind, name, since in self._at_work[-1:]:
+            return Running(kind, name, self._request_id, since)
+        return None
 
     def took_s(self) -> dict[str, float]:
         """Return the seconds that each took since this was last asked."""

@@ -20,7 +20,7 @@ from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.versions import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
 from novasched.db import cells, schema, services, tables
 from novasched.db.stores import SqlServiceStore
-from novasched.drivers import old_names, unserved
+from novasched.drivers import old_names
 from novasched.placement import session
 from novasched.ports import CELL0_UUID
 
@@ -182,9 +182,7 @@ def scheduler(program: Status) -> Verdict:
 
 def options(program: Status) -> Verdict:
     """Look for options that are set and that do nothing here."""
-    return _warned(
-        [*old_names.warnings(program.conf), *unserved.warnings(program.conf)]
-    )
+    return _warned(list(old_names.warnings(program.conf)))
 
 
 def _warned(lines: Iterable[str]) -> Verdict:

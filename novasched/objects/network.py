@@ -23,7 +23,10 @@ class NetworkMetadata(NovaObject):
 
 @NovaObjectRegistry.register
 class NetworkRequest(NovaObject):
-    """A network or a port that the instance is to be attached to."""
+    """A network or a port that the instance is to be attached to.
+
+    Every unset field reads as None.
+    """
 
     VERSION = '1.3'
     SINCE: ClassVar = {
@@ -32,6 +35,19 @@ class NetworkRequest(NovaObject):
         'arq_uuid': '1.3',
         'device_profile': '1.3',
     }
+
+    UNSET_DEFAULTS: ClassVar = dict.fromkeys(
+        (
+            'network_id',
+            'address',
+            'port_id',
+            'pci_request_id',
+            'tag',
+            'arq_uuid',
+            'device_profile',
+        ),
+        lambda: None,
+    )
 
     network_id: str | None = fields.string(nullable=True)
     address: IPAddress | None = fields.ip(nullable=True)

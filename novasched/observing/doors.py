@@ -10,12 +10,8 @@ from novasched.cluster.view import ClusterView
 from novasched.manager import Asking
 from novasched.observing.freshness import Freshness
 from novasched.observing.health import Health
-from novasched.observing.requests import (
-    Numbers,
-    Stages,
-    WatchedPlacement,
-    WatchedRequests,
-)
+from novasched.observing.placement import WatchedPlacement
+from novasched.observing.requests import Numbers, Stages, WatchedRequests
 from novasched.observing.stores import WatchedApi, WatchedServices
 from novasched.ports import ApiStore, Clock, Placement, Requests, ServiceStore
 from novasched.scheduler.trace import Decision
@@ -83,7 +79,7 @@ class WatchedDoors(Doors):
 
     def asking(self, asking: Asking) -> Asking:
         """Measure the prefilters."""
-        measured = self._stages.prefilters(asking.prefilters)
+        measured = self._stages.prefilters(tuple(asking.prefilters))
         return replace(asking, prefilters=measured)
 
     def decisions(

@@ -4,36 +4,25 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from novasched import errors
-from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.observing import catalogue
 from novasched.observing.catalogue import Metric
-from novasched.observing.health import FAIL, PASS, WARN, Check, Health
-from novasched.ports import (
-    Candidate,
-    Candidates,
-    Claimed,
-    Placement,
-    QueryFailed,
-    Refused,
-    Unknown,
-)
-from novasched.resources.prefilters import Prefilter, run
+from novasched.observing.health import FAIL, PASS, WARN, Check
+from novasched.resources.prefilters import Prefilter
 from novasched.resources.prefilters.requirements import Facts, Requirements
 from novasched.scheduler.trace import Decision
 
 PLUGINS_EVERY = 10
 """One request, and one decision, in so many has its plugins measured: all would cost
 too much."""
-
-LIMIT = re.compile(r'(?:^|&)limit=(\d+)')
 
 
 class Numbers(Protocol):
@@ -145,20 +134,19 @@ class Stages:
 
         return measured
 
-    def prefilters(self, prefilters: Sequence[Prefilter]) -> tuple[Prefilter, ...]:
-        """Return one prefilter that is all of them, measured."""
+    def prefilters(self, prefilters: Sequence[Prefilter]) -> Iterable[Prefilter]:
+        """Return the prefilters, measured while they are gone through."""
         each = [self._prefilter(prefilter) for prefilter in prefilters]
+        return _Measured(self, each, prefilters)
 
-        def measured(request: RequestSpec, facts: Facts) -> Requirements:
-            sampled = next(self._requests) % PLUGINS_EVERY == 0
-            with self('PreFilter'):
-                return run(each if sampled else prefilters, request, facts)
-
-        return (measured,)
+    def sampled(self) -> bool:
+        """Say whether the plugins of the next request are measured."""
+        return next(self._requests) % PLUGINS_EVERY == 0
 
     def _prefilter(self, prefilter: Prefilter) -> Prefilter:
         name = getattr(prefilter, '__name__', type(prefilter).__name__)
 
+        @functools.wraps(prefilter)
         def measured(request: RequestSpec, facts: Facts) -> Requirements | None:
             since = self._clock()
             found = prefilter(request, facts)
@@ -190,73 +178,14 @@ class Stages:
             self._numbers.observe(catalogue.PLUGIN_SECONDS, seconds, name, point)
 
 
-class WatchedPlacement:
-    """Placement, counted; what it answers says how it is. Satisfies ports.Placement."""
+@dataclass(frozen=True)
+class _Measured:
+    """Prefilters; going through them is a stage. Some are measured one by one."""
 
-    def __init__(
-        self, inner: Placement, numbers: Numbers, stages: Stages, health: Health
-    ) -> None:
-        self._inner = inner
-        self._numbers = numbers
-        self._stages = stages
-        self._health = health
+    stages: Stages
+    watched: Sequence[Prefilter]
+    plain: Sequence[Prefilter]
 
-    def candidates(
-        self, context: RequestContext, query: str
-    ) -> Candidates | QueryFailed:
-        with self._stages('Query'):
-            answer = self._inner.candidates(context, query)
-        if isinstance(answer, QueryFailed):
-            self._numbers.count(catalogue.QUERIES, 'failed')
-            self._judge(answer.status, answer.text)
-            return answer
-        self._health.good('placement')
-        found = len(answer.requests)
-        self._numbers.count(catalogue.QUERIES, 'found' if found else 'none')
-        self._numbers.observe(catalogue.CANDIDATES, found)
-        limit = LIMIT.search(query)
-        if limit and found >= int(limit[1]):
-            self._numbers.count(catalogue.TRUNCATED)
-        return answer
-
-    def _judge(self, status: int, text: str) -> None:
-        """What placement answers with its own mouth, it is there to say."""
-        if 0 < status < 500 and status not in (401, 403):
-            self._health.good('placement')
-        else:
-            self._health.bad('placement', f'HTTP {status}: {text}' if status else text)
-
-    def claim(
-        self,
-        context: RequestContext,
-        consumer_uuid: str,
-        candidate: Candidate,
-        version: str,
-        project_id: str | None,
-        user_id: str | None,
-    ) -> Claimed | Refused | Unknown:
-        result = 'error'
-        try:
-            with self._stages('Claim'):
-                outcome = self._inner.claim(
-                    context, consumer_uuid, candidate, version, project_id, user_id
-                )
-            result = self._result(outcome)
-            return outcome
-        finally:
-            self._numbers.count(catalogue.CLAIMS, result)
-
-    def _result(self, outcome: Claimed | Refused | Unknown) -> str:
-        match outcome:
-            case Claimed():
-                self._health.good('placement')
-                return 'claimed'
-            case Unknown():
-                self._health.bad('placement', outcome.text)
-                return 'unknown'
-        self._judge(outcome.status, outcome.text)
-        return 'conflict' if outcome.status == 409 else 'refused'
-
-    def undo(self, context: RequestContext, claim: Claimed | Unknown) -> None:
-        with self._stages('Undo'):
-            self._inner.undo(context, claim)
+    def __iter__(self) -> Iterator[Prefilter]:
+        with self.stages('PreFilter'):
+            yield from self.watched if self.stages.sampled() else self.plain

@@ -99,14 +99,21 @@ def delete(
 
 
 def restore(
-    adapter: Adapter, context: RequestContext, consumer: str, before: Mapping[str, Any]
+    adapter: Adapter,
+    context: RequestContext,
+    consumer: str,
+    before: Mapping[str, Any],
+    ours: Allocations | None = None,
 ) -> QueryFailed | None:
-    """Make a consumer that still holds something hold ``before`` again."""
+    """Make a consumer that still holds something hold ``before`` again.
+
+    Where ``ours`` is given, one that holds anything else stays as it is.
+    """
     held = held_by(adapter, context, consumer)
     if isinstance(held, QueryFailed):
         return held
-    if not held.allocations:
-        LOG.debug('Instance %s holds nothing any more; left so', consumer)
+    if not held.allocations or ours not in (None, held.allocations):
+        LOG.debug('Instance %s does not hold what we claimed; left so', consumer)
         return None
     # Sent even when nothing changed: the new generation bars a late claim.
     body = {**before, 'consumer_generation': held.generation}

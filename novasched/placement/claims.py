@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,12 @@ LOG = logging.getLogger(__name__)
 LOOKUP_TIMEOUT_S = 10.0
 
 # A gateway that gave up on placement says nothing about what placement does.
-_GATEWAY_LOST_IT = (502, 504)
+GATEWAY_LOST_IT = (502, 504)
+
+_EXHAUSTED = re.compile(
+    r"allocation for '(\w+)' on resource provider '([^']+)'. The requested amount "
+    'would exceed the capacity'
+)
 
 
 @dataclass(frozen=True)
@@ -109,16 +115,16 @@ class Claim:
             status,
             text,
         )
-        if status in _GATEWAY_LOST_IT:
+        if status in GATEWAY_LOST_IT:
             return self._look(text)
-        changed = _changed(answer)
+        changed = what_changed(answer)
         if changed == 'consumer':
             return self._reread(text)
         if changed == 'provider' and not self._busy:
             LOG.debug('Unable to claim_resources because %s; retrying...', text)
             self._busy = True
             return None
-        return self._refused(status, text)
+        return self._refused(status, text, exhausted(answer))
 
     def _body(self) -> dict[str, Any]:
         body = {**self._candidate, 'allocations': self._wanted()}
@@ -168,13 +174,15 @@ class Claim:
         return None
 
     def _claimed(self) -> Claimed:
-        return Claimed(self._consumer, self._held.body())
+        return Claimed(self._consumer, self._held.body(), amounts(self._wanted()))
 
-    def _refused(self, status: int, text: str) -> Refused | Unknown:
+    def _refused(
+        self, status: int, text: str, exhausted: tuple[str, str] | None = None
+    ) -> Refused | Unknown:
         """After a lost attempt, only placement's own word is a refusal."""
         if self._lost and not 400 <= status < 500:
             return self._unknown(text)
-        return Refused(status, text)
+        return Refused(status, text, exhausted)
 
     def _unknown(self, text: str) -> Unknown:
         wanted = amounts(self._wanted())
@@ -209,19 +217,25 @@ def undo(adapter: Adapter, context: RequestContext, claim: Claimed | Unknown) ->
 def _bring_back(
     adapter: Adapter, context: RequestContext, claim: Claimed | Unknown
 ) -> QueryFailed | None:
+    """Undo it once; what another process did to the consumer since then stays."""
     consumer = claim.consumer_uuid
+    ours = claim.holds if isinstance(claim, Claimed) else None
     if claim.before is not None:
-        return restore(adapter, context, consumer, claim.before)
+        return restore(adapter, context, consumer, claim.before, ours)
     if isinstance(claim, Unsettled):
+        ours = claim.wanted
+    if ours is not None:
         held = held_by(adapter, context, consumer)
         if isinstance(held, QueryFailed):
-            return held
-        if held.allocations != claim.wanted:
+            if isinstance(claim, Unsettled):
+                return held
+        elif held.allocations != ours:
+            LOG.debug('Instance %s does not hold what we claimed; left so', consumer)
             return None
     return delete(adapter, context, consumer)
 
 
-def _changed(answer: requests.Response) -> str | None:
+def what_changed(answer: requests.Response) -> str | None:
     """Return what changed meanwhile, consumer or provider; None for other errors."""
     try:
         error = json.loads(answer.content)['errors'][0]
@@ -232,3 +246,9 @@ def _changed(answer: requests.Response) -> str | None:
     except (ValueError, KeyError, IndexError, TypeError):
         return None
     return 'provider'
+
+
+def exhausted(answer: requests.Response) -> tuple[str, str] | None:
+    """Return the provider and the class that have no room, if that is the reason."""
+    found = _EXHAUSTED.search(answer.text) if answer.status_code == 409 else None
+    return (found[2], found[1]) if found else None

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from keystoneauth1.adapter import Adapter
 
 from novasched.objects.context import RequestContext
-from novasched.placement import candidates, claims
+from novasched.placement import aggregates, candidates, claims, joint_claims
 from novasched.ports import (
     Candidate,
     Candidates,
@@ -14,6 +16,7 @@ from novasched.ports import (
     QueryFailed,
     Refused,
     Unknown,
+    Wanted,
 )
 
 
@@ -27,6 +30,11 @@ class PlacementClient:
         self, context: RequestContext, query: str
     ) -> Candidates | QueryFailed:
         return candidates.candidates(self._adapter, context, query)
+
+    def aggregates(
+        self, context: RequestContext, provider_uuid: str
+    ) -> frozenset[str] | None:
+        return aggregates.aggregates(self._adapter, context, provider_uuid)
 
     def claim(
         self,
@@ -45,6 +53,18 @@ class PlacementClient:
             version,
             project_id,
             user_id,
+        ).run()
+
+    def claim_all(
+        self,
+        context: RequestContext,
+        wanted: Sequence[Wanted],
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+    ) -> Sequence[Claimed | Unknown] | Refused:
+        return joint_claims.JointClaim(
+            self._adapter, context, wanted, version, project_id, user_id
         ).run()
 
     def undo(self, context: RequestContext, claim: Claimed | Unknown) -> None:

@@ -24,6 +24,9 @@ _WARNINGS: tuple[tuple[type[ksa.ClientException], str], ...] = (
 )
 
 
+_NO_SERVER = (502, 503)
+
+
 class NoAnswer(NamedTuple):
     """Placement did not answer; when ``sent``, it may have acted all the same."""
 
@@ -43,8 +46,9 @@ def ask(
     """Send a request; answers of any status are answers.
 
     ``version`` None asks for placement's oldest; ``timeout_s`` None leaves the
-    adapter's. A GET whose connection breaks is sent once more: the server may
-    have closed an idle connection just then.
+    adapter's. A GET is sent once more when its connection breaks, as the server may
+    have closed an idle connection just then, when its answer breaks off, and when a
+    gateway has no server for it.
     """
     headers = {
         'Accept': 'application/json',
@@ -58,8 +62,10 @@ def ask(
     if timeout_s is not None:
         options['timeout'] = timeout_s
     try:
-        return adapter.request(url, method, **options)
-    except ksa.ConnectFailure as error:
+        answer = adapter.request(url, method, **options)
+        if method != 'GET' or answer.status_code not in _NO_SERVER:
+            return answer
+    except (ksa.ConnectFailure, ksa.UnknownConnectionError) as error:
         if method != 'GET' or not _was_sent(error):
             return _no_answer(adapter, error)
     except ksa.ClientException as error:

@@ -8,7 +8,7 @@ builds the query.
 from novasched.resources.prefilters.requirements import Facts, Requirements
 from novasched.resources.query import Group, Query
 from novasched.resources.request import build_query
-from novasched.resources.targets import Target, target_of
+from novasched.resources.targets import Target, not_found, target_of
 
 __all__ = [
     'Facts',
@@ -17,5 +17,6 @@ __all__ = [
     'Requirements',
     'Target',
     'build_query',
+    'not_found',
     'target_of',
 ]

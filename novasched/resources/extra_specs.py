@@ -24,7 +24,8 @@ _STANDARD = frozenset(os_resource_classes.STANDARDS)
 class Wishes:
     """What extra specs ask for: groups by suffix. Zero amounts are kept.
 
-    ``warnings`` say which extra specs were ignored, and why.
+    A group may be empty: there is one wherever a suffix is named, be it with
+    nonsense. ``warnings`` say which extra specs were ignored, and why.
     """
 
     groups: dict[str, Group] = field(default_factory=dict)
@@ -40,7 +41,7 @@ def read(extra_specs: Mapping[str, str]) -> Wishes:
             _read_policy(wishes, value)
         elif match := _KEY.match(key):
             kind, suffix, name = match.groups(default='')
-            group = wishes.groups.get(suffix, Group(suffix))
+            group = wishes.groups.setdefault(suffix, Group(suffix))
             read_one = _read_amount if kind == 'resources' else _read_trait
             problem = read_one(wishes, group, name, value)
             if problem is not None:

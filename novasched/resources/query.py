@@ -7,7 +7,7 @@ Written for microversion 1.36 of placement.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
 NONE: frozenset[str] = frozenset()
@@ -57,6 +57,7 @@ class Group:
 class Query:
     """A whole query. ``limit`` None: all candidates.
 
+    ``fallback`` is asked, too, and its candidates come after those of this query.
     ``warnings`` are about what the flavor asks for and cannot have; ``notes``
     say what was made up for it.
     """
@@ -67,12 +68,39 @@ class Query:
     same_subtree: tuple[frozenset[str], ...] = ()
     group_policy: str | None = None
     limit: int | None = None
+    fallback: Query | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def encode(self) -> str:
         """Return the query string."""
-        return urlencode(sorted(self._pairs()))
+        return urlencode(sorted(self._without_bare_group()._pairs()))
+
+    def without_limit(self) -> Query:
+        """Return the same query for all candidates."""
+        fallback = self.fallback and self.fallback.without_limit()
+        return replace(self, limit=None, fallback=fallback)
+
+    def _without_bare_group(self) -> Query:
+        """Ask other groups for what the plain one asks, if it has no resources.
+
+        Placement refuses such a group. Then every group must be in the tree that is
+        asked for, and its root must have the traits. Aggregates stay: there is no
+        other place to ask for them.
+        """
+        plain = next((group for group in self.groups if not group.suffix), Group())
+        others = [group for group in self.groups if group.suffix]
+        if plain.resources or plain.member_of or plain.not_member_of or not others:
+            return self
+        return replace(
+            self,
+            groups=tuple(
+                replace(group, in_tree=group.in_tree or plain.in_tree)
+                for group in others
+            ),
+            root_required=self.root_required | plain.required,
+            root_forbidden=self.root_forbidden | plain.forbidden,
+        )
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         if self.limit is not None:

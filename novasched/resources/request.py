@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oslo_config import cfg
 
-from novasched import errors
-from novasched.objects.request_spec import RequestGroup, RequestSpec
-from novasched.resources import extra_specs, untranslated
-from novasched.resources.prefilters.requirements import NONE, Requirements
+from novasched.objects.request_spec import RequestSpec
+from novasched.resources.groups import Asked, Groups, asked_by
+from novasched.resources.prefilters.requirements import Requirements
 from novasched.resources.query import Group, Query
 
 OPTS: dict[str, list[cfg.Opt]] = {
@@ -31,12 +30,23 @@ are not limited.
 """,
         ),
     ],
+    'workarounds': [
+        cfg.BoolOpt(
+            'disable_fallback_pcpu_query',
+            default=False,
+            help="""
+Ask placement only for hosts that report dedicated CPUs as PCPU.
+
+A request with the CPU policy ``dedicated`` is asked for twice: with PCPU, and with
+VCPU for those compute hosts that do not set ``[compute] cpu_dedicated_set`` and pin
+guests to CPUs that they report as VCPU. Set this when there is no such host left: it
+saves a query to placement.
+""",
+        ),
+    ],
 }
 
 _HINTS_THAT_NEED_ALL_HOSTS = ('group', 'same_host', 'different_host')
-
-Groups = dict[str, Group]
-"""Groups by suffix; '' is the one without."""
 
 
 def limit_from_conf(conf: cfg.ConfigOpts) -> int:
@@ -45,26 +55,43 @@ def limit_from_conf(conf: cfg.ConfigOpts) -> int:
     return limit
 
 
+def falls_back_from_conf(conf: cfg.ConfigOpts) -> bool:
+    """Return whether dedicated CPUs are asked for as shared ones, too."""
+    return not conf.workarounds.disable_fallback_pcpu_query
+
+
 def build_query(
     request: RequestSpec,
     added: Requirements,
     nodes: Sequence[str] | None,
     limit: int | None,
+    falls_back: bool = True,
 ) -> Query:
     """Return the query for all that a request needs; the request stays as it is.
 
     ``added`` is what prefilters added. ``nodes`` are the uuids of the compute
     nodes that the request names: None for a request that names none, several
-    for a service host with many nodes. Raises errors.InvalidRequest for a
-    requested group that is empty or whose suffix is missing or taken.
+    for a service host with many nodes. With ``falls_back``, a query for dedicated
+    CPUs has the one for shared CPUs as its fallback. Raises what asked_by() raises.
     """
-    wishes = extra_specs.read(request.extra_specs)
-    groups = _with_image_traits(wishes.groups, request)
-    groups = _with_requested(groups, request, added.group_required)
-    groups = _with_defaults(groups, request)
-    groups = _trimmed(groups)
-    groups = _with_destination(groups, request, added, nodes)
-    policy = _policy(wishes, groups)
+    asked = asked_by(request, added.group_required)
+    query = _query(request, asked, added, nodes, limit)
+    if not asked.cpus_are_dedicated or not falls_back:
+        return query
+    asked = asked_by(request, added.group_required, shares_cpus=True)
+    fallback = _query(request, asked, added, nodes, limit)
+    return replace(query, fallback=fallback)
+
+
+def _query(
+    request: RequestSpec,
+    asked: Asked,
+    added: Requirements,
+    nodes: Sequence[str] | None,
+    limit: int | None,
+) -> Query:
+    groups = _with_destination(asked.groups, request, added, nodes)
+    policy = _policy(asked, groups)
     return Query(
         groups=tuple(groups.values()),
         root_required=added.root_required | request.root_required,
@@ -72,87 +99,9 @@ def build_query(
         same_subtree=tuple(frozenset(suffixes) for suffixes in request.same_subtree),
         group_policy=policy.value,
         limit=None if _needs_all(request, nodes) else limit,
-        warnings=(
-            *wishes.warnings,
-            *policy.warnings,
-            *untranslated.warnings(request),
-        ),
+        warnings=(*asked.warnings, *policy.warnings),
         notes=policy.notes,
     )
-
-
-def _with_image_traits(groups: Groups, request: RequestSpec) -> Groups:
-    properties = request.image_properties
-    traits = properties.traits_required if 'traits_required' in properties else None
-    plain = groups.get('', Group())
-    return {**groups, '': replace(plain, required=plain.required | set(traits or ()))}
-
-
-def _with_requested(
-    groups: Groups, request: RequestSpec, group_required: Mapping[str, frozenset[str]]
-) -> Groups:
-    """Add the groups of ports, device profiles and PCI aliases."""
-    groups = dict(groups)
-    for requested in request.requested_resources or ():
-        group = _group_of(requested)
-        if group.is_empty or not group.suffix:
-            raise errors.InvalidRequest(
-                f'request group {requested.requester_id} is empty or without a name'
-            )
-        if group.suffix in groups:
-            raise errors.InvalidRequest(
-                f'Duplicate request group suffix {group.suffix}.'
-            )
-        more = group_required.get(group.suffix, NONE)
-        groups[group.suffix] = replace(group, required=group.required | more)
-    return groups
-
-
-def _group_of(requested: RequestGroup) -> Group:
-    return Group(
-        suffix=requested.requester_id or '',
-        resources=requested.resources,
-        required=frozenset(requested.required_traits),
-        forbidden=frozenset(requested.forbidden_traits),
-        member_of=tuple(frozenset(uuids) for uuids in requested.aggregates),
-        not_member_of=frozenset(requested.forbidden_aggregates),
-        in_tree=requested.in_tree,
-    )
-
-
-def _with_defaults(groups: Groups, request: RequestSpec) -> Groups:
-    """Add what the flavor says itself, where no group speaks of it.
-
-    An amount of zero speaks of it, too: so flavors turn a default off.
-    """
-    named = {name for group in groups.values() for name in group.resources}
-    if 'PCPU' in named:
-        named.add('VCPU')
-    defaults = {
-        'VCPU': request.vcpus,
-        'MEMORY_MB': request.memory_mb,
-        'DISK_GB': _disk_gb(request),
-    }
-    missing = {name: n for name, n in defaults.items() if name not in named}
-    plain = groups['']
-    return {**groups, '': replace(plain, resources={**plain.resources, **missing})}
-
-
-def _disk_gb(request: RequestSpec) -> int:
-    swap_gb = -(-request.swap // 1024)
-    from_volume = 'is_bfv' in request and request.is_bfv
-    return request.ephemeral_gb + swap_gb + (0 if from_volume else request.root_gb)
-
-
-def _trimmed(groups: Groups) -> Groups:
-    """Drop amounts of zero, and groups that ask for nothing then."""
-    trimmed = {}
-    for suffix, group in groups.items():
-        amounts = {name: n for name, n in group.resources.items() if n}
-        group = replace(group, resources=amounts)
-        if not group.is_empty:
-            trimmed[suffix] = group
-    return trimmed
 
 
 def _with_destination(
@@ -194,21 +143,21 @@ class _Policy:
     notes: tuple[str, ...] = ()
 
 
-def _policy(wishes: extra_specs.Wishes, groups: Groups) -> _Policy:
+def _policy(asked: Asked, groups: Groups) -> _Policy:
     """Choose a policy where placement needs one and the flavor cannot know that.
 
     A flavor with several groups of its own should have one; there the query is
     sent as it is, and refused.
     """
     suffixed = [suffix for suffix in groups if suffix]
-    if wishes.group_policy is not None or len(suffixed) < 2:
-        return _Policy(wishes.group_policy)
+    if asked.group_policy is not None or len(suffixed) < 2:
+        return _Policy(asked.group_policy)
     warning = (
         'The request has several numbered resource groups and no group policy, '
         'which placement does not accept. Add group_policy to the extra specs of '
         'the flavor.'
     )
-    if sum(1 for suffix in wishes.groups if suffix) > 1:
+    if len(asked.own_suffixes) > 1:
         return _Policy(None, (warning,))
     note = "The policy 'none' is used for groups that do not come from the flavor."
     return _Policy('none', (warning,), (note,))

@@ -16,10 +16,6 @@ class Target:
     node: str | None
     cell_uuid: str | None = None
 
-    def not_found(self) -> str:
-        """Return nova's reason for NoValidHost when no compute node fits."""
-        return f'No such host - host: {self.host} node: {self.node} '
-
 
 def target_of(request: RequestSpec) -> Target | None:
     """Return where the request must go; a destination comes before force_hosts."""
@@ -36,3 +32,10 @@ def target_of(request: RequestSpec) -> Target | None:
     if not host and not node:
         return None
     return Target(host, node, cell.uuid if cell is not None else None)
+
+
+def not_found(request: RequestSpec) -> str:
+    """Return nova's reason for NoValidHost when no compute node is the target."""
+    target = target_of(request)
+    host, node = (target.host, target.node) if target else (None, None)
+    return f'No such host - host: {host} node: {node} '

@@ -84,6 +84,10 @@ def _allocation(
     return {'consumer_uuid': error.consumer_uuid, 'error': error.error}
 
 
+def _details(error: errors.InvalidDemand) -> dict[str, Any]:
+    return dict(error.details)
+
+
 def _metric(error: errors.MetricNotFound) -> dict[str, Any]:
     return {'name': error.metric, 'host': error.host, 'node': error.node}
 
@@ -103,6 +107,40 @@ TABLE: dict[type[Exception], Form] = {
         lambda error: {'objtype': error.name},
         module='oslo_versionedobjects.exception',
     ),
+    errors.InvalidRequestGroup: _form('ValueError', module='builtins', code=None),
+    errors.InvalidDemand: _form('Invalid', code=400),
+    errors.RequestGroupSuffixConflict: _form('RequestGroupSuffixConflict', _details),
+    errors.FlavorImageConflict: _form('FlavorImageConflict'),
+    errors.ImageCPUPinningForbidden: _form('ImageCPUPinningForbidden', code=403),
+    errors.ImageCPUThreadPolicyForbidden: _form(
+        'ImageCPUThreadPolicyForbidden', code=403
+    ),
+    errors.ImagePCINUMAPolicyForbidden: _form('ImagePCINUMAPolicyForbidden', code=403),
+    errors.InvalidCPUAllocationPolicy: _form(
+        'InvalidCPUAllocationPolicy', _details, code=400
+    ),
+    errors.InvalidCPUThreadAllocationPolicy: _form(
+        'InvalidCPUThreadAllocationPolicy', _details, code=400
+    ),
+    errors.InvalidEmulatorThreadsPolicy: _form(
+        'InvalidEmulatorThreadsPolicy', _details, code=400
+    ),
+    errors.InvalidMixedInstanceDedicatedMask: _form(
+        'InvalidMixedInstanceDedicatedMask', code=400
+    ),
+    errors.RealtimeMaskNotFoundOrInvalid: _form(
+        'RealtimeMaskNotFoundOrInvalid', code=400
+    ),
+    errors.InvalidMachineType: _form('InvalidMachineType', _details, code=400),
+    errors.StatelessFirmwareRequired: _form('StatelessFirmwareRequired', code=400),
+    errors.InvalidVideoMode: _form('InvalidVideoMode', code=400),
+    errors.InvalidPCINUMAAffinity: _form('InvalidPCINUMAAffinity', _details, code=400),
+    errors.NetworkFailed: _form('NovaException'),
+    errors.PortNotFound: _form(
+        'PortNotFound', lambda error: {'port_id': error.port_id}, code=404
+    ),
+    errors.NetworkUnauthorized: _form('Unauthorized', code=401),
+    errors.NetworkForbidden: _form('Forbidden', code=403),
     errors.AllocationUpdateFailed: _form('AllocationUpdateFailed', _allocation),
     errors.AllocationDeleteFailed: _form('AllocationDeleteFailed', _allocation),
     errors.MetricNotFound: _form('ComputeHostMetricNotFound', _metric, code=404),
@@ -110,12 +148,8 @@ TABLE: dict[type[Exception], Form] = {
 }
 
 EXPECTED: tuple[type[Exception], ...] = tuple(
-    TABLE[kind].wire
-    for kind in (
-        errors.NoValidHost,
-        errors.InvalidRequest,
-        errors.UnsetField,
-        errors.UnsupportedObject,
-    )
+    form.wire
+    for kind, form in TABLE.items()
+    if issubclass(kind, errors.NoValidHost | errors.InvalidRequest)
 )
 """What says all by its text: the server logs no traceback of these."""

@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from novasched import errors
-from novasched.scheduler import filters, weighers
+from novasched.scheduler import hooks
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 
-OURS = __name__.partition('.')[0] + '.'
 WRONG_TYPE = 'Not a class of the correct type'
 FAMILIES: dict[type, tuple[type, tuple[str, ...]]] = {
-    BaseHostFilter: (BaseHostFilter, (*filters.HOOKS, 'apply')),
-    BaseHostWeigher: (Weigher, (*weighers.HOOKS, 'weigh')),
+    BaseHostFilter: (BaseHostFilter, (*hooks.FILTERS, 'apply')),
+    BaseHostWeigher: (Weigher, (*hooks.WEIGHERS, 'weigh')),
 }
 """By what is lent: what those that know us are, and of what one must be defined."""
 
@@ -25,6 +26,8 @@ FAMILIES: dict[type, tuple[type, tuple[str, ...]]] = {
 def at(path: str, base: type) -> dict[str, type]:
     """Return what classes() finds at a dotted path. Raises errors.ClassNotFound."""
     module, _, name = path.rpartition('.')
+    if not module:
+        raise errors.ClassNotFound(path, 'it is no dotted path')
     try:
         return classes(getattr(importlib.import_module(module), name), base)
     except Exception as problem:  # a module may raise anything
@@ -34,15 +37,26 @@ def at(path: str, base: type) -> dict[str, type]:
 def classes(thing: Any, base: type) -> dict[str, type]:
     """Return by name a class, or those that a function gives, ready for use.
 
-    Raises TypeError where one is neither filter nor weigher; what ``base`` is.
+    Raises TypeError if there is none. What a function gives besides is left out: it
+    may be there for another purpose, and whoever enables it is told.
     """
     if inspect.isfunction(thing):
-        found = [each for each in thing() if inspect.isclass(each)]
+        found = _adopted(thing(), base)
+    elif inspect.isclass(thing) and thing.__name__[0] != '_':
+        found = {thing.__name__: adopt(thing, base)}
     else:
-        found = [thing] if inspect.isclass(thing) and thing.__name__[0] != '_' else []
+        found = {}
     if not found:
         raise TypeError(WRONG_TYPE)
-    return {cls.__name__: adopt(cls, base) for cls in found}
+    return found
+
+
+def _adopted(given: Iterable[Any], base: type) -> dict[str, type]:
+    found: dict[str, type] = {}
+    for cls in filter(inspect.isclass, given):
+        with contextlib.suppress(TypeError):
+            found[cls.__name__] = adopt(cls, base)
+    return found
 
 
 def adopt(cls: type, base: type) -> type:
@@ -92,7 +106,7 @@ def _made(cls: Any, conf: Any) -> Any:
 
     A subclass of a built-in whose constructor takes nothing, as in nova, finds what
     the built-in would have read set on itself, before and after it calls the
-    constructor of the built-in.
+    constructor of the built-in; by super(), or by its name, which sets the defaults.
     """
     built_in = _built_in_of(cls)
     if built_in is None:
@@ -107,7 +121,26 @@ def _made(cls: Any, conf: Any) -> Any:
     plugin = made_of.__new__(made_of)
     vars(plugin).update(read)
     plugin.__init__()
+    for name, default in _defaults(built_in).items():
+        if _alike(vars(plugin).get(name), default):
+            setattr(plugin, name, read[name])
     return plugin
+
+
+def _defaults(built_in: Any) -> dict[str, Any]:
+    """Return what a built-in sets on itself without options, if it can do without."""
+    defaults: dict[str, Any] = {}
+    with contextlib.suppress(TypeError):
+        defaults = vars(built_in())
+    return defaults
+
+
+def _alike(value: object, default: object) -> bool:
+    """Return True if a value may be the default; objects without == are not told
+    apart."""
+    if type(value) is not type(default):
+        return False
+    return type(default).__eq__ is object.__eq__ or bool(value == default)
 
 
 def _built_in_of(cls: type) -> Any:
@@ -115,9 +148,9 @@ def _built_in_of(cls: type) -> Any:
     line = cls.__mro__
     writer = next(each for each in line if '__init__' in vars(each))
     maker = next(each for each in line if 'from_conf' in vars(each))
-    if writer.__module__.startswith(OURS) or line.index(maker) <= line.index(writer):
+    if hooks.is_ours(writer) or line.index(maker) <= line.index(writer):
         return None
-    built_in = next(each for each in line if each.__module__.startswith(OURS))
+    built_in = next(each for each in line if hooks.is_ours(each))
     taken = inspect.signature(cls).parameters
     takes_any = any(each.kind is each.VAR_POSITIONAL for each in taken.values())
     given = inspect.signature(built_in).parameters.keys()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -26,7 +26,7 @@ class Aggregate:
         return self.metadata.get('availability_zone')
 
 
-Aggregates = tuple[Aggregate, ...]
+Aggregates = Sequence[Aggregate]
 
 
 def values(aggregates: Iterable[Aggregate], key: str) -> set[str]:

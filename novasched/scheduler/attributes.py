@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from novasched.scheduler import metrics
@@ -19,13 +19,17 @@ S = TypeVar('S')
 class Column(Generic[A, S]):
     """One column: A is its type on a table, S its type on a host.
 
-    ``decode`` turns the value kept in the table into what a host shows; it
-    returns what is set on a host as it is.
+    ``decode`` turns the value in the table into what a host shows; what is set on a
+    host is that already. ``kept``: it is made once for each host and request, as
+    plugins may change it; the table does not see that.
     """
 
-    def __init__(self, doc: str, decode: Callable[[Any], S] | None = None) -> None:
+    def __init__(
+        self, doc: str, decode: Callable[[Any], S] | None = None, *, kept: bool = False
+    ) -> None:
         self.__doc__ = doc
         self.decode = decode
+        self.kept = kept
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -45,16 +49,27 @@ class Column(Generic[A, S]):
         owner._set(self.name, value)
 
 
-def optional_int(value: float) -> int | None:
-    """Return a number; None for NaN."""
-    return None if math.isnan(value) else int(value)
+def optional_int(value: Any) -> Any:
+    """Return a number, a whole one as int; None for NaN."""
+    value = optional_float(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def optional_float(value: float) -> float | None:
+def optional_float(value: Any) -> Any:
     """Return the value; None for NaN."""
-    return None if math.isnan(value) else value
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def metrics_list(value: Any) -> Any:
     """Return the metrics in a JSON text; raises ValueError for nonsense."""
     return list(metrics.parse(value)) if isinstance(value, str | None) else value
+
+
+def own_dict(value: Any) -> Any:
+    """Return a dict that nobody else has."""
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def own_list(value: Any) -> Any:
+    """Return a list that nobody else has of a tuple."""
+    return list(value) if isinstance(value, tuple) else value

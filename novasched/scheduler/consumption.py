@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.columns import Instances, Objects
-from novasched.scheduler.hosts import HostTable
+
+if TYPE_CHECKING:
+    from novasched.scheduler.hosts import HostTable
 
 
 class Member(NamedTuple):
@@ -17,21 +20,34 @@ class Member(NamedTuple):
     host: str
 
 
+def taken(request: RequestSpec) -> dict[str, int]:
+    """Return by how much the columns of the host of an instance change.
+
+    Swap is not subtracted, and ``updated`` stays: this is no report of the compute.
+    Nova: scheduler/host_manager.py, consume_from_request.
+    """
+    return {
+        'free_ram_mb': -request.memory_mb,
+        'free_disk_mb': -(request.root_gb + request.ephemeral_gb) * 1024,
+        'vcpus_used': request.vcpus,
+        'num_instances': 1,
+        'num_io_ops': 1,
+    }
+
+
+def added_member(instances: Mapping[str, Any], uuid: str, host: str) -> dict[str, Any]:
+    """Return the instances of a host with one more, unless it is there already."""
+    return {uuid: Member(uuid, host), **instances}
+
+
 def consume(hosts: HostTable, row: int, request: RequestSpec) -> HostTable:
     """Return the hosts after one of them took the instance of the request.
 
-    ``row`` is a row of the snapshot. Swap is not subtracted, and members of a
-    server group see the new member. ``updated`` stays: this is no report of the
-    compute. Nova: scheduler/host_manager.py, consume_from_request.
+    ``row`` is a row of the snapshot. Members of a server group see the new member.
     """
-    snapshot = hosts.snapshot
-    disk_mb = (request.root_gb + request.ephemeral_gb) * 1024
     changes: dict[str, Any] = {
-        'free_ram_mb': snapshot.column('free_ram_mb')[row] - request.memory_mb,
-        'free_disk_mb': snapshot.column('free_disk_mb')[row] - disk_mb,
-        'vcpus_used': snapshot.column('vcpus_used')[row] + request.vcpus,
-        'num_instances': snapshot.column('num_instances')[row] + 1,
-        'num_io_ops': snapshot.column('num_io_ops')[row] + 1,
+        name: hosts.snapshot.column(name)[row] + more
+        for name, more in taken(request).items()
     }
     consumed = hosts.replace(row, **changes)
     if request.instance_group is None:
@@ -41,11 +57,11 @@ def consume(hosts: HostTable, row: int, request: RequestSpec) -> HostTable:
 
 def _with_member(hosts: HostTable, row: int, uuid: str) -> HostTable:
     """Add an instance to a host, without reading the instances before need be."""
-    member = Member(uuid, hosts.snapshot.column('host')[row])
+    host = hosts.snapshot.column('host')[row]
 
     def with_member(column: Objects | Instances) -> Instances:
         new = column.copy() if isinstance(column, Instances) else Instances(column)
-        new[row] = {uuid: member, **new.item(row)}
+        new[row] = added_member(new.item(row), uuid, host)
         return new
 
     instances = hosts.snapshot.lazy('instances').then(with_member)

@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scheduler knows about the hosts: columns, and a view of one row.
 
-A snapshot maps column names to columns; it is never modified. HostTable is a
-selection of its rows, HostState one row; both share the names in Columns.
+HostTable is a selection of the rows of a snapshot, HostState one row; both share
+the names in Columns.
 """
 
 from __future__ import annotations
 
+import copy
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
+from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.attributes import (
     Column,
     metrics_list,
     optional_float,
     optional_int,
+    own_dict,
+    own_list,
 )
 from novasched.scheduler.columns import (
     Categories,
@@ -29,6 +33,8 @@ from novasched.scheduler.columns import (
     Objects,
     Rows,
 )
+from novasched.scheduler.consumption import added_member, taken
+from novasched.scheduler.snapshot import Snapshot
 
 __all__ = [
     'Categories',
@@ -88,7 +94,9 @@ class Columns:
     host_ip = Column[Objects, Any]('Management address, or None.')
     cpu_info = Column[Categories[str | None], str | None]('JSON text, as reported.')
     supported_instances = Column[Categories[Any], Any](
-        'Lists of [architecture, hypervisor type, vm mode]; None: never reported.'
+        'Lists of [architecture, hypervisor type, vm mode]; None: never reported.',
+        copy.deepcopy,
+        kept=True,
     )
     numa_topology = Column[Categories[Any], Any](
         'The NUMA nodes, with ``cells``; parsed when read first. None: not reported.'
@@ -97,15 +105,17 @@ class Columns:
         'The free PCI devices, with ``pools``; parsed when read first.'
     )
     metrics = Column[Categories[str | None], Any](
-        'JSON text of the metrics; on a host the list of them.', metrics_list
+        'JSON text of the metrics; on a host the list of them.', metrics_list, kept=True
     )
     stats = Column[Objects, Mapping[str, str | None]](
-        'What the driver reports besides: counters, capabilities.'
+        'What the driver reports besides: counters, capabilities.', own_dict, kept=True
     )
     service = Column[Objects, Mapping[str, Any]]('The row of the compute service.')
     service_disabled = Column[Mask, bool]('An operator disabled the service.')
     service_up = Column[Mask, bool]('The service was heard from in time.')
-    aggregates = Column[Categories[Aggregates], Aggregates]('The aggregates it is in.')
+    aggregates = Column[Categories[Aggregates], Aggregates](
+        'The aggregates it is in: a tuple, and on a host a list.', own_list, kept=True
+    )
     updated = Column[Objects, datetime.datetime | None](
         'When the compute last wrote its row, or the host was last consumed.'
     )
@@ -122,63 +132,6 @@ class Columns:
     allocation_candidates = Column[Objects, list[Any]](
         'Placement candidates left on this host; a new list per request.'
     )
-
-
-OWN = 'own'
-"""The column of what plugins set on hosts besides: a dict or None per host. It is
-there once one has."""
-
-
-class Snapshot:
-    """Columns of equal length, by name."""
-
-    def __init__(self, columns: dict[str, Any]) -> None:
-        self._columns = columns
-        self.own: Objects | None = columns.get(OWN)
-
-    def __len__(self) -> int:
-        return len(self._columns['host'])
-
-    def column(self, name: str) -> Any:
-        column = self._columns[name]
-        return column.column() if isinstance(column, Lazy) else column
-
-    def kept(self, name: str) -> Any:
-        """Return a column as it is kept: itself, or the Lazy that makes it."""
-        return self._columns[name]
-
-    def lazy(self, name: str) -> Lazy:
-        """Return a column that is not made before it is read."""
-        column = self._columns[name]
-        return column if isinstance(column, Lazy) else Lazy(lambda: column)
-
-    def with_columns(self, columns: Mapping[str, Any]) -> Snapshot:
-        """Return a snapshot with some columns new; the others are shared."""
-        return Snapshot({**self._columns, **columns})
-
-    def replace(self, changes: Mapping[str, Sequence[Any]], rows: Rows) -> Snapshot:
-        """Return a snapshot with new values in the given rows of some columns."""
-        columns = {}
-        for name, new in changes.items():
-            column = self.column(name)
-            if isinstance(column, Categories):
-                column = _replace_categories(column, new, rows)
-            else:
-                column = column.copy()
-                for row, value in zip(rows.tolist(), new, strict=True):
-                    column[row] = value
-            columns[name] = column
-        return self.with_columns(columns)
-
-
-def _replace_categories(
-    column: Categories[Any], new: Sequence[Any], rows: Rows
-) -> Categories[Any]:
-    """Append the new values; a column changed this way lives for one request."""
-    values = list(column.values)  # the original may grow meanwhile
-    codes = column.codes.copy()
-    codes[rows] = len(values) + np.arange(len(new))
-    return Categories([*values, *new], codes)
 
 
 class HostTable(Columns):
@@ -213,20 +166,17 @@ class HostTable(Columns):
         return HostTable(self.snapshot.replace(changes, np.array([row])), self.rows)
 
     def keep(self, states: Iterable[HostState]) -> HostTable:
-        """Return the given hosts of this table, with what was set on them."""
+        """Return the given hosts of this table, with what was set on them.
+
+        A copy of a host takes its place: what was set on the copy is seen from then on.
+        """
         states = list(states)
         snapshot = self.snapshot
         for name, values in _set_on(states).items():
-            if name == OWN and snapshot.own is None:
-                none = np.full(len(snapshot), None, object)
-                snapshot = snapshot.with_columns({OWN: none})
             rows = np.array(list(values), np.intp)
             snapshot = snapshot.replace({name: list(values.values())}, rows)
-        return HostTable(snapshot, _rows_of(states))
-
-
-def _rows_of(states: Sequence[HostState]) -> Rows:
-    return np.array([state._row for state in states], np.intp)
+        snapshot.own.update((state._row, vars(state)) for state in states)
+        return HostTable(snapshot, np.array([state._row for state in states], np.intp))
 
 
 def _set_on(states: Iterable[HostState]) -> dict[str, dict[int, Any]]:
@@ -235,8 +185,6 @@ def _set_on(states: Iterable[HostState]) -> dict[str, dict[int, Any]]:
     for state in states:
         for name, value in state._changes.items():
             found.setdefault(name, {})[state._row] = value
-        if state.__dict__ or state._snapshot.own is not None:
-            found.setdefault(OWN, {})[state._row] = dict(state.__dict__)
     return found
 
 
@@ -244,22 +192,17 @@ class HostState(Columns):
     """One host, under nova's attribute names. Nova: scheduler/host_manager.py.
 
     Plugins may set other attributes, too, as on any object: they stand in the
-    instance's dict, and HostTable.keep() takes them along.
+    instance's dict, which all views of a host share for the length of a request.
     """
 
-    __slots__ = ('_changes', '_row', '_snapshot')
+    __slots__ = ('_changes', '_copies', '_row', '_snapshot')
 
     def __init__(self, snapshot: Snapshot, row: int) -> None:
         self._snapshot = snapshot
         self._row = row
         self._changes: dict[str, Any] = {}
-        if snapshot.own is not None:
-            self.__dict__.update(snapshot.own[row] or ())
-
-    @property
-    def row(self) -> int:
-        """Where it stands in the snapshot; the one name that plugins cannot set."""
-        return self._row
+        self._copies = False
+        self.__dict__ = snapshot.own[row]
 
     @property
     def _lock_name(self) -> str:
@@ -269,7 +212,13 @@ class HostState(Columns):
         if column.name in self._changes:
             return self._changes[column.name]
         value = self._snapshot.column(column.name).item(self._row)
-        return column.decode(value) if column.decode else value
+        if column.decode is None:
+            if self._copies and isinstance(value, dict | list):
+                value = self._changes[column.name] = copy.deepcopy(value)
+            return value
+        if column.kept:
+            return self._snapshot.shown(self._row, column.name, value, column.decode)
+        return column.decode(value)
 
     def _set(self, name: str, value: Any) -> None:
         self._changes[name] = value
@@ -278,6 +227,34 @@ class HostState(Columns):
         """Return a table of this one host, with what was set on it."""
         hosts = HostTable(self._snapshot, np.array([self._row]))
         return hosts.keep([self]) if self._changes else hosts
+
+    def consume_from_request(self, spec_obj: RequestSpec) -> None:
+        """Subtract what an instance takes. Raises errors.UnsetField."""
+        for name, more in taken(spec_obj).items():
+            self._set(name, getattr(self, name) + more)
+        if spec_obj.instance_group is not None:
+            uuid = spec_obj.instance_uuid
+            self._set('instances', added_member(self.instances, uuid, self.host))
+
+    def __copy__(self) -> Self:
+        return self._copy(self._private(), dict(vars(self)), self._copies)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a copy that copies what it reads, and shares the table."""
+        private, own = copy.deepcopy((self._private(), vars(self)), memo)
+        return self._copy(private, own, True)
+
+    def _private(self) -> dict[str, Any]:
+        """Return what was set on this host, or was shown and may have changed."""
+        return {**self._snapshot.shown_of(self._row), **self._changes}
+
+    def _copy(self, changes: dict[str, Any], own: dict[str, Any], copies: bool) -> Self:
+        """Return this host once more; what is set on it is not set on this one."""
+        other = type(self).__new__(type(self))
+        HostState.__init__(other, self._snapshot.apart(), self._row)
+        other._changes, other._copies = changes, copies
+        other.__dict__.update(own)
+        return other
 
     def __repr__(self) -> str:
         return (

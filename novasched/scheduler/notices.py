@@ -8,9 +8,9 @@ host of every request.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
-from novasched.scheduler import aggregates
+from novasched.scheduler import aggregates, hooks
 from novasched.scheduler.aggregates import Aggregate, Aggregates
 from novasched.scheduler.weighers import Weigher
 
@@ -22,30 +22,24 @@ class Notice(NamedTuple):
     warning: bool = True
 
 
-@runtime_checkable
-class Noticing(Protocol):
-    """A filter or weigher that has something to say on what it was given."""
-
-    def notices(self, groups: Sequence[Aggregates]) -> Iterable[Notice]:
-        """Return what is odd in its options, and in the aggregates of hosts.
-
-        ``groups`` has each set of aggregates that some host is in once.
-        """
-
-
 def notices(plugins: Iterable[object], groups: Iterable[Aggregates]) -> list[Notice]:
     """Return what filters and weighers find odd, each text once.
 
     ``groups`` are the aggregates of each host; they may repeat. Who has them asks
-    whenever they change, and logs what was not found the time before.
+    whenever they change, and logs what was not found the time before. A filter or
+    weigher that has something to say on its options, or on aggregates, has a method
+    notices(groups): an iterable of Notice. It is given each set of aggregates once.
     """
-    distinct = {tuple(a.id for a in group): group for group in groups}
+    distinct = list({tuple(a.id for a in group): group for group in groups}.values())
     found: list[Notice] = []
     for plugin in plugins:
-        if isinstance(plugin, Noticing):
-            found.extend(plugin.notices(list(distinct.values())))
-        if isinstance(plugin, Weigher) and plugin.option is not None:
-            found.extend(_of_multiplier(list(distinct.values()), plugin.option))
+        cls: type = type(plugin)
+        say = hooks.meant(cls, 'notices')
+        if say is not None:
+            found.extend(say(plugin, distinct))
+        option = hooks.meant(cls, 'option')
+        if isinstance(plugin, Weigher) and option is not None:
+            found.extend(_of_multiplier(distinct, option))
     return list(dict.fromkeys(found))
 
 

@@ -13,15 +13,19 @@ import numpy as np
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler import hooks
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.hosts import Floats, HostTable, Rows
+from novasched.scheduler.hosts import Floats, HostState, HostTable, Rows
 from novasched.scheduler.narrow import narrow
 from novasched.scheduler.trace import Decision, Step, Weighed, Weighing
 from novasched.scheduler.weighers import Weigher, normalize
 
 NEARLY_SORTED = 20
 """At most one host in so many is out of order."""
+
+TOLD_AS_THEY_ARE = (errors.NoValidHost, errors.MetricNotFound, errors.StoreFailed)
+"""Errors in a filter or weigher that say all: it is not what failed."""
 
 NOBODY: Rows = np.zeros(0, np.intp)
 _NOTHING = contextlib.nullcontext()
@@ -84,7 +88,7 @@ def decide(
         notes=narrowed.notes,
         steps=tuple(steps),
         weighed=weighed,
-        ranked=survivors[order],
+        ranked=weighed.hosts[order],
         totals=weighed.totals[order],
         filters_ran=narrowed.filters_run,
     )
@@ -108,7 +112,8 @@ def run_filters(
             if not filter_.run_filter_for_index(index):
                 continue
             skipped = rebuild and not filter_.runs_on_rebuild()
-            passed = hosts if skipped else filter_.apply(hosts, request)
+            apply = hooks.meant(type(filter_), 'apply')
+            passed = hosts if skipped else apply(filter_, hosts, request)
         survivors = hosts[NOBODY] if passed is None else passed
         steps.append(Step(filter_, hosts, survivors, stopped=passed is None))
         hosts = survivors
@@ -121,7 +126,7 @@ def run_filters(
 def _named(extension: object) -> Iterator[None]:
     try:
         yield
-    except errors.NovaschedError:
+    except TOLD_AS_THEY_ARE:
         raise
     except Exception as problem:  # a plugin may raise anything
         raise errors.ExtensionFailed(type(extension).__name__, problem) from problem
@@ -135,7 +140,8 @@ def weigh(
 ) -> Weighed:
     """Score the hosts; a single host is not weighed. Nova: weights.py.
 
-    Aggregates may set a multiplier as large as they like, inf included.
+    Aggregates may set a multiplier as large as they like, inf included. What a
+    weigher sets on a host is seen by the next, and in the hosts of the answer.
     """
     totals = np.zeros(len(hosts))
     if len(hosts) < 2:
@@ -148,16 +154,35 @@ def weigh(
             _named(weigher),
             np.errstate(over='ignore', invalid='ignore'),
         ):
-            weighing = _weigh(weigher, hosts, request)
+            shown = _Shown(hosts)
+            weighing = _weigh(weigher, shown, request)
+            hosts = shown.kept()
             np.multiply(weighing.multipliers, weighing.normalized, out=score)
             totals += score
         weighings.append(weighing)
     return Weighed(hosts, tuple(weighings), totals)
 
 
+class _Shown(HostTable):
+    """Hosts that are the same objects each time: what is set on one stays."""
+
+    def __init__(self, hosts: HostTable) -> None:
+        super().__init__(hosts.snapshot, hosts.rows)
+        self._hosts = hosts
+        self._states: list[HostState] = []
+
+    def states(self) -> Iterator[HostState]:
+        self._states = self._states or list(super().states())
+        return iter(self._states)
+
+    def kept(self) -> HostTable:
+        """Return the hosts with what was set on them."""
+        return self._hosts.keep(self._states) if self._states else self._hosts
+
+
 def _weigh(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> Weighing:
     """Weigh the hosts; those beyond the weights that a plugin gave get none."""
-    raw = weigher.weights(hosts, request)
+    raw = Weigher.weights(weigher, hosts, request)
     normalized = normalize(raw, weigher.minval, weigher.maxval)
     missing = len(hosts) - len(raw)
     if missing < 0:
@@ -165,7 +190,7 @@ def _weigh(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> Weighing
     if missing:
         raw = np.pad(raw, (0, missing), constant_values=np.nan)
         normalized = np.pad(normalized, (0, missing))
-    multipliers = weigher.multipliers(hosts)
+    multipliers = Weigher.multipliers(weigher, hosts)
     return Weighing(type(weigher).__name__, raw, normalized, multipliers, missing)
 
 

@@ -15,6 +15,20 @@ from novasched.scheduler.reasons import Reason
 
 
 @dataclass(frozen=True)
+class Complaint:
+    """What a plugin did that it should not, and on which hosts.
+
+    Equal ones say the same of other hosts: one of them is enough for a log.
+    """
+
+    what: str
+    hosts: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return f'{self.what}: {self.hosts}'
+
+
+@dataclass(frozen=True)
 class Step:
     """What one filter did to one table; ``stopped``: it said to stop filtering."""
 
@@ -33,17 +47,18 @@ class Step:
         for host in rejected.states():
             yield host, self.filter.why(host, request)
 
-    def complaints(self) -> Iterator[str]:
+    def complaints(self) -> Iterator[Complaint]:
         """Yield what is odd in the hosts that the filter gave; nova takes them."""
         if type(self.filter).filter_all is BaseHostFilter.filter_all:
             return
         rows, places = np.unique(self.after.rows, return_index=True)
         if len(rows) < len(self.after):
             repeated = self.after[np.delete(np.arange(len(self.after)), places)]
-            yield f'{self.name} gave more than once: {_names(repeated)}'
+            yield Complaint(f'{self.name} gave more than once', _names(repeated))
         strange = self.after[~np.isin(self.after.rows, self.before.rows)]
         if len(strange):
-            yield f'{self.name} gave what was rejected before: {_names(strange)}'
+            what = f'{self.name} gave what was rejected before'
+            yield Complaint(what, _names(strange))
 
     def __str__(self) -> str:
         return f'{self.name}: (start: {len(self.before)}, end: {len(self.after)})'
@@ -62,15 +77,25 @@ class Weighing:
     multipliers: Floats
     missing: int = 0
 
-    def complaints(self, hosts: HostTable) -> Iterator[str]:
-        """Yield what is odd in the weights; what nova makes of them holds."""
+    def complaints(self, hosts: HostTable) -> Iterator[Complaint]:
+        """Yield what is odd in the weights; what nova makes of them holds.
+
+        A weight of 0 times a multiplier of inf is no number, and no fault of the
+        weigher: aggregates may set that multiplier.
+        """
         with np.errstate(invalid='ignore'):
             scores = self.multipliers * self.normalized
         if self.missing:
             rest = np.arange(len(hosts) - self.missing, len(hosts))
-            yield f'{self.name} gave no weight: {_names(hosts[rest])}'
-        if (unclear := np.isnan(scores)).any():
-            yield f'{self.name} gave what is no number: {_names(hosts[unclear])}'
+            yield Complaint(f'{self.name} gave no weight', _names(hosts[rest]))
+        unclear = np.isnan(self.normalized)
+        multiplied = np.isnan(scores) & ~unclear
+        for wrong, what in (
+            (unclear, 'gave what is no number'),
+            (multiplied, 'times its multiplier is no number'),
+        ):
+            if wrong.any():
+                yield Complaint(f'{self.name} {what}', _names(hosts[wrong]))
 
 
 @dataclass(frozen=True)
@@ -88,9 +113,11 @@ class Decision:
 
     ``totals`` belong to ``ranked``. ``notes`` are nova's log lines about the
     hosts that the request names; without ``filters_ran``, those hosts were the
-    result. ``seed`` is that of the random numbers of the whole request: who knows
-    it can have its decisions again. ``took_s`` says of each filter and weigher how
-    long it ran, if somebody watched.
+    result. ``cut``: the hosts were an arbitrary part of those that placement has;
+    ``further``: they were asked for because those of such a part would not do.
+    ``seed`` is that of the random numbers of the whole request: who knows it can have
+    its decisions again. ``took_s`` says of each filter and weigher how long it ran, if
+    somebody watched.
     """
 
     request: RequestSpec
@@ -101,6 +128,8 @@ class Decision:
     ranked: HostTable
     totals: Floats
     filters_ran: bool = True
+    cut: bool = False
+    further: bool = False
     seed: int = 0
     took_s: Mapping[str, float] = field(default_factory=dict)
 
@@ -118,10 +147,10 @@ class Decision:
         return self.steps[-1].name if stopped else None
 
     @property
-    def complaints(self) -> tuple[str, ...]:
+    def complaints(self) -> tuple[Complaint, ...]:
         """What plugins did that they should not, and that nova does not mind.
 
-        One line each, which names the plugin; worked out when it is read.
+        Each names the plugin; worked out when it is read.
         """
         lines = [line for step in self.steps for line in step.complaints()]
         unclear = np.isnan(self.totals).any()

@@ -15,7 +15,7 @@ MOST_LINES = {
     'service.py': 200,
     'plugins.py': 150,
     'objects': 400,
-    'errors.py': 250,
+    'errors.py': 340,
 }
 MOST_LINES_ELSEWHERE = 300
 LONGEST_FILE = 500

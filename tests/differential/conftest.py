@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import collections
 import random
 
 import pytest
 
+from tests.differential import queries
 from tests.differential.comparison import Comparison
 from tests.differential.fit_comparison import FitComparison
 from tests.differential.peer import Peer
@@ -40,6 +42,7 @@ def pytest_configure(config):
     seed = config.getoption('seed', SEED)
     config.stash[FIRST_SEED] = random.randrange(10**9) if seed < 0 else seed
     config.stash[TALLY] = {}
+    config.stash[queries.TALLY] = collections.Counter()
     config.stash[FITTED] = None
 
 
@@ -86,6 +89,13 @@ def fit_comparison(tmp_path_factory, request):
 
 
 def pytest_terminal_summary(terminalreporter, config):
+    asked = config.stash[queries.TALLY]
+    if asked['requests']:
+        terminalreporter.write_line(
+            f'differential: {asked["requests"]} requests compared with nova '
+            f'{asked["version"]}, {asked["queries"]} queries and {asked["refused"]} '
+            f'refusals, --seed {config.stash[FIRST_SEED]}'
+        )
     tally = config.stash[TALLY]
     if tally and tally['clouds']:
         mended = {key: count for key, count in tally.items() if key.startswith('Q')}

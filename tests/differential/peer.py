@@ -16,7 +16,8 @@ class Peer:
     """The process; `ask` sends it clouds, `answers` waits for what it says.
 
     While it thinks, so may we. ``program`` is what it runs, on ``asked``: clouds, or
-    fits. ``filters`` and ``weighers`` are the names of all that it has for clouds.
+    fits. ``filters`` and ``weighers`` are the names of all that it has, where its
+    program names them.
     """
 
     def __init__(self, scratch, program='peer_decisions.py', asked='clouds'):

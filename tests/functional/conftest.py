@@ -97,7 +97,7 @@ class Faults(requests.adapters.BaseAdapter):
 class Cloud:
     """Databases and providers of some hosts, and schedulers for them."""
 
-    def __init__(self, directory, adapter, hosts, options, stack):
+    def __init__(self, directory, adapter, hosts, options, stack, mounted=URL):
         self.hosts = {host.name: host for host in hosts}
         self.adapter = adapter
         self.stack = stack
@@ -112,8 +112,8 @@ class Cloud:
         for host in hosts:
             self._write_host(host)
         provide(adapter, [self._provider(host) for host in hosts])
-        self.faults = Faults(adapter.session.session.adapters[URL])
-        adapter.session.session.mount(URL, self.faults)
+        self.faults = Faults(adapter.session.session.adapters[mounted])
+        adapter.session.session.mount(mounted, self.faults)
         self.transport = transport_from_conf(self.conf)
         stack.callback(self.transport.cleanup)
         self.client = SchedulerClient(self.conf, self.transport)

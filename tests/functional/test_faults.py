@@ -54,26 +54,33 @@ def made(cloud):
     return cloud(HOSTS)
 
 
+@pytest.fixture
+def one_by_one(made):
+    """The cloud, where placement refuses the first claim of several at once."""
+    made.faults.on('POST', 1, answering(500))
+    return made
+
+
 def ask(made, count):
     uuids = new_uuids(count)
     return uuids, made.ask(made.compose(), uuids)
 
 
-def test_a_500_on_the_second_claim_takes_the_next_host(made):
-    made.faults.on('PUT', 2, answering(500))
-    uuids, found = ask(made, 2)
+def test_a_500_on_the_second_claim_takes_the_next_host(one_by_one):
+    one_by_one.faults.on('PUT', 2, answering(500))
+    uuids, found = ask(one_by_one, 2)
     # After the first instance the other host is the better one.
     assert found == [['h1'], ['h1']]
-    assert made.held() == {uuid: {'h1'} for uuid in uuids}
-    assert made.faults.seen['PUT'] == 3
+    assert one_by_one.held() == {uuid: {'h1'} for uuid in uuids}
+    assert one_by_one.faults.seen['PUT'] == 3
 
 
-def test_500s_for_every_host_leave_nothing_claimed(made):
+def test_500s_for_every_host_leave_nothing_claimed(one_by_one):
     for nth in (2, 3):
-        made.faults.on('PUT', nth, answering(500))
+        one_by_one.faults.on('PUT', nth, answering(500))
     with pytest.raises(errors.NoValidHost, match='not enough hosts'):
-        ask(made, 2)
-    assert made.held() == {}
+        ask(one_by_one, 2)
+    assert one_by_one.held() == {}
 
 
 @pytest.mark.parametrize('text', ['<html>gateway</html>', '{}'])
@@ -84,32 +91,34 @@ def test_an_error_that_is_not_placements_takes_the_next_host(made, text):
     assert made.held() == {uuids[0]: {'h2'}}
 
 
-def test_a_consumer_that_keeps_changing_ends_all(made):
-    always(made.faults, 'PUT', answering(409, CHANGED))
-    made.faults.on('PUT', 1, lambda request, send: send())
+def test_a_consumer_that_keeps_changing_ends_all(one_by_one):
+    always(one_by_one.faults, 'PUT', answering(409, CHANGED))
+    one_by_one.faults.on('PUT', 1, lambda request, send: send())
     with pytest.raises(errors.AllocationUpdateFailed):
-        ask(made, 2)
-    assert made.held() == {}
+        ask(one_by_one, 2)
+    assert one_by_one.held() == {}
 
 
-def test_a_500_on_the_first_delete_keeps_none_from_being_undone(made, caplog):
-    made.faults.on('DELETE', 1, answering(500))
+def test_a_500_on_the_first_delete_keeps_none_from_being_undone(one_by_one, caplog):
+    one_by_one.faults.on('DELETE', 1, answering(500))
     for nth in (4, 5):
-        made.faults.on('PUT', nth, answering(500))
+        one_by_one.faults.on('PUT', nth, answering(500))
     with pytest.raises(errors.NoValidHost):
-        ask(made, 4)
-    assert made.held() == {}
+        ask(one_by_one, 4)
+    assert one_by_one.held() == {}
 
 
-def test_an_undo_that_fails_for_good_leaves_just_that_one_and_says_so(made, caplog):
+def test_an_undo_that_fails_for_good_leaves_just_that_one_and_says_so(
+    one_by_one, caplog
+):
     for nth in (1, 2):
-        made.faults.on('DELETE', nth, answering(500))
+        one_by_one.faults.on('DELETE', nth, answering(500))
     for nth in (3, 4):
-        made.faults.on('PUT', nth, answering(500))
+        one_by_one.faults.on('PUT', nth, answering(500))
     uuids = new_uuids(3)
     with pytest.raises(errors.NoValidHost):
-        made.ask(made.compose(), uuids)
-    assert made.held() == {uuids[0]: {'h1'}}
+        one_by_one.ask(one_by_one.compose(), uuids)
+    assert one_by_one.held() == {uuids[0]: {'h1'}}
     assert any(
         'may be left behind' in record.getMessage() and uuids[0] in record.getMessage()
         for record in caplog.records

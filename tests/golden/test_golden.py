@@ -103,7 +103,7 @@ def decisions(case):
         if not len(decision.ranked):
             break
         best = decision.ranked.state(0)
-        hosts = consume(decision.ranked, best.row, request)
+        hosts = consume(decision.ranked, best._row, request)
         request = request.with_group_on(best.host)
     return found
 

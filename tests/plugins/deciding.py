@@ -49,7 +49,6 @@ def shown(found):
         'weighers': [weighing.name for weighing in found.weighed.weighings],
         'ranked': hosts.host.tolist(),
         'limits': dict(zip(hosts.host.tolist(), limits, strict=True)),
-        'nova': 'nova' in sys.modules,
     }
 
 

@@ -18,7 +18,6 @@ EXPECTED = {
     'weighers': ['QuietHostsWeigher'],
     'ranked': deciding.RANKED,
     'limits': deciding.LIMITS_MB,
-    'nova': False,
 }
 BY_PATH = """
 [filter_scheduler]

@@ -28,7 +28,7 @@ every_filter = pytest.mark.parametrize('filter_', ALL, ids=name)
 
 
 def rows_that_pass(filter_, hosts, request):
-    return [h.row for h in hosts.states() if filter_.host_passes(h, request)]
+    return [h._row for h in hosts.states() if filter_.host_passes(h, request)]
 
 
 @every_filter
@@ -76,7 +76,7 @@ def test_a_subclass_that_overrides_host_passes_is_honoured(filter_, hosts, reque
     plugin = NotOnH1.__new__(NotOnH1)
     vars(plugin).update(vars(filter_))
     passed = filter_.apply(hosts, request)
-    expected = [h.row for h in passed.states() if h.host != 'h1']
+    expected = [h._row for h in passed.states() if h.host != 'h1']
     assert plugin.apply(hosts, request).rows.tolist() == expected
 
 
@@ -98,5 +98,5 @@ def test_every_host_survives_or_has_a_reason(hosts, request, order):
             assert isinstance(reason, Reason)
             assert reason.code in step.filter.codes
             assert str(reason).strip()
-            rejected.append(host.row)
+            rejected.append(host._row)
     assert sorted([*rejected, *survivors.rows.tolist()]) == hosts.rows.tolist()

@@ -23,8 +23,11 @@ def candidate(*uuids):
 class FakePlacement:
     """Offers one candidate per provider, and claims as a script says.
 
-    The script has an outcome per claim, in order: ``claimed``, ``refused``,
-    ``unknown``, or an exception to be raised; when it is over, all are claimed.
+    The script has an outcome per claim, in order: ``claimed``, ``refused`` (the
+    last provider of the candidate has no room), ``in vain`` (refused for another
+    reason), ``unknown``, or an exception to be raised; when it is over, all are
+    claimed. ``together`` is the outcome for several at once. What the providers have
+    is in ``summaries``, as placement has it.
     ``before`` is what every consumer held already. ``undo_fails`` names consumers,
     and how often.
     """
@@ -35,8 +38,13 @@ class FakePlacement:
         self.script = list(script)
         self.before = before
         self.undo_fails = {}
+        self.known_aggregates = {}
+        self.aggregates_asked = []
         self.queries = []
         self.tried = []
+        self.summaries = {}
+        self.together = 'claimed'
+        self.tried_together = []
         self.held = {}
         self.undone = []
 
@@ -44,7 +52,11 @@ class FakePlacement:
         self.queries.append(query)
         if self.failure is not None:
             return self.failure
-        return Candidates(tuple(self.offered), VERSION)
+        return Candidates(tuple(self.offered), VERSION, self.summaries)
+
+    def aggregates(self, context, provider_uuid):
+        self.aggregates_asked.append(provider_uuid)
+        return self.known_aggregates.get(provider_uuid)
 
     def fail(self, status=503, text='away'):
         """Answer every query with an error from now on."""
@@ -57,11 +69,29 @@ class FakePlacement:
         if isinstance(outcome, BaseException):
             raise outcome
         if outcome == 'refused':
-            return Refused(409, 'no room')
+            return Refused(409, 'no room', self._exhausted(wanted))
+        if outcome == 'in vain':
+            return Refused(503, 'away')
         self.held[consumer] = wanted
         if outcome == 'unknown':
             return Unknown(consumer, 'no answer', self.before)
         return Claimed(consumer, self.before)
+
+    @staticmethod
+    def _exhausted(wanted):
+        """The last provider of the candidate has no room."""
+        return list(wanted['allocations'])[-1], 'VCPU'
+
+    def claim_all(self, context, wanted, version, project_id, user_id):
+        """Claim for all; whenever there is a script, each is to be claimed alone."""
+        self.tried_together.append([one.consumer_uuid for one in wanted])
+        if self.together == 'refused' or self.script:
+            return Refused(409, 'no room')
+        self.owner = (project_id, user_id)
+        self.held.update((one.consumer_uuid, one.candidate) for one in wanted)
+        if self.together == 'unknown':
+            return [Unknown(one.consumer_uuid, 'no answer') for one in wanted]
+        return [Claimed(one.consumer_uuid) for one in wanted]
 
     def undo(self, context, claim):
         consumer = claim.consumer_uuid
@@ -70,6 +100,30 @@ class FakePlacement:
             self.undo_fails[consumer] -= 1
             raise errors.AllocationDeleteFailed(consumer, 'placement is away')
         self.held.pop(consumer, None)
+
+
+class FakeNetwork:
+    """Knows ports by id and segments by place; keeps what it is asked for.
+
+    What is an exception is raised.
+    """
+
+    def __init__(self, ports=None, segments=None):
+        self._ports = ports or {}
+        self._segments = segments or {}
+        self.asked = []
+
+    def port(self, context, port_id):
+        return self._told(self._ports, port_id)
+
+    def segments(self, context, place):
+        return self._told(self._segments, place)
+
+    def _told(self, known, key):
+        self.asked.append(key)
+        if isinstance(known[key], Exception):
+            raise known[key]
+        return known[key]
 
 
 class FakeNotifier:
@@ -136,6 +190,9 @@ class FakeView:
         for row, uuid in zip(found.rows.tolist(), found.uuid.tolist(), strict=True):
             column[row] = list(candidates[uuid])
         return found.with_columns(allocation_candidates=column)
+
+    def node_uuids(self):
+        return set(self._hosts.uuid.tolist())
 
     def nodes_named(self, host, node, cell):
         self.cells_asked.append(cell)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plugins find under the names of nova, while they are loaded."""
+"""What plugins find under the names of nova."""
 
 from __future__ import annotations
 
@@ -10,23 +10,39 @@ import sys
 import pytest
 
 from novasched import lending
+from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.ram import RamFilter
+from novasched.scheduler.hosts import HostState
 from novasched.scheduler.weighers import BaseHostWeigher
 from tests import factories
 
 CONF = object()
 
 
+@pytest.fixture(autouse=True)
+def lent():
+    """Lend nova for the length of a test."""
+    finders = list(sys.meta_path)
+    lending.install(CONF, lambda: [RamFilter], list)
+    yield
+    sys.meta_path[:] = finders
+    forget()
+
+
+def forget():
+    for name in [each for each in sys.modules if each.partition('.')[0] == 'nova']:
+        del sys.modules[name]
+
+
 @pytest.fixture
 def nova():
-    """Lend nova to a test, which imports what it wants by name."""
+    """Import by name."""
 
     def found(module, name):
         return getattr(importlib.import_module(module), name)
 
-    with lending.nova(CONF, lambda: [RamFilter], list):
-        yield found
+    return found
 
 
 @pytest.mark.parametrize(
@@ -87,7 +103,8 @@ def test_old_plugins_find_a_log(nova):
 
 
 def test_all_that_are_installed(nova):
-    assert nova('nova.scheduler.filters', 'all_filters')() == [RamFilter]
+    for name in ('all_filters', 'standard_filters'):
+        assert nova('nova.scheduler.filters', name)() == [RamFilter]
     assert nova('nova.scheduler.weights', 'all_weighers')() == []
 
 
@@ -193,22 +210,86 @@ def test_an_attribute_that_is_not_lent_is_named(nova):
         nova('nova', 'objects')
 
 
-def test_afterwards_there_is_no_nova():
-    with lending.nova(CONF, list, list):
-        importlib.import_module('nova.scheduler.filters')
-    assert 'nova' not in {name.partition('.')[0] for name in sys.modules}
-    with pytest.raises(ModuleNotFoundError, match="No module named 'nova'"):
-        importlib.import_module('nova')
+def test_the_same_configuration_changes_nothing():
+    before = importlib.import_module('nova.conf'), list(sys.meta_path)
+    lending.install(CONF, list, list)
+    assert (importlib.import_module('nova.conf'), sys.meta_path) == before
 
 
-def test_nova_that_is_installed_is_left_alone(tmp_path):
+def test_of_several_configurations_the_last_holds(nova):
+    assert nova('nova.conf', 'CONF') is CONF
+    count, other = len(sys.meta_path), object()
+    lending.install(other, list, list)
+    assert nova('nova.conf', 'CONF') is other
+    assert len(sys.meta_path) == count
+
+
+@pytest.fixture
+def real(tmp_path):
+    """Nova, installed."""
     (tmp_path / 'nova.py').write_text('REAL = True\n')
     sys.path.insert(0, str(tmp_path))
     importlib.invalidate_caches()
-    try:
-        with lending.nova(CONF, list, list):
-            assert importlib.import_module('nova').REAL
-        assert sys.modules.pop('nova').REAL
-    finally:
-        sys.path.remove(str(tmp_path))
-        importlib.invalidate_caches()
+    yield
+    sys.path.remove(str(tmp_path))
+    importlib.invalidate_caches()
+
+
+def test_nova_that_is_installed_is_not_used(real, nova):
+    assert not hasattr(importlib.import_module('nova'), 'REAL')
+    assert nova('nova.conf', 'CONF') is CONF
+
+
+def test_nova_that_was_imported_before_is_left_alone(real):
+    forget()
+    (ours,) = [each for each in sys.meta_path if type(each) is lending._Finder]
+    sys.meta_path.remove(ours)
+    assert importlib.import_module('nova').REAL
+    lending.install(CONF, list, list)
+    assert importlib.import_module('nova').REAL
+
+
+@pytest.mark.parametrize(
+    ('old', 'today'),
+    [
+        ('oslo.config.cfg', 'oslo_config.cfg'),
+        ('oslo.serialization.jsonutils', 'oslo_serialization.jsonutils'),
+        ('oslo.utils', 'oslo_utils'),
+        ('nova.openstack.common.jsonutils', 'oslo_serialization.jsonutils'),
+        ('nova.openstack.common.timeutils', 'oslo_utils.timeutils'),
+    ],
+)
+def test_libraries_by_their_names_of_old(old, today):
+    found = vars(importlib.import_module(old))
+    today = vars(importlib.import_module(today))
+    names = [name for name in today if not name.startswith('__')]
+    assert names
+    assert all(found[name] is today[name] for name in names)
+
+
+def test_a_library_that_is_not_there():
+    with pytest.raises(ModuleNotFoundError, match=r'oslo\.nope'):
+        importlib.import_module('oslo.nope')
+
+
+def test_handlers_know_all_that_are_installed(nova):
+    filters = nova('nova.scheduler.filters', 'HostFilterHandler')()
+    assert filters.get_all_classes() == [RamFilter]
+    path = 'nova.scheduler.filters.ram_filter.RamFilter'
+    assert filters.get_matching_classes([path]) == [RamFilter]
+    assert nova('nova.scheduler.weights', 'HostWeightHandler')().get_all_classes() == []
+
+
+def test_errors_contexts_and_hosts(nova):
+    error = nova('nova.exception', 'NoValidHost')
+    assert issubclass(error, nova('nova.exception', 'NovaException'))
+    assert nova('nova.context', 'get_admin_context')().is_admin
+    assert nova('nova.context', 'RequestContext') is RequestContext
+    assert nova('nova.scheduler.host_manager', 'HostState') is HostState
+
+
+def test_a_subclass_of_nova_s_driver_is_refused(nova):
+    base = nova('nova.scheduler.filter_scheduler', 'FilterScheduler')
+    text = 'no subclasses of FilterScheduler: derive Mine from nova.scheduler.driver'
+    with pytest.raises(TypeError, match=text):
+        type('Mine', (base,), {})

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 
 import pytest
@@ -12,12 +13,19 @@ from novasched import errors
 from novasched.drivers import Driver, Placed
 from novasched.manager import Asking, SchedulerManager
 from novasched.objects.context import RequestContext
-from novasched.objects.request_spec import Destination
+from novasched.objects.request_spec import Destination, RequestGroup
 from novasched.objects.selection import Selection
+from novasched.ports import Candidates, QueryFailed
 from novasched.resources.prefilters.requirements import Requirements
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
-from tests.unit.fakes import FakeNotifier, FakePlacement, FakeView
+from tests.unit.fakes import (
+    FakeNetwork,
+    FakeNotifier,
+    FakePlacement,
+    FakeView,
+    candidate,
+)
 
 A, B = 'c0000000-0000-4000-8000-00000000000a', 'c0000000-0000-4000-8000-00000000000b'
 REBUILD = {'scheduler_hints': {'_nova_check_type': ['rebuild']}}
@@ -59,13 +67,17 @@ def select():
         notifier=None,
         view=None,
         prefilters=(),
+        network=None,
+        limit=1000,
+        falls_back=True,
     ):
         manager = SchedulerManager(
             driver or FakeDriver(),
             view or FakeView(factories.hosts()),
             placement or FakePlacement('uuid-h1'),
             notifier or FakeNotifier(),
-            Asking(prefilters),
+            Asking(prefilters, limit, falls_back),
+            network or FakeNetwork(),
         )
         return manager.select_destinations(
             RequestContext(overwrite=False),
@@ -206,6 +218,22 @@ def test_prefilters_come_first_and_are_logged(select, caplog):
     ]
 
 
+def test_a_prefilter_that_refuses_is_logged_and_ends_the_request(select, caplog):
+    refusal = Requirements(
+        warnings=('wait',), failures=('wrong',), refused='No hosts for you'
+    )
+    placement = FakePlacement('uuid-h1')
+    with pytest.raises(errors.NoValidHost) as raised:
+        select(prefilters=[lambda request, facts: refusal], placement=placement)
+    assert str(raised.value) == (
+        'No valid host was found. Scheduling failed: No hosts for you'
+    )
+    assert placement.queries == []
+    levels = [(r.levelname, r.message) for r in caplog.records]
+    assert ('WARNING', 'wait') in levels
+    assert ('ERROR', 'wrong') in levels
+
+
 def test_a_failing_prefilter_asks_and_tells_nobody(select):
     def prefilter(request, facts):
         raise errors.NoValidHost('Scheduling failed: no')
@@ -255,7 +283,12 @@ class TestNamedHost:
 def test_casts_reach_the_view():
     view = FakeView(factories.hosts())
     manager = SchedulerManager(
-        FakeDriver(), view, FakePlacement(), FakeNotifier(), Asking(())
+        FakeDriver(),
+        view,
+        FakePlacement(),
+        FakeNotifier(),
+        Asking(()),
+        FakeNetwork(),
     )
     one, two = (Aggregate(n, f'uuid-{n}', f'agg{n}', frozenset(), {}) for n in (1, 2))
     manager.update_aggregates([one, two])
@@ -278,3 +311,185 @@ def test_the_request_is_left_as_it_came(select):
     assert request.obj_what_changed() == set()
     assert request.instance_uuid == factories.INSTANCE
     assert request.instance_group.hosts == []
+
+
+class Choosy(FakeDriver):
+    """Takes only a host that is named; keeps the candidates of each attempt."""
+
+    def __init__(self, wanted):
+        super().__init__()
+        self.attempts = []
+        self._wanted = wanted
+
+    def select_destinations(self, work):
+        self.attempts.append(work.candidates)
+        offered = [next(iter(one['allocations'])) for one in work.candidates.requests]
+        placed = super().select_destinations(work)
+        if self._wanted not in offered:
+            raise errors.NoValidHost('There are not enough hosts available.')
+        return placed
+
+
+class Cutting(FakePlacement):
+    """Gives as many candidates as the query allows, which is two; or fails."""
+
+    fails_without_limit = False
+
+    def candidates(self, context, query):
+        found = super().candidates(context, query)
+        if 'limit=2' in query:
+            return dataclasses.replace(found, requests=found.requests[:2])
+        return QueryFailed(503, 'away') if self.fails_without_limit else found
+
+
+class TestBeyondTheLimit:
+    @pytest.fixture
+    def look(self, select):
+        """Ask for a host of which placement has some, two of them at once."""
+
+        def run(offered, wanted, **options):
+            driver, placement = Choosy(wanted), Cutting(*offered)
+            vars(placement).update(options)
+            notifier = FakeNotifier()
+            failed = None
+            try:
+                select(driver=driver, placement=placement, notifier=notifier, limit=2)
+            except errors.NoValidHost as problem:
+                failed = str(problem)
+            attempts = [(len(c.requests), c.cut, c.further) for c in driver.attempts]
+            return failed, attempts, placement, notifier
+
+        return run
+
+    def test_all_are_asked_for_when_the_first_will_not_do(self, look, caplog):
+        caplog.set_level(logging.INFO, 'novasched.manager')
+        failed, attempts, placement, notifier = look('abc', 'c')
+        assert (failed, attempts) == (None, [(2, True, False), (3, False, True)])
+        first, second = placement.queries
+        assert first.replace('limit=2&', '') == second
+        assert notifier.phases == ['start', 'end']
+        assert placement.undone == [(A, None)]
+        assert list(placement.held) == [A]
+        assert caplog.messages == [
+            'None of the hosts of the first 2 allocation candidates will do, and '
+            'placement was asked for no more; asking for all of them.'
+        ]
+
+    @pytest.mark.parametrize(
+        ('offered', 'wanted', 'options', 'attempts'),
+        [
+            pytest.param('abc', 'd', {}, 2, id='all will not do either'),
+            pytest.param('ab', 'd', {}, 1, id='these were all'),
+            pytest.param('a', 'd', {}, 1, id='these were all, as could be seen'),
+            pytest.param(
+                'abc', 'c', {'fails_without_limit': True}, 1, id='placement fails'
+            ),
+        ],
+    )
+    def test_no_host_is_no_host(self, look, offered, wanted, options, attempts):
+        failed, made, placement, notifier = look(offered, wanted, **options)
+        assert failed == (
+            'No valid host was found. There are not enough hosts available.'
+        )
+        assert len(made) == attempts
+        assert notifier.phases == ['start']
+        assert placement.held == {}
+
+    def test_a_host_among_the_first_is_enough(self, look):
+        failed, attempts, placement, _ = look('abc', 'b')
+        assert (failed, attempts) == (None, [(2, True, False)])
+        assert len(placement.queries) == 1
+
+
+class Twofold(FakePlacement):
+    """Has an answer of its own for dedicated CPUs, and one for shared ones."""
+
+    def __init__(self, dedicated, shared):
+        super().__init__()
+        self._answers = {'PCPU': dedicated, 'VCPU': shared}
+
+    def candidates(self, context, query):
+        self.queries.append(query)
+        return self._answers['PCPU' if 'PCPU' in query else 'VCPU']
+
+
+def offered(*uuids, version='1.36', cut=False):
+    summaries = {uuid: {'first': uuids[0]} for uuid in uuids}
+    return Candidates([candidate(uuid) for uuid in uuids], version, summaries, cut)
+
+
+AWAY = QueryFailed(503, 'away')
+
+
+class TestFallback:
+    @pytest.fixture
+    def ask(self, select):
+        """Return what the driver gets to choose from."""
+
+        def run(dedicated, shared, **options):
+            placement, driver = Twofold(dedicated, shared), FakeDriver()
+            pinned = {'hw:cpu_policy': 'dedicated'}
+            request = factories.request(extra_specs=pinned)
+            select(request, driver=driver, placement=placement, **options)
+            return driver.work.candidates, placement.queries
+
+        return run
+
+    def test_shared_cpus_come_after_dedicated_ones(self, ask):
+        found, queries = ask(offered('a', 'b'), offered('c', 'b', version='1.0'))
+        assert [next(iter(each['allocations'])) for each in found.requests] == [*'abcb']
+        assert {uuid: each['first'] for uuid, each in found.summaries.items()} == {
+            'a': 'a',
+            'b': 'c',
+            'c': 'c',
+        }
+        assert found.version == '1.36'
+        assert [('PCPU' in query, 'VCPU' in query) for query in queries] == [
+            (True, False),
+            (False, True),
+        ]
+
+    @pytest.mark.parametrize(
+        ('dedicated', 'shared'),
+        [
+            pytest.param(offered('a'), AWAY, id='the fallback fails'),
+            pytest.param(AWAY, offered('a'), id='the first query fails'),
+            pytest.param(offered('a'), Candidates([], '1.36'), id='no shared ones'),
+            pytest.param(Candidates([], '1.36'), offered('a'), id='no dedicated ones'),
+        ],
+    )
+    def test_one_answer_will_do(self, ask, dedicated, shared):
+        found, _ = ask(dedicated, shared)
+        assert [*found.requests] == [candidate('a')]
+        assert found.version == '1.36'
+
+    def test_two_failures_are_one(self, ask):
+        with pytest.raises(errors.NoValidHost):
+            ask(AWAY, AWAY)
+
+    def test_it_can_be_turned_off(self, ask):
+        _, queries = ask(offered('a'), offered('b'), falls_back=False)
+        assert len(queries) == 1
+
+    def test_what_is_asked_for_is_told(self, ask, caplog):
+        caplog.set_level(logging.DEBUG, 'novasched.manager')
+        ask(offered('a'), offered('b'))
+        assert (
+            'Requesting fallback allocation candidates with VCPU instead of PCPU'
+            in caplog.messages
+        )
+
+
+def test_a_policy_that_was_made_up_is_told(select, caplog):
+    caplog.set_level(logging.INFO, 'novasched.manager')
+    groups = [RequestGroup(requester_id=uuid, resources={'VGPU': 1}) for uuid in (A, B)]
+    select(factories.request(requested_resources=groups))
+    assert [record.levelname for record in caplog.records] == ['WARNING', 'INFO']
+
+
+def test_nonsense_is_told_before_a_host_is_looked_for(select):
+    request = factories.request(
+        extra_specs={'hw:cpu_policy': 'odd'}, force_hosts=['gone']
+    )
+    with pytest.raises(errors.InvalidCPUAllocationPolicy):
+        select(request)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
 import pytest
 from oslo_config import cfg
 
@@ -85,6 +88,20 @@ def all_and_mine():
 def no_filters():
     """Fail."""
     raise RuntimeError('no filters today')
+
+
+def with_others():
+    """Give a filter and its helper."""
+    return [NoPlugin, OddHosts]
+
+
+class Late(OddHosts):
+    """A filter that imports what it needs when it needs it."""
+
+    def host_passes(self, host_state, spec_obj):
+        from nova.scheduler.filters import utils
+
+        return not utils.aggregate_values_from_key(host_state, 'x')
 
 
 class Mandatory(OddHosts):
@@ -198,6 +215,50 @@ def test_the_class_paths_of_nova_lead_to_ours(conf):
         conf, f'available_filters = {path}\nenabled_filters=ComputeFilter'
     )
     assert type(found).__module__ == 'novasched.scheduler.filters.compute'
+
+
+@pytest.mark.parametrize('kind', [plugins.FILTERS, plugins.WEIGHERS])
+def test_every_path_of_nova_leads_to_the_built_in(conf, kind):
+    plugins.lend_nova(conf())
+    for name, cls in plugins._installed(kind).items():
+        path = re.search(r'Nova[^:]*:\s+scheduler/(\S+)[.]py', inspect.getdoc(cls))
+        if path:
+            dotted = f'nova.scheduler.{path[1]}.{name}'.replace('/', '.')
+            assert plugins._by_name([dotted], kind) == {name: cls}
+
+
+def test_a_class_of_a_site_in_a_package_of_nova_is_not_mistaken_for_ours(conf):
+    path = 'nova.scheduler.filters.my_site.ComputeFilter'
+    text = 'novasched lends plugins no nova.scheduler.filters.my_site'
+    with pytest.raises(errors.ClassNotFound, match=text):
+        filters(conf, f'available_filters = {path}\nenabled_filters=ComputeFilter')
+
+
+def test_a_filter_may_import_nova_when_it_is_asked(conf):
+    (found,) = filters(conf, f'available_filters = {HERE}.Late\nenabled_filters = Late')
+    passed = found.apply(factories.hosts(2), factories.request())
+    assert passed.host.tolist() == ['h1', 'h2']
+
+
+def test_filters_for_bare_metal_run_where_they_are_asked_for(conf):
+    found = filters(
+        conf,
+        'use_baremetal_filters = true\n'
+        'baremetal_enabled_filters = ComputeFilter, RetryFilter',
+    )
+    assert names(found) == ['ComputeFilter', 'RetryFilter']
+
+
+def test_a_weigher_without_a_module_is_no_path(conf):
+    with pytest.raises(errors.ClassNotFound, match='it is no dotted path'):
+        weighers(conf, 'weight_classes = RAMWeigher')
+
+
+def test_what_a_function_gives_besides_filters_is_left_out(conf):
+    text = f'available_filters = {HERE}.with_others\nenabled_filters = '
+    assert names(filters(conf, f'{text}OddHosts')) == ['OddHosts']
+    with pytest.raises(errors.FilterNotFound, match='NoPlugin'):
+        filters(conf, f'{text}NoPlugin')
 
 
 def test_a_path_of_nova_that_is_not_ours_is_named(conf):

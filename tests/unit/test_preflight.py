@@ -188,9 +188,10 @@ def test_no_thread_is_left_when_the_workers_are_forked(cloud):
 
 def test_options_that_are_not_served_are_warned_of(cloud, caplog):
     conf = cloud(74)
-    conf.set_override('image_metadata_prefilter', True, 'scheduler')
+    conf.set_override('discover_hosts_in_cells_interval', 300, 'scheduler')
     preflight.check(conf)
-    assert '[scheduler] image_metadata_prefilter is not served yet: ' in caplog.text
+    said = '[scheduler] discover_hosts_in_cells_interval is not served yet: '
+    assert said in caplog.text
 
 
 @pytest.mark.parametrize(

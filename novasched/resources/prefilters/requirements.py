@@ -3,24 +3,50 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from novasched.scheduler.aggregates import Aggregates
 
 NONE: frozenset[str] = frozenset()
 
 
+class Port(NamedTuple):
+    """A port of the network service; ``subnet_id`` is that of its first address."""
+
+    vnic_type: str | None
+    network_id: str | None
+    subnet_id: str | None
+
+
+class Place(NamedTuple):
+    """A part of the network that a host must reach."""
+
+    kind: Literal['network', 'subnet']
+    id: str
+
+
+Reach = Mapping[Place, frozenset[str] | None]
+"""The aggregates of the hosts that reach a place. Empty: all hosts do, it has no
+segments; None: it cannot be found out, or a segment has no aggregates."""
+
+
 @dataclass(frozen=True)
 class Facts:
-    """The world as far as prefilters ask for it, read before they run.
+    """The world as far as prefilters ask for it.
 
     ``minimum_compute_version`` is over all cells, cell0 included; 0: no computes.
+    What is a function has to be asked for, and is only where it matters:
+    ``required_traits`` of all groups of the query to come, the ``ports`` that the
+    request names, by id, and the ``reach`` of places.
     """
 
     aggregates: Aggregates = ()
     minimum_compute_version: int = 0
+    required_traits: Callable[[], frozenset[str]] = frozenset
+    ports: Callable[[], Mapping[str, Port]] = dict
+    reach: Callable[[Iterable[Place]], Reach] = dict.fromkeys
 
 
 @dataclass(frozen=True)
@@ -29,7 +55,8 @@ class Requirements:
 
     ``member_of`` is a list of sets of aggregate uuids, one of each set;
     ``group_required`` holds traits by suffix of the group. ``notes`` are for
-    the debug log, ``warnings`` for the operator.
+    the debug log, ``warnings`` and ``failures`` for the operator. ``refused`` says
+    why there is no host at all.
     """
 
     root_required: frozenset[str] = NONE
@@ -39,6 +66,19 @@ class Requirements:
     group_required: Mapping[str, frozenset[str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    refused: str | None = None
+
+    @property
+    def adds(self) -> bool:
+        """Whether there is anything that providers must satisfy."""
+        return bool(
+            self.root_required
+            or self.root_forbidden
+            or self.member_of
+            or self.not_member_of
+            or self.group_required
+        )
 
     def __or__(self, other: Requirements) -> Requirements:
         """Return what satisfies both."""
@@ -55,9 +95,6 @@ class Requirements:
             },
             self.warnings + other.warnings,
             self.notes + other.notes,
+            self.failures + other.failures,
+            self.refused or other.refused,
         )
-
-
-def merge(parts: Iterable[Requirements]) -> Requirements:
-    """Return what satisfies all; nothing, when there are none."""
-    return functools.reduce(Requirements.__or__, parts, Requirements())

@@ -12,8 +12,6 @@ from novasched.scheduler import hooks
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import REJECTED, Code, Reason
 
-HOOKS = ('host_passes', '_filter_one', 'filter_all')
-
 
 class BaseHostFilter(abc.ABC):  # noqa: B024
     """Decide whether a host may be used: nova's plugin contract.
@@ -120,13 +118,9 @@ class ColumnFilter(BaseHostFilter):
         mask = self.mask(hosts, request)
         return hosts if mask.all() else hosts[mask]
 
-    def _overrides(self, hook: str, rule: str) -> bool:
-        """Return True if a subclass of whoever wrote a rule has a hook of its own."""
-        return hooks.nearer(type(self), hook, rule)
-
     def _goes_host_by_host(self) -> bool:
         """Return True for a plugin's subclass that overrides a hook of nova's."""
-        return any(self._overrides(hook, 'mask') for hook in HOOKS)
+        return any(hooks.overridden(self, hook, 'mask') for hook in hooks.FILTERS)
 
 
 class CandidateFilter(BaseHostFilter):

@@ -12,6 +12,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import limits, notices
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.filters import ColumnFilter
+from novasched.scheduler.hooks import overridden
 from novasched.scheduler.hosts import HostState, HostTable, Ints, Mask
 from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Reason
@@ -53,7 +54,7 @@ class HostLimit(ColumnFilter):
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         counts: Ints = getattr(hosts, self.column)
         hook = f'_get_{self.key}'
-        if self._overrides(hook, 'key') and self._overrides(hook, 'limits'):
+        if overridden(self, hook, 'key') and overridden(self, hook, 'limits'):
             found = [self._hook(host, request) for host in hosts.states()]
             return np.array([c < f for c, f in zip(counts, found, strict=True)], bool)
         return counts < self.limits(hosts)

@@ -18,8 +18,6 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import aggregates, hooks
 from novasched.scheduler.hosts import Floats, HostState, HostTable
 
-HOOKS = ('_weigh_object', 'weigh_objects')
-
 
 def multiplier_opt(
     name: str, default: float, help_: str, minimum: float | None = None
@@ -66,7 +64,8 @@ class Weigher(abc.ABC):
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
         """Make the weigher from the option that ``option`` names."""
-        return cls(conf.filter_scheduler[cls.option]) if cls.option else cls()
+        option = hooks.meant(cls, 'option')
+        return cls(conf.filter_scheduler[option]) if option else cls()
 
     @abc.abstractmethod
     def weigh(self, hosts: HostTable, request: RequestSpec) -> NDArray[Any]:
@@ -74,7 +73,7 @@ class Weigher(abc.ABC):
 
     def aggregate_multipliers(self, hosts: HostTable) -> Floats:
         """Return one multiplier per host: the lowest that its aggregates set."""
-        option = self.option
+        option = hooks.meant(type(self), 'option')
         if option is None or not _sets(option, hosts):
             return np.broadcast_to(np.float64(self.multiplier), len(hosts))
         return hosts.aggregates.map(
@@ -108,7 +107,7 @@ class Weigher(abc.ABC):
 
         There is one per host, or as many as weigh_objects() of a plugin gives.
         """
-        if any(hooks.nearer(type(self), hook, 'weigh') for hook in HOOKS):
+        if any(hooks.overridden(self, hook, 'weigh') for hook in hooks.WEIGHERS):
             weighed = [WeighedHost(host) for host in hosts.states()]
             return numbers(self.weigh_objects(weighed, request))
         return clamp(self.weigh(hosts, request), self.minval, self.maxval)
@@ -118,10 +117,9 @@ class Weigher(abc.ABC):
 
         Until the 19.0.0 Stein release it was given no host.
         """
-        cls = type(self)
-        if not hooks.nearer(cls, 'weight_multiplier', 'aggregate_multipliers'):
+        if not hooks.overridden(self, 'weight_multiplier', 'aggregate_multipliers'):
             return self.aggregate_multipliers(hosts)
-        if not hooks.takes_host(cls, 'weight_multiplier'):
+        if not hooks.takes_host(self.weight_multiplier):
             return np.broadcast_to(numbers([self.weight_multiplier()])[0], len(hosts))
         return numbers([self.weight_multiplier(host) for host in hosts.states()])
 

@@ -101,7 +101,7 @@ class MetricsWeigher(Weigher):
         if not self._ratios:
             return raw
         numbers = self._numbers.of(hosts.metrics)
-        multipliers = self.multipliers(hosts)
+        multipliers = Weigher.multipliers(self, hosts)
         counts = np.ones(len(hosts), bool)
         for (name, ratio), column in zip(self._ratios, numbers.T, strict=True):
             absent = np.isnan(column)

@@ -20,12 +20,14 @@ HEADERS = {'X-Auth-Token': 'admin', 'Accept': 'application/json'}
 class Placement:
     """One gunicorn with one worker, and a client of it."""
 
-    def __init__(self, scratch, database_url):
+    def __init__(self, scratch, database_url, options=''):
+        """Take the URL of an empty database, and more lines for its options."""
         self.dir = Path(scratch) / 'placement'
         self.dir.mkdir(parents=True)
         self.port = free_port()
         self.url = f'http://127.0.0.1:{self.port}'
         self._database_url = database_url
+        self._options = options
         self._engine = sa.create_engine(database_url)
         self._session = requests.Session()
         self._env = dict(os.environ, OS_PLACEMENT_CONFIG_DIR=str(self.dir))
@@ -39,6 +41,7 @@ class Placement:
             conf.write_text(
                 '[api]\nauth_strategy = noauth2\n'
                 f'[placement_database]\nconnection = {self._database_url}\n'
+                f'{self._options}\n'
             )
             run(
                 [

@@ -111,10 +111,22 @@ def test_a_chore_that_fails_is_done_again_and_holds_up_no_other(
         clock.advance(600)
         upkeep.run_due()
         assert chores.done == ['retry', 'check', 'services', 'reconcile']
-    assert 'failed, trying again' in caplog.text
+    assert f'check failed, trying again: {problem}' in caplog.messages
 
 
 def test_the_thread_does_what_is_due_until_it_is_stopped(upkeep, chores):
     upkeep.start()
     assert chores.checked.wait(DEADLINE_S)
     upkeep.stop()
+
+
+def test_what_never_ends_holds_up_nothing_else(chores, clock):
+    end, done = threading.Event(), threading.Event()
+    others = [(30, lambda: end.wait(DEADLINE_S)), (30, done.set)]
+    made = Upkeep(chores, clock, others=others)
+    made.start()
+    assert done.wait(DEADLINE_S)
+    assert chores.checked.wait(DEADLINE_S)
+    assert not end.is_set()
+    end.set()
+    made.stop()

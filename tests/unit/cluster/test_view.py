@@ -53,6 +53,16 @@ def test_requests_do_not_share_candidates_and_limits(cloud):
     assert (second.allocation_candidates, second.limits) == (['one'], {})
 
 
+def test_what_plugins_set_on_hosts_is_of_one_request(cloud):
+    hosts = cloud.view.hosts(None)
+    host = hosts.state(0)
+    host.mark = host.stats['mark'] = 'red'
+    assert (hosts.state(0).mark, hosts.state(0).stats['mark']) == ('red', 'red')
+    other = cloud.view.hosts(None).state(0)
+    assert (vars(other), 'mark' in other.stats) == ({}, False)
+    assert vars(hosts.state(1)) == {}
+
+
 def test_without_a_change_the_snapshot_is_the_last(cloud):
     first = cloud.view.hosts(None).numa_topology
     cloud.view.refresh()
@@ -350,3 +360,11 @@ def test_a_full_read_that_a_refresh_overtakes_does_not_turn_back_time(cloud, gat
 def test_after_closing_there_is_nothing_to_see(cloud):
     cloud.view.close()
     assert cloud.shown() == []
+
+
+def test_the_uuids_of_the_nodes_are_known_usable_or_not(cloud):
+    cloud.a.put(node(8, created_at=NOON))
+    cloud.view.refresh()
+    known = cloud.view.node_uuids()
+    assert (node(1).uuid in known, node(8).uuid in known) == (True, True)
+    assert 'a child' not in known

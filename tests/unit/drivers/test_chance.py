@@ -200,3 +200,12 @@ def test_what_the_request_names_is_logged(draw, caplog):
 
 def test_placement_is_not_asked():
     assert ChanceScheduler.USES_ALLOCATION_CANDIDATES is False
+
+
+def test_no_filter_is_said_to_have_run(draw, caplog):
+    with caplog.at_level(logging.DEBUG, 'novasched.drivers'):
+        draw()
+        with pytest.raises(errors.NoValidHost):
+            draw(requested_destination=factories.destination('h9'))
+    words = ('Starting with', 'Filtering removed')
+    assert not [line for line in caplog.messages if line.startswith(words)]

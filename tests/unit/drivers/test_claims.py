@@ -10,7 +10,9 @@ import pytest
 
 from novasched import errors
 from novasched.drivers.claims import Claims
+from novasched.drivers.room import Room
 from novasched.objects.context import RequestContext
+from novasched.ports import Wanted
 from tests import factories
 from tests.unit.fakes import FakePlacement, candidate
 
@@ -134,3 +136,54 @@ def test_allocations_belong_to_the_owner_of_the_instance(context, values, user):
     with Claims(placement, context, '1.36') as claims:
         claims.make(factories.request(**values), candidate('one'))
     assert placement.owner == ('project', user)
+
+
+def claim_together(placement, context, names='ab', **values):
+    wanted = [Wanted(name, candidate('host')) for name in names]
+    with Claims(placement, context, '1.36') as claims:
+        return claims.make_all(factories.request(**values), wanted)
+
+
+def test_several_are_claimed_together(context):
+    placement = FakePlacement()
+    assert claim_together(placement, context, user_id=None) is True
+    assert list(placement.held) == ['a', 'b']
+    assert placement.owner == ('project', 'caller')
+
+
+def test_several_are_refused_together(context):
+    placement = FakePlacement()
+    placement.together = 'refused'
+    assert claim_together(placement, context) is False
+    assert placement.undone == []
+
+
+def test_several_of_which_nobody_knows_are_all_undone(context):
+    placement = FakePlacement()
+    placement.together = 'unknown'
+    with pytest.raises(errors.AllocationUpdateFailed):
+        claim_together(placement, context)
+    assert placement.undone == [('a', None), ('b', None)]
+
+
+def test_claims_are_told_before_they_are_tried(context, caplog):
+    caplog.set_level(logging.DEBUG, 'novasched.drivers')
+    claim_all(FakePlacement(), context, 1)
+    claim_together(FakePlacement(), context, 'bc')
+    assert [line for line in caplog.messages if line.startswith('Attempting')] == [
+        f'Attempting to claim resources in the placement API for instance {name}'
+        for name in 'abc'
+    ]
+
+
+def test_room_is_taken_by_what_is_claimed_and_known_to_lack_by_what_is_refused(context):
+    room = Room({'x': {'resources': {'VCPU': {'capacity': 2, 'used': 0}}}})
+    placement = FakePlacement(script=['claimed', 'refused'])
+    request = factories.request()
+    with Claims(placement, context, '1.36', room) as claims:
+        claims.make(request, candidate('x'))
+        assert claims.room.fits(candidate('x'))
+        claims.make(request, candidate('y'))
+        assert not claims.room.fits(candidate('y'))
+        claims.make_all(request, [Wanted('c', candidate('x'))])
+        assert not claims.room.fits(candidate('x'))

@@ -12,6 +12,7 @@ from novasched import errors
 from novasched.drivers import Parts, Work
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
+from novasched.drivers.room import Room
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
 from novasched.scheduler.filters import BaseHostFilter
@@ -92,7 +93,8 @@ def run(hosts):
         if uuids is None or candidates is None:
             work = Work(context, request, uuids, candidates, None, alternates)
             return driver.select_destinations(work)
-        with Claims(placement, context, VERSION) as claims:
+        room = Room(candidates.summaries)
+        with Claims(placement, context, VERSION, room) as claims:
             work = Work(context, request, uuids, candidates, claims, alternates)
             return driver.select_destinations(work)
 
@@ -207,6 +209,14 @@ def test_a_host_dropped_for_one_instance_is_gone_for_the_next(run):
             return spec_obj.instance_uuid != A or host_state.host == 'h2'
 
     assert names(run(everywhere(), [A, B], filters=[OnlyOnce()])) == [['h2'], ['h2']]
+
+
+def test_each_request_works_on_a_copy(hosts):
+    request = factories.request()
+    parts = Parts(Profile((), ()), FakeView(hosts), None, random.Random(1))
+    work = Work(RequestContext(overwrite=False), request, None, None, None, False)
+    placed = FilterScheduler(parts).select_destinations(work)
+    assert placed.request is not request
 
 
 @pytest.mark.parametrize(
@@ -394,3 +404,18 @@ def test_devices_that_cannot_be_booked_are_told_in_the_log(run, nodes, caplog):
     (message,) = [r.getMessage() for r in caplog.records if r.name.startswith(LOGGER)]
     assert message.startswith('Selected host: (h1, h1) ram')
     assert 'failed to consume from instance. Error: ' in message
+
+
+class Twice(BaseHostFilter):
+    """Gives each host twice."""
+
+    def filter_all(self, hosts, spec_obj):
+        return [host for host in hosts for _ in range(2)]
+
+
+def test_what_is_odd_in_a_filter_is_told_once_in_each_request(run, caplog):
+    with caplog.at_level(logging.WARNING, LOGGER):
+        for _ in range(2):
+            run(everywhere(), [A, B, C], filters=[Twice()])
+    lines = [line for line in caplog.messages if line.startswith('Twice gave')]
+    assert len(lines) == 2

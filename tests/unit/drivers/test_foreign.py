@@ -148,13 +148,14 @@ class TestGiven:
     )
     def test_it_is_what_the_parameters_ask_for(self, run, cls, expected):
         offered = FakePlacement('uuid-h1', 'uuid-h2')
+        offered.summaries = {'uuid-h1': {'resources': {}}, 'uuid-h2': {'resources': {}}}
         _, driver = run(cls, [named('h1')], placement=offered, alternates=True)
         request, *others = driver.told
         assert request.flavor.memory_mb == 512
         values = {
             'uuids': [A],
             'requests': {name: [candidate(name)] for name in ('uuid-h1', 'uuid-h2')},
-            'summaries': {'uuid-h1': {}, 'uuid-h2': {}},
+            'summaries': offered.summaries,
         }
         assert others == [values.get(each, each) for each in expected]
 
@@ -271,6 +272,18 @@ class TestAnswers:
         placed, _ = run(Rocky, answer, placement=offered)
         assert names(placed) == [['h2']]
 
+    def test_a_host_without_a_candidate_counts_as_refused(self, run):
+        offered = FakePlacement('uuid-h1', 'uuid-h2')
+        placed, _ = run(Rocky, [[named('h3'), named('h2')]], placement=offered)
+        assert names(placed) == [['h2']]
+        assert list(offered.held) == [A]
+
+    def test_hosts_without_candidates_are_not_enough(self, run):
+        offered = FakePlacement('uuid-h1', 'uuid-h2')
+        with pytest.raises(errors.NoValidHost, match='not enough hosts'):
+            run(Rocky, [[named('h1')], [named('h3')]], [A, B], placement=offered)
+        assert offered.held == {}
+
     def test_all_claims_refused_is_not_enough(self, run):
         offered = FakePlacement('uuid-h1', 'uuid-h2', script=['claimed', 'refused'])
         answer = [[named('h1')], [named('h2')]]
@@ -301,6 +314,20 @@ class TestAnswers:
             pytest.param([named('h1', 'n9')], id='a node that is not known'),
             pytest.param([{'hosts': 1}], id='a dict of another kind'),
             pytest.param(['h1'], id='a text'),
+            pytest.param(
+                [Selection(service_host='h1', allocation_request='{nonsense')],
+                id='a candidate that is no JSON',
+            ),
+            pytest.param(
+                [Selection(service_host='h1', allocation_request='[1]')],
+                id='a candidate of another kind',
+            ),
+            pytest.param(
+                [Selection(service_host='h1')], id='nothing said of a candidate'
+            ),
+            pytest.param(
+                [Selection(allocation_request='null')], id='nothing said of a host'
+            ),
         ],
     )
     def test_what_is_no_answer_names_the_driver(self, run, answer):
@@ -324,66 +351,28 @@ def test_a_driver_may_find_no_host_in_its_own_words(run):
         run(Full, ())
 
 
-class Usual(Scheduler):
-    """A driver as they were written for nova 23."""
+@pytest.mark.parametrize(
+    ('problem', 'raised'),
+    [
+        pytest.param(errors.UnsetField('metadata'), 'Fails failed: Unset', id='unset'),
+        pytest.param(errors.FilterNotFound(['X']), 'Fails failed: Filter', id='setup'),
+        pytest.param(
+            errors.ExtensionFailed('OddHosts', KeyError('x')),
+            'OddHosts failed: KeyError',
+            id='a filter is named already',
+        ),
+        pytest.param(
+            errors.MetricNotFound('load', 'h1', 'n1'), 'Metric load', id='a metric'
+        ),
+        pytest.param(
+            errors.StoreFailed('cell1', 'away'), 'cell1 could not', id='a database'
+        ),
+    ],
+)
+def test_who_raises_is_named(run, problem, raised):
+    class Fails(Base):
+        def select_destinations(self, context, spec_obj):
+            raise problem
 
-    USES_ALLOCATION_CANDIDATES = False
-
-    def __init__(self):
-        super().__init__()
-        self.ran = []
-        self.manager_at_start = self.host_manager
-
-    def run_periodic_tasks(self, context):
-        self.ran.append(self.hosts_up(context, 'compute'))
-
-    def select_destinations(
-        self,
-        context,
-        spec_obj,
-        instance_uuids,
-        alloc_reqs_by_rp_uuid,
-        provider_summaries,
-        allocation_request_version=None,
-        return_alternates=False,
-    ):
-        hosts = self.host_manager.get_all_host_states(context)
-        hosts = self.host_manager.get_filtered_hosts(hosts, spec_obj, 0)
-        up = [
-            each for each in hosts if self.servicegroup_api.service_is_up(each.service)
-        ]
-        return [
-            [each.obj] for each in self.host_manager.get_weighed_hosts(up, spec_obj)
-        ]
-
-
-def usual(hosts):
-    parts = Parts(Profile((), ()), FakeView(hosts), None, random.Random(1))
-    return ForeignDriver(Usual, parts)
-
-
-def test_the_base_class_offers_what_it_did(hosts):
-    service = [{'host': name} for name in ('h1', 'h2', 'h3')]
-    up = [False, True, True]
-    table = factories.hosts(3, service=service, service_up=up)
-    work = Work(None, factories.request(), [A], None, None, False)
-    assert names(usual(table).select_destinations(work)) == [['h2']]
-
-
-def test_periodic_tasks_run_where_there_are_some(hosts):
-    driver = usual(hosts)
-    driver.run_periodic_tasks(None)
-    assert driver._driver.ran == [['h1', 'h2', 'h3']]
-    assert driver._driver.manager_at_start is driver._driver.host_manager
-    parts = Parts(None, None, None, random.Random(1))
-    ForeignDriver(Mitaka, parts).run_periodic_tasks(None)
-
-
-def test_the_base_class_alone_is_no_driver(hosts):
-    with pytest.raises(errors.OptionError, match='Scheduler: TypeError'):
-        ForeignDriver(Scheduler, usual(hosts).parts)
-
-
-def test_the_base_class_has_no_tasks_of_its_own(hosts):
-    cls = type('Idle', (Mitaka, Scheduler), {})
-    assert ForeignDriver(cls, usual(hosts).parts).run_periodic_tasks(None) is None
+    with pytest.raises(errors.RequestError, match=f'^{raised}'):
+        run(Fails, ())

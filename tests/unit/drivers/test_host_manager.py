@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import copy
 import random
 
 import pytest
 
 from novasched import errors
 from novasched.drivers import Parts
-from novasched.drivers.host_manager import NAMES, HostManager, table_of
+from novasched.drivers.host_manager import HostManager, table_of
+from novasched.drivers.watch import Watch
 from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.ram import RamFilter
-from novasched.scheduler.hosts import Lazy
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
@@ -127,29 +129,84 @@ def test_a_member_of_a_group_is_seen_on_its_host(manager):
     assert list(state.instances) == [factories.INSTANCE]
 
 
-def test_hosts_of_several_tables_become_one(hosts):
-    other = factories.hosts(2, host=['other', 'more'], cpu_allocation_ratio=[None, 2.0])
-    other = other.with_columns(service=Lazy(lambda: factories.objects([{}, {}])))
-    states = [other.state(0), hosts.state(2), other.state(1)]
+def test_what_was_set_on_hosts_is_taken_along(hosts):
+    states = [hosts.state(2), hosts.state(0)]
     states[0].free_ram_mb = 77
-    states[2].colour = 'red'
-    states[1].limits = {'vcpu': 3}
+    states[1].colour = 'red'
     table = table_of(states)
-    assert table.host.tolist() == ['other', 'h3', 'more']
-    assert table.free_ram_mb.tolist() == [77, 2000, 8192]
-    assert [state.cpu_allocation_ratio for state in table.states()] == [None, 4.0, 2.0]
-    assert [state.limits for state in table.states()] == [{}, {'vcpu': 3}, {}]
-    assert [state.cell_uuid for state in table.states()] == ['cell1'] * 3
-    assert [vars(state) for state in table.states()] == [{}, {}, {'colour': 'red'}]
-    for name in NAMES:
-        getattr(table, name).item(2)
+    assert table.nodename.tolist() == ['n3', 'n1']
+    assert table.free_ram_mb.tolist() == [77, 1000]
+    assert [getattr(each, 'colour', None) for each in table.states()] == [None, 'red']
 
 
-def test_hosts_of_several_tables_are_ranked_together(manager, hosts):
+@pytest.mark.parametrize('copied', [copy.copy, copy.deepcopy])
+def test_a_driver_may_hand_over_copies(manager, copied):
+    states = [copied(state) for state in manager.get_all_host_states(None)]
+    states[3].free_ram_mb, states[3].colour = 600, 'red'
+    found = manager.get_filtered_hosts(states, factories.request(memory_mb=600))
+    assert [getattr(each, 'colour', None) for each in found] == [None] * 3 + ['red']
+    weighed = manager.get_weighed_hosts(found, factories.request())
+    assert nodes(each.obj for each in weighed) == ['n2', 'n3', 'n1', 'n4']
+
+
+def test_hosts_of_several_answers_cannot_be_taken_together(manager):
     other = factories.hosts(1, nodename=['n9'], free_ram_mb=[3500])
-    states = [*hosts.states(), *other.states()]
-    found = manager.get_weighed_hosts(states, factories.request())
-    assert nodes(each.obj for each in found) == ['n4', 'n9', 'n2', 'n3', 'n1']
+    states = [*manager.get_all_host_states(None), *other.states()]
+    for method in (manager.get_filtered_hosts, manager.get_weighed_hosts):
+        with pytest.raises(LookupError, match='hosts of several answers'):
+            method(states, factories.request())
+
+
+def test_the_filters_that_run_can_be_named(manager, seen):
+    request, states = factories.request(), list(manager.get_all_host_states(None))
+    manager.get_filtered_hosts(states, request, [])
+    manager.get_filtered_hosts(states, request, ['RamFilter'], index=1)
+    manager.get_filtered_hosts(states, request, None)
+    assert [len(decision.steps) for decision in seen] == [0, 1, 1]
+    with pytest.raises(errors.FilterNotFound, match='Other could not be found'):
+        manager.get_filtered_hosts(states, request, ['RamFilter', 'Other'])
+
+
+class Once(BaseHostFilter):
+    """A filter for the first instance of a request alone."""
+
+    run_filter_once_per_request = True
+
+    def host_passes(self, host_state, spec_obj):
+        return False
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'keywords'),
+    [
+        pytest.param((1,), {}, id='the third, as of late'),
+        pytest.param((None, 1), {}, id='the fourth, as of old'),
+        pytest.param((), {'index': 1}, id='by name'),
+    ],
+)
+def test_the_index_of_the_instance_counts(view, arguments, keywords):
+    parts = Parts(Profile((Once(),), ()), view, None, random.Random(1))
+    manager = HostManager(parts)
+    states, request = list(manager.get_all_host_states(None)), factories.request()
+    assert manager.get_filtered_hosts(states, request) == []
+    assert len(manager.get_filtered_hosts(states, request, *arguments, **keywords)) == 4
+
+
+def test_a_dict_means_nothing_where_no_request_is_served(manager):
+    states = list(manager.get_all_host_states(None))
+    request = factories.request()
+    lap = Watch().of('req-1')
+    with manager.serving(request, lap):
+        assert len(manager.get_filtered_hosts(states, {'force_hosts': ['h4']})) == 1
+    with pytest.raises(LookupError, match='a dict means no request'):
+        manager.get_filtered_hosts(states, {})
+
+
+def test_how_long_filters_took_is_known(manager, seen):
+    states = list(manager.get_all_host_states(None))
+    manager.get_filtered_hosts(states, factories.request())
+    (decision,) = seen
+    assert decision.took_s.keys() == {'RamFilter'}
 
 
 def test_what_a_request_never_said_cannot_be_taken(manager):

@@ -11,7 +11,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.drivers import Driver, Parts, loading
+from novasched.drivers import Driver, Parts, config_options, loading
 from novasched.drivers.chance import ChanceScheduler
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.drivers.foreign import ForeignDriver
@@ -64,6 +64,7 @@ def conf():
     made = cfg.ConfigOpts()
     for group, listed in loading.OPTS.items():
         made.register_opts(listed, group)
+    made.register_opts(config_options.OPTS['DEFAULT'])
     made([], default_config_files=[], default_config_dirs=[])
     return made
 
@@ -145,6 +146,14 @@ def test_names_that_drivers_for_nova_have_installed_count(conf, parts, tmp_path)
     conf.set_override('driver', 'riddle', 'scheduler')
     with found_in(str(tmp_path)):
         assert type(driver_from_conf(conf, parts)) is ForeignDriver
+
+
+def test_a_file_for_filters_is_read_for_the_driver(conf, parts, tmp_path):
+    path = tmp_path / 'filters.json'
+    path.write_text('{"colour": "red"}')
+    conf.set_override('scheduler_json_config_location', str(path))
+    driver = driver_from_conf(conf, parts)
+    assert type(driver) is config_options.WithConfigOptions
 
 
 @pytest.mark.parametrize(

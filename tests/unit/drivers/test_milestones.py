@@ -36,14 +36,14 @@ class Second(Passing):
 def lines(caplog):
     """Decide and log: `lines(level, filters, **request)` gives (level, text)."""
 
-    def run(level, filters, **request):
+    def run(level, filters, index=0, **request):
         table = factories.hosts(free_ram_mb=[4000, 8000])
         profile = Profile(filters, (RAMWeigher(),))
         chance = random.Random(1)
-        decision = decide(profile, table, factories.request(**request), chance)
+        decision = decide(profile, table, factories.request(**request), chance, index)
         caplog.clear()
         with caplog.at_level(level, LOGGER):
-            log_decision(decision)
+            log_decision(decision, set())
         return [(r.levelname, r.getMessage()) for r in caplog.records]
 
     return run
@@ -103,6 +103,60 @@ def test_the_filter_that_took_the_last_host_is_named(lines):
             f"{removed} Filter results: ['Passing: (start: 2, end: 1)', "
             "'Second: (start: 1, end: 0)']",
         ),
+    ]
+
+
+class First(Passing):
+    """A filter for the first instance of a request alone."""
+
+    run_filter_once_per_request = True
+
+
+def test_filters_that_are_all_left_out_still_start(lines):
+    found = lines(logging.DEBUG, [First()], index=1)
+    assert found[0] == ('DEBUG', 'Starting with 2 host(s)')
+    assert not any('Filter First' in text for _, text in found)
+
+
+@pytest.mark.parametrize(
+    ('filters', 'index'),
+    [
+        pytest.param([], 0, id='there is none'),
+        pytest.param([First()], 1, id='it was left out'),
+    ],
+)
+def test_without_a_filter_and_hosts_nothing_is_named(lines, filters, index):
+    removed = f"Filtering removed all hosts for the request with instance ID '{UUID}'."
+    nowhere = factories.destination('h9')
+    found = lines(logging.DEBUG, filters, index=index, requested_destination=nowhere)
+    assert found[1:] == [
+        ('DEBUG', 'Starting with 0 host(s)'),
+        ('DEBUG', f'{removed} Filter results: []'),
+        ('INFO', f'{removed} Filter results: []'),
+    ]
+
+
+class Twice(BaseHostFilter):
+    """Gives each host twice."""
+
+    def filter_all(self, hosts, spec_obj):
+        return [host for host in hosts for _ in range(2)]
+
+
+def test_a_complaint_is_told_once_for_each_request(caplog):
+    profile, hosts = Profile([Twice()], ()), factories.hosts(2)
+    decisions = [
+        decide(profile, table, factories.request(), random.Random(1))
+        for table in (hosts, hosts[[1, 0]])
+    ]
+    told = set()
+    with caplog.at_level(logging.WARNING, LOGGER):
+        for decision in decisions:
+            log_decision(decision, told)
+        log_decision(decisions[1], set())
+    assert [r.getMessage() for r in caplog.records if r.name == LOGGER] == [
+        'Twice gave more than once: h1, h2',
+        'Twice gave more than once: h2, h1',
     ]
 
 

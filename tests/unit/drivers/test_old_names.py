@@ -80,11 +80,25 @@ def test_filters_of_bare_machines(conf):
     conf.set_override('use_baremetal_filters', True, 'filter_scheduler')
     conf.set_override('baremetal_enabled_filters', ['A', 'B'], 'filter_scheduler')
     (line,) = old_names.warnings(conf)
-    assert 'is not served' in line
-    assert line.endswith('Set that to A,B for the same filters.')
+    assert 'use_baremetal_filters is deprecated' in line
+    assert line.endswith('Set enabled_filters to A,B for the same filters.')
 
 
-def test_the_file_for_filters(conf):
-    conf.set_override('scheduler_json_config_location', '/etc/nova/filters.json')
+def test_a_file_for_filters_that_is_missing(conf, tmp_path):
+    path = str(tmp_path / 'filters.json')
+    conf.set_override('scheduler_json_config_location', path)
     (line,) = old_names.warnings(conf)
-    assert line.startswith('[DEFAULT] scheduler_json_config_location is not read: ')
+    assert line.startswith('[DEFAULT] scheduler_json_config_location is ')
+
+
+@pytest.mark.parametrize(
+    ('filters', 'warned'),
+    [
+        pytest.param(['ComputeFilter'], 1, id='no filter either'),
+        pytest.param(['AvailabilityZoneFilter'], 0, id='a filter does it'),
+    ],
+)
+def test_zones_that_nobody_looks_at(conf, filters, warned):
+    conf.set_override('query_placement_for_availability_zone', False, 'scheduler')
+    conf.set_override('enabled_filters', filters, 'filter_scheduler')
+    assert len(list(old_names.warnings(conf))) == warned

@@ -47,3 +47,42 @@ def test_the_cell_that_a_request_must_stay_in(uuid, across, expected):
     )
     view = FakeView(factories.hosts(), cells={'known': CELL})
     assert target_cell(view, request) == expected
+
+
+def root_of(**roots):
+    return {uuid: {'root_provider_uuid': root} for uuid, root in roots.items()}
+
+
+SUMMARIES = root_of(root='root', child='root', other='root', shared='shared')
+
+
+@pytest.mark.parametrize(
+    ('providers', 'nodes', 'filed'),
+    [
+        pytest.param(['child'], {'root'}, ['child', 'root'], id='a child alone'),
+        pytest.param(
+            ['child', 'shared'],
+            {'root'},
+            ['child', 'shared', 'root'],
+            id='a child and shared storage',
+        ),
+        pytest.param(
+            ['child', 'other'], {'root'}, ['child', 'other', 'root'], id='two children'
+        ),
+        pytest.param(['child', 'root'], {'root'}, ['child', 'root'], id='the node too'),
+        pytest.param(['child'], (), ['child', 'root'], id='no node is known'),
+        pytest.param(['stranger'], (), ['stranger'], id='a provider without summary'),
+    ],
+)
+def test_candidates_that_take_from_no_node_are_filed_under_the_root(
+    providers, nodes, filed
+):
+    one = candidate(*providers)
+    found = by_provider(Candidates((one,), VERSION, SUMMARIES), nodes)
+    assert found == {uuid: [one] for uuid in filed}
+
+
+def test_summaries_without_roots_are_those_of_an_old_placement():
+    one = candidate('child')
+    answer = Candidates((one,), VERSION, {'child': {}})
+    assert by_provider(answer) == {'child': [one]}

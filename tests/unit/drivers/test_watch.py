@@ -41,6 +41,20 @@ def test_seconds_add_up_until_they_are_asked_for(watch, clock):
     assert lap.took_s() == {}
 
 
+def test_what_runs_within_another_is_what_runs(watch, clock):
+    lap = watch.of('req-1')
+    with lap('Driver', 'D'):
+        clock.now += 1
+        with lap('Filter', 'A'):
+            clock.now += 2
+            assert [each.extension for each in watch.running().values()] == ['A']
+        (running,) = watch.running().values()
+        assert running == Running('Driver', 'D', 'req-1', 100.0)
+        assert lap.took_s() == {'A': 2.0}
+    assert lap.took_s() == {'D': 3.0}
+    assert watch.running() == {}
+
+
 def test_what_raises_took_time_and_runs_no_more(watch, clock):
     lap = watch.of('req-1')
 

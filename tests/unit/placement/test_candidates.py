@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import requests
 
@@ -29,6 +31,57 @@ def test_none_is_an_answer(scripted, context):
     assert candidates(adapter, context, QUERY) == Candidates([], '1.36')
 
 
+SUMMARY = {'resources': {'VCPU': {'capacity': 4, 'used': 1}}, 'traits': ['X']}
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        pytest.param(
+            '{"allocation_requests": [%s], "provider_summaries": {"rp": %s}}',
+            id='as placement writes it',
+        ),
+        pytest.param(
+            '\n{ "allocation_requests" :[%s]\t,\r\n"provider_summaries":{"rp":%s} }\n',
+            id='with other white space',
+        ),
+        pytest.param(
+            '{"allocation_requests": [%s], "new": 1, "provider_summaries": {"rp": %s}}',
+            id='with something in between',
+        ),
+    ],
+)
+def test_summaries(scripted, context, text):
+    adapter, _ = scripted((200, text % (json.dumps(ONE), json.dumps(SUMMARY))))
+    found = candidates(adapter, context, QUERY)
+    assert found.requests == [ONE]
+    assert dict(found.summaries) == {'rp': SUMMARY}
+    assert len(found.summaries) == 1
+
+
+def test_summaries_in_another_order(scripted, context):
+    body = {'provider_summaries': {'rp': SUMMARY}, 'allocation_requests': [ONE]}
+    adapter, _ = scripted((200, body))
+    found = candidates(adapter, context, QUERY)
+    assert (found.requests, found.summaries) == ([ONE], {'rp': SUMMARY})
+
+
+def test_broken_summaries_do_not_keep_anybody_from_the_candidates(
+    scripted, context, caplog
+):
+    offered = json.dumps([ONE])
+    text = f'{{"allocation_requests": {offered}, "provider_summaries": ?}}'
+    adapter, _ = scripted((200, text))
+    found = candidates(adapter, context, QUERY)
+    assert found.requests == [ONE]
+    assert caplog.records == []
+    assert (dict(found.summaries), len(found.summaries)) == ({}, 0)
+    assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [
+        'The provider summaries of placement are no JSON: '
+        f'Expecting value: line 1 column {text.index("?") + 1} (char {text.index("?")})'
+    ]
+
+
 @pytest.mark.parametrize(
     ('status', 'text'),
     [
@@ -36,10 +89,15 @@ def test_none_is_an_answer(scripted, context):
         pytest.param(503, '<html>sorry</html>', id='a gateway'),
         pytest.param(200, '<html>welcome</html>', id='not placement'),
         pytest.param(200, '[]', id='JSON of somebody else'),
+        pytest.param(
+            200,
+            '{"allocation_requests": [], "provider_summaries": {',
+            id='an answer that breaks off',
+        ),
     ],
 )
 def test_failures(scripted, context, caplog, status, text):
-    adapter, _ = scripted((status, text))
+    adapter, _ = scripted((status, text), (status, text))
     assert candidates(adapter, context, QUERY) == QueryFailed(status, text)
     assert [r.message for r in caplog.records if r.levelname == 'ERROR'] == [
         'Failed to retrieve allocation candidates from placement API for filters: '

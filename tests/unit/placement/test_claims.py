@@ -190,6 +190,28 @@ def test_placements_words_come_back(claiming, caplog):
     ]
 
 
+EXCEEDS = (
+    "Unable to create allocation for 'VCPU' on resource provider 'new'. "
+    'The requested amount would exceed the capacity.'
+)
+
+
+@pytest.mark.parametrize(
+    ('status', 'detail', 'exhausted'),
+    [
+        pytest.param(409, EXCEEDS, ('new', 'VCPU'), id='no room'),
+        pytest.param(500, EXCEEDS, None, id='an error that looks like it'),
+        pytest.param(
+            409, "Inventory for 'VCPU' on resource provider 'new' invalid.", None
+        ),
+    ],
+)
+def test_who_has_no_room_is_told(claiming, status, detail, exhausted):
+    error = {'code': 'placement.undefined_code', 'detail': detail}
+    outcome, _ = claiming((status, {'errors': [error]}))
+    assert (outcome.status, outcome.exhausted) == (status, exhausted)
+
+
 @pytest.mark.parametrize(
     'answers',
     [
@@ -306,3 +328,31 @@ def test_undo_what_nobody_knows(claiming, undoing, answers, asked):
 def test_undo_what_was_claimed_by_the_word_of_a_journal(undoing):
     script = undoing(Unknown(CONSUMER, 'found in the journal'), SAVED)
     assert script.asked == [f'DELETE {URL}']
+
+
+@pytest.mark.parametrize(
+    ('answers', 'asked'),
+    [
+        pytest.param([held(1, new=2), SAVED], ['GET', 'DELETE'], id='ours'),
+        pytest.param([held(5, new=1)], ['GET'], id='claimed anew by somebody else'),
+        pytest.param([NOTHING], ['GET'], id='removed already'),
+        pytest.param([(500, ''), SAVED], ['GET', 'DELETE'], id='unreadable'),
+    ],
+)
+def test_undo_only_what_we_claimed(claiming, undoing, answers, asked):
+    claimed, _ = claiming(SAVED)
+    script = undoing(claimed, *answers)
+    assert script.asked == [f'{method} {URL}' for method in asked]
+
+
+@pytest.mark.parametrize(
+    ('answers', 'asked'),
+    [
+        pytest.param([held(4, old=1, new=2), SAVED], ['GET', 'PUT'], id='ours'),
+        pytest.param([held(5, newer=2)], ['GET'], id='moved on by somebody else'),
+    ],
+)
+def test_restore_only_after_what_we_claimed(claiming, undoing, answers, asked):
+    claimed, _ = claiming(CHANGED, held(3, old=1), SAVED)
+    script = undoing(claimed, *answers)
+    assert script.asked == [f'{method} {URL}' for method in asked]

@@ -138,3 +138,30 @@ def test_warnings_are_novas(scripted, context, caplog, problem, text):
     adapter, _ = scripted(problem, problem)
     ask(adapter, context, 'DELETE', '/allocations/c', None)
     assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [text]
+
+
+CUT = requests.exceptions.ChunkedEncodingError('Connection broken')
+
+
+@pytest.mark.parametrize(
+    ('answers', 'status'),
+    [
+        pytest.param([(503, ''), (200, {})], 200, id='a gateway had no server'),
+        pytest.param([(502, ''), (200, {})], 200, id='a gateway lost its server'),
+        pytest.param([(503, ''), (503, '')], 503, id='nor has it one later'),
+        pytest.param([CUT, (200, {})], 200, id='the answer broke off'),
+        pytest.param([(500, '')], 500, id='a word of placement'),
+        pytest.param([(504, '')], 504, id='a gateway that has waited already'),
+    ],
+)
+def test_what_is_read_is_asked_for_twice(scripted, context, answers, status):
+    adapter, script = scripted(*answers)
+    assert ask(adapter, context, 'GET', '/', None).status_code == status
+    assert script.answers == []
+
+
+@pytest.mark.parametrize('method', ['PUT', 'POST', 'DELETE'])
+def test_what_is_written_is_sent_once(scripted, context, method):
+    adapter, script = scripted(CUT)
+    assert ask(adapter, context, method, '/', None).sent
+    assert len(script.asked) == 1

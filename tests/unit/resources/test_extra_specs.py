@@ -72,7 +72,14 @@ def test_groups(specs, groups):
 )
 def test_nonsense_is_ignored_with_a_warning(key, value, warning):
     wishes = extra_specs.read({key: value})
-    assert wishes == extra_specs.Wishes(warnings=[warning])
+    assert wishes.warnings == [warning]
+    assert wishes.group_policy is None
+    assert all(group.is_empty for group in wishes.groups.values())
+
+
+def test_nonsense_names_a_group_all_the_same():
+    wishes = extra_specs.read({'resources1:VGPU': 'many'})
+    assert wishes.groups == {'1': Group('1')}
 
 
 @pytest.mark.parametrize('policy', ['none', 'isolate'])

@@ -28,6 +28,30 @@ def some(*words):
         ),
         pytest.param(
             Query(
+                (
+                    Group(in_tree='H0', required=some('A'), forbidden=some('B')),
+                    Group('1', {'VGPU': 1}),
+                    Group('2', {'VGPU': 1}, in_tree='H9'),
+                ),
+                root_required=some('C'),
+                group_policy='none',
+            ),
+            'group_policy=none&in_tree1=H0&in_tree2=H9&resources1=VGPU%3A1'
+            '&resources2=VGPU%3A1&root_required=A%2CC%2C%21B',
+            id='but others are asked instead where there are others',
+        ),
+        pytest.param(
+            Query((Group(in_tree='H0', member_of=(some('A1'),)), Group('1', {'X': 1}))),
+            'in_tree=H0&member_of=in%3AA1&resources=&resources1=X%3A1',
+            id='which cannot be asked for aggregates',
+        ),
+        pytest.param(
+            Query((Group(not_member_of=some('A1')), Group('1', {'X': 1}))),
+            'member_of=%21in%3AA1&resources=&resources1=X%3A1',
+            id='nor for their absence',
+        ),
+        pytest.param(
+            Query(
                 (Group('_NET1', {'VGPU': 1}, some('B', 'A'), some('D', 'C')),),
                 group_policy='none',
             ),
@@ -65,3 +89,12 @@ def some(*words):
 )
 def test_query(query, text):
     assert query.encode() == text
+
+
+@pytest.mark.parametrize('limit', [1000, None])
+def test_a_query_without_limit_has_a_fallback_without_limit(limit):
+    group = Group(resources={'VCPU': 1})
+    fallback = Query((group,), limit=limit)
+    found = Query((group,), limit=limit, fallback=fallback).without_limit()
+    assert found == Query((group,), fallback=Query((group,)))
+    assert fallback.without_limit().fallback is None

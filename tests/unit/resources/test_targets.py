@@ -7,7 +7,7 @@ import pytest
 
 from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.request_spec import Destination, RequestSpec
-from novasched.resources.targets import Target, target_of
+from novasched.resources.targets import Target, not_found, target_of
 
 CELL = '5c3dbbaa-7ff0-54c2-951c-428525f83c2f'
 
@@ -46,5 +46,12 @@ def test_target(fields, target):
     assert target_of(RequestSpec(**fields)) == target
 
 
-def test_the_reason_when_there_is_no_such_host():
-    assert Target('h', None).not_found() == 'No such host - host: h node: None '
+@pytest.mark.parametrize(
+    ('fields', 'reason'),
+    [
+        ({'force_hosts': ['h']}, 'No such host - host: h node: None '),
+        ({}, 'No such host - host: None node: None '),
+    ],
+)
+def test_the_reason_when_there_is_no_such_host(fields, reason):
+    assert not_found(RequestSpec(**fields)) == reason

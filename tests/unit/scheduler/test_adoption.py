@@ -7,6 +7,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors, opts
+from novasched.attestation.trusted import TrustedFilter
 from novasched.scheduler import adoption
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
@@ -51,7 +52,7 @@ class Weighs:
         self.multiplier = 5
 
     def _weigh_object(self, host_state, weight_properties):
-        return host_state.row
+        return host_state._row
 
     def weight_multiplier(self):
         return self.multiplier
@@ -59,7 +60,7 @@ class Weighs:
 
 class WeighsAll:
     def weigh_objects(self, weighed_obj_list, weight_properties):
-        return [each.obj.row for each in weighed_obj_list]
+        return [each.obj._row for each in weighed_obj_list]
 
 
 class Neither:
@@ -91,6 +92,11 @@ class _Hidden(Passes):
 def several():
     """Give what a site has."""
     return [Passes, _Hidden]
+
+
+def with_others():
+    """Give a filter among other things."""
+    return [Neither, 3, Passes, RAMWeigher]
 
 
 def nothing():
@@ -160,6 +166,22 @@ def test_a_function_may_give_any_class():
     assert list(adoption.classes(several, BaseHostFilter)) == ['Passes', '_Hidden']
 
 
+def test_what_a_function_gives_besides_is_left_out():
+    assert list(adoption.classes(with_others, BaseHostFilter)) == ['Passes']
+
+
+def test_a_name_without_a_module_is_no_path():
+    text = '^Class RAMWeigher could not be found: it is no dotted path$'
+    with pytest.raises(errors.ClassNotFound, match=text):
+        adoption.at('RAMWeigher', BaseHostWeigher)
+
+
+def test_a_built_in_that_needs_arguments_may_have_subclasses(conf):
+    made = adoption.make(Trusting, conf, 'enabled_filters')
+    assert made.mark == 1
+    assert 'levels' in vars(made) or '_levels' in vars(made)
+
+
 def test_a_dotted_path():
     assert list(adoption.at(f'{HERE}.Known', BaseHostFilter)) == ['Known']
 
@@ -176,6 +198,14 @@ class Limit(NumInstancesFilter):
     def __init__(self):
         super().__init__()
         self.doubled = 2 * self.limit
+
+
+class ByName(NumInstancesFilter):
+    """Calls the built-in by its name, as old plugins do."""
+
+    def __init__(self):
+        NumInstancesFilter.__init__(self)
+        self.doubled = 14
 
 
 class Silent(NumInstancesFilter):
@@ -221,6 +251,19 @@ class Metrics(MetricsWeigher):
         self.name = 'metrics'
 
 
+class MetricsByName(MetricsWeigher):
+    def __init__(self):
+        MetricsWeigher.__init__(self)
+
+
+class Trusting(TrustedFilter):
+    """Has a built-in that cannot be made without arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.mark = 1
+
+
 class Abstract(Weigher):
     def __init__(self):
         super().__init__(4.0)
@@ -244,6 +287,7 @@ def conf():
     ('cls', 'limit', 'doubled'),
     [
         (Limit, 7, 14),
+        (ByName, 7, 14),
         (Silent, 7, 14),
         (Own, 3, 14),
         (Takes, 7, 14),
@@ -260,8 +304,9 @@ def test_a_constructor_of_its_own(conf, cls, limit, doubled):
     assert made.apply(hosts, factories.request()).host.tolist() == ['h1']
 
 
-def test_a_weigher_with_a_constructor_of_its_own_has_the_options(conf):
-    made = adoption.make(Metrics, conf, 'weight_classes')
+@pytest.mark.parametrize('cls', [Metrics, MetricsByName])
+def test_a_weigher_with_a_constructor_of_its_own_has_the_options(conf, cls):
+    made = adoption.make(cls, conf, 'weight_classes')
     hosts = factories.hosts(metrics=[METRICS])
     assert made.weights(hosts, factories.request()).tolist() == [6.0]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from novasched import errors
+from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
 from novasched.scheduler.hosts import Lazy
@@ -98,3 +100,30 @@ def test_consuming_reads_no_instances(count):
     assert not read
     assert len(hosts.instances[0]) == count
     assert read == [1]
+
+
+def test_a_plugin_may_let_a_host_take_an_instance():
+    hosts = factories.hosts(2, free_ram_mb=[9, 1000])
+    host = hosts.state(1)
+    request = factories.request(vcpus=2, memory_mb=600, root_gb=1, ephemeral_gb=1)
+    host.consume_from_request(request)
+    host.consume_from_request(request)
+    assert (host.free_ram_mb, host.vcpus_used) == (-200, 4)
+    assert (host.free_disk_mb, host.num_instances) == (102400 - 4096, 2)
+    assert (host.num_io_ops, host.instances) == (2, {})
+    assert hosts.free_ram_mb.tolist() == [9, 1000]
+    assert hosts.keep([host]).free_ram_mb.tolist() == [-200]
+
+
+def test_a_host_that_takes_a_member_of_a_group_has_it():
+    hosts = factories.hosts(instances=[{'other': None}])
+    host = hosts.state(0)
+    host.consume_from_request(factories.request(instance_group=factories.group()))
+    assert list(host.instances) == [factories.INSTANCE, 'other']
+    assert host.instances[factories.INSTANCE].host == 'h1'
+    assert list(hosts.instances[0]) == ['other']
+
+
+def test_what_a_request_never_said_cannot_be_taken():
+    with pytest.raises(errors.UnsetField):
+        factories.hosts(1).state(0).consume_from_request(RequestSpec())

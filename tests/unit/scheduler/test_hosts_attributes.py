@@ -18,7 +18,7 @@ from novasched import errors
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
-from novasched.scheduler.hosts import Lazy
+from novasched.scheduler.hosts import HostTable, Lazy
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.ram import RAMWeigher
@@ -64,7 +64,7 @@ REPORTED = {
         ('supported_instances', list),
         ('limits', dict),
         ('metrics', list),
-        ('aggregates', tuple),
+        ('aggregates', list),
         ('instances', dict),
         ('cpu_allocation_ratio', float),
         ('ram_allocation_ratio', float),
@@ -151,16 +151,47 @@ def test_a_score_is_seen_by_every_later_stage():
 
 
 def test_a_score_is_seen_by_later_instances_and_not_by_another_request():
-    hosts = factories.hosts(free_ram_mb=[101, 103, 105])
+    known = factories.hosts(free_ram_mb=[101, 103, 105])
     profile = Profile([Counting()], [RAMWeigher()])
     for _ in range(2):
+        hosts = HostTable(known.snapshot.apart())
         left, request = hosts, factories.request(memory_mb=3)
         for index in range(3):
             assert [hasattr(h, 'asked') for h in left.states()] == [index > 0] * 3
             left = decide(profile, left, request, random.Random(1), index).ranked
             assert [host.asked for host in left.states()] == [index + 1] * 3
-            left = consume(left, left.state(0).row, request)
-    assert not any(hasattr(host, 'asked') for host in hosts.states())
+            left = consume(left, left.state(0)._row, request)
+    assert not any(hasattr(host, 'asked') for host in known.states())
+
+
+class Remembering(BaseHostWeigher):
+    """Puts on each host what weighs it, for all that comes after."""
+
+    def _weigh_object(self, host_state, spec_obj):
+        host_state.weighed = getattr(host_state, 'weighed', 0) + 1
+        return host_state.weighed
+
+    def weight_multiplier(self, host_state):
+        return host_state.weighed * 1.0
+
+
+class AsRemembered(BaseHostWeigher):
+    """Weighs by what another weigher put on the hosts."""
+
+    def _weigh_object(self, host_state, spec_obj):
+        return host_state.weighed
+
+
+def test_what_a_weigher_puts_on_a_host_is_seen_by_all_that_comes_after():
+    profile = Profile([NumInstancesFilter(50)], [Remembering(), AsRemembered()])
+    hosts, request = factories.hosts(3), factories.request()
+    for index in range(2):
+        decision = decide(profile, hosts, request, random.Random(1), index)
+        first, second = decision.weighed.weighings
+        assert first.multipliers.tolist() == [index + 1.0] * 3
+        assert second.raw.tolist() == [index + 1.0] * 3
+        hosts = consume(decision.ranked, decision.ranked.state(0)._row, request)
+    assert [host.weighed for host in hosts.states()] == [2, 2, 2]
 
 
 def test_an_attribute_that_was_never_set_raises_as_on_any_object():
@@ -192,25 +223,24 @@ def test_an_attribute_can_be_deleted():
     assert not any(hasattr(host, 'my_score') for host in hosts.states())
 
 
-def test_an_older_table_keeps_what_it_had():
-    before = factories.hosts(1)
-    host = before.state(0)
+def test_all_tables_of_a_request_show_the_same_attributes():
+    hosts = factories.hosts(2)
+    host = hosts.state(1)
+    later = hosts.replace(1, num_instances=3)[np.array([1])]
     host.my_score = 1
-    after = before.keep([host])
-    host.my_score = 2
-    again = after.state(0)
-    again.my_score = 3
-    assert not hasattr(before.state(0), 'my_score')
-    assert after.state(0).my_score == 1
-    assert after.keep([again]).state(0).my_score == 3
+    assert later.state(0).my_score == 1
+    later.state(0).my_score += 1
+    assert (host.my_score, vars(hosts.state(1))) == (2, {'my_score': 2})
+    assert vars(HostTable(hosts.snapshot.apart()).state(1)) == {}
 
 
 @pytest.mark.parametrize(
     'name',
     [
-        'consume_from_request',
         'update',
         'own',
+        'row',
+        'decode',
         'keep',
         'snapshot',
         'changes',
@@ -226,11 +256,6 @@ def test_names_of_methods_are_names_like_others(name):
     assert hosts.keep(hosts.states()).host.tolist() == ['h2', 'h1']
 
 
-def test_the_row_is_not_to_be_set():
-    with pytest.raises(AttributeError, match='row'):
-        factories.hosts(1).state(0).row = 5
-
-
 def test_setting_a_column_is_no_attribute_besides():
     hosts = factories.hosts(1)
     host = hosts.state(0)
@@ -238,7 +263,7 @@ def test_setting_a_column_is_no_attribute_besides():
     assert vars(host) == {}
     kept = hosts.keep([host])
     assert kept.free_ram_mb.tolist() == [7]
-    assert kept.snapshot.own is None
+    assert vars(kept.state(0)) == {}
 
 
 def test_a_table_of_one_host_shows_what_was_set_on_it():
@@ -262,18 +287,130 @@ def test_a_plugin_may_change_a_host_before_it_asks_the_rule():
 
 
 def test_a_shallow_copy_of_a_host_is_a_host():
-    host = factories.hosts(1).state(0)
-    host.my_score = 1
+    host = factories.hosts(stats=[{'gpu': '1'}]).state(0)
+    host.my_score = host.num_io_ops = 1
     other = copy.copy(host)
-    other.my_score = 2
+    other.my_score = other.num_io_ops = 2
     assert (host.my_score, other.my_score, other.host) == (1, 2, 'h1')
+    assert (host.num_io_ops, other.num_io_ops) == (1, 2)
+    assert vars(other) is not vars(host)
+    host.stats['gpu'] = '2'
+    assert copy.copy(host).stats is host.stats
 
 
-def test_filters_over_columns_make_no_column_of_attributes():
+def test_a_deep_copy_shares_only_what_nobody_changes():
+    hosts = factories.hosts(
+        2, limits=[{}, {'vcpu': 1}], stats=[{}, {'gpu': '1'}], free_ram_mb=[1, 2]
+    )
+    host = hosts.state(1)
+    host.seen, host.free_ram_mb = ['filter'], 5
+    host.stats['mark'] = '1'
+    trial = copy.deepcopy(host)
+    trial.limits['vcpu'] = 9
+    trial.allocation_candidates.append('candidate')
+    trial.stats['mark'] = '2'
+    trial.aggregates.append('aggregate')
+    trial.instances['uuid'] = 'instance'
+    trial.seen.append('trial')
+    trial.free_ram_mb -= 1
+    assert (host.limits, host.allocation_candidates) == ({'vcpu': 1}, [])
+    assert (host.stats, host.aggregates) == ({'gpu': '1', 'mark': '1'}, [])
+    assert (host.seen, host.free_ram_mb) == (['filter'], 5)
+    assert (host.instances, trial.instances) == ({}, {'uuid': 'instance'})
+    assert copy.copy(trial).limits is trial.limits
+    assert trial.stats == {'gpu': '1', 'mark': '2'}
+    assert trial.as_table().free_ram_mb.tolist() == [4]
+    assert trial.as_table().state(0).seen == ['filter', 'trial']
+    assert hosts.state(1).seen == ['filter']
+
+
+def test_a_deep_copy_copies_no_other_host():
+    class Heavy:
+        def __deepcopy__(self, memo):
+            raise AssertionError
+
+    def unread():
+        raise AssertionError
+
+    hosts = factories.hosts(2, limits=[{}, {'uuid': Heavy()}])
+    hosts = hosts.with_columns(instances=Lazy(unread))
+    hosts.state(1).mark = Heavy()
+    trial = copy.deepcopy(hosts.state(0))
+    assert (trial.host, vars(trial), trial.limits) == ('h1', {}, {})
+
+
+class Copying(BaseHostFilter):
+    """Answers other objects than it was given, as in nova it may."""
+
+    def __init__(self, copied):
+        self.copied = copied
+
+    def filter_all(self, filter_obj_list, spec_obj):
+        for host in map(self.copied, filter_obj_list):
+            host.mark = host.num_io_ops = host.num_io_ops + 1
+            yield host
+
+
+@pytest.mark.parametrize('copied', [copy.copy, copy.deepcopy])
+def test_a_filter_may_answer_copies_of_hosts(copied):
+    hosts = factories.hosts(num_io_ops=[3, 4])
+    passed = Copying(copied).apply(hosts, factories.request())
+    assert passed.num_io_ops.tolist() == [4, 5]
+    assert [host.mark for host in passed.states()] == [4, 5]
+    again = Copying(copied).apply(passed[np.array([1, 0])], factories.request())
+    assert [(host.host, host.mark) for host in again.states()] == [('h2', 6), ('h1', 5)]
+
+
+def test_the_copy_that_a_rule_is_asked_about_is_not_the_host():
+    class Trying(NumInstancesFilter):
+        def host_passes(self, host_state, spec_obj):
+            trial = copy.deepcopy(host_state)
+            trial.mark, trial.num_instances = 'trial', 0
+            passes = super().host_passes(trial, spec_obj)
+            host_state.mark = 'host'
+            return passes
+
+    passed = Trying(5).apply(factories.hosts(num_instances=[9]), factories.request())
+    assert passed.num_instances.tolist() == [9]
+    assert passed.state(0).mark == 'host'
+
+
+@pytest.mark.parametrize(
+    ('name', 'write', 'shown'),
+    [
+        ('stats', lambda stats: stats.update(mark='1'), {'gpu': '1', 'mark': '1'}),
+        ('aggregates', list.clear, []),
+        ('metrics', list.clear, []),
+        ('supported_instances', lambda known: known[0].clear(), [[]]),
+    ],
+)
+def test_what_a_plugin_writes_into_is_of_its_host_and_request(name, write, shown):
+    known = factories.hosts(**{k: [v, v] for k, v in REPORTED.items()})
+    hosts = HostTable(known.snapshot.apart())
+    before = repr(getattr(known.state(0), name))
+    write(getattr(hosts.state(0), name))
+    assert getattr(hosts.replace(0, num_io_ops=1).state(0), name) == shown
+    assert repr(getattr(hosts.state(1), name)) == before
+    assert repr(getattr(known.state(0), name)) == before
+    assert repr(getattr(HostTable(hosts.snapshot.apart()).state(0), name)) == before
+
+
+def test_what_a_plugin_sets_is_shown_though_something_was_shown_before():
+    hosts = factories.hosts(stats=[{'gpu': '1'}, {'gpu': '1'}])
+    first, second = hosts.states()
+    first.stats['mark'] = '1'
+    first.stats, second.stats = {'gpu': '2'}, None
+    first.aggregates = [factories.aggregate(7)]
+    first, second = hosts.keep([first, second]).states()
+    assert (first.stats, second.stats) == ({'gpu': '2'}, None)
+    assert [aggregate.id for aggregate in first.aggregates] == [7]
+
+
+def test_filters_over_columns_make_no_attributes():
     hosts = factories.hosts(3)
     passed = NumInstancesFilter(5).apply(hosts, factories.request())
     assert passed is hosts
-    assert passed.snapshot.own is None
+    assert not passed.snapshot.own
 
 
 def test_an_attribute_error_of_a_column_is_not_mistaken():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.aggregate_image_properties_isolation import (
     AggregateImagePropertiesIsolation,
 )
@@ -13,6 +14,7 @@ from novasched.scheduler.filters.io_ops import AggregateIoOpsFilter, IoOpsFilter
 from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.filters.num_instances import AggregateNumInstancesFilter
 from novasched.scheduler.notices import Notice, notices
+from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from novasched.scheduler.weighers.ram import RAMWeigher
@@ -113,6 +115,37 @@ def group(**metadata):
 )
 def test_aggregates(plugin, key, values, texts):
     assert [n.text for n in notices([plugin], [group(**{key: values})])] == texts
+
+
+class MadeForNova(BaseHostFilter):
+    notices = ()
+
+    def __init__(self):
+        self.notices = []
+
+    def host_passes(self, host_state, spec_obj):
+        return True
+
+
+class WeigherForNova(BaseHostWeigher):
+    option = 'site'
+
+    def _weigh_object(self, host_state, weight_properties):
+        return 1
+
+
+class KnowsUs(AggregateIoOpsFilter):
+    def notices(self, groups):
+        return [Notice('of a site')]
+
+
+def test_a_plugin_made_for_nova_may_use_our_names_for_something_else():
+    plugins = [MadeForNova(), WeigherForNova()]
+    assert notices(plugins, [group(site=['x'])]) == []
+
+
+def test_a_plugin_that_knows_us_has_its_say():
+    assert notices([KnowsUs()], []) == [Notice('of a site')]
 
 
 def test_two_values_are_for_information_and_nonsense_is_a_warning():

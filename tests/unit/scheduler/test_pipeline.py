@@ -12,6 +12,7 @@ import pytest
 
 from novasched import errors
 from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.filters.num_instances import NumInstancesFilter
 from novasched.scheduler.pipeline import (
     Profile,
     decide,
@@ -61,9 +62,51 @@ class BrokenIndex(FailF):
         raise TypeError('no index')
 
 
-class RefusesF(BaseHostFilter):
+class RaisesF(BaseHostFilter):
+    def __init__(self, problem):
+        self.problem = problem
+
     def host_passes(self, host_state, spec_obj):
-        raise errors.InvalidRequest('for a reason')
+        raise self.problem
+
+
+class HelpsItself(BaseHostFilter):
+    def apply(self, number):
+        return number
+
+    def host_passes(self, host_state, spec_obj):
+        return self.apply(host_state.host != 'h2')
+
+
+class HelpsItselfWithFewer(NumInstancesFilter):
+    apply = 'it all'
+
+    def host_passes(self, host_state, spec_obj):
+        return super().host_passes(host_state, spec_obj)
+
+
+class Unlucky(BaseHostWeigher):
+    option = 'x'
+    multipliers = (1,)
+
+    def __init__(self):
+        self.weights = {'a': 1}
+
+    def weigh(self, number):
+        return 2 * number
+
+    def _weigh_object(self, host_state, weight_properties):
+        return self.weigh(host_state.free_ram_mb)
+
+
+class Remembers(BaseHostWeigher):
+    def _weigh_object(self, host_state, weight_properties):
+        host_state.seen = getattr(host_state, 'seen', 0) + 1
+        host_state.free_ram_mb += 5
+        return host_state.seen
+
+    def weight_multiplier(self, host_state):
+        return host_state.seen
 
 
 class Broken(BaseHostWeigher):
@@ -243,9 +286,55 @@ def test_a_weigher_that_raises_is_named(weigher):
     assert raised.value.extension == type(weigher).__name__
 
 
-def test_errors_of_our_own_pass_as_they_are():
-    with pytest.raises(errors.InvalidRequest):
-        run_filters([RefusesF()], factories.hosts(1), factories.request())
+@pytest.mark.parametrize(
+    'problem',
+    [
+        pytest.param(errors.NoValidHost('for a reason'), id='it wants no host'),
+        pytest.param(errors.MetricNotFound('m', 'h', 'n'), id='a metric is missing'),
+        pytest.param(errors.StoreFailed('cell1', 'down'), id='a database is down'),
+    ],
+)
+def test_errors_that_say_all_pass_as_they_are(problem):
+    with pytest.raises(type(problem)):
+        run_filters([RaisesF(problem)], factories.hosts(1), factories.request())
+
+
+def test_who_reads_a_field_that_is_not_set_is_named():
+    with pytest.raises(errors.ExtensionFailed, match='RaisesF failed: UnsetField'):
+        run_filters(
+            [RaisesF(errors.UnsetField('is_bfv'))],
+            factories.hosts(1),
+            factories.request(),
+        )
+
+
+@pytest.mark.parametrize('filter_', [HelpsItself(), HelpsItselfWithFewer(1)])
+def test_a_filter_may_call_something_else_apply(filter_):
+    hosts = factories.hosts(num_instances=[0, 1])
+    passed, _ = run_filters([filter_], hosts, factories.request())
+    assert passed.host.tolist() == ['h1']
+
+
+def test_a_weigher_may_use_our_names_for_something_else():
+    hosts = factories.hosts(free_ram_mb=[1, 2])
+    weighed = weigh([Unlucky()], hosts, factories.request())
+    (weighing,) = weighed.weighings
+    assert weighing.raw.tolist() == [2.0, 4.0]
+    assert weighing.multipliers.tolist() == [1.0, 1.0]
+    assert Unlucky.from_conf(None).option == 'x'
+
+
+def test_what_a_weigher_sets_on_a_host_is_seen_from_then_on():
+    hosts = factories.hosts(free_ram_mb=[1, 2])
+    profile = Profile((), (Remembers(), Remembers(), RAMWeigher()))
+    decision = decide(profile, hosts, factories.request(), random.Random(1))
+    raw = [weighing.raw.tolist() for weighing in decision.weighed.weighings]
+    assert raw == [[1, 1], [2, 2], [11, 12]]
+    multipliers = [each.multipliers.tolist() for each in decision.weighed.weighings]
+    assert multipliers == [[1, 1], [2, 2], [1, 1]]
+    assert [host.seen for host in decision.ranked.states()] == [2, 2]
+    assert decision.ranked.free_ram_mb.tolist() == [12, 11]
+    assert hosts.free_ram_mb.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize('count', [0, 1])

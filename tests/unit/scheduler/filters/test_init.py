@@ -36,7 +36,7 @@ class Twice(FirstTwo):
 
 class OddRows(BaseHostFilter):
     def _filter_one(self, obj, spec_obj):
-        return obj.row % 2
+        return obj._row % 2
 
 
 class NotHost2(NumInstancesFilter):

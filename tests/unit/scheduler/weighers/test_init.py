@@ -62,6 +62,24 @@ class OfOld(RAMWeigher):
         return super().weight_multiplier() + 1
 
 
+class Static(RAMWeigher):
+    @staticmethod
+    def weight_multiplier(host_state):
+        return len(host_state.host)
+
+
+class OfClass(RAMWeigher):
+    @classmethod
+    def weight_multiplier(cls, host_state):
+        return len(host_state.host)
+
+
+class OfObject(RAMWeigher):
+    def __init__(self):
+        super().__init__()
+        self.weight_multiplier = lambda host: 5.0
+
+
 class Negated(BuildFailureWeigher):
     def weight_multiplier(self, host_state):
         return 7
@@ -129,6 +147,9 @@ def test_what_is_no_weight_is_refused(weigher, problem):
     [
         pytest.param(ByHost(2.0), [2.0, 15.0], id='by host'),
         pytest.param(OfOld(2.0), [3.0, 3.0], id='without a host, as before Stein'),
+        pytest.param(Static(), [1.0, 3.0], id='a static method'),
+        pytest.param(OfClass(), [1.0, 3.0], id='a method of the class'),
+        pytest.param(OfObject(), [5.0, 5.0], id='set on the object'),
         pytest.param(Negated(), [7.0, 7.0], id='not negated by the built-in'),
     ],
 )

@@ -11,12 +11,45 @@ from __future__ import annotations
 import contextlib
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
+from novasched.ports.placement import (
+    Candidate,
+    Candidates,
+    Claimed,
+    QueryFailed,
+    Refused,
+    Unknown,
+    Wanted,
+)
+from novasched.resources.prefilters.requirements import Place, Port
 from novasched.scheduler.aggregates import Aggregate
+
+__all__ = [
+    'CELL0_UUID',
+    'ApiStore',
+    'Candidate',
+    'Candidates',
+    'Cell',
+    'CellStore',
+    'CellStores',
+    'Claimed',
+    'Clock',
+    'ComputeNodeRow',
+    'ImageRow',
+    'InstanceRow',
+    'Network',
+    'Notifier',
+    'Placement',
+    'QueryFailed',
+    'Refused',
+    'ServiceRow',
+    'ServiceStore',
+    'Unknown',
+    'Wanted',
+]
 
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
 
@@ -174,61 +207,6 @@ class ServiceStore(Protocol):
 # --- placement -------------------------------------------------------------
 
 
-Candidate = Mapping[str, Any]
-"""One allocation request of placement: ``allocations`` and ``mappings``."""
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """The answer to an allocation candidates query.
-
-    ``requests`` keep placement's order and must not be modified.
-    """
-
-    requests: Sequence[Candidate]
-    version: str
-
-
-@dataclass(frozen=True)
-class QueryFailed:
-    """Placement answered a query with an error, or not at all.
-
-    ``status`` is 0 when there was no answer.
-    """
-
-    status: int
-    text: str
-
-
-@dataclass(frozen=True)
-class Claimed:
-    """The consumer holds the candidate. ``before`` is what it held already:
-    the body that restores it, or None when it held nothing."""
-
-    consumer_uuid: str
-    before: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Placement did not take the claim; the consumer holds what it held."""
-
-    status: int
-    text: str
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """Nobody can tell whether placement took the claim: it must be undone.
-
-    ``before`` as in Claimed.
-    """
-
-    consumer_uuid: str
-    text: str
-    before: Mapping[str, Any] | None = None
-
-
 class Placement(Protocol):
     """The placement service."""
 
@@ -236,6 +214,11 @@ class Placement(Protocol):
         self, context: RequestContext, query: str
     ) -> Candidates | QueryFailed:
         """Ask GET /allocation_candidates; ``query`` is the encoded query string."""
+
+    def aggregates(
+        self, context: RequestContext, provider_uuid: str
+    ) -> frozenset[str] | None:
+        """Return the uuids of a provider's aggregates; None: placement did not say."""
 
     def claim(
         self,
@@ -252,11 +235,34 @@ class Placement(Protocol):
         consumer meanwhile.
         """
 
+    def claim_all(
+        self,
+        context: RequestContext,
+        wanted: Sequence[Wanted],
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+    ) -> Sequence[Claimed | Unknown] | Refused:
+        """Claim a candidate for each of several consumers: for all or for none.
+
+        Consumers that hold something already are a reason to refuse.
+        """
+
     def undo(self, context: RequestContext, claim: Claimed | Unknown) -> None:
         """Bring the consumer back to what it held before the claim.
 
         Raises errors.AllocationDeleteFailed when placement does not do it.
         """
+
+
+class Network(Protocol):
+    """The network service; it raises errors.NetworkFailed or a kind of it."""
+
+    def port(self, context: RequestContext, port_id: str) -> Port:
+        """Return a port as the user sees it."""
+
+    def segments(self, context: RequestContext, place: Place) -> frozenset[str]:
+        """Return the ids of the segments of a subnet, or of all of a network."""
 
 
 class Notifier(Protocol):

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the providers have left for one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from novasched.ports import Candidate
+
+Stock = tuple[str, str]
+"""A provider, by uuid, and a resource class."""
+
+
+class Room:
+    """What placement offered, less what was claimed or refused since.
+
+    Only a claim that cannot succeed does not fit: one that asks for what this
+    request itself has used up, or for as much as was refused before. The summaries
+    are not looked at before something was taken.
+    """
+
+    def __init__(self, summaries: Mapping[str, Any]) -> None:
+        self._summaries = summaries
+        self._taken: dict[Stock, int] = {}
+        self._refused: dict[Stock, int] = {}
+
+    def copy(self) -> Self:
+        """Return one that goes its own way from here."""
+        copied = type(self)(self._summaries)
+        copied._taken = self._taken.copy()
+        copied._refused = self._refused.copy()
+        return copied
+
+    def fits(self, candidate: Candidate) -> bool:
+        """Say whether a claim of the candidate may succeed."""
+        return all(self._has(stock, amount) for stock, amount in _amounts(candidate))
+
+    def take(self, candidate: Candidate) -> None:
+        """Count the candidate as claimed."""
+        for stock, amount in _amounts(candidate):
+            self._taken[stock] = self._taken.get(stock, 0) + amount
+
+    def refuse(self, candidate: Candidate, exhausted: Stock | None) -> None:
+        """Remember of what placement has not as much as the candidate asks for."""
+        amount = dict(_amounts(candidate)).get(exhausted) if exhausted else None
+        if exhausted and amount is not None:
+            self._refused[exhausted] = min(amount, self._refused.get(exhausted, amount))
+
+    def _has(self, stock: Stock, amount: int) -> bool:
+        refused = self._refused.get(stock)
+        if refused is not None and amount >= refused:
+            return False
+        taken = self._taken.get(stock)
+        if taken is None:
+            return True
+        free = self._free(stock)
+        return free is None or taken + amount <= free
+
+    def _free(self, stock: Stock) -> int | None:
+        """Return what was free when placement was asked; None: it did not say."""
+        uuid, resource_class = stock
+        try:
+            summary = self._summaries[uuid]['resources'][resource_class]
+            return int(summary['capacity'] - summary['used'])
+        except (KeyError, TypeError):
+            return None
+
+
+def _amounts(candidate: Candidate) -> Iterator[tuple[Stock, int]]:
+    for uuid, allocation in candidate['allocations'].items():
+        for resource_class, amount in allocation['resources'].items():
+            yield (uuid, resource_class), amount

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What passes between placement and those who ask and claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Candidate = Mapping[str, Any]
+"""One allocation request of placement: ``allocations`` and ``mappings``."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The answer to an allocation candidates query.
+
+    ``requests`` keep placement's order and must not be modified. ``summaries`` are
+    placement's words on the providers, by uuid: their roots, what they have and
+    what is used of it; who first looks at them may wait while they are parsed.
+    ``cut``: there may be more, which the limit of the query kept back.
+    ``further``: these were asked for because those under a limit would not do.
+    """
+
+    requests: Sequence[Candidate]
+    version: str
+    summaries: Mapping[str, Any] = field(
+        default_factory=dict[str, Any], compare=False, repr=False
+    )
+    cut: bool = False
+    further: bool = False
+
+
+@dataclass(frozen=True)
+class QueryFailed:
+    """Placement answered a query with an error, or not at all.
+
+    ``status`` is 0 when there was no answer.
+    """
+
+    status: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """The consumer holds the candidate. ``before`` is what it held already:
+    the body that restores it, or None when it held nothing. ``holds`` is what it
+    holds now, amounts by class by provider, lest undoing takes more."""
+
+    consumer_uuid: str
+    before: Mapping[str, Any] | None = None
+    holds: Mapping[str, Mapping[str, int]] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A candidate that is to be claimed for a consumer that holds nothing."""
+
+    consumer_uuid: str
+    candidate: Candidate
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Placement did not take the claim; the consumer holds what it held.
+
+    ``exhausted`` is the provider, by uuid, and the resource class of which it has
+    not as much as was asked for; None when the reason is another one.
+    """
+
+    status: int
+    text: str
+    exhausted: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Nobody can tell whether placement took the claim: it must be undone.
+
+    ``before`` as in Claimed.
+    """
+
+    consumer_uuid: str
+    text: str
+    before: Mapping[str, Any] | None = None

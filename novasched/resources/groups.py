@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The groups of resources that a request asks for, wherever on earth it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import os_resource_classes as classes  # type: ignore[import-untyped]
+
+from novasched import errors
+from novasched.objects.request_spec import RequestGroup, RequestSpec
+from novasched.resources import extra_specs
+from novasched.resources.cpu_policy import cpus
+from novasched.resources.demands import NONE, Demand
+from novasched.resources.features import FEATURES
+from novasched.resources.query import Group
+
+Groups = dict[str, Group]
+"""Groups by suffix; '' is the one without."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a request asks for.
+
+    ``own_suffixes`` are those that the flavor itself names, with nonsense or not;
+    ``cpus_are_dedicated`` when every guest CPU is to be.
+    """
+
+    groups: Groups
+    own_suffixes: frozenset[str]
+    group_policy: str | None
+    cpus_are_dedicated: bool
+    warnings: tuple[str, ...]
+
+
+def asked_by(
+    request: RequestSpec,
+    group_required: Mapping[str, frozenset[str]],
+    shares_cpus: bool = False,
+) -> Asked:
+    """Return all that a request asks for; ``group_required`` adds traits by suffix.
+
+    With ``shares_cpus``, CPU policies mean nothing. Raises errors.InvalidRequestGroup
+    for a requested group that is empty or without a name, and errors.InvalidDemand,
+    or one below it, for what is nonsense.
+    """
+    wishes = extra_specs.read(request.extra_specs)
+    groups = _with_image_traits(wishes.groups, request)
+    dedicated = False
+    if not shares_cpus:
+        wanted = cpus(request)
+        groups, dedicated = _with(groups, wanted.demand), wanted.are_dedicated
+    groups = _with_requested(groups, request, group_required)
+    groups = _with_defaults(groups, request)
+    demands = [found for found in (each(request) for each in FEATURES) if found]
+    for demand in demands:
+        groups = _with(groups, demand)
+    return Asked(
+        groups=_trimmed(groups),
+        own_suffixes=frozenset(suffix for suffix in wishes.groups if suffix),
+        group_policy=wishes.group_policy,
+        cpus_are_dedicated=dedicated,
+        warnings=(
+            *wishes.warnings,
+            *(warning for demand in demands for warning in demand.warnings),
+        ),
+    )
+
+
+def _with(groups: Groups, demand: Demand) -> Groups:
+    """Add to the plain group; amounts of a demand replace those there."""
+    plain = groups['']
+    return {
+        **groups,
+        '': replace(
+            plain,
+            resources={**plain.resources, **demand.resources},
+            required=plain.required | demand.required,
+            forbidden=plain.forbidden | demand.forbidden,
+        ),
+    }
+
+
+def _with_image_traits(groups: Groups, request: RequestSpec) -> Groups:
+    traits = request.image_properties.get('traits_required')
+    plain = groups.get('', Group())
+    return {**groups, '': replace(plain, required=plain.required | set(traits or ()))}
+
+
+def _with_requested(
+    groups: Groups, request: RequestSpec, group_required: Mapping[str, frozenset[str]]
+) -> Groups:
+    """Add the groups of ports, device profiles and PCI aliases."""
+    groups = dict(groups)
+    for requested in request.requested_resources or ():
+        group = _group_of(requested)
+        if not group.suffix:
+            raise errors.InvalidRequestGroup(
+                'Missing requester_id in RequestGroup! This is probably a programmer '
+                f'error. {requested}'
+            )
+        if group.is_empty:
+            raise errors.InvalidRequestGroup(
+                'Refusing to add no-op RequestGroup with requester_id='
+                f'{group.suffix}. This is a probably a programmer error.'
+            )
+        if group.suffix in groups:
+            raise errors.RequestGroupSuffixConflict(
+                f'Duplicate request group suffix {group.suffix}.', suffix=group.suffix
+            )
+        more = group_required.get(group.suffix, NONE)
+        groups[group.suffix] = replace(group, required=group.required | more)
+    return groups
+
+
+def _group_of(requested: RequestGroup) -> Group:
+    return Group(
+        suffix=requested.requester_id or '',
+        resources=requested.resources,
+        required=frozenset(requested.required_traits),
+        forbidden=frozenset(requested.forbidden_traits),
+        member_of=tuple(frozenset(uuids) for uuids in requested.aggregates),
+        not_member_of=frozenset(requested.forbidden_aggregates),
+        in_tree=requested.in_tree,
+    )
+
+
+def _with_defaults(groups: Groups, request: RequestSpec) -> Groups:
+    """Add what the flavor says itself, where no group speaks of it.
+
+    An amount of zero speaks of it, too: so flavors turn a default off.
+    """
+    named = {name for group in groups.values() for name in group.resources}
+    if classes.PCPU in named:
+        named.add(classes.VCPU)
+    defaults = {
+        classes.VCPU: request.vcpus,
+        classes.MEMORY_MB: request.memory_mb,
+        classes.DISK_GB: _disk_gb(request),
+    }
+    missing = {name: n for name, n in defaults.items() if name not in named}
+    return _with(groups, Demand(resources=missing))
+
+
+def _disk_gb(request: RequestSpec) -> int:
+    swap_gb = -(-request.swap // 1024)
+    from_volume = 'is_bfv' in request and request.is_bfv
+    return request.ephemeral_gb + swap_gb + (0 if from_volume else request.root_gb)
+
+
+def _trimmed(groups: Groups) -> Groups:
+    """Drop amounts of zero, and groups that ask for nothing then."""
+    trimmed = {}
+    for suffix, group in groups.items():
+        amounts = {name: n for name, n in group.resources.items() if n}
+        group = replace(group, resources=amounts)
+        if not group.is_empty:
+            trimmed[suffix] = group
+    return trimmed

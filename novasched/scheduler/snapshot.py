@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns by name, and what the plugins of one request set on hosts besides."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from novasched.scheduler.columns import Categories, Lazy, Rows
+
+
+class Snapshot:
+    """Columns of equal length, by name; they are never modified.
+
+    ``own`` are the attributes that plugins set on hosts, by row. They belong to one
+    request: each snapshot that is made of this one shares them, but for apart().
+    """
+
+    def __init__(self, columns: dict[str, Any], kin: Snapshot | None = None) -> None:
+        self._columns = columns
+        own, shown = (_by_row(), _by_row()) if kin is None else (kin.own, kin._shown)
+        self.own: collections.defaultdict[int, dict[str, Any]] = own
+        self._shown: collections.defaultdict[int, dict[str, Any]] = shown
+
+    def __len__(self) -> int:
+        return len(self._columns['host'])
+
+    def column(self, name: str) -> Any:
+        column = self._columns[name]
+        return column.column() if isinstance(column, Lazy) else column
+
+    def kept(self, name: str) -> Any:
+        """Return a column as it is kept: itself, or the Lazy that makes it."""
+        return self._columns[name]
+
+    def lazy(self, name: str) -> Lazy:
+        """Return a column that is not made before it is read."""
+        column = self._columns[name]
+        return column if isinstance(column, Lazy) else Lazy(lambda: column)
+
+    def shares_columns(self, other: Snapshot) -> bool:
+        """Return True if the other differs in what is set on hosts, at most."""
+        return self._columns is other._columns
+
+    def apart(self) -> Snapshot:
+        """Return the columns with nothing set on the hosts: for another request."""
+        return Snapshot(self._columns)
+
+    def with_columns(self, columns: Mapping[str, Any]) -> Snapshot:
+        """Return a snapshot with some columns new; the others are shared."""
+        return Snapshot({**self._columns, **columns}, self)
+
+    def shown(
+        self, row: int, name: str, value: Any, decode: Callable[[Any], Any]
+    ) -> Any:
+        """Return what a host shows of a value: the same object while that stays."""
+        of_host = self._shown[row]
+        if name not in of_host or of_host[name][0] is not value:
+            of_host[name] = value, decode(value)
+        return of_host[name][1]
+
+    def shown_of(self, row: int) -> dict[str, Any]:
+        """Return what a host has shown, by name of the column."""
+        of_host = self._shown.get(row, {})
+        return {name: shown for name, (_, shown) in of_host.items()}
+
+    def replace(self, changes: Mapping[str, Sequence[Any]], rows: Rows) -> Snapshot:
+        """Return a snapshot with new values in the given rows of some columns.
+
+        A column of numbers becomes one of objects when a value is none of its kind.
+        """
+        columns = {}
+        for name, new in changes.items():
+            column = self.column(name)
+            if isinstance(column, Categories):
+                column = _replace_categories(column, new, rows)
+            else:
+                column = _copy_for(column, new)
+                for row, value in zip(rows.tolist(), new, strict=True):
+                    column[row] = value
+            columns[name] = column
+        return self.with_columns(columns)
+
+
+def _by_row() -> collections.defaultdict[int, dict[str, Any]]:
+    return collections.defaultdict(dict)
+
+
+def _replace_categories(
+    column: Categories[Any], new: Sequence[Any], rows: Rows
+) -> Categories[Any]:
+    """Append the new values; a column changed this way lives for one request."""
+    values = list(column.values)  # the original may grow meanwhile
+    codes = column.codes.copy()
+    codes[rows] = len(values) + np.arange(len(new))
+    return Categories([*values, *new], codes)
+
+
+def _copy_for(column: Any, new: Sequence[Any]) -> Any:
+    """Return a copy of a column that can take the values."""
+    if not isinstance(column, np.ndarray) or column.dtype == object:
+        return column.copy()
+    return column.astype(
+        column.dtype if all(_fits(column.dtype, each) for each in new) else object
+    )
+
+
+def _fits(dtype: np.dtype[Any], value: Any) -> bool:
+    """Return True if an array of numbers keeps a value; None is NaN there."""
+    try:
+        kept = dtype.type(value)
+        return bool(kept == value or kept != kept)
+    except (TypeError, ValueError, OverflowError):
+        return False

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests with ports and routed networks: Neutron over HTTP, the real placement."""
+
+from __future__ import annotations
+
+import pytest
+from keystoneauth1 import loading
+
+from novasched import errors
+from novasched.db import tables
+from novasched.embedded.placement import Provider, provide
+from novasched.network.client import NetworkClient
+from novasched.objects.context import RequestContext
+from novasched.objects.network import NetworkRequest, NetworkRequestList
+from tests.functional.conftest import Host, named_uuid, new_uuids
+from tests.functional.neutron import Neutron
+
+HOSTS = [Host('h1', zone='rack1'), Host('h2', zone='rack2'), Host('h3', zone='rack3')]
+ROUTED = {'scheduler': {'query_placement_for_routed_network_aggregates': True}}
+NETWORK, SUBNET, SEGMENT, PORT = (
+    named_uuid(name) for name in ('network', 'subnet', 'segment', 'port')
+)
+PATIENCE_S = 1
+
+
+@pytest.fixture
+def neutron():
+    with Neutron() as server:
+        yield server
+
+
+@pytest.fixture
+def schedulers(cloud, neutron):
+    """Return a maker of a cloud and of a scheduler in it that can ask Neutron."""
+    opened = []
+
+    def make(**options):
+        made = cloud(HOSTS, **options)
+        plugin = loading.get_auth_plugin_conf_options('admin_token')
+        made.conf.register_opts(plugin, 'neutron')
+        for name, value in {
+            'auth_type': 'admin_token',
+            'endpoint': neutron.url,
+            'token': 'own',
+            'http_retries': 0,
+            'timeout': PATIENCE_S,
+        }.items():
+            made.conf.set_override(name, value, 'neutron')
+        opened.append(NetworkClient.from_conf(made.conf))
+        return made, made.compose(network=opened[-1])
+
+    yield make
+    for client in opened:
+        client.close()
+
+
+@pytest.fixture
+def user(neutron):
+    """The context of a user, who has a token and a catalog."""
+    catalog = [{'type': 'network', 'endpoints': [{'publicURL': neutron.url}]}]
+    return RequestContext(auth_token='users', service_catalog=catalog, overwrite=False)
+
+
+def place(cloud, scheduler, context, *networks):
+    """Ask for one instance on these networks; return the name of its host."""
+    asked = [NetworkRequest(**network) for network in networks]
+    request = cloud.request(requested_networks=NetworkRequestList(objects=asked))
+    ((selection, *_),) = scheduler.manager.select_destinations(
+        context, request, new_uuids(), True, False
+    )
+    return selection.service_host
+
+
+def have(cloud, host, trait):
+    """Let the provider of a host have one trait more."""
+    url = f'/resource_providers/{cloud.hosts[host].uuid}/traits'
+    held = cloud.adapter.get(url, microversion='1.36').json()
+    held['traits'].append(trait)
+    answer = cloud.adapter.put(url, json=held, microversion='1.36')
+    assert answer.status_code == 200
+
+
+def segment(cloud, *zones):
+    """Make the provider of a segment that these zones reach."""
+    aggregates = frozenset(named_uuid(zone) for zone in zones)
+    provide(cloud.adapter, [Provider(SEGMENT, 'segment', {}, frozenset(), aggregates)])
+
+
+@pytest.mark.parametrize(
+    ('network', 'asked'),
+    [
+        pytest.param(
+            {'network_id': NETWORK},
+            [('own', f'/v2.0/subnets?network_id={NETWORK}&fields=segment_id')],
+            id='a network',
+        ),
+        pytest.param(
+            {'port_id': PORT},
+            [('users', f'/v2.0/ports/{PORT}'), ('own', f'/v2.0/subnets/{SUBNET}')],
+            id='a port with an address',
+        ),
+    ],
+)
+def test_a_host_that_reaches_the_segment_is_found(
+    schedulers, neutron, user, network, asked
+):
+    cloud, scheduler = schedulers(**ROUTED)
+    neutron.add_subnet(SUBNET, NETWORK, SEGMENT)
+    neutron.add_port(PORT, network=NETWORK, subnet=SUBNET)
+    segment(cloud, 'rack2')
+    assert place(cloud, scheduler, user, network) == 'h2'
+    assert neutron.asked == asked
+
+
+def test_a_network_without_segments_is_reached_by_all(schedulers, neutron, user):
+    cloud, scheduler = schedulers(**ROUTED)
+    neutron.add_subnet(SUBNET, NETWORK, None)
+    assert place(cloud, scheduler, user, {'network_id': NETWORK}) in cloud.hosts
+
+
+@pytest.mark.parametrize('known', [True, False])
+def test_a_segment_that_no_host_reaches(schedulers, neutron, user, known):
+    cloud, scheduler = schedulers(**ROUTED)
+    neutron.add_subnet(SUBNET, NETWORK, SEGMENT)
+    if known:
+        segment(cloud)
+    with pytest.raises(errors.NoValidHost) as raised:
+        place(cloud, scheduler, user, {'network_id': NETWORK})
+    assert str(raised.value) == (
+        'No valid host was found. Scheduling failed: Aggregates not found for the '
+        f'network {NETWORK}'
+    )
+
+
+def test_by_default_only_ports_are_looked_up(schedulers, neutron, user):
+    cloud, scheduler = schedulers()
+    neutron.add_port(PORT, network=NETWORK, subnet=SUBNET)
+    place(cloud, scheduler, user, {'network_id': NETWORK}, {'port_id': PORT})
+    assert neutron.asked == [('users', f'/v2.0/ports/{PORT}')]
+
+
+def test_without_ports_nobody_is_asked(schedulers, neutron, user):
+    cloud, scheduler = schedulers()
+    place(cloud, scheduler, user, {'network_id': NETWORK})
+    assert neutron.asked == []
+
+
+def test_remote_managed_ports_go_where_they_can_be_plugged(schedulers, neutron, user):
+    cloud, scheduler = schedulers()
+    neutron.add_port(PORT, 'remote-managed', NETWORK)
+    have(cloud, 'h3', 'COMPUTE_REMOTE_MANAGED_PORTS')
+    assert place(cloud, scheduler, user, {'port_id': PORT}) == 'h3'
+
+
+def test_a_port_that_is_not_there(schedulers, user):
+    cloud, scheduler = schedulers()
+    with pytest.raises(errors.PortNotFound, match=PORT):
+        place(cloud, scheduler, user, {'port_id': PORT})
+    assert cloud.held() == {}
+
+
+def test_a_neutron_that_is_silent_is_not_waited_for(schedulers, neutron, user):
+    cloud, scheduler = schedulers()
+    neutron.hold = True
+    with pytest.raises(errors.NetworkFailed):
+        place(cloud, scheduler, user, {'port_id': PORT})
+    assert cloud.held() == {}
+
+
+def test_a_cloud_without_neutron(cloud):
+    made = cloud(HOSTS)
+    network = NetworkClient.from_conf(made.conf)
+    scheduler = made.compose(network=network)
+    nobody = RequestContext(overwrite=False)
+    assert place(made, scheduler, nobody, {'network_id': NETWORK}) in made.hosts
+    with pytest.raises(errors.NetworkUnauthorized):
+        place(made, scheduler, nobody, {'port_id': PORT})
+    network.close()
+
+
+def test_tenants_stay_in_their_aggregates(cloud):
+    # The aggregates of the zones, in the order of their names, are 1, 2 and 3.
+    options = {
+        'limit_tenants_to_placement_aggregate': True,
+        'placement_aggregate_required_for_tenants': True,
+    }
+    made = cloud(HOSTS, scheduler=options)
+    made.add(
+        'api',
+        tables.aggregate_metadata,
+        aggregate_id=2,
+        key='filter_tenant_id',
+        value='project',
+    )
+    scheduler = made.compose()
+    assert made.ask(scheduler, new_uuids()) == [['h2']]
+    with pytest.raises(errors.NoValidHost, match='No hosts available for tenant'):
+        made.ask(scheduler, new_uuids(), project_id='other')

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests in all the forms that callers send, through the endpoint to the claim."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import oslo_messaging
+import pytest
+
+from novasched.objects.context import RequestContext
+from novasched.objects.legacy import filter_properties_dict, request_spec_dict
+from novasched.objects.notifications import request_spec
+from novasched.objects.selection import Selection
+from novasched.rpc.serializer import encode
+from novasched.rpc.server import SchedulerEndpoint
+from tests import factories
+from tests.functional.conftest import Host, named_uuid, new_uuids
+
+SAMPLES = pathlib.Path(__file__).parents[1] / 'samples' / 'rpc'
+HOSTS = [
+    Host('h1', memory_mb=9000),
+    Host('h2', memory_mb=8900),
+    Host('h3', memory_mb=8800),
+]
+REBUILD = {'_nova_check_type': ['rebuild']}
+
+
+@pytest.fixture
+def made(cloud):
+    return cloud(HOSTS)
+
+
+@pytest.fixture
+def call(made):
+    """Call the endpoint as the dispatcher does: `call(**arguments)`."""
+    endpoint = SchedulerEndpoint(made.compose().manager, None)
+
+    def run(**arguments):
+        given = json.loads(json.dumps(encode(arguments), default=list))
+        return endpoint.select_destinations(RequestContext(overwrite=False), **given)
+
+    return run
+
+
+def reason(call, **arguments):
+    with pytest.raises(oslo_messaging.ExpectedException) as raised:
+        call(**arguments)
+    return str(raised.value.exc_info[1])
+
+
+def dicts_of(spec):
+    """The arguments of a caller that knows 4.0 alone."""
+    return {
+        'request_spec': request_spec_dict(spec),
+        'filter_properties': filter_properties_dict(spec),
+    }
+
+
+@pytest.mark.parametrize(
+    ('objects', 'alternates', 'hosts'),
+    [
+        pytest.param(False, False, None, id='dicts'),
+        pytest.param(False, True, None, id='dicts have no alternates'),
+        pytest.param(True, False, ['h1'], id='objects'),
+        pytest.param(True, True, ['h1', 'h2', 'h3'], id='objects and alternates'),
+    ],
+)
+@pytest.mark.parametrize('named', [True, False], ids=['named', 'not named'])
+def test_what_is_returned(made, call, objects, alternates, hosts, named):
+    uuids = new_uuids()
+    found = call(
+        spec_obj=made.request(),
+        instance_uuids=uuids if named else None,
+        return_objects=objects,
+        return_alternates=alternates,
+    )
+    if hosts is None:
+        assert found == [{'host': 'h1', 'nodename': 'h1', 'limits': {}}]
+    else:
+        (each,) = found
+        assert all(isinstance(one, Selection) for one in each)
+        assert [one.service_host for one in each] == hosts
+        offered = [json.loads(one.allocation_request) for one in each]
+        versions = {one.allocation_request_version for one in each}
+        assert versions == ({'1.36'} if named else {None})
+        assert all(offered) if named else offered == [None] * len(hosts)
+    assert made.held() == ({uuids[0]: {'h1'}} if named else {})
+
+
+@pytest.mark.parametrize('objects', [True, False], ids=['objects', 'dicts'])
+def test_an_alternate_needs_no_argument(made, call, objects):
+    found = call(spec_obj=made.request(), return_objects=objects)
+    assert len(found) == 1
+
+
+def test_dicts_are_placed_and_not_claimed(made, call):
+    request = made.request(ignore_hosts=['h1'], num_instances=2)
+    assert call(**dicts_of(request)) == [
+        {'host': host, 'nodename': host, 'limits': {}} for host in ('h2', 'h3')
+    ]
+    assert made.held() == {}
+
+
+def test_a_group_in_dicts_is_heeded(made, call):
+    group = factories.group('affinity', members=new_uuids(), hosts=['h3'])
+    found = call(**dicts_of(made.request(instance_group=group)))
+    assert [one['host'] for one in found] == ['h3']
+
+
+def test_dicts_that_leave_out_what_prefilters_read(cloud):
+    options = {
+        'query_placement_for_image_type_support': True,
+        'image_metadata_prefilter': True,
+    }
+    made = cloud(HOSTS, scheduler=options)
+    endpoint = SchedulerEndpoint(made.compose().manager, None)
+    sampled = json.loads((SAMPLES / '09b-legacy-4.0-dicts.request.json').read_text())
+    arguments = sampled['message']['args']
+    arguments['request_spec']['image'] = None
+    flavor = arguments['request_spec']['instance_type']
+    flavor['nova_object.data'].update(vcpus=1, memory_mb=512, root_gb=1, swap=0)
+    flavor['nova_object.data']['extra_specs'] = {}
+    arguments['request_spec']['instance_properties'].update(
+        numa_topology=None, availability_zone=None
+    )
+    arguments['filter_properties'] = None
+    found = endpoint.select_destinations(RequestContext(overwrite=False), **arguments)
+    assert [one['host'] for one in found] == ['h1']
+
+
+@pytest.mark.parametrize(
+    ('uuids', 'num_instances', 'count'),
+    [
+        pytest.param(3, 1, 3, id='the uuids count, whatever the spec says'),
+        pytest.param(1, 3, 1, id='so they do for a spec that is stale'),
+        pytest.param(None, 3, 3, id='the spec counts where there are none'),
+    ],
+)
+def test_how_many_instances(made, call, uuids, num_instances, count):
+    found = call(
+        spec_obj=made.request(num_instances=num_instances),
+        instance_uuids=None if uuids is None else new_uuids(uuids),
+        return_objects=True,
+    )
+    assert len(found) == count
+
+
+def test_no_uuids_are_no_hosts(made, call):
+    said = reason(call, spec_obj=made.request(), instance_uuids=[], return_objects=True)
+    assert said == 'No valid host was found. There are not enough hosts available.'
+
+
+def test_a_notification_names_the_aggregate_of_the_zone(cloud):
+    made = cloud([Host('h1', zone='az1'), Host('h2', zone='az2')])
+    scheduler = made.compose()
+    assert made.ask(scheduler, new_uuids(), availability_zone='az2') == [['h2']]
+    for phase, spec in made.notifications:
+        told = request_spec(spec)['nova_object.data']['requested_destination']
+        assert told['nova_object.data'] == {'aggregates': [named_uuid('az2')]}, phase
+    assert len(made.notifications) == 2
+
+
+class TestRebuilds:
+    @pytest.mark.parametrize('named', [True, False], ids=['named', 'not named'])
+    def test_nothing_is_asked_and_nothing_is_claimed(self, made, call, named):
+        before = made.faults.seen.total()
+        ((selection,),) = call(
+            spec_obj=made.request(scheduler_hints=REBUILD, force_hosts=['h2']),
+            instance_uuids=new_uuids() if named else None,
+            return_objects=True,
+        )
+        assert made.faults.seen.total() == before
+        assert selection.service_host == 'h2'
+        assert selection.allocation_request == 'null'
+        assert selection.allocation_request_version is None
+        assert [phase for phase, _ in made.notifications] == ['start', 'end']
+
+    def test_dicts_say_it_too(self, made, call):
+        request = made.request(scheduler_hints=REBUILD, force_hosts=['h3'])
+        found = call(**dicts_of(request))
+        assert found == [{'host': 'h3', 'nodename': 'h3', 'limits': {}}]
+
+    @pytest.mark.parametrize(
+        'check',
+        [
+            pytest.param(['rebuild', 'rebuild'], id='twice'),
+            pytest.param(['Rebuild'], id='in capitals'),
+            pytest.param(['resize'], id='something else'),
+        ],
+    )
+    def test_only_the_very_word_is_a_rebuild(self, made, call, check):
+        (uuid,) = new_uuids()
+        hints = {'_nova_check_type': check}
+        call(spec_obj=made.request(scheduler_hints=hints), instance_uuids=[uuid])
+        assert made.held().keys() == {uuid}
+
+    @pytest.mark.parametrize(
+        ('architecture', 'hosts'),
+        [
+            pytest.param('x86_64', ['h3'], id='an image that fits'),
+            pytest.param('aarch64', None, id='an image that does not'),
+        ],
+    )
+    def test_the_new_image_must_fit(self, made, call, architecture, hosts):
+        spec = made.request(
+            image={'hw_architecture': architecture},
+            scheduler_hints=REBUILD,
+            requested_destination=factories.destination('h3', 'h3'),
+        )
+        if hosts is None:
+            said = reason(call, spec_obj=spec, instance_uuids=new_uuids())
+            assert said.endswith('There are not enough hosts available.')
+        else:
+            found = call(spec_obj=spec, instance_uuids=new_uuids())
+            assert [one['host'] for one in found] == hosts

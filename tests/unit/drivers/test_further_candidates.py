@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts with several candidates, and what a request itself has used up."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from novasched import errors
+from novasched.drivers import Parts, Work
+from novasched.drivers.claims import Claims
+from novasched.drivers.filter_scheduler import MOST_FURTHER_CLAIMS, FilterScheduler
+from novasched.drivers.room import Room
+from novasched.objects.context import RequestContext
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.ram import RAMWeigher
+from tests import factories
+from tests.unit.fakes import VERSION, FakePlacement, FakeView, candidate
+
+A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
+
+
+def summary(free=1, root=None):
+    inventory = {'VCPU': {'capacity': free, 'used': 0}}
+    return {'resources': inventory, 'root_provider_uuid': root}
+
+
+@pytest.fixture
+def placement():
+    """Two hosts, h1 the better one, with two devices each, one unit to each."""
+    made = FakePlacement()
+    for host in ('uuid-h1', 'uuid-h2'):
+        made.summaries[host] = summary(99, host)
+        for device in ('x', 'y'):
+            made.summaries[f'{host}-{device}'] = summary(1, host)
+            made.offered.append(candidate(host, f'{host}-{device}'))
+    return made
+
+
+@pytest.fixture
+def decided():
+    """The decisions of the test."""
+    return []
+
+
+@pytest.fixture
+def run(placement, decided):
+    """Schedule for instances; return the names of the hosts."""
+
+    def schedule(uuids, *, filters=(), alternates=False, **options):
+        hosts = factories.hosts(free_ram_mb=[8000, 6000])
+        parts = Parts(
+            profile=Profile(filters, (RAMWeigher(),)),
+            view=FakeView(hosts),
+            placement=placement,
+            rng=random.Random(1),
+            on_decision=decided.append,
+            **options,
+        )
+        offered, context = placement.candidates(None, ''), RequestContext()
+        request = factories.request(memory_mb=1)
+        with Claims(placement, context, VERSION, Room(offered.summaries)) as claims:
+            work = Work(context, request, uuids, offered, claims, alternates)
+            placed = FilterScheduler(parts).select_destinations(work)
+        return placed.selections
+
+    return schedule
+
+
+def names(selections):
+    return [[one.service_host for one in each] for each in selections]
+
+
+def devices(placement):
+    """Return the device that each consumer holds."""
+    return {
+        consumer: list(held['allocations'])[-1]
+        for consumer, held in placement.held.items()
+    }
+
+
+class Only(BaseHostFilter):
+    """Passes one host."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.host == self.name
+
+
+class TestFurtherCandidates:
+    def test_another_host_comes_before_them(self, run, placement):
+        placement.script = ['refused']
+        assert names(run([A])) == [['h2']]
+
+    def test_they_are_tried_when_no_host_is_left(self, run, placement):
+        placement.script = ['refused']
+        assert names(run([A], filters=[Only('h1')])) == [['h1']]
+        assert devices(placement) == {A: 'uuid-h1-y'}
+
+    def test_they_are_not_where_they_ask_for_what_is_gone(self, run, placement):
+        for each in placement.offered:
+            each['allocations']['storage'] = {'resources': {'VCPU': 1}}
+        placement.script = ['refused']
+        with pytest.raises(errors.NoValidHost):
+            run([A])
+        assert len(placement.tried) == 1
+
+    def test_they_are_not_where_the_host_was_refused_otherwise(self, run, placement):
+        placement.script = ['in vain', 'in vain']
+        with pytest.raises(errors.NoValidHost):
+            run([A])
+        assert len(placement.tried) == 2
+
+    def test_a_cloud_that_fills_up_costs_a_bounded_number_of_claims(
+        self, run, placement
+    ):
+        many = [candidate('uuid-h1', f'device-{n}') for n in range(99)]
+        placement.offered = many
+        placement.script = ['refused'] * 99
+        with pytest.raises(errors.NoValidHost):
+            run([A])
+        assert len(placement.tried) == 1 + MOST_FURTHER_CLAIMS
+
+
+class TestTogether:
+    def test_several_are_claimed_at_once(self, run, placement):
+        assert names(run([A, B])) == [['h1'], ['h2']]
+        assert placement.tried_together == [[A, B]]
+        assert placement.tried == []
+        assert devices(placement) == {A: 'uuid-h1-x', B: 'uuid-h2-x'}
+
+    def test_one_alone_is_not(self, run, placement):
+        run([A])
+        assert placement.tried_together == []
+
+    def test_nor_one_that_is_named_twice(self, run, placement):
+        run([A, A])
+        assert placement.tried_together == []
+
+    def test_further_candidates_count(self, run, placement):
+        assert names(run([A, B], filters=[Only('h1')])) == [['h1'], ['h1']]
+        assert devices(placement) == {A: 'uuid-h1-x', B: 'uuid-h1-y'}
+
+    def test_where_there_is_no_room_nothing_is_asked(self, run, placement, caplog):
+        with pytest.raises(errors.NoValidHost, match='not enough'):
+            run([A, B, C], filters=[Only('h1')])
+        assert (placement.tried_together, placement.tried) == ([], [])
+
+    def test_a_refusal_starts_anew_one_by_one(self, run, placement, decided):
+        placement.together = 'refused'
+        assert names(run([A, B])) == [['h1'], ['h2']]
+        assert [consumer for consumer, _ in placement.tried] == [A, B]
+        assert [d.request.instance_uuid for d in decided] == [A, B, A, B]
+        first, again = decided[0], decided[2]
+        assert first.ranked.host.tolist() == again.ranked.host.tolist()
+        assert again.request.instance_group is first.request.instance_group
+
+    def test_one_by_one_what_we_used_up_is_not_asked_for(self, run, placement):
+        placement.together = 'refused'
+        run([A, B], filters=[Only('h1')])
+        assert len(placement.tried) == 2
+
+    def test_nobody_knows_what_became_of_it(self, run, placement):
+        placement.together = 'unknown'
+        with pytest.raises(errors.AllocationUpdateFailed, match='did not answer'):
+            run([A, B])
+        assert [consumer for consumer, _ in placement.undone] == [A, B]
+        assert placement.held == {}
+
+
+@pytest.mark.parametrize(
+    ('free', 'device'),
+    [
+        pytest.param(99, 'uuid-h2-x', id='all is free'),
+        pytest.param(1, 'uuid-h2-y', id='the first asks for what we have taken'),
+        pytest.param(0, 'uuid-h2-x', id='no candidate has room'),
+    ],
+)
+def test_alternates_have_a_candidate_that_is_free(run, placement, free, device):
+    first, second = placement.offered[2:]
+    first['allocations']['storage'] = {'resources': {'VCPU': 1}}
+    placement.offered[0]['allocations']['storage'] = {'resources': {'VCPU': 1}}
+    if not free:
+        second['allocations']['storage'] = {'resources': {'VCPU': 1}}
+    placement.summaries['storage'] = summary(max(free, 1))
+    ((_, alternate),) = run([A], alternates=True)
+    assert alternate.service_host == 'h2'
+    assert f'"{device}"' in alternate.allocation_request
+
+
+def test_a_decision_tells_whether_the_candidates_were_all(run, decided):
+    run([A])
+    assert [(d.cut, d.further) for d in decided] == [(False, False)]

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network service that gives prepared answers, in the place of the network."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+import requests
+import urllib3
+from keystoneauth1 import token_endpoint
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.session import Session
+
+from novasched.network.client import NetworkClient
+from novasched.objects.context import RequestContext
+
+URL = 'http://network.test/networking'
+CATALOG = [{'type': 'network', 'endpoints': [{'publicURL': URL, 'region': 'one'}]}]
+
+
+class Script(requests.adapters.BaseAdapter):
+    """Answers with (status, body) or raises; keeps what it was asked.
+
+    ``asked`` has the token and what comes after the endpoint.
+    """
+
+    def __init__(self, answers):
+        super().__init__()
+        self.answers = list(answers)
+        self.asked = []
+        self.headers = []
+
+    def send(self, request, **options):
+        token = request.headers.get('X-Auth-Token')
+        self.asked.append((token, request.url.removeprefix(URL)))
+        self.headers.append(request.headers)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        status, body = answer
+        text = body if isinstance(body, str) else json.dumps(body)
+        raw = urllib3.HTTPResponse(
+            io.BytesIO(text.encode()), status=status, preload_content=False
+        )
+        return requests.adapters.HTTPAdapter().build_response(request, raw)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def scripted():
+    """Return a maker of a client and of the script of answers that it gets.
+
+    ``own`` False: the client has no credentials of its own.
+    """
+    opened = []
+
+    def make(*answers, own=True):
+        script = Script(answers)
+        http = requests.Session()
+        http.trust_env = False
+        http.mount('http://', script)
+        auth = token_endpoint.Token(URL, 'own') if own else None
+        session = Session(session=http, timeout=60)
+        client = NetworkClient(
+            Adapter(
+                session,
+                auth=auth,
+                service_type='network',
+                interface=['internal', 'public'],
+            )
+        )
+        opened.append(client)
+        return client, script
+
+    yield make
+    for client in opened:
+        client.close()
+
+
+@pytest.fixture
+def user():
+    """The context of a user, who has a token and a catalog."""
+    return RequestContext(
+        auth_token='users',
+        service_catalog=CATALOG,
+        request_id='req-1',
+        overwrite=False,
+    )
+
+
+@pytest.fixture
+def nobody():
+    """A context without a token."""
+    return RequestContext(overwrite=False)

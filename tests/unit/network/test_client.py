@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports and segments, who asks for them, and what is no answer."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+
+from novasched import errors
+from novasched.network.client import NetworkClient
+from novasched.objects.context import RequestContext
+from novasched.resources.prefilters.requirements import Place, Port
+
+P1, N1, S1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(3))
+PORT = {'port': {'id': P1, 'binding:vnic_type': 'normal', 'network_id': N1}}
+
+
+def addresses(*subnets):
+    ips = [{'subnet_id': subnet, 'ip_address': '10.0.0.7'} for subnet in subnets]
+    return {'port': {**PORT['port'], 'fixed_ips': ips}}
+
+
+@pytest.mark.parametrize(
+    ('body', 'port'),
+    [
+        pytest.param(PORT, Port('normal', N1, None), id='no addresses are told'),
+        pytest.param(addresses(), Port('normal', N1, None), id='no addresses'),
+        pytest.param(addresses(S1, 'S2'), Port('normal', N1, S1), id='the first'),
+        pytest.param({'port': {}}, Port(None, None, None), id='nothing is told'),
+    ],
+)
+def test_a_port_is_looked_up_as_the_user(scripted, user, body, port):
+    client, script = scripted((200, body))
+    assert client.port(user, P1) == port
+    assert script.asked == [('users', f'/v2.0/ports/{P1}')]
+    assert script.headers[0]['X-OpenStack-Request-ID'] == 'req-1'
+
+
+def test_without_a_token_a_port_is_looked_up_as_ourselves(scripted, nobody):
+    client, script = scripted((200, PORT))
+    client.port(nobody, P1)
+    assert script.asked == [('own', f'/v2.0/ports/{P1}')]
+
+
+@pytest.mark.parametrize(
+    ('own', 'token'),
+    [
+        pytest.param(True, 'own', id='as ourselves'),
+        pytest.param(False, 'users', id='as the user without credentials of our own'),
+    ],
+)
+@pytest.mark.parametrize(
+    ('place', 'url', 'body', 'found'),
+    [
+        (
+            Place('subnet', S1),
+            f'/v2.0/subnets/{S1}',
+            {'subnet': {'segment_id': 'a'}},
+            {'a'},
+        ),
+        (
+            Place('subnet', S1),
+            f'/v2.0/subnets/{S1}',
+            {'subnet': {'segment_id': None}},
+            set(),
+        ),
+        (Place('subnet', S1), f'/v2.0/subnets/{S1}', {'subnet': {}}, set()),
+        (
+            Place('network', N1),
+            f'/v2.0/subnets?network_id={N1}&fields=segment_id',
+            {'subnets': [{'segment_id': 'a'}, {}, {'segment_id': 'b'}]},
+            {'a', 'b'},
+        ),
+        (
+            Place('network', N1),
+            f'/v2.0/subnets?network_id={N1}&fields=segment_id',
+            {'subnets': []},
+            set(),
+        ),
+    ],
+    ids=['subnet', 'subnet of none', 'no segments known', 'network', 'no subnets'],
+)
+def test_segments(scripted, user, own, token, place, url, body, found):
+    client, script = scripted((200, body), own=own)
+    assert client.segments(user, place) == found
+    assert script.asked == [(token, url)]
+
+
+@pytest.mark.parametrize(
+    ('answer', 'kind', 'text'),
+    [
+        ((404, {}), errors.PortNotFound, f'Port id {P1} could not be found.'),
+        ((401, {}), errors.NetworkUnauthorized, 'Not authorized.'),
+        ((403, 'no'), errors.NetworkForbidden, 'no'),
+        ((500, 'oh'), errors.NetworkFailed, f'Failed to access port {P1}: 500-oh'),
+        ((200, '<a>'), errors.NetworkFailed, f'Failed to access port {P1}: 200-<a>'),
+        ((200, '[]'), errors.NetworkFailed, f'Failed to access port {P1}: 200-[]'),
+        ((200, {}), errors.NetworkFailed, f'Failed to access port {P1}: 200-{{}}'),
+        ((200, {'port': 1}), errors.NetworkFailed, None),
+        (requests.ReadTimeout('slow'), errors.NetworkFailed, None),
+    ],
+)
+def test_what_is_no_port(scripted, user, answer, kind, text):
+    client, _ = scripted(answer)
+    with pytest.raises(errors.NetworkFailed) as raised:
+        client.port(user, P1)
+    assert type(raised.value) is kind
+    assert text in (None, str(raised.value))
+
+
+def test_silence_is_told_to_the_operator(scripted, user, caplog):
+    client, _ = scripted(requests.ReadTimeout('slow'))
+    with pytest.raises(
+        errors.NetworkFailed, match=f'Failed to access /v2.0/ports/{P1}'
+    ):
+        client.port(user, P1)
+    assert 'The network service could not be asked: ' in caplog.text
+
+
+@pytest.mark.parametrize('kind', ['subnet', 'network'])
+def test_segments_that_are_not_told(scripted, user, kind):
+    client, _ = scripted((404, ''))
+    with pytest.raises(errors.NetworkFailed) as raised:
+        client.segments(user, Place(kind, S1))
+    assert str(raised.value) == f'Failed to access {kind} {S1}: 404-'
+
+
+def test_nobody_can_ask(scripted, nobody):
+    client, script = scripted(own=False)
+    with pytest.raises(errors.NetworkUnauthorized):
+        client.port(nobody, P1)
+    assert script.asked == []
+
+
+def test_there_is_no_network_service(user):
+    client = NetworkClient(None)
+    client.close()
+    with pytest.raises(errors.NetworkUnauthorized):
+        client.port(user, P1)
+
+
+def test_a_catalog_without_a_network_service(scripted):
+    context = RequestContext(auth_token='users', overwrite=False)
+    client, script = scripted(own=False)
+    with pytest.raises(errors.NetworkFailed):
+        client.port(context, P1)
+    assert script.asked == []
+    client, script = scripted((200, PORT))
+    client.port(context, P1)
+    assert script.asked == [('users', f'/v2.0/ports/{P1}')]
+
+
+def test_a_port_id_cannot_change_the_path(scripted, user):
+    client, script = scripted((404, ''))
+    with pytest.raises(errors.PortNotFound):
+        client.port(user, '../agents?x')
+    assert script.asked == [('users', '/v2.0/ports/..%2Fagents%3Fx')]

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The adapter that [neutron] makes."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.network import session
+from novasched.network.client import NetworkClient
+
+ADMIN = 'auth_type = admin_token\nendpoint = http://n\ntoken = t\n'
+
+
+@pytest.fixture
+def conf(tmp_path):
+    """Return a function from the text of [neutron] to a configuration."""
+
+    def read(neutron=''):
+        path = tmp_path / 'nova.conf'
+        path.write_text(f'[neutron]\n{neutron}\n')
+        made = cfg.ConfigOpts()
+        for group, opts in session.OPTS.items():
+            made.register_opts(opts, group)
+        made([], default_config_files=[str(path)], default_config_dirs=[])
+        return made
+
+    return read
+
+
+@pytest.fixture
+def from_conf(conf):
+    """Return a function from the text of [neutron] to the adapter of it."""
+    made = []
+
+    def make(*text):
+        made.append(session.from_conf(conf(*text)))
+        return made[-1]
+
+    yield make
+    for adapter in made:
+        adapter.session.session.close()
+
+
+def test_defaults_are_novas(from_conf):
+    adapter = from_conf()
+    assert adapter.service_type == 'network'
+    assert adapter.interface == ['internal', 'public']
+    assert adapter.raise_exc is False
+    assert adapter.auth is None
+    assert (adapter.connect_retries, adapter.session.timeout) == (3, 30)
+    assert (adapter.version, adapter.region_name) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ('text', 'name', 'value'),
+    [
+        ('endpoint_override = http://n:9696', 'endpoint_override', 'http://n:9696'),
+        ('region_name = two', 'region_name', 'two'),
+        ('valid_interfaces = admin', 'interface', ['admin']),
+        ('http_retries = 0', 'connect_retries', 0),
+        ('connect_retries = 5', 'connect_retries', 5),
+        ('min_version = 1\nmax_version = 2', 'min_version', None),
+    ],
+)
+def test_options(from_conf, text, name, value):
+    assert getattr(from_conf(text), name) == value
+
+
+def test_the_timeout_of_nova_comes_first(from_conf):
+    assert from_conf('timeout = 5').session.timeout == 5
+
+
+def test_credentials(from_conf):
+    adapter = from_conf(ADMIN)
+    assert adapter.auth.get_token(adapter.session) == 't'
+
+
+@pytest.mark.parametrize(
+    ('text', 'option'),
+    [
+        pytest.param('auth_type = pasword', '[neutron] auth_type', id='misspelt'),
+        pytest.param('auth_type = password', '[neutron]', id='no auth_url'),
+        pytest.param(
+            'valid_interfaces = private',
+            '[neutron] valid_interfaces',
+            id='an unknown interface',
+        ),
+    ],
+)
+def test_options_that_make_no_sense(from_conf, text, option):
+    with pytest.raises(errors.OptionError) as caught:
+        from_conf(text)
+    assert caught.value.option == option
+
+
+def test_a_client_of_a_configuration(conf):
+    NetworkClient.from_conf(conf(ADMIN)).close()
