@@ -254,6 +254,7 @@ class TestHealth:
 
         for expected in (200, 503):
             made.faults.on('GET', 1, away)
+            made.faults.on('GET', 2, away)  # a query is sent again once
             with pytest.raises(WireError):
                 made.call(new_uuids())
             status, body = shown.health()
