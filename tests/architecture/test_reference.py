@@ -24,3 +24,10 @@ def test_every_installed_class_has_its_section(root, entry_points, kind):
     page = (root / 'docs' / 'reference' / f'{kind}.md').read_text()
     headings = [line[3:] for line in page.splitlines() if line.startswith('## ')]
     assert sorted(headings) == sorted(entry_points[f'novasched.scheduler.{kind}'])
+
+
+def test_choices_say_what_they_mean(root):
+    page = (root / 'docs' / 'reference' / 'filters.md').read_text()
+    (line,) = {line for line in page.splitlines() if '[novasched] numa_compat' in line}
+    assert '`right`: every way to place' in line
+    assert '`nova`: as nova does, with its defects' in line
