@@ -7,7 +7,9 @@ their usage is different on all, or one of ten (``alike``). ``first`` is a reque
 the filter has not seen the like of, ``again`` one like it; ``50 in a row`` filters and
 books 50 instances, as one request for 50 does. ``parse`` is what reading the nodes
 costs, once for each report of a compute. A host with 16 nodes is asked to take a
-guest with eight. ``--peer`` runs nova's own filter on the same hosts, in
+guest with eight; where nova's search is told to do so, with half of the nodes. Hosts
+with devices that placement tracks have eight nodes and a candidate for each: the first
+request and one like it. ``--peer`` runs nova's own filter on the same hosts, in
 ``.venv-peer``; ``--hosts`` chooses other numbers.
 """
 
@@ -38,10 +40,13 @@ from tests import factories
 ROOT = pathlib.Path(__file__).parent.parent
 PEER = ROOT / '.venv-peer/bin/python', ROOT / 'benchmarks/peer_fit.py'
 IN_A_ROW = 50
+HOSTS_WITH_DEVICES = 1000
 ALIKE = 10
 RATIOS = {'cpu_allocation_ratio': 16.0, 'ram_allocation_ratio': 1.5}
 CANDIDATE = {'allocations': {}, 'mappings': {'': ['root']}}
 HUGE_KB = 1048576
+GROUP = '7c676751-512d-41c1-b313-66dc92a3b8f6'
+DEVICE = {'vendor_id': '8086', 'product_id': '1520', 'count': 1}
 
 
 def primitive(name, version, **values):
@@ -198,6 +203,37 @@ def large():
         place = Place(host, pools, limits)
         fits = question.answer(place, [{}])[0]
         yield name, fits, median_ms(lambda q=question, p=place: q.answer(p, [{}]))
+    uneven_pools, asked = kinds_of_devices()
+    for name, policy in (('kinds of devices', 'required'), ('and elsewhere', 'legacy')):
+        question = Question.of(
+            request(guest(8, policy='dedicated', vcpus=2)).replaced(
+                pci_requests=wanted_of(asked, policy)
+            ),
+            Fitting(),
+        )
+        place = Place(host, uneven_pools, limits)
+        fits = question.answer(place, [{}])[0]
+        yield name, fits, median_ms(lambda q=question, p=place: q.answer(p, [{}]), 1)
+
+
+def kinds_of_devices():
+    """Return devices that differ on all nodes, and requests that they do not serve."""
+    pools = [
+        {
+            'vendor_id': '8086',
+            'product_id': str(number % 4),
+            'numa_node': number,
+            'count': number % 5 + 1,
+            'address': f'a{number}',
+        }
+        for number in range(16)
+    ]
+    return HostPools(json.dumps(pools)), [
+        (9, {}),
+        (9, {}),
+        (9, {}),
+        (4, {'product_id': '3'}),
+    ]
 
 
 def uneven(large_nodes):
@@ -212,14 +248,77 @@ def wanted(count):
     """Return a request for devices of which each node has one."""
     if not count:
         return None
-    data = {
-        'count': count,
-        'spec': [{'vendor_id': '8086', 'product_id': '1520'}],
-        'alias_name': 'a',
-        'numa_policy': 'required',
-    }
-    asked = [primitive('InstancePCIRequest', '1.4', **data)]
-    return parse(primitive('InstancePCIRequests', '1.1', requests=asked))
+    return wanted_of([(count, {'product_id': '1520'})], 'required')
+
+
+def wanted_of(asked, policy, **fields):
+    """Return requests for so many devices of some kinds."""
+    requests = [
+        primitive(
+            'InstancePCIRequest',
+            '1.4',
+            count=count,
+            spec=[{'vendor_id': '8086', **kind}],
+            alias_name='a',
+            numa_policy=policy,
+            **fields,
+        )
+        for count, kind in asked
+    ]
+    return parse(primitive('InstancePCIRequests', '1.1', requests=requests))
+
+
+def with_devices(count, nodes=8):
+    """Return hosts with devices that placement tracks, a candidate for each node."""
+    hosts = table([topology(number, nodes=nodes, cpus=32) for number in range(count)])
+    pools, candidates = [], np.empty(count, object)
+    for number in range(count):
+        near = [
+            {
+                'vendor_id': '8086',
+                'product_id': '1520',
+                'numa_node': node,
+                'count': 1 + (number + node) % 4,
+                'rp_uuid': f'{number}-{node}',
+            }
+            for node in range(nodes)
+        ]
+        pools.append(HostPools(json.dumps(near)))
+        candidates[number] = [
+            {**CANDIDATE, 'mappings': {'': ['root'], f'{GROUP}-0': [one['rp_uuid']]}}
+            for one in near
+        ]
+    return hosts.with_columns(
+        pci_stats=Categories(pools, np.arange(count)), allocation_candidates=candidates
+    )
+
+
+def candidates(count):
+    """Yield what is asked of hosts with candidates, who fits, and milliseconds."""
+    hosts = with_devices(count)
+    hosts.numa_topology.map(bool)
+    for name, cells, asked in (
+        ('a device', 1, [(1, {})]),
+        ('too many for the nodes', 2, [(9, {}), (9, {})]),
+    ):
+        devices = wanted_of(asked, 'required', request_id=GROUP)
+        made = request(guest(cells, policy='dedicated', vcpus=2))
+        made = made.replaced(pci_requests=devices)
+        filter_ = NUMATopologyFilter()
+        first = ms(lambda f=filter_, m=made: f.apply(hosts, m))
+        again = median_ms(lambda f=filter_, m=made: f.apply(hosts, m))
+        yield name, len(filter_.apply(hosts, made)), first, again
+
+
+def as_nova(nodes):
+    """Return milliseconds of nova's search where devices refuse every choice."""
+    pools = HostPools(json.dumps([{**DEVICE, 'numa_node': n} for n in range(nodes)]))
+    host = HostTopology(topology(16, nodes=nodes, cpus=32))
+    asked = request(guest(nodes // 2, policy='dedicated', vcpus=2))
+    asked = asked.replaced(pci_requests=wanted(nodes // 2 + 1))
+    question = Question.of(asked, Fitting(as_nova=True))
+    place = Place(host, pools, Limits(*RATIOS.values()))
+    return ms(lambda: question.answer(place, [{}]))
 
 
 def peers(texts, asked):
@@ -262,6 +361,10 @@ def main():
     for name, fits, took in large():
         answer = 'fits' if fits else 'does not fit'
         print(f'16 nodes, 8 asked: {name:17} {answer:13} {took:8.2f}')  # noqa: T201
+    for nodes in (8, 16):
+        print(f'{nodes} nodes as nova, devices refuse: {as_nova(nodes):27.2f}')  # noqa: T201
+    for name, fitting, first, again in candidates(HOSTS_WITH_DEVICES):
+        print(f'8 candidates: {name:22} {fitting:5} fit {first:10.2f} {again:10.2f}')  # noqa: T201
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(f'most memory: {peak_mib} MiB')  # noqa: T201
 

@@ -43,6 +43,27 @@ def guest(*cells, isolates_emulator=False):
     return Guest(cells, isolates_emulator)
 
 
+def hosts(*cells):
+    """Return host nodes, given by what is not as usual."""
+    return [host_cell(id=n, **cell) for n, cell in enumerate(cells)]
+
+
+def free(*counts):
+    """Return host nodes with so many CPUs free, in that order."""
+    cores = tuple((cpu,) for cpu in range(max(counts)))
+    return hosts(
+        *({'cores': cores, 'pinned_cpus': set(range(n, max(counts)))} for n in counts)
+    )
+
+
+def wants(*counts, **given):
+    """Return a guest whose nodes have so many dedicated CPUs."""
+    return guest(
+        *(guest_cell(n, dedicated=range(c)) for n, c in enumerate(counts)),
+        **given,
+    )
+
+
 class FakeDevices:
     """Devices that are on some nodes and support a guest on some of them."""
 
@@ -64,3 +85,6 @@ class FakeDevices:
 
     def why(self, nodes):
         return Reason(Code.PCI_DEVICES_MISSING, f'no devices near {sorted(nodes)}')
+
+    def elsewhere(self, nodes):
+        return {node: n for node, n in self.by_node.items() if node not in nodes}

@@ -7,6 +7,8 @@ leaves the old ones as they were, so that whoever reads them is not disturbed.
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
@@ -16,6 +18,8 @@ from numpy.typing import NDArray
 from novasched.cluster.rows import FLOATS, INTS, OBJECTS, TEXTS, supported_instances
 from novasched.scheduler.fit.host_topology import HostPools, host_topology
 from novasched.scheduler.hosts import Categories
+
+LOG = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 
@@ -59,6 +63,10 @@ class Encoder:
         return renumbered.astype(np.intp)
 
 
+def _complain(column: str, text: str, problem: str) -> None:
+    LOG.warning('Ignoring %s that cannot be read: %s: %.200r', column, problem, text)
+
+
 class HostColumns:
     """The columns of all hosts, and where each host stands in them.
 
@@ -72,8 +80,10 @@ class HostColumns:
         self._arrays = {name: np.empty(0, dtype) for name, dtype in DTYPES.items()}
         self._encoders = {name: Encoder() for name in CATEGORIES}
         self._encoders['supported_instances'] = Encoder(supported_instances)
-        self._encoders['numa_topology'] = Encoder(host_topology)
-        self._encoders['pci_stats'] = Encoder(HostPools)
+        for name, read in (('numa_topology', host_topology), ('pci_stats', HostPools)):
+            complain = functools.partial(_complain, name)
+            parse: Callable[[Any], Any] = functools.partial(read, complain=complain)
+            self._encoders[name] = Encoder(parse)
         self.members = 0
         self.by_uuid: dict[str, int] = {}
         self.twins: dict[str, list[int]] = {}

@@ -15,6 +15,8 @@ REMOVED_ALL = (
     "Filtering removed all hosts for the request with instance ID '%s'. "
     'Filter results: %s'
 )
+NUMA_FILTER = 'NUMATopologyFilter'
+FAILS_NUMA = '%s, %s fails NUMA topology requirements. %s'
 
 
 def log_decision(decision: Decision, told: set[Complaint]) -> None:
@@ -71,14 +73,21 @@ def _log_nothing_left(decision: Decision) -> None:
 
 
 def _log_reasons(decision: Decision) -> None:
-    """Tell how many hosts each filter rejected for which reason, the most first."""
+    """Tell how many hosts each filter rejected for which reason, the most first.
+
+    Scripts look for the line on each host that lacks the NUMA nodes.
+    """
     for step in decision.steps:
         try:
-            said = collections.Counter(why for _, why in step.reasons(decision.request))
+            reasons = list(step.reasons(decision.request))
         except Exception as problem:  # noqa: BLE001 a plugin may raise anything
             kind = type(problem).__name__
             LOG.debug('Filter %s cannot say why: %s: %s', step.name, kind, problem)
             continue
+        if step.name == NUMA_FILTER:
+            for host, why in reasons:
+                LOG.debug(FAILS_NUMA, host.host, host.nodename, why)
+        said = collections.Counter(why for _, why in reasons)
         for why, count in said.most_common():
             LOG.debug('Filter %s rejected %d host(s): %s', step.name, count, why)
 

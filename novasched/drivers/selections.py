@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 from collections.abc import Callable, Sequence, Set
@@ -104,7 +105,10 @@ class SelectionMaker:
 
 
 def limits(host: HostState) -> SchedulerLimits:
-    """Return what filters want the compute to enforce; numbers are truncated."""
+    """Return what filters want the compute to enforce; numbers are truncated.
+
+    It shares nothing with the host, which may serve other instances.
+    """
     wanted = host.limits
 
     def number(name: str) -> int | None:
@@ -113,7 +117,7 @@ def limits(host: HostState) -> SchedulerLimits:
 
     numa: NUMATopologyLimits | None = wanted.get('numa_topology')
     return SchedulerLimits(
-        numa_topology=numa,
+        numa_topology=copy.deepcopy(numa),
         vcpu=number('vcpu'),
         disk_gb=number('disk_gb'),
         memory_mb=number('memory_mb'),

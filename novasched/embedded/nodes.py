@@ -11,16 +11,19 @@ from collections.abc import Iterator, Sequence
 from novasched.embedded import cluster, rows
 from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.fit.explanation import listed
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.guests import Guest
 from novasched.scheduler.fit.order import ordered
-from novasched.scheduler.fit.pair import Refused, test_pair
+from novasched.scheduler.fit.pair import fit_pair
+from novasched.scheduler.fit.refused import Refused
 from novasched.scheduler.fit.topology import HostCell, Limits
 from novasched.scheduler.fit.wire import guest_of, host_cells
 
 PAGE_SIZE = 'hw:mem_page_size'
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-TAKES, NOT_NEEDED = 'takes the instance', 'not needed'
+TAKES = 'takes the instance'
+GIB = 1048576
 HEAD = f'{"order":<5}  {"cell":>4}  {"vCPUs used":>10}  {"pages free":>10}  answer'
 
 
@@ -36,18 +39,25 @@ class Tried:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """A host; ``taken`` is the node that the instance gets, None if it gets none."""
+    """A host; ``taken`` is the node that the instance gets, None if it gets none.
+
+    ``cells`` ends with the node that was taken. ``full`` are the nodes that have no
+    pages in the cloud as it is.
+    """
 
     host: str
     taken: int | None
     cells: Sequence[Tried]
+    full: Sequence[int]
 
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """The hosts under one title."""
+    """The hosts under one title; ``request`` and ``rules`` say what was tried."""
 
     title: str
+    request: str
+    rules: str
     hosts: Sequence[Host]
 
 
@@ -55,6 +65,7 @@ def scenes() -> list[Scene]:
     """Try all hosts as they are, and without pages on the node that is tried first."""
     walkthrough = cluster.read()
     guest, limits = _guest(cluster.request_spec(walkthrough)), _limits()
+    request, rules = _request(guest), _rules(limits)
     found = {
         row['host']: host_cells(row['numa_topology'])
         for row in rows.cell_rows(walkthrough, EPOCH)['compute_nodes']
@@ -62,7 +73,15 @@ def scenes() -> list[Scene]:
     }
     used_up = {name: _used_up(cells, guest) for name, cells in found.items()}
     return [
-        Scene(title, [_tried(name, hosts[name], guest, limits) for name in hosts])
+        Scene(
+            title,
+            request,
+            rules,
+            [
+                _tried(name, cells, guest, limits, _full(found[name], guest))
+                for name, cells in hosts.items()
+            ],
+        )
         for title, hosts in (
             ('As the hosts are', found),
             ('With the pages used up of the cell that is tried first', used_up),
@@ -86,6 +105,31 @@ def _limits() -> Limits:
     return Limits(cluster.CPU_RATIO, 1.0)
 
 
+def _request(guest: Guest) -> str:
+    (cell,) = guest.cells
+    pages = (cell.pagesize or 0) // GIB
+    return (
+        f'The server: {len(cell.cpuset)} vCPU, {cell.memory} MiB '
+        f'in pages of {pages} GiB, in one cell'
+    )
+
+
+def _rules(limits: Limits) -> str:
+    return (
+        f'A cell may have {limits.cpu_allocation_ratio:g} vCPUs per CPU; '
+        'spread: that with the fewest is tried first'
+    )
+
+
+def _full(cells: Sequence[HostCell], guest: Guest) -> list[int]:
+    return [cell.id for cell in cells if _pages_free(cell, guest) <= 0]
+
+
+def _pages_free(cell: HostCell, guest: Guest) -> int:
+    size_kb = guest.cells[0].pagesize
+    return sum(pages.free for pages in cell.mempages if pages.size_kb == size_kb)
+
+
 def _used_up(cells: Sequence[HostCell], guest: Guest) -> tuple[HostCell, ...]:
     """Return the nodes after others took all large pages of the first in order."""
     first = ordered(cells, guest, None, pack=False)[0]
@@ -98,38 +142,54 @@ def _used_up(cells: Sequence[HostCell], guest: Guest) -> tuple[HostCell, ...]:
     return tuple(full if cell is first else cell for cell in cells)
 
 
-def _tried(name: str, cells: Sequence[HostCell], guest: Guest, limits: Limits) -> Host:
+def _tried(
+    name: str,
+    cells: Sequence[HostCell],
+    guest: Guest,
+    limits: Limits,
+    full: Sequence[int],
+) -> Host:
     """Fit the instance, and ask each node that was looked at for its answer."""
     attempt = Fitting().attempt(cells, guest, limits, None)
     taken = attempt.guest.cells[0].id if attempt.fits else None
     found: list[Tried] = []
     for cell in ordered(cells, guest, None, pack=False):
-        answer = test_pair(cell, guest.cells[0], limits, 0)
-        text = answer.text if isinstance(answer, Refused) else NOT_NEEDED
+        answer = fit_pair(cell, guest.cells[0], limits, 0)
+        text = answer.text if isinstance(answer, Refused) else TAKES
+        free = _pages_free(cell, guest)
+        found.append(Tried(cell.id, cell.cpu_usage, free, text))
         if cell.id == taken:
-            text = TAKES
-        free = (p.free for p in cell.mempages if p.size_kb == guest.cells[0].pagesize)
-        found.append(Tried(cell.id, cell.cpu_usage, sum(free), text))
-    return Host(name, taken, found)
+            break
+    return Host(name, taken, found, full)
 
 
 def as_text(told: Sequence[Scene]) -> str:
-    """Return the scenes, with a line for each node."""
-    return '\n'.join(line for scene in told for line in (*_lines(scene), ''))
+    """Return what was tried, and the scenes with a line for each node."""
+    head = dict.fromkeys(line for each in told for line in (each.request, each.rules))
+    lines = (line for scene in told for line in (*_lines(scene), ''))
+    return '\n'.join([*head, '', *lines])
 
 
 def _lines(scene: Scene) -> Iterator[str]:
     fitting = sum(host.taken is not None for host in scene.hosts)
     yield f'{scene.title}: {fitting} of {len(scene.hosts)} hosts fit'
     for host in scene.hosts:
-        outcome = 'does not fit' if host.taken is None else f'cell {host.taken}'
-        yield f'  {host.host}: {outcome}'
+        yield f'  {host.host}: {_outcome(host)}'
         yield f'    {HEAD}'
         for number, cell in enumerate(host.cells, 1):
             yield (
                 f'    {number:<5}  {cell.cell:>4}  {cell.vcpus_used:>10}  '
                 f'{cell.pages_free:>10}  {cell.answer}'
             )
+
+
+def _outcome(host: Host) -> str:
+    if host.taken is not None:
+        return f'cell {host.taken}'
+    if not host.full:
+        return 'does not fit'
+    verb = 'was' if len(host.full) == 1 else 'were'
+    return f'does not fit: {listed("cell", host.full)} {verb} full already'
 
 
 def as_json(told: Sequence[Scene]) -> str:

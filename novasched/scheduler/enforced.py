@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +20,7 @@ class Limits:
     ``given`` is the column before. ``numbers`` has for each limit one value per
     row of the snapshot, a number or another object; what is None or not finite is
     no limit. A host's dict is made when it is first read and stays the same one, so
-    that a plugin may write into it.
+    that a plugin may write into it; the objects in it are the host's own.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class Limits:
 
 def _finite(numbers: Mapping[str, Floats | Objects], row: int) -> dict[str, Any]:
     found = {name: column.item(row) for name, column in numbers.items()}
-    return {name: value for name, value in found.items() if _is_limit(value)}
+    return {
+        name: copy.deepcopy(value) for name, value in found.items() if _is_limit(value)
+    }
 
 
 def _is_limit(value: Any) -> bool:

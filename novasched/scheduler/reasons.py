@@ -104,7 +104,11 @@ class Code(enum.StrEnum):
     VGPU_DIFFERS = 'vgpu-differs', 'The virtual GPUs are of another type.'
     PCI_DEVICES_MISSING = 'pci-devices-missing', 'The PCI devices are not free here.'
     PCI_WRONG_NODE = 'pci-wrong-node', 'The PCI devices are on other NUMA nodes.'
-    PCI_KIND_DIFFERS = 'pci-kind-differs', 'The PCI devices are of a kind to ask for.'
+    PCI_KIND_DIFFERS = (
+        'pci-kind-differs',
+        'The free devices are physical functions, vDPA or remote-managed, which must '
+        'be asked for.',
+    )
     PCI_WRONG_PROVIDER = (
         'pci-wrong-provider',
         'The PCI devices are not those of the allocation candidate.',
@@ -126,7 +130,7 @@ class Code(enum.StrEnum):
     )
     NODE_DATA_MISSING = (
         'node-data-missing',
-        'The compute does not report what is needed to know.',
+        'The compute does not report what is needed to know, or cannot be understood.',
     )
     PAGE_SIZE_MISSING = 'page-size-missing', 'No memory pages of the size asked for.'
     NOT_ENOUGH_PAGES = 'not-enough-pages', 'The free memory pages are too few.'

@@ -32,3 +32,10 @@ def test_every_metric_has_its_section(root):
     page = (root / 'docs' / 'reference' / 'metrics.md').read_text()
     headings = [line[3:] for line in page.splitlines() if line.startswith('## ')]
     assert headings == [metric.name for metric in catalogue.ALL]
+
+
+def test_choices_say_what_they_mean(root):
+    page = (root / 'docs' / 'reference' / 'filters.md').read_text()
+    (line,) = {line for line in page.splitlines() if '[novasched] numa_compat' in line}
+    assert '`right`: every way to place' in line
+    assert '`nova`: as nova does, with its defects' in line

@@ -11,8 +11,9 @@ import collections
 import operator
 
 from novasched.scheduler.fit import order
-from novasched.scheduler.fit.devices import HostDevices, requests_of
-from novasched.scheduler.fit.remembered import fit_as_nova
+from novasched.scheduler.fit.device_requests import requests_of
+from novasched.scheduler.fit.devices import HostDevices
+from novasched.scheduler.fit.nova_search import fit_as_nova
 from novasched.scheduler.fit.search import fit
 from tests.differential import fits, ours_fits
 from tests.differential.fit_differences import defects, difference

@@ -88,12 +88,12 @@ def test_the_nodes_of_the_hosts_are_tried_one_by_one(novasched):
     run = novasched('demo', '--numa')
     assert run.returncode == 0, run.stderr
     assert 'As the hosts are: 4 of 4 hosts fit' in run.stdout
-    assert f'  {SELECTED}: cell 0\n' in run.stdout
+    assert f'  {SELECTED}: cell 1\n' in run.stdout
     taken = 'takes the instance'
-    as_they_are, used_up = run.stdout.split('\n\n')[:2]
+    _, as_they_are, used_up = run.stdout.split('\n\n')[:3]
     assert as_they_are.count(taken) == 4
-    assert '  0 of 1 pages of 1048576 KiB free\n' in used_up
-    assert f'  {SELECTED}: cell 1\n' in used_up
+    assert '  0 of 1 pages of 1 GiB free\n' in used_up
+    assert f'  {SELECTED}: cell 0\n' in used_up
     assert used_up.count(taken) == 3
     assert max(map(len, run.stdout.splitlines())) <= 80
 

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from novasched.scheduler.fit import pair
 from novasched.scheduler.fit.device_requests import DeviceRequest
 from novasched.scheduler.fit.devices import HostDevices
+from novasched.scheduler.fit.diagnosis import explain
 from novasched.scheduler.fit.guests import ANY, LARGE, SMALL, Guest, GuestCell
 from novasched.scheduler.fit.networks import elsewhere
+from novasched.scheduler.fit.nova_search import fit_as_nova
 from novasched.scheduler.fit.order import ordered
-from novasched.scheduler.fit.pair import Refused, examine
+from novasched.scheduler.fit.pair import examine
 from novasched.scheduler.fit.pools import Pool
-from novasched.scheduler.fit.remembered import fit_as_nova
-from novasched.scheduler.fit.search import explain, fit
+from novasched.scheduler.fit.refused import Refused
+from novasched.scheduler.fit.search import fit
 from novasched.scheduler.fit.topology import HostCell, Limits, Networks, Pages
 from novasched.scheduler.fit.usage import with_usage
 
@@ -187,7 +189,7 @@ def tried_everything(cells, guest, limits, devices, pack):
     for chosen in itertools.permutations(tried, len(guest.cells)):
         reserve = [int(guest.isolates_emulator), *[0] * len(chosen)]
         found = [
-            pair.test_pair(host, cell, limits, extra)
+            pair.fit_pair(host, cell, limits, extra)
             for host, cell, extra in zip(chosen, guest.cells, reserve, strict=False)
         ]
         if any(isinstance(cell, Refused) for cell in found):

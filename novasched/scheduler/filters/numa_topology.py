@@ -10,14 +10,19 @@ import numpy as np
 from novasched.objects.numa import NUMATopologyLimits
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.enforced import limited
-from novasched.scheduler.filters.pci_passthrough import DEVICE_CODES
+from novasched.scheduler.filters.pci_passthrough import (
+    DEVICE_CODES,
+    first_mapping,
+    of_devices,
+)
 from novasched.scheduler.filters.writing import WritingFilter
+from novasched.scheduler.fit.answers import Answers
+from novasched.scheduler.fit.diagnosis import explain
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.guests import Guest
 from novasched.scheduler.fit.host_topology import HostTopology
-from novasched.scheduler.fit.question import Answers, Place, Question
+from novasched.scheduler.fit.question import Place, Question
 from novasched.scheduler.fit.room import Room
-from novasched.scheduler.fit.search import explain
 from novasched.scheduler.fit.surviving import surviving
 from novasched.scheduler.fit.topology import Limits
 from novasched.scheduler.hosts import HostState, HostTable, Mask, Objects
@@ -94,6 +99,9 @@ class NUMATopologyFilter(WritingFilter):
         if _requires_threads(request) and not _may_have_threads(topology):
             text = 'no core has two threads, as the thread policy require needs'
             return Reason(Code.THREADS_MISSING, text)
+        if topology is not None and topology.problem:
+            text = f'numa_topology of the compute cannot be read: {topology.problem}'
+            return Reason(Code.NODE_DATA_MISSING, text)
         if not topology:
             return Reason(Code.NUMA_MISSING, 'reports no NUMA nodes')
         cpu, ram = host.cpu_allocation_ratio, host.ram_allocation_ratio
@@ -108,11 +116,13 @@ class NUMATopologyFilter(WritingFilter):
         return self._explained(question, Place(topology, host.pci_stats, limits), host)
 
     def _explained(self, question: Question, place: Place, host: HostState) -> Reason:
-        mapping = host.allocation_candidates[0].get('mappings')
-        devices = place.devices(question.requests, mapping)
         guest, pack = question.guest or Guest(()), self.fitting.pack
         cells, limits = place.topology.cells, place.limits
-        return explain(cells, guest, limits, devices, pack)
+        devices = place.devices(question.requests, first_mapping(host))
+        found = explain(cells, guest, limits, devices, pack)
+        if found.code not in DEVICE_CODES:
+            return found
+        return of_devices(found, host, question)
 
 
 def _requires_threads(request: RequestSpec) -> bool:

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters.writing import WritingFilter
+from novasched.scheduler.fit.answers import Answers
 from novasched.scheduler.fit.devices import HostDevices
-from novasched.scheduler.fit.question import Answers, Question, device_requests
+from novasched.scheduler.fit.question import Question, device_requests
 from novasched.scheduler.fit.surviving import surviving
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import Code, Reason
@@ -30,7 +33,7 @@ class PciPassthroughFilter(WritingFilter):
     NUMA nodes are not looked at. Nova: scheduler/filters/pci_passthrough_filter.py.
     """
 
-    codes = (Code.CANDIDATE_MISSING, *DEVICE_CODES)
+    codes = (Code.CANDIDATE_MISSING, Code.NODE_DATA_MISSING, *DEVICE_CODES)
     writes = ('allocation_candidates',)
 
     def __init__(self) -> None:
@@ -46,6 +49,26 @@ class PciPassthroughFilter(WritingFilter):
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         if not host.allocation_candidates:
             return Reason(Code.CANDIDATE_MISSING, 'no allocation candidate is left')
-        mapping = host.allocation_candidates[0].get('mappings')
-        pools, requests = host.pci_stats.free, device_requests(request)
-        return HostDevices(pools, requests, mapping, {}).why(None)
+        question = Question(None, device_requests(request))
+        pools, mapping = host.pci_stats.free, first_mapping(host)
+        found = HostDevices(pools, question.requests, mapping, {}).why(None)
+        return of_devices(found, host, question)
+
+
+def first_mapping(host: HostState) -> Any:
+    """Return the providers that the first of a host's candidates names, or None."""
+    return host.allocation_candidates[0].get('mappings')
+
+
+def of_devices(found: Reason, host: HostState, question: Question) -> Reason:
+    """Return a reason about devices as that of the candidate it was found for.
+
+    It is another one if nobody could read which devices there are.
+    """
+    if host.pci_stats.problem:
+        text = f'pci_stats of the compute cannot be read: {host.pci_stats.problem}'
+        return Reason(Code.NODE_DATA_MISSING, text)
+    count = len(host.allocation_candidates)
+    if count > 1 and question.tracks_devices:
+        return Reason(found.code, f'candidate 1 of {count}: {found.text}')
+    return found

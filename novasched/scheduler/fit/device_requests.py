@@ -55,8 +55,11 @@ class DeviceRequest:
 
     def __str__(self) -> str:
         wanted = ' or '.join(_words(alternative) for alternative in self.alternatives)
-        name = 'port' if self.alias_name is None else self.alias_name
-        return f'{name} ({wanted or "nothing"})'
+        if self.alias_name is not None:
+            name = self.alias_name
+        else:
+            name = f'port {self.request_id}' if self.request_id else 'port'
+        return f'{name} ({wanted or "no specification"})'
 
     def loses(self, pool: Pool) -> Lost | None:
         """Say why no device of a pool would do, wherever it is; None: it would."""
@@ -94,7 +97,9 @@ class DeviceRequest:
 
 
 def _words(alternative: Alternative) -> str:
-    keys = sorted(dict(alternative).items(), key=lambda item: item[0])
+    """Return what a pool is held against, by key."""
+    keys = [(key, value) for key, value in alternative if key not in PLACEMENT_KEYS]
+    keys.sort(key=lambda item: item[0])
     return ' '.join(f'{key}={value}' for key, value in keys) or 'any'
 
 

@@ -16,14 +16,11 @@ from novasched.scheduler.fit.device_requests import (
     DeviceRequest,
     Mappings,
     providers_of,
-    requests_of,
 )
 from novasched.scheduler.fit.pools import Pool, Pools
 from novasched.scheduler.fit.serving import Serving
 from novasched.scheduler.fit.sight import sight
 from novasched.scheduler.reasons import Code, Reason
-
-__all__ = ['DeviceRequest', 'DeviceRequestFailed', 'HostDevices', 'requests_of']
 
 
 class DeviceRequestFailed(RequestError):
@@ -81,8 +78,9 @@ class HostDevices:
         """
         seen = self.seen(nodes)
         if (known := self._supported.get(seen)) is None:
-            served = self._served(nodes)
-            known = all(serving.fits(nodes, self._sockets) for serving in served)
+            known = not (nodes and self._short(nodes)) and all(
+                serving.fits(nodes, self._sockets) for serving in self._served(nodes)
+            )
             self._supported[seen] = known
         return known
 
@@ -108,6 +106,20 @@ class HostDevices:
                 return serving.why(nodes, self._sockets)
         return Reason(Code.REJECTED, 'the PCI devices are free')
 
+    def elsewhere(self, nodes: frozenset[int]) -> Mapping[int, int]:
+        """Return by node how many devices the request that why() names has there.
+
+        Only nodes other than these, with devices that it might use.
+        """
+        for serving in self._served(nodes):
+            if not serving.fits(nodes, self._sockets):
+                return {
+                    node: count
+                    for node, count in serving.usable.items()
+                    if node is not None and node not in nodes
+                }
+        return {}
+
     def _served(self, nodes: frozenset[int]) -> Iterator[Serving]:
         """Yield each request at the pools that those before it left.
 
@@ -124,7 +136,7 @@ class HostDevices:
 
     @functools.cached_property
     def _first(self) -> Serving:
-        return self._serving(self._requests[0], self._pools)
+        return self._servings[0]
 
     def _serving(self, request: DeviceRequest, pools: Sequence[Pool]) -> Serving:
         providers = Counter[str | None](providers_of(request, self._mapping))
@@ -139,9 +151,52 @@ class HostDevices:
 
     @functools.cached_property
     def _sights(self) -> Mapping[int, Hashable]:
-        servings = [self._serving(each, self._pools) for each in self._requests]
-        return sight(servings, self._sockets)
+        return sight(self._servings, self._sockets)
+
+    @functools.cached_property
+    def _servings(self) -> Sequence[Serving]:
+        """The requests, each as if it were alone."""
+        return [self._serving(each, self._pools) for each in self._requests]
+
+    def _short(self, nodes: frozenset[int]) -> bool:
+        """Return True if devices near these nodes are too few in any case.
+
+        For one request, or for all together; policies that may go to other nodes
+        are left out. Earlier requests leave a request less than that, never more.
+        """
+        return any(
+            anywhere + sum([usable.get(node, 0) for node in nodes]) < count
+            for usable, anywhere, count in self._needed
+        )
+
+    @functools.cached_property
+    def _needed(self) -> list[tuple[Mapping[int | None, int], int, int]]:
+        """Usable devices by node, those near to none, and how many some must have."""
+        near = [
+            serving
+            for serving in self._servings
+            if serving.request.numa_policy not in ('preferred', 'socket')
+        ]
+        found = [
+            (each.usable, _anywhere([each], each.usable), max(each.request.count, 1))
+            for each in near
+        ]
+        free = [each for each in near if not each.providers]
+        if len(free) < 2:
+            return found
+        together = Counter[int | None]()
+        for pool in self._pools:
+            if any(each.judged(pool) is None for each in free):
+                together[pool.numa_node] += pool.count
+        count = sum(each.request.count for each in free)
+        return [*found, (together, _anywhere(free, together), count)]
 
     @functools.cached_property
     def _asks_for_sockets(self) -> bool:
         return any(request.numa_policy == 'socket' for request in self._requests)
+
+
+def _anywhere(servings: Sequence[Serving], usable: Mapping[int | None, int]) -> int:
+    """Return how many devices near to no node requests may use."""
+    strict = all(each.request.numa_policy == 'required' for each in servings)
+    return 0 if strict else usable.get(None, 0)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from novasched.scheduler.fit.refused import Refused
@@ -24,21 +24,34 @@ class Refusals(NamedTuple):
 
 def unplaced(refusals: Refusals, count: int) -> Reason:
     """Say what each host node lacks for one of ``count`` guest nodes."""
-    parts = []
-    said = None
+    cells: dict[Refused, list[int]] = {}
     for cell, refused in refusals.by_cell:
-        words = refused.text.removeprefix(refused.have)
-        short = bool(refused.have) and words == said
-        parts.append(f'{refused.have if short else refused.text} in cell {cell}')
-        said = words
-    text = ', '.join(parts)
-    wanted = {refused.want for _, refused in refusals.by_cell}
-    if len(wanted) == 1 and '' not in wanted:
-        text = f'{text}; no cell holds {wanted.pop()}'
+        cells.setdefault(refused, []).append(cell)
+    if len(cells) == 1 and len(refusals.by_cell) > 1:
+        text = f'{refusals.by_cell[0][1].text} in each cell'
+    else:
+        text = _told_apart(cells)
     if count > 1:
         text = f'guest cell {refusals.node}: {text}'
-    codes = {refused.code for _, refused in refusals.by_cell}
+    codes = {refused.code for refused in cells}
     return Reason(codes.pop() if len(codes) == 1 else Code.NUMA_DOES_NOT_FIT, text)
+
+
+def _told_apart(cells: Mapping[Refused, Sequence[int]]) -> str:
+    """Say what is short in which host nodes, and what would do if it is one number."""
+    parts = []
+    said = None
+    for refused, ids in cells.items():
+        words = refused.text.removeprefix(refused.have)
+        short = bool(refused.have) and words == said
+        text = refused.have if short else refused.text
+        parts.append(f'{text} in {listed("cell", ids)}')
+        said = words
+    text = ', '.join(parts)
+    wanted = {refused.want for refused in cells}
+    if len(wanted) == 1 and '' not in wanted:
+        text = f'{text}; no cell holds {wanted.pop()}'
+    return text
 
 
 def contended(places: Sequence[Sequence[int]]) -> Reason:
@@ -53,7 +66,7 @@ def contended(places: Sequence[Sequence[int]]) -> Reason:
     return Reason(Code.NODES_CONTENDED, f'{", ".join(parts)}; not all at once')
 
 
-def listed(word: str, numbers: Iterable[int]) -> str:
+def listed(word: str, things: Iterable[object]) -> str:
     """Return 'cell 1' or 'cells 1 and 2'."""
-    *most, last = map(str, numbers)
+    *most, last = map(str, things)
     return f'{word}s {", ".join(most)} and {last}' if most else f'{word} {last}'

@@ -9,9 +9,10 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
-from novasched.scheduler.fit import remembered, search
+from novasched.scheduler.fit import nova_search, search
+from novasched.scheduler.fit.agreement import Devices
 from novasched.scheduler.fit.guests import Guest
-from novasched.scheduler.fit.search import Attempt, Devices
+from novasched.scheduler.fit.search import Attempt
 from novasched.scheduler.fit.topology import HostCell, Limits
 
 OPTS: dict[str, list[cfg.Opt]] = {
@@ -71,5 +72,25 @@ class Fitting:
         devices: Devices | None,
     ) -> Attempt:
         """Put the nodes of a guest on those of a host."""
-        fit = remembered.fit_as_nova if self.as_nova else search.fit
-        return fit(cells, guest, limits, devices, self.pack)
+        return self.attempts(cells, guest, limits, [devices])[0]
+
+    def attempts(
+        self,
+        cells: Sequence[HostCell],
+        guest: Guest,
+        limits: Limits | None,
+        each: Sequence[Devices | None],
+    ) -> list[Attempt]:
+        """Put them there once for each allocation candidate, given its devices.
+
+        Each starts from the guest as it came, but for nova, where one starts from
+        what the one before it has left.
+        """
+        if not self.as_nova:
+            return search.fit_each(cells, guest, limits, each, self.pack)
+        found = []
+        for devices in each:
+            attempt = nova_search.fit_as_nova(cells, guest, limits, devices, self.pack)
+            guest = attempt.guest
+            found.append(attempt)
+        return found

@@ -48,7 +48,7 @@ def _holds(count: int, guest: GuestCell, pages: Pages) -> bool:
 def _why_not(guest: GuestCell, allowed: list[Pages]) -> Refused:
     if not allowed:
         asked = guest.pagesize or 0
-        text = _MISSING.get(asked, f'no pages of {asked} KiB')
+        text = _MISSING.get(asked, f'no pages of {_size(asked)}')
         return Refused(Code.PAGE_SIZE_MISSING, text)
     fitting = [pages for pages in allowed if _whole(guest, pages)]
     if not fitting:
@@ -58,7 +58,7 @@ def _why_not(guest: GuestCell, allowed: list[Pages]) -> Refused:
             Code.NOT_ENOUGH_PAGES,
             pages.free,
             guest.memory * 1024 // pages.size_kb,
-            f'pages of {pages.size_kb} KiB free',
+            f'pages of {_size(pages.size_kb)} free',
         )
         for pages in fitting
     )
@@ -69,7 +69,7 @@ def _why_not(guest: GuestCell, allowed: list[Pages]) -> Refused:
 
 
 def _not_whole(guest: GuestCell, pages: Pages) -> Refused:
-    text = f'{guest.memory} MiB are not whole pages of {pages.size_kb} KiB'
+    text = f'{guest.memory} MiB are not whole pages of {_size(pages.size_kb)}'
     return Refused(Code.NOT_ENOUGH_PAGES, text)
 
 
@@ -82,15 +82,22 @@ def lacking(host: HostCell, guest: GuestCell) -> Refused | None:
     pages = host.smallest_pages
     if pages is None:
         have = host.free_memory if guest.pins else host.memory
-        if guest.memory <= have:
-            return None
-        words = 'MiB free' if guest.pins else 'MiB'
-        return Refused.too_few(Code.NOT_ENOUGH_NODE_MEMORY, have, guest.memory, words)
-    if not _whole(guest, pages):
+        enough = guest.memory <= have
+    elif not _whole(guest, pages):
         return _not_whole(guest, pages)
-    count = pages.free if guest.pins else pages.total
-    if _holds(count, guest, pages):
+    else:
+        count = pages.free if guest.pins else pages.total
+        enough = _holds(count, guest, pages)
+        have = count * pages.size_kb // 1024
+    if enough:
         return None
-    need = guest.memory * 1024 // pages.size_kb
-    words = f'pages of {pages.size_kb} KiB' + (' free' if guest.pins else '')
-    return Refused.too_few(Code.NOT_ENOUGH_NODE_MEMORY, count, need, words)
+    words = 'MiB free' if guest.pins else 'MiB'
+    return Refused.too_few(Code.NOT_ENOUGH_NODE_MEMORY, have, guest.memory, words)
+
+
+def _size(kib: int) -> str:
+    """Return '4 KiB', '2 MiB' or '1 GiB': the largest unit of which it is a whole."""
+    for unit, words in ((1024**2, 'GiB'), (1024, 'MiB')):
+        if kib and kib % unit == 0:
+            return f'{kib // unit} {words}'
+    return f'{kib} KiB'

@@ -7,12 +7,12 @@ import dataclasses
 
 from novasched.scheduler.fit import pages, pinning
 from novasched.scheduler.fit.guests import GuestCell
-from novasched.scheduler.fit.refused import Refused as Refused
+from novasched.scheduler.fit.refused import Refused
 from novasched.scheduler.fit.topology import HostCell, Limits
 from novasched.scheduler.reasons import Code
 
 
-def test_pair(
+def fit_pair(
     host: HostCell, guest: GuestCell, limits: Limits | None, reserve: int
 ) -> GuestCell | Refused:
     """Return the guest node as it is on the host node, or why it cannot be there.
@@ -87,11 +87,22 @@ def _over_limits(host: HostCell, guest: GuestCell, limits: Limits) -> Refused | 
     """Compare with products as they are, not rounded: 1.15 * 100 is below 115."""
     cpus, most_cpus = len(guest.cpuset), len(host.cpuset) * limits.cpu_allocation_ratio
     if host.cpu_usage + cpus > most_cpus:
-        text = f'CPUs used: {host.cpu_usage} + {cpus} is over {most_cpus:.17g}'
+        text = _over(
+            f'CPUs used: {host.cpu_usage} + {cpus}',
+            most_cpus,
+            f'{len(host.cpuset)} CPUs x {limits.cpu_allocation_ratio}',
+        )
         return Refused(Code.NOT_ENOUGH_NODE_CPUS, text)
     most_mb = host.memory * limits.ram_allocation_ratio
     if host.memory_usage + guest.memory > most_mb:
-        used = host.memory_usage
-        text = f'MiB used: {used} + {guest.memory} is over {most_mb:.17g}'
+        text = _over(
+            f'MiB used: {host.memory_usage} + {guest.memory}',
+            most_mb,
+            f'{host.memory} MiB x {limits.ram_allocation_ratio}',
+        )
         return Refused(Code.NOT_ENOUGH_NODE_MEMORY, text)
     return None
+
+
+def _over(used: str, most: float, product: str) -> str:
+    return f'{used} is over {most:.17g} ({product})'

@@ -84,7 +84,8 @@ def _isolated(
     """
     threads = host.threads_per_core
     if threads > 1 and host.pcpuset != host.cpuset:
-        return _refused('threads cannot be isolated with dedicated CPUs set apart')
+        text = 'isolate needs a host without cpu_dedicated_set, or without SMT'
+        return _refused(text)
     whole = _with(threads, cores)
     count = len(guest.pcpuset)
     used = _taken(1, whole, count)

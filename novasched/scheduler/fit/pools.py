@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from novasched.scheduler.fit.reported import number, reading
+
 Tags = frozenset[tuple[str, str | None]]
 """What all devices of a pool have in common, but for node and provider."""
 
 PRODUCT = ('vendor_id', 'product_id')
 FIXED = frozenset({*PRODUCT, 'numa_node', 'count'})
+MOST_DEVICES = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +51,14 @@ Pools = tuple[Pool, ...]
 """In the order in which devices are taken: pools with fewer tags come first."""
 
 
-@functools.lru_cache(maxsize=65536)
 def parse_pools(text: str | None) -> Pools:
     """Return the pools in the text of a pci_stats column.
 
     It is a list of pools in nova's object form, or of old one pool or a list of
-    them as plain dicts. Text that is anything else has no pools at all.
+    them as plain dicts. Raises reported.Unreadable for text that is anything else.
     """
-    try:
+    with reading():
         made = _pools(json.loads(text or '[]') or [])
-    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
-        return ()
     return tuple(sorted(made, key=lambda pool: len(pool.keys)))
 
 
@@ -87,8 +87,8 @@ def _pool(fixed: Mapping[str, Any], tags: Mapping[str, Any]) -> Pool:
     node = fixed.get('numa_node')
     return Pool(
         tags=_shared(frozenset(keys)),
-        numa_node=None if node is None else int(node),
-        count=int(fixed['count']),
+        numa_node=None if node is None else number(node),
+        count=number(fixed['count'], 0, MOST_DEVICES),
         rp_uuid=rp_uuid,
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request asks of the nodes and devices of hosts, and the answers so far."""
+"""What a request asks of the nodes and devices of hosts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from novasched.scheduler.fit.topology import Limits, Networks
 from novasched.scheduler.fit.wire import guest_of, networks_of
 
 Mapped = Mapping[str, Sequence[str]]
-MOST_ANSWERS = 16384
-QUESTIONS = 4
 
 
 class Place(NamedTuple):
@@ -78,21 +76,33 @@ class Question:
     def answer(self, place: Place, mappings: Iterable[Mapped | None]) -> list[bool]:
         """Return for each mapping of providers whether the guest fits.
 
-        Each starts from the guest as it came, but for nova, where one starts from
-        what the one before it has left.
+        Mappings to the same providers are answered once, but for nova, whose search
+        goes on from what the one before it has left.
         """
-        guest, found = self.guest, []
-        for mapping in mappings:
-            devices = place.devices(self.requests, mapping)
-            if guest is None:
-                found.append(devices.supports(frozenset()))
-                continue
-            cells, limits = place.topology.cells, place.limits
-            attempt = self.fitting.attempt(cells, guest, limits, devices)
-            found.append(attempt.fits)
-            if self.fitting.as_nova:
-                guest = attempt.guest
-        return found
+        mappings = list(mappings)
+        if self.guest is not None and self.fitting.as_nova:
+            return self._fits(place, mappings)
+        providers = self.providers(mappings)
+        differing = dict(zip(providers, mappings, strict=True))
+        fits = dict(zip(differing, self._fits(place, differing.values()), strict=True))
+        return [fits[one] for one in providers]
+
+    def _fits(self, place: Place, mappings: Iterable[Mapped | None]) -> list[bool]:
+        each = [place.devices(self.requests, mapping) for mapping in mappings]
+        if self.guest is None:
+            return [devices.supports(frozenset()) for devices in each]
+        cells, limits = place.topology.cells, place.limits
+        attempts = self.fitting.attempts(cells, self.guest, limits, each)
+        return [attempt.fits for attempt in attempts]
+
+    def providers(
+        self, mappings: Iterable[Mapped | None]
+    ) -> list[tuple[tuple[str, ...], ...]]:
+        """Return the providers that each mapping gives to each request for devices."""
+        return [
+            tuple([providers_of(request, mapping) for request in self.requests])
+            for mapping in mappings
+        ]
 
     def seen(self, place: Place, mappings: Sequence[Mapped | None]) -> Hashable:
         """Return all that an answer follows from; hosts with the same fit alike."""
@@ -102,10 +112,7 @@ class Question:
             count = pools.by_node.get
             counts = tuple([count(cell.id, 0) for cell in topology.cells])
             return nodes, counts if any(counts) else (), limits, len(mappings)
-        providers = [
-            tuple(providers_of(request, mapping) for request in self.requests)
-            for mapping in mappings
-        ]
+        providers = self.providers(mappings)
         number = _numbers(pools, providers)
         return (
             nodes,
@@ -145,27 +152,3 @@ def _numbers(
         if pool.rp_uuid is not None:
             numbers.setdefault(pool.rp_uuid, len(numbers))
     return lambda uuid: None if uuid is None else numbers.get(uuid, -1)
-
-
-class Answers:
-    """The answers to the latest questions, ``most`` to each, kept between requests."""
-
-    def __init__(self, most: int = MOST_ANSWERS) -> None:
-        self._most = most
-        self._known = functools.lru_cache(QUESTIONS)(_no_answers)
-
-    def of(
-        self, question: Question, place: Place, mappings: Sequence[Mapped | None]
-    ) -> list[bool]:
-        """Return for each mapping whether the guest fits, as it was or anew."""
-        known, seen = self._known(question), question.seen(place, mappings)
-        found = known.get(seen)
-        if found is None:
-            if len(known) >= self._most:
-                known.clear()
-            found = known[seen] = question.answer(place, mappings)
-        return found
-
-
-def _no_answers(question: Question) -> dict[Hashable, list[bool]]:
-    return {}

@@ -10,29 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from novasched.scheduler.fit import explanation, networks, order
-from novasched.scheduler.fit.explanation import Refusals
+from novasched.scheduler.fit import order
+from novasched.scheduler.fit.agreement import Agreement, Devices
+from novasched.scheduler.fit.assignment import bits, completable
 from novasched.scheduler.fit.guests import Guest, GuestCell
-from novasched.scheduler.fit.matching import bits, completable
-from novasched.scheduler.fit.pair import Refused, test_pair
+from novasched.scheduler.fit.pair import fit_pair
+from novasched.scheduler.fit.refused import Refused
 from novasched.scheduler.fit.topology import HostCell, Limits
-from novasched.scheduler.reasons import Code, Reason
 
-
-class Devices(order.CountsDevices, Protocol):
-    """What the search asks of the devices of a host."""
-
-    def supports(self, nodes: frozenset[int]) -> bool:
-        """Return True if the guest gets its devices when it is on these nodes."""
-
-    def sight(self, cell_id: int) -> Hashable:
-        """Return what supports() sees of a node; like nodes have equal ones."""
-
-    def why(self, nodes: frozenset[int]) -> Reason:
-        """Return why supports() says no."""
+FEW_MIXES = 64
+FIRST_TRIED = 128
+"""Where there are more mixes of nodes than a few, one of the first choices may do."""
 
 
 class Attempt(NamedTuple):
@@ -50,45 +41,47 @@ def fit(
     pack: bool,
 ) -> Attempt:
     """Fit a guest onto a host; one that does not fit is returned as it came."""
-    if not 0 < len(guest.cells) <= len(cells):
-        return Attempt(False, guest)
-    tried = order.ordered(cells, guest, devices, pack)
-    fits = Fits(tried, guest, limits)
-    agrees = Agreement(tried, limits, devices)
-    placed = _at_once(fits, agrees) or _first(fits, agrees)
-    if placed is None:
-        return Attempt(False, guest)
-    return Attempt(True, dataclasses.replace(guest, cells=fits.on(placed)))
+    return fit_each(cells, guest, limits, [devices], pack)[0]
 
 
-def explain(
+def fit_each(
     cells: Sequence[HostCell],
     guest: Guest,
     limits: Limits | None,
-    devices: Devices | None,
+    each: Sequence[Devices | None],
     pack: bool,
-) -> Reason:
-    """Return why a guest does not fit onto a host: the first thing that is short.
+) -> list[Attempt]:
+    """Fit a guest onto a host once for each of some devices.
 
-    Nova's search can miss a place that there is; then the reason says so.
+    These differ in the providers that they may come from, and in nothing else, so
+    that the order of the nodes is one, and pairs of nodes are tested once for all.
     """
-    count = len(guest.cells)
-    if count > len(cells):
-        return Reason(Code.NODES_MISSING, f'{len(cells)} of {count} NUMA cells')
-    tried = order.ordered(cells, guest, devices, pack)
+    if not each or not 0 < len(guest.cells) <= len(cells):
+        return [Attempt(False, guest)] * len(each)
+    tried = order.ordered(cells, guest, each[0], pack)
     fits = Fits(tried, guest, limits)
-    able = [fits.able(node) for node in range(count)]
-    if 0 in able:
-        return explanation.unplaced(fits.refused(able.index(0), cells), count)
-    kinds = [0] * len(cells)
-    if not completable(able, (1 << len(cells)) - 1, kinds, [count]):
-        return explanation.contended([_ids(tried, mask) for mask in able])
-    placed = _choice(able, kinds, [[count]])
-    return Agreement(tried, limits, devices).why_not(placed) or explanation.MISSED
+    found = []
+    for devices in each:
+        placed = first_choice(fits, Agreement(tried, limits, devices))
+        fitted = () if placed is None else fits.on(placed)
+        after = dataclasses.replace(guest, cells=fitted) if fitted else guest
+        found.append(Attempt(placed is not None, after))
+    return found
 
 
-def _ids(cells: Sequence[HostCell], mask: int) -> list[int]:
-    return sorted(cells[host].id for host in bits(mask))
+def first_choice(fits: Fits, agrees: Agreement) -> list[int] | None:
+    """Return the first choice of host nodes that will do; None if none does."""
+    if len(fits.guest.cells) == 1:
+        return _alone(fits, agrees)
+    return _at_once(fits, agrees) or _first(fits, agrees)
+
+
+def _alone(fits: Fits, agrees: Agreement) -> list[int] | None:
+    """Return the first host node that will do for the only guest node."""
+    for host in range(len(fits.cells)):
+        if isinstance(fits.test(0, host), GuestCell) and agrees([host]):
+            return [host]
+    return None
 
 
 class Fits:
@@ -107,7 +100,7 @@ class Fits:
         if (node, host) not in self._tested:
             reserve = int(self.guest.isolates_emulator and node == 0)
             wanted, cell = self.guest.cells[node], self.cells[host]
-            self._tested[node, host] = test_pair(cell, wanted, self._limits, reserve)
+            self._tested[node, host] = fit_pair(cell, wanted, self._limits, reserve)
         return self._tested[node, host]
 
     def able(self, node: int) -> int:
@@ -118,64 +111,10 @@ class Fits:
             if isinstance(self.test(node, host), GuestCell)
         )
 
-    def refused(self, node: int, cells: Sequence[HostCell]) -> Refusals:
-        """Return why each host node cannot take a guest node, in the host's order."""
-        hosts = {cell.id: host for host, cell in enumerate(self.cells)}
-        tested = ((cell.id, self.test(node, hosts[cell.id])) for cell in cells)
-        by_cell = [(n, found) for n, found in tested if isinstance(found, Refused)]
-        return Refusals(node, by_cell)
-
     def on(self, placed: Sequence[int]) -> tuple[GuestCell, ...]:
         """Return the guest nodes as they are on host nodes that can take them."""
         tested = itertools.starmap(self.test, enumerate(placed))
         return tuple(cell for cell in tested if isinstance(cell, GuestCell))
-
-
-class Agreement:
-    """Whether devices and networks agree to a choice of host nodes, by position."""
-
-    def __init__(
-        self, cells: Sequence[HostCell], limits: Limits | None, devices: Devices | None
-    ) -> None:
-        self._cells = cells
-        self._devices = devices if devices and devices.wanted else None
-        self._networks = limits.networks if limits else None
-        self._known: dict[frozenset[int], bool] = {}
-
-    def __call__(self, placed: Sequence[int]) -> bool:
-        ids = frozenset(self._cells[host].id for host in placed)
-        if ids not in self._known:
-            self._known[ids] = self._agrees(ids)
-        return self._known[ids]
-
-    def _agrees(self, ids: frozenset[int]) -> bool:
-        if self._devices and not self._devices.supports(ids):
-            return False
-        asked = self._networks
-        return not (asked and networks.elsewhere(self._cells, ids, asked))
-
-    def why_not(self, placed: Sequence[int]) -> Reason | None:
-        """Return what there is only on other nodes; None if they agree."""
-        ids = frozenset(self._cells[host].id for host in placed)
-        if self._devices and not self._devices.supports(ids):
-            return self._devices.why(ids)
-        asked = self._networks
-        missed = asked and networks.elsewhere(self._cells, ids, asked)
-        if not missed:
-            return None
-        nodes = explanation.listed('cell', sorted(ids))
-        return Reason(Code.NETWORKS_ELSEWHERE, f'{missed} only away from {nodes}')
-
-    def kinds(self) -> list[int]:
-        """Return the kind of each host node; it makes no odds which one of a kind."""
-        numbers: dict[Hashable, int] = {}
-        return [numbers.setdefault(self._seen(c), len(numbers)) for c in self._cells]
-
-    def _seen(self, cell: HostCell) -> Hashable:
-        return (
-            self._devices.sight(cell.id) if self._devices else None,
-            networks.sight(cell, self._networks) if self._networks else None,
-        )
 
 
 def _at_once(fits: Fits, agrees: Agreement) -> list[int] | None:
@@ -201,12 +140,33 @@ def _first(fits: Fits, agrees: Agreement) -> list[int] | None:
     if not completable(able, free, [0] * len(fits.cells), [len(able)]):
         return None
     kinds = agrees.kinds()
+    sizes = [kinds.count(kind) for kind in range(len(set(kinds)))]
+    several = itertools.islice(_mixes(sizes, able), FEW_MIXES + 1)
+    if sum(1 for _ in several) > FEW_MIXES:
+        tried = itertools.islice(_choices(able, free), FIRST_TRIED)
+        if (placed := next(filter(agrees, tried), None)) is not None:
+            return placed
     mixes = [
         mix
-        for mix in _mixes([kinds.count(kind) for kind in range(len(set(kinds)))], able)
+        for mix in _mixes(sizes, able)
         if agrees(_sample(kinds, mix)) and completable(able, free, kinds, mix)
     ]
     return _choice(able, kinds, mixes) if mixes else None
+
+
+def _choices(
+    able: Sequence[int], free: int, placed: Sequence[int] = ()
+) -> Iterator[list[int]]:
+    """Yield the choices of host nodes that go on from those placed, in their order."""
+    if len(placed) == len(able):
+        yield list(placed)
+        return
+    rest = able[len(placed) + 1 :]
+    kinds, most = [0] * free.bit_length(), [len(rest)]
+    for host in bits(able[len(placed)] & free):
+        left = free & ~(1 << host)
+        if completable(rest, left, kinds, most):
+            yield from _choices(able, left, [*placed, host])
 
 
 def _mixes(sizes: Sequence[int], able: Sequence[int]) -> Iterator[tuple[int, ...]]:

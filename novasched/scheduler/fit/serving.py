@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from novasched.scheduler.fit.device_requests import DeviceRequest, Lost
+from novasched.scheduler.fit.explanation import listed
 from novasched.scheduler.fit.pools import Pool
 from novasched.scheduler.reasons import Code, Reason
 
@@ -144,6 +145,9 @@ class Serving:
                 left, code = left - lost[step], step.code
         free = f'{admitted.total(self.usable)} of {request.count} free'
         parts = [f'{lost[step]} {step.words}' for step in lost]
+        if self.providers:
+            wanted = sorted(uuid for uuid in self.providers if uuid)
+            free = f'{free} of {listed("resource provider", wanted)}'
         return Reason(code, f'{request}: {", ".join([free, *parts])}')
 
     def _lost(self, admitted: Admitted) -> dict[Lost, int]:

@@ -11,49 +11,64 @@ from typing import Any
 from novasched.objects.network import NetworkMetadata
 from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from novasched.scheduler.fit.guests import Guest, GuestCell
+from novasched.scheduler.fit.reported import number, reading
 from novasched.scheduler.fit.topology import Cpus, HostCell, Networks, Pages
 
 NAME, DATA = 'nova_object.name', 'nova_object.data'
+MOST_CPUS = 65536
+"""A range of more CPUs than any host has is no range."""
 
 
 def host_cells(text: str | None) -> tuple[HostCell, ...]:
     """Return the nodes that a numa_topology column tells of, in their order.
 
-    None for a host without nodes, and for text that is no topology. Computes of
-    before 2015 wrote it in a form of its own, without pages and cores.
+    None for a host without nodes. Computes of before 2015 wrote it in a form of its
+    own, without pages and cores. Raises reported.Unreadable for what is no topology.
     """
-    if not text:
+    if not text or text == 'null':
         return ()
-    try:
+    with reading():
         topology = json.loads(text)
         if NAME in topology:
-            return tuple(_cell(cell[DATA]) for cell in topology[DATA]['cells'])
-        return tuple(_old_cell(cell) for cell in topology['cells'])
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
-            ValueError):  # fmt: skip
-        return ()
+            cells = tuple(_cell(cell[DATA]) for cell in topology[DATA]['cells'])
+        else:
+            cells = tuple(_old_cell(cell) for cell in topology['cells'])
+        if len({cell.id for cell in cells}) < len(cells):
+            raise ValueError('two nodes have one id')
+        return cells
 
 
 def _cell(cell: Mapping[str, Any]) -> HostCell:
     pcpuset = cell.get('pcpuset')
     metadata = cell.get('network_metadata')
     return HostCell(
-        id=int(cell['id']),
+        id=number(cell['id']),
         cpuset=_shared(_cpus(cell['cpuset'])),
         pcpuset=None if pcpuset is None else _shared(_cpus(pcpuset)),
-        memory=int(cell['memory']),
-        cpu_usage=int(cell.get('cpu_usage', 0)),
-        memory_usage=int(cell.get('memory_usage', 0)),
+        memory=number(cell['memory']),
+        cpu_usage=number(cell.get('cpu_usage', 0)),
+        memory_usage=number(cell.get('memory_usage', 0)),
         pinned_cpus=_cpus(cell.get('pinned_cpus', ())),
-        siblings=tuple(_shared(_cpus(core)) for core in cell.get('siblings', ())),
+        siblings=_cores(cell.get('siblings', ())),
         mempages=tuple(_pages(pages[DATA]) for pages in cell.get('mempages', ())),
         network_metadata=None if metadata is None else _networks(metadata[DATA]),
         socket=_or_none(cell.get('socket')),
     )
 
 
+def _cores(siblings: Any) -> tuple[Cpus, ...]:
+    """Read cores; a CPU that is on two of them could be given away twice."""
+    cores = tuple(_shared(_cpus(core)) for core in siblings)
+    if sum(map(len, cores)) > len(frozenset().union(*cores)):
+        raise ValueError('a CPU is on two cores')
+    return cores
+
+
 def _cpus(numbers: Any) -> Cpus:
-    return frozenset(map(int, numbers))
+    cpus = frozenset(map(int, numbers))
+    for outermost in (min(cpus, default=0), max(cpus, default=0)):
+        number(outermost)
+    return cpus
 
 
 @functools.lru_cache(maxsize=16384)
@@ -62,16 +77,16 @@ def _shared(cpus: Cpus) -> Cpus:
     return cpus
 
 
-def _or_none(number: Any) -> int | None:
-    return None if number is None else int(number)
+def _or_none(value: Any) -> int | None:
+    return None if value is None else number(value)
 
 
 def _pages(pages: Mapping[str, Any]) -> Pages:
     return Pages(
-        int(pages['size_kb']),
-        int(pages['total']),
-        int(pages.get('used', 0)),
-        int(pages.get('reserved', 0)),
+        number(pages['size_kb']),
+        number(pages['total']),
+        number(pages.get('used', 0)),
+        number(pages.get('reserved', 0)),
     )
 
 
@@ -84,12 +99,12 @@ def _old_cell(cell: Mapping[str, Any]) -> HostCell:
     """Read a node in the old form; whatever CPUs it has may be shared only."""
     memory = cell.get('mem', {})
     return HostCell(
-        id=int(cell['id']),
+        id=number(cell['id']),
         cpuset=_listed_cpus(cell.get('cpus', '')),
         pcpuset=frozenset(),
-        memory=int(memory.get('total', 0)),
-        cpu_usage=int(cell.get('cpu_usage', 0)),
-        memory_usage=int(memory.get('used', 0)),
+        memory=number(memory.get('total', 0)),
+        cpu_usage=number(cell.get('cpu_usage', 0)),
+        memory_usage=number(memory.get('used', 0)),
     )
 
 
@@ -98,8 +113,11 @@ def _listed_cpus(text: str) -> Cpus:
     meant: set[int] = set()
     left_out: set[int] = set()
     for part in filter(None, map(str.strip, text.split(','))):
-        first, _, last = part.removeprefix('^').partition('-')
-        numbers = range(int(first), int(last or first) + 1)
+        ends = part.removeprefix('^').partition('-')
+        first, last = number(ends[0]), number(ends[2] or ends[0])
+        if last - first >= MOST_CPUS:
+            raise ValueError(f'a range has more than {MOST_CPUS} CPUs')
+        numbers = range(first, last + 1)
         (left_out if part.startswith('^') else meant).update(numbers)
     return frozenset(meant - left_out)
 

@@ -13,10 +13,13 @@ import pytest
 
 from novasched.objects.base import parse
 from novasched.scheduler.fit import order, pair
-from novasched.scheduler.fit.devices import HostDevices, requests_of
+from novasched.scheduler.fit.device_requests import requests_of
+from novasched.scheduler.fit.devices import HostDevices
+from novasched.scheduler.fit.diagnosis import explain
+from novasched.scheduler.fit.nova_search import fit_as_nova
 from novasched.scheduler.fit.pools import parse_pools
-from novasched.scheduler.fit.remembered import fit_as_nova
-from novasched.scheduler.fit.search import explain, fit
+from novasched.scheduler.fit.refused import Refused
+from novasched.scheduler.fit.search import fit
 from novasched.scheduler.fit.topology import Limits
 from novasched.scheduler.fit.wire import guest_of, host_cells, networks_of
 
@@ -198,7 +201,7 @@ def test_nova_has_no_better_answer_where_ours_is_another(name):
         return
     hosts = {cell.id: cell for cell in cells}
     refused = [
-        pair.test_pair(hosts[got['host_cell']], asked, limits, 0)
+        pair.fit_pair(hosts[got['host_cell']], asked, limits, 0)
         for got, asked in zip(nova['cells'], guest.cells, strict=True)
     ]
-    assert any(isinstance(found, pair.Refused) for found in refused)
+    assert any(isinstance(found, Refused) for found in refused)

@@ -13,12 +13,8 @@ import pathlib
 import pytest
 
 from novasched.objects.pci import InstancePCIRequests
-from novasched.scheduler.fit.device_requests import enough_devices
-from novasched.scheduler.fit.devices import (
-    DeviceRequestFailed,
-    HostDevices,
-    requests_of,
-)
+from novasched.scheduler.fit.device_requests import enough_devices, requests_of
+from novasched.scheduler.fit.devices import DeviceRequestFailed, HostDevices
 from novasched.scheduler.fit.pools import parse_pools
 
 CASES = {

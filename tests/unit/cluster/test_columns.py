@@ -168,3 +168,19 @@ def test_a_value_that_does_not_fit_changes_nothing(three):
     assert names(three) == ['h1', 'h2', 'h3']
     assert three.columns()['vcpus_total'].tolist() == [8, 8, 8]
     assert three.members == 1
+
+
+def test_what_cannot_be_read_is_warned_of_once_it_is_read(caplog):
+    columns = HostColumns()
+    rows = [host(n, numa_topology='[7]', pci_stats='{}}') for n in (1, 2)]
+    columns.apply({('a', n): row for n, row in enumerate(rows)})
+    made = columns.columns()
+    for _ in range(2):
+        assert not any(made['numa_topology'].tolist())
+        assert [pools.free for pools in made['pci_stats'].tolist()] == [(), ()]
+    found = [r.getMessage() for r in caplog.records if r.name.startswith('novasched')]
+    assert [line.partition(': ')[0] for line in found] == [
+        'Ignoring numa_topology that cannot be read',
+        'Ignoring pci_stats that cannot be read',
+    ]
+    assert found[0].endswith(": '[7]'")

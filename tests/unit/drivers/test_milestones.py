@@ -10,6 +10,7 @@ import pytest
 
 from novasched.drivers.milestones import log_decision
 from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
@@ -189,6 +190,16 @@ class Speechless(Passing):
 )
 def test_reasons_are_told_where_nothing_is_left(lines, kind, said):
     assert ('DEBUG', f'Filter {said}') in lines(logging.DEBUG, [kind()])
+
+
+def test_hosts_without_the_nodes_are_named_as_in_nova(lines):
+    cell = factories.guest_cell()
+    asked = {'numa_topology': factories.guest_topology(cell)}
+    found = lines(logging.DEBUG, [NUMATopologyFilter()], **asked)
+    assert [text for _, text in found if 'fails NUMA' in text] == [
+        f'{name}, {name} fails NUMA topology requirements. reports no NUMA nodes'
+        for name in ('h1', 'h2')
+    ]
 
 
 def test_failure_is_told_at_info(lines):

@@ -62,7 +62,10 @@ def test_limits_are_recorded_on_the_hosts_that_pass(as_nova):
     found = [limits['numa_topology'] for limits in passed.limits.tolist()]
     assert [limits.cpu_allocation_ratio for limits in found] == [2.0, 2.0, 3.0]
     assert {limits.ram_allocation_ratio for limits in found} == {1.0}
-    assert all(limits.network_metadata is NEAR_NET for limits in found)
+    assert [limits.network_metadata.physnets for limits in found] == [{'a'}] * 3
+    own = {id(limits) for limits in found}
+    own |= {id(limits.network_metadata) for limits in found}
+    assert len(own - {id(NEAR_NET)}) == 6
     assert table.limits.tolist() == [{}] * 4
 
 
@@ -136,7 +139,12 @@ def test_threads_are_asked_for_even_without_nodes(specs, image, passes):
         pytest.param(
             hosts(None), Code.NUMA_MISSING, 'reports no NUMA nodes', id='no nodes'
         ),
-        pytest.param(hosts('nonsense'), Code.NUMA_MISSING, 'reports no', id='nonsense'),
+        pytest.param(
+            hosts('nonsense'),
+            Code.NODE_DATA_MISSING,
+            'numa_topology of the compute cannot be read: JSONDecodeError: ',
+            id='nonsense',
+        ),
         pytest.param(
             hosts(FOUR, cpu_allocation_ratio=[float('nan')]),
             Code.RATIO_UNKNOWN,
@@ -191,14 +199,37 @@ def test_candidates_are_kept_with_whose_devices_the_instance_fits():
     assert why(none, asked).code is Code.PCI_WRONG_NODE
 
 
+def test_which_of_the_candidates_a_reason_is_about():
+    candidates = [{'mappings': {'r-0': [uuid]}} for uuid in 'ab']
+    devices = factories.devices(request_id=None)
+    devices.requests[0]._obj_request_id = 'r'
+    table = hosts(
+        FOUR, candidates=candidates, pci_stats=[factories.pools({'rp_uuid': 'c'})]
+    )
+    reason = why(table, request(dedicated(1), pci_requests=devices))
+    assert reason.code is Code.PCI_WRONG_PROVIDER
+    assert reason.text.startswith('candidate 1 of 2: nic (')
+    assert '0 of 1 free of resource provider a, 1 of other' in reason.text
+    crowded = request(dedicated(5), pci_requests=devices)
+    assert why(table, crowded).text.startswith('4 of 5 dedicated CPUs in cell 0')
+
+
+def test_devices_that_cannot_be_read():
+    table = hosts(FOUR, pci_stats=['[7]'])
+    asked = request(dedicated(1), pci_requests=factories.devices())
+    reason = why(table, asked)
+    assert reason.code is Code.NODE_DATA_MISSING
+    assert reason.text.startswith('pci_stats of the compute cannot be read: TypeError')
+
+
 def test_hosts_alike_are_fitted_once():
     table = hosts(*[FOUR] * 3, *[numa_topology(numa_cell(cpus=range(4)))] * 2)
     fitted = []
 
     class Counting(Fitting):
-        def attempt(self, *args):
+        def attempts(self, *args):
             fitted.append(args)
-            return super().attempt(*args)
+            return super().attempts(*args)
 
     filter_ = NUMATopologyFilter(Counting())
     for _ in range(2):

@@ -90,6 +90,7 @@ def test_hosts_whose_providers_stand_alike_are_looked_at_alike():
     ('table', 'code'),
     [
         pytest.param(hosts(None), Code.PCI_DEVICES_MISSING, id='no pools'),
+        pytest.param(hosts('{}}'), Code.NODE_DATA_MISSING, id='nonsense'),
         pytest.param(hosts(pools(2), candidates=[]), Code.CANDIDATE_MISSING, id='left'),
     ],
 )
@@ -100,3 +101,18 @@ def test_a_host_that_is_rejected_says_why(table, code):
     reason = FILTER.why(table.state(0), request)
     assert reason.code is code
     assert reason.code in FILTER.codes
+
+
+@pytest.mark.parametrize(
+    ('asked', 'text'),
+    [
+        pytest.param(
+            devices(request_id=ID), 'candidate 1 of 2: nic (', id='named providers'
+        ),
+        pytest.param(devices(alias=None), 'port (', id='candidates are all the same'),
+    ],
+)
+def test_which_of_the_candidates_a_reason_is_about(asked, text):
+    table = hosts(None, candidates=[of_provider('a'), of_provider('b')])
+    reason = FILTER.why(table.state(0), factories.request(pci_requests=asked))
+    assert reason.text.startswith(text)

@@ -6,11 +6,8 @@ from __future__ import annotations
 import pytest
 
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
-from novasched.scheduler.fit.devices import (
-    DeviceRequestFailed,
-    HostDevices,
-    requests_of,
-)
+from novasched.scheduler.fit.device_requests import requests_of
+from novasched.scheduler.fit.devices import DeviceRequestFailed, HostDevices
 from novasched.scheduler.fit.pools import Pool
 from novasched.scheduler.reasons import Code
 
@@ -253,3 +250,76 @@ def test_a_failure_keeps_what_was_taken_before_it():
 
 def test_why_not_although_it_would_fit():
     assert devices([pool()], [asked()]).why(None).code is Code.REJECTED
+
+
+@pytest.mark.parametrize(
+    ('requests', 'elsewhere'),
+    [
+        pytest.param([asked(3, numa_policy='required')], {1: 2, 2: 1}, id='too few'),
+        pytest.param([asked(1, numa_policy='required')], {}, id='enough'),
+        pytest.param(
+            [asked(1, numa_policy='required'), asked(1, {'x': 'y'})],
+            {2: 1},
+            id='the second of two',
+        ),
+        pytest.param([asked(1, {'x': 'z'})], {}, id='nowhere'),
+    ],
+)
+def test_where_else_there_are_devices(requests, elsewhere):
+    pools = [pool(1, 0), pool(2, 1), pool(4), pool(1, 2, x='y')]
+    assert devices(pools, requests).elsewhere(frozenset({0})) == elsewhere
+
+
+NONE, ONE, TWO = frozenset(), frozenset({1}), frozenset({1, 2})
+NEAR = {'numa_policy': 'required'}
+
+
+@pytest.mark.parametrize(('pools', 'requests', 'nodes', 'passes'), [
+    pytest.param([pool(2, 1)], [asked(3)], TWO, False, id='too few near, and nowhere'),
+    pytest.param([pool(2, 1), pool()], [asked(3)], ONE, True, id='one near to no node'),
+    pytest.param(
+        [pool(2, 1), pool()], [asked(3, **NEAR)], ONE, False,
+        id='one near to no node, where they must be near',
+    ),
+    pytest.param(
+        [pool(2, 1), pool(1, 2)], [asked(2, **NEAR), asked(2, **NEAR)], TWO, False,
+        id='too few for both',
+    ),
+    pytest.param(
+        [pool(2, 1), pool(2, 2)], [asked(2, **NEAR), asked(2, **NEAR)], TWO, True,
+        id='enough for both',
+    ),
+    pytest.param(
+        [pool(2, 1), pool(1)], [asked(2, **NEAR), asked(1)], ONE, True,
+        id='enough for both, one of them near to no node',
+    ),
+    pytest.param(
+        [pool(2, 1), pool(2, 1, vendor_id='10de')], [asked(2), asked(2)], ONE, False,
+        id='devices that nobody asks for do not count',
+    ),
+    pytest.param(
+        [pool(1, 1), pool(3, 2)], [asked(2, numa_policy='preferred'), asked(1)], ONE,
+        False, id='one that may go elsewhere takes those that are near',
+    ),
+    pytest.param(
+        [pool(1, 1), pool(3, 2)], [asked(1), asked(3, numa_policy='preferred')], ONE,
+        True, id='one that may go elsewhere does',
+    ),
+    pytest.param([pool(1, 1)], [asked(1), asked(1)], NONE, False, id='without nodes'),
+])  # fmt: skip
+def test_devices_near_the_nodes(pools, requests, nodes, passes):
+    assert devices(pools, requests, sockets={1: 0, 2: 0}).supports(nodes) is passes
+
+
+@pytest.mark.parametrize(('count', 'walked'), [(2, False), (1, True)])
+def test_what_others_leave_is_not_looked_at_where_devices_are_too_few(count, walked):
+    tried = []
+
+    class Trying(HostDevices):
+        def _served(self, nodes):
+            tried.append(nodes)
+            return super()._served(nodes)
+
+    wanted = requests_of(InstancePCIRequests(requests=[asked(count, **NEAR)]))
+    assert Trying((pool(1, 1),), wanted, None, {}).supports(ONE) is walked
+    assert bool(tried) is walked

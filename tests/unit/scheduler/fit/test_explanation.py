@@ -32,8 +32,26 @@ def cpus(have, want=8):
     pytest.param(
         [(0, Refused(PAGES, 'no pages')), (1, Refused(PAGES, 'no pages'))],
         PAGES,
-        'no pages in cell 0, no pages in cell 1',
+        'no pages in each cell',
         id='nothing to count',
+    ),
+    pytest.param(
+        [(0, cpus(4)), (1, cpus(3)), (2, cpus(4))],
+        CPUS,
+        '4 of 8 dedicated CPUs free in cells 0 and 2, 3 in cell 1; no cell holds 8',
+        id='nodes that say the same are told together',
+    ),
+    pytest.param(
+        [(0, cpus(4)), (1, cpus(4))],
+        CPUS,
+        '4 of 8 dedicated CPUs free in each cell',
+        id='all nodes say the same',
+    ),
+    pytest.param(
+        [(0, cpus(4))],
+        CPUS,
+        '4 of 8 dedicated CPUs free in cell 0; no cell holds 8',
+        id='a host of one node',
     ),
     pytest.param(
         [(0, cpus(4)), (1, cpus(4, 5))],

@@ -34,6 +34,30 @@ def test_a_host_may_have_no_nodes():
         assert topology.threads_per_core == 0
 
 
+def test_text_that_cannot_be_read_is_complained_of_once():
+    told = []
+
+    def complain(text, problem):
+        told.append((text, problem))
+
+    topology, pools = host_topology('7', complain), HostPools('[7]', complain)
+    assert told == []
+    for _ in range(2):
+        assert (topology.cells, pools.free) == ((), ())
+    assert told == [('7', topology.problem), ('[7]', pools.problem)]
+    assert topology.problem == "TypeError: argument of type 'int' is not iterable"
+    assert pools.problem.startswith('TypeError: ')
+
+
+def test_what_can_be_read_has_no_problem():
+    for text in (TEXT, numa_topology()):
+        assert HostTopology(text).problem == ''
+    for text in (None, factories.pools(2)):
+        assert HostPools(text).problem == ''
+    assert HostTopology('7').problem
+    assert HostPools('7').problem
+
+
 def test_topologies_are_equal_if_their_nodes_are():
     text = json.dumps(json.loads(TEXT), indent=1)
     first, second = HostTopology(TEXT), HostTopology(text)

@@ -34,7 +34,7 @@ def test_the_largest_pages_that_will_do(asked, memory, host, size_kb):
 
 @pytest.mark.parametrize(('asked', 'memory', 'host', 'code', 'text'), [
     pytest.param(
-        16384, 1024, ALL, Code.PAGE_SIZE_MISSING, 'no pages of 16384 KiB',
+        16384, 1024, ALL, Code.PAGE_SIZE_MISSING, 'no pages of 16 MiB',
         id='a size that the node does not have',
     ),
     pytest.param(
@@ -49,15 +49,15 @@ def test_the_largest_pages_that_will_do(asked, memory, host, size_kb):
     ),
     pytest.param(
         2048, 1025, ALL, Code.NOT_ENOUGH_PAGES,
-        '1025 MiB are not whole pages of 2048 KiB', id='half a page',
+        '1025 MiB are not whole pages of 2 MiB', id='half a page',
     ),
     pytest.param(
         2048, 1024, (Pages(2048, 600, 50, 40),), Code.NOT_ENOUGH_PAGES,
-        '510 of 512 pages of 2048 KiB free', id='used and reserved pages count',
+        '510 of 512 pages of 2 MiB free', id='used and reserved pages count',
     ),
     pytest.param(
         LARGE, 2048, ALL, Code.NOT_ENOUGH_PAGES,
-        '1 of 2 pages of 1048576 KiB free and 600 of 1024 pages of 2048 KiB free',
+        '1 of 2 pages of 1 GiB free and 600 of 1024 pages of 2 MiB free',
         id='several sizes',
     ),
     pytest.param(
@@ -79,15 +79,15 @@ def test_why_no_pages_will_do(asked, memory, host, code, text):
     ),
     pytest.param(
         {'dedicated': {0}}, 1024, {'mempages': (Pages(4, 262144, 1),)},
-        '262143 of 262144 pages of 4 KiB free', id='dedicated memory must be free',
+        '1023 of 1024 MiB free', id='dedicated memory must be free',
     ),
     pytest.param(
         {'shared': {0}}, 1025, {'mempages': (Pages(4, 262144),)},
-        '262144 of 262400 pages of 4 KiB', id='no more than there is at all',
+        '1024 of 1025 MiB', id='no more than there is at all',
     ),
     pytest.param(
         {'shared': {0}}, 1023, {'mempages': (Pages(2048, 512),)},
-        '1023 MiB are not whole pages of 2048 KiB', id='half a page',
+        '1023 MiB are not whole pages of 2 MiB', id='half a page',
     ),
     pytest.param(
         {'shared': {0}}, 4096, {'mempages': (), 'memory_usage': 4000}, None,

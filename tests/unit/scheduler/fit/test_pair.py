@@ -7,6 +7,7 @@ import pytest
 
 from novasched.scheduler.fit import pair
 from novasched.scheduler.fit.guests import LARGE
+from novasched.scheduler.fit.refused import Refused
 from novasched.scheduler.fit.topology import Limits, Pages
 from novasched.scheduler.reasons import Code
 from tests import topologies
@@ -68,7 +69,7 @@ NO_DATA, DEDICATED, SHARED, MEMORY = CODES
 def test_it_fits(host, guest, fitted):
     cell = topologies.host_cell(**host)
     wanted = topologies.guest_cell(**guest)
-    assert pair.test_pair(cell, wanted, STRICT, 0) == topologies.guest_cell(**fitted)
+    assert pair.fit_pair(cell, wanted, STRICT, 0) == topologies.guest_cell(**fitted)
 
 
 @pytest.mark.parametrize(('host', 'guest', 'code', 'text'), [
@@ -93,47 +94,50 @@ def test_it_fits(host, guest, fitted):
         id='no cores',
     ),
     pytest.param(
-        {'cpu_usage': 4}, {'shared': {0}}, SHARED, 'CPUs used: 4 + 1 is over 4',
-        id='over the ratio of CPUs',
+        {'cpu_usage': 4}, {'shared': {0}}, SHARED,
+        'CPUs used: 4 + 1 is over 4 (4 CPUs x 1.0)', id='over the ratio of CPUs',
     ),
     pytest.param(
         {'memory_usage': 4000}, {'shared': {0}}, MEMORY,
-        'MiB used: 4000 + 1024 is over 4096', id='over the ratio of memory',
+        'MiB used: 4000 + 1024 is over 4096 (4096 MiB x 1.0)',
+        id='over the ratio of memory',
     ),
     pytest.param(
         {}, {'shared': {0}, 'memory': 5000}, MEMORY,
-        '1048576 of 1280000 pages of 4 KiB', id='more memory than the node has',
+        '4096 of 5000 MiB', id='more memory than the node has',
     ),
     pytest.param(
         {}, {'shared': {0}, 'pagesize': 2048}, Code.PAGE_SIZE_MISSING,
-        'no pages of 2048 KiB', id='no such pages',
+        'no pages of 2 MiB', id='no such pages',
     ),
 ])  # fmt: skip
 def test_it_does_not_fit(host, guest, code, text):
     cell = topologies.host_cell(**host)
-    refused = pair.test_pair(cell, topologies.guest_cell(**guest), STRICT, 0)
-    assert isinstance(refused, pair.Refused)
+    refused = pair.fit_pair(cell, topologies.guest_cell(**guest), STRICT, 0)
+    assert isinstance(refused, Refused)
     assert (refused.code, refused.text) == (code, text)
 
 
 def test_the_emulator_needs_a_cpu_more():
     cell, wanted = topologies.host_cell(), topologies.guest_cell(dedicated={0, 1, 2})
-    assert pair.test_pair(cell, wanted, None, 1).reserved == {3}
-    refused = pair.test_pair(cell, topologies.guest_cell(dedicated=range(4)), None, 1)
+    assert pair.fit_pair(cell, wanted, None, 1).reserved == {3}
+    refused = pair.fit_pair(cell, topologies.guest_cell(dedicated=range(4)), None, 1)
     assert refused.text == '4 of 5 dedicated CPUs'
 
 
 def test_the_product_with_the_ratio_is_not_rounded():
     host = topologies.host_cell(memory=100, memory_usage=15, mempages=())
     wanted = topologies.guest_cell(shared={0}, memory=100)
-    assert pair.test_pair(host, wanted, Limits(1.0, 1.2), 0).id == 0
-    refused = pair.test_pair(host, wanted, Limits(1.0, 1.15), 0)
-    assert refused.text == 'MiB used: 15 + 100 is over 114.99999999999999'
+    assert pair.fit_pair(host, wanted, Limits(1.0, 1.2), 0).id == 0
+    refused = pair.fit_pair(host, wanted, Limits(1.0, 1.15), 0)
+    assert refused.text == (
+        'MiB used: 15 + 100 is over 114.99999999999999 (100 MiB x 1.15)'
+    )
 
 
 def test_without_limits_there_are_no_ratios():
     host = topologies.host_cell(cpu_usage=99, memory_usage=9999)
-    assert pair.test_pair(host, topologies.guest_cell(shared={0}), None, 0).id == 0
+    assert pair.fit_pair(host, topologies.guest_cell(shared={0}), None, 0).id == 0
 
 
 def test_how_far_a_guest_node_got_before_it_was_refused():

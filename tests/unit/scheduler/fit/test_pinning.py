@@ -94,7 +94,7 @@ def test_cpus_are_taken(asked, used, reserved):
     ),
     pytest.param(
         {'count': 2, 'policy': 'isolate', 'cpuset': {0, 4}}, Code.THREADS_DO_NOT_FIT,
-        'threads cannot be isolated with dedicated CPUs set apart',
+        'isolate needs a host without cpu_dedicated_set, or without SMT',
         id='isolated threads on CPUs set apart',
     ),
     pytest.param(

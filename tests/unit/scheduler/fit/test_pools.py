@@ -9,9 +9,17 @@ import pytest
 
 from novasched.objects.pci import PciDevicePool, PciDevicePoolList
 from novasched.scheduler.fit.pools import Pool, parse_pools
+from novasched.scheduler.fit.reported import Unreadable
 
 NIC = {'vendor_id': '8086', 'product_id': '1520'}
 NIC_TAGS = frozenset(NIC.items())
+
+
+def objects(data):
+    """Return the text of a list of one pool, whose data may be anything."""
+    pool = {'nova_object.name': 'PciDevicePool', 'nova_object.data': data}
+    made = {'nova_object.name': 'PciDevicePoolList'}
+    return json.dumps({**made, 'nova_object.data': {'objects': [pool]}})
 
 
 def stats(*pools):
@@ -49,11 +57,6 @@ def test_pools(text, pools):
 @pytest.mark.parametrize(
     'text',
     [
-        pytest.param(None, id='never reported'),
-        pytest.param('', id='empty'),
-        pytest.param('null', id='null'),
-        pytest.param('{}', id='an empty object'),
-        pytest.param(stats(), id='no pools'),
         pytest.param('[', id='no JSON'),
         pytest.param('[' * 100000, id='too deep'),
         pytest.param('7', id='a number'),
@@ -66,12 +69,35 @@ def test_pools(text, pools):
         pytest.param(json.dumps([{**NIC, 'count': 'many'}]), id='no number'),
         pytest.param(json.dumps([{**NIC, 'count': float('inf')}]), id='too many'),
         pytest.param(json.dumps([{**NIC, 'count': 1, 'tag': ['x']}]), id='a list'),
+        pytest.param(json.dumps([{**NIC, 'count': -1}]), id='fewer than none'),
+        pytest.param(json.dumps([{**NIC, 'count': -1e300}]), id='far fewer'),
+        pytest.param(json.dumps([{**NIC, 'count': 2**31}]), id='one too many'),
+        pytest.param(
+            json.dumps([{**NIC, 'count': 1, 'numa_node': 2**53}]), id='no node'
+        ),
+        pytest.param(objects({**NIC, 'count': 1, 'tags': None}), id='no tags'),
+        pytest.param(objects([1]), id='a list for a pool'),
         pytest.param('{"objects": 3}', id='no list of objects'),
         pytest.param('{"nova_object.name": "PciDevicePoolList"}', id='no content'),
         pytest.param(
             json.dumps([{**NIC, 'count': 1}, {**NIC, 'count': 'many'}]),
             id='one of two is nonsense',
         ),
+    ],
+)
+def test_text_that_cannot_be_read(text):
+    with pytest.raises(Unreadable):
+        parse_pools(text)
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        pytest.param(None, id='never reported'),
+        pytest.param('', id='empty'),
+        pytest.param('null', id='null'),
+        pytest.param('{}', id='an empty object'),
+        pytest.param(stats(), id='no pools'),
     ],
 )
 def test_no_pools(text):

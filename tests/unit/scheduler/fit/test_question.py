@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of hosts, what hosts look alike to it, and answers kept."""
+"""What is asked of hosts, and what hosts look alike to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from novasched.objects.network import NetworkMetadata
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.host_topology import NOWHERE, HostPools, HostTopology
-from novasched.scheduler.fit.question import Answers, Place, Question
+from novasched.scheduler.fit.question import Place, Question
 from novasched.scheduler.fit.topology import Limits, Networks
 from tests import factories
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
@@ -105,11 +105,18 @@ def test_each_candidate_has_its_answer(fitting):
     assert asked.answer(where, [mapped('far'), mapped('near')]) == [False, True]
 
 
-def test_answers_are_kept_as_long_as_there_is_room():
-    answers, asked = Answers(most=1), question(guest_cell())
-    first, second = place(), place(topology=NOWHERE)
-    given = answers.of(asked, first, [None])
-    assert given == [True]
-    assert answers.of(asked, first, [None]) is given
-    assert answers.of(asked, second, [None]) == [False]
-    assert answers.of(asked, first, [None]) is not given
+class Counting(Fitting):
+    def attempts(self, cells, guest, limits, each):
+        object.__setattr__(self, 'asked', len(each))
+        return super().attempts(cells, guest, limits, each)
+
+
+@pytest.mark.parametrize(('as_nova', 'asked'), [(False, 2), (True, 3)])
+def test_candidates_with_the_same_providers_are_fitted_once(as_nova, asked):
+    where = place({'numa_node': 1, 'rp_uuid': 'near'})
+    devices = factories.devices(request_id=ID, numa_policy='required')
+    fitting = Counting(as_nova=as_nova)
+    wants = question(guest_cell(), pci_requests=devices, fitting=fitting)
+    mappings = [mapped('near'), mapped('far'), {**mapped('near'), 'other': ['x']}]
+    assert wants.answer(where, mappings) == [True, False, True]
+    assert fitting.asked == asked

@@ -1,38 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes of a host the nodes of a guest get, and why none."""
+"""Which nodes of a host the nodes of a guest get."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from novasched.scheduler.fit.guests import LARGE
-from novasched.scheduler.fit.search import Attempt, explain, fit
+from novasched.scheduler.fit.guests import LARGE, GuestCell
+from novasched.scheduler.fit.search import Attempt, fit, fit_each
 from novasched.scheduler.fit.topology import Limits, Networks, Pages
-from novasched.scheduler.reasons import Code
 from tests import topologies
-from tests.topologies import FakeDevices
+from tests.topologies import FakeDevices, free, hosts, wants
 
 NEAR = Limits(16.0, 1.5, Networks(frozenset({'fast'})))
-
-
-def hosts(*cells):
-    return [topologies.host_cell(id=n, **cell) for n, cell in enumerate(cells)]
-
-
-def free(*counts):
-    """Return host nodes with so many CPUs free, in that order."""
-    cores = tuple((cpu,) for cpu in range(max(counts)))
-    return hosts(
-        *({'cores': cores, 'pinned_cpus': set(range(n, max(counts)))} for n in counts)
-    )
-
-
-def wants(*counts, **given):
-    """Return a guest whose nodes have so many dedicated CPUs."""
-    return topologies.guest(
-        *(topologies.guest_cell(n, dedicated=range(c)) for n, c in enumerate(counts)),
-        **given,
-    )
 
 
 def placed(cells, guest, limits=None, devices=None, pack=False):
@@ -120,6 +101,49 @@ def test_devices_are_asked_once_for_nodes_of_one_kind():
     assert len(devices.asked) == 1
 
 
+@pytest.mark.parametrize(('supported', 'most'), [
+    pytest.param([set(range(7)) | {15}], 9, id='one of the first choices'),
+    pytest.param([set(range(8, 16))], math.comb(16, 8) + 1, id='the last choice'),
+    pytest.param([], math.comb(16, 8), id='none'),
+])  # fmt: skip
+def test_sets_of_nodes_are_asked_once_and_no_longer_than_needed(supported, most):
+    devices = FakeDevices(supported=supported)
+    where = placed(free(*[2] * 16), wants(*[1] * 8), devices=devices)
+    assert where == (sorted(supported[0]) if supported else None)
+    assert len(devices.asked) == len(set(devices.asked)) <= most
+
+
+def test_the_first_choices_leave_each_guest_node_its_place():
+    devices = FakeDevices(supported=[{0, 1, 2, 4}])
+    where = placed(free(9, *[1] * 8), wants(1, 1, 1, 9), devices=devices)
+    assert where == [1, 2, 4, 0]
+
+
+class CountingCell(GuestCell):
+    """Counts how often it is tested."""
+
+    tested = 0
+
+    @property
+    def shares(self):
+        CountingCell.tested += 1
+        return False
+
+
+def test_pairs_are_tested_once_for_all_candidates():
+    none, one = FakeDevices(), FakeDevices(supported=[{1}])
+    guest = topologies.guest(CountingCell(0, frozenset(), frozenset({0}), 64))
+    counted = []
+    for each in ([none], [one, none, FakeDevices(supported=[{0}])]):
+        before = CountingCell.tested
+        attempts = fit_each(hosts({}, {}), guest, None, each, False)
+        counted.append(CountingCell.tested - before)
+    assert counted[0] == counted[1] > 0
+    found = [attempt.fits and attempt.guest.cells[0].id for attempt in attempts]
+    assert found == [1, False, 0]
+    assert fit_each(hosts({}), guest, None, [], False) == []
+
+
 def test_nodes_near_the_networks_are_chosen():
     cells = hosts({}, {'network_metadata': Networks(frozenset({'fast'}))}, {})
     guest = topologies.guest(topologies.guest_cell(shared={0}))
@@ -133,47 +157,3 @@ def test_a_guest_of_many_nodes_is_refused_without_trying_all_ways():
     cells = free(*range(1, 17))
     assert placed(cells, wants(*range(9, 17)), devices=devices) is None
     assert len(devices.asked) < 50
-
-
-@pytest.mark.parametrize(('cells', 'guest', 'limits', 'devices', 'code', 'text'), [
-    pytest.param(
-        free(4), wants(1, 1), None, None, Code.NODES_MISSING, '1 of 2 NUMA cells',
-        id='too few nodes',
-    ),
-    pytest.param(
-        free(3, 8, 4), wants(9), None, None, Code.NOT_ENOUGH_DEDICATED_CPUS,
-        '8 of 9 dedicated CPUs in cell 0, 8 in cell 1, 8 in cell 2; no cell holds 9',
-        id='too few CPUs',
-    ),
-    pytest.param(
-        free(4, 8, 3)[::2], wants(8), None, None, Code.NOT_ENOUGH_DEDICATED_CPUS,
-        '4 of 8 dedicated CPUs free in cell 0, 3 in cell 2; no cell holds 8',
-        id='too few free CPUs, in the order of the host',
-    ),
-    pytest.param(
-        free(4, 1), wants(3, 3), None, None, Code.NODES_CONTENDED,
-        'guest cell 0 fits in cell 0, guest cell 1 fits in cell 0; not all at once',
-        id='two want the same node',
-    ),
-    pytest.param(
-        free(2, 2), wants(1), None, FakeDevices(), Code.PCI_DEVICES_MISSING,
-        'no devices near [0]', id='no devices',
-    ),
-    pytest.param(
-        hosts({'pinned_cpus': {0, 1, 2, 3}, 'network_metadata': NEAR.networks}, {}),
-        wants(1), NEAR, FakeDevices(supported=[{1}]), Code.NETWORKS_ELSEWHERE,
-        'physical network fast only away from cell 1', id='far from a network',
-    ),
-    pytest.param(
-        free(2, 2), wants(1), None, None, Code.NUMA_DOES_NOT_FIT,
-        'the NUMA nodes fit, but nova looks for them in a way that misses them',
-        id='it fits',
-    ),
-    pytest.param(
-        free(2, 2), wants(1), NEAR, None, Code.NUMA_DOES_NOT_FIT,
-        'the NUMA nodes fit, but nova looks for them in a way that misses them',
-        id='it fits, networks and all',
-    ),
-])  # fmt: skip
-def test_why_it_does_not_fit(cells, guest, limits, devices, code, text):
-    assert explain(cells, guest, limits, devices, False) == (code, text)

@@ -208,7 +208,8 @@ NIC = frozenset({('vendor', 'x')})
             [pool(0, 3, 'A'), pool(0, 1, 'B')],
             {'B': 2},
             Code.PCI_WRONG_PROVIDER,
-            'a (any): 0 of 2 free, 4 of other resource providers',
+            'a (any): 0 of 2 free of resource provider B, '
+            '4 of other resource providers',
             id='another provider',
         ),
         pytest.param(

@@ -15,6 +15,7 @@ from novasched.objects.numa import (
     NUMAPagesTopology,
     NUMATopology,
 )
+from novasched.scheduler.fit.reported import Unreadable
 from novasched.scheduler.fit.topology import HostCell, Networks, Pages
 from novasched.scheduler.fit.wire import guest_of, host_cells, networks_of, topology_of
 from tests import topologies
@@ -79,17 +80,74 @@ def test_an_old_node_that_says_little():
 @pytest.mark.parametrize(
     'text',
     [
-        None, '', 'null', '[]', '{}', '5', 'not JSON',
+        '[]', '{}', '5', 'not JSON',
         '{"cells": 3}', '{"cells": [{}]}',
         '{"cells": [{"id": 0, "cpus": "a-b"}]}', '[' * 100_000,
-        '{"nova_object.name": "NUMATopology", "nova_object.data": {"cells": []}}',
         '{"nova_object.name": "NUMATopology", "nova_object.data": {"cells": [7]}}',
         '{"cells": [{"id": 0, "cpu_usage": Infinity}]}',
+        '{"cells": [{"id": 0}, {"id": 0}]}',
+        '{"cells": [{"id": 0, "cpus": "0-65536"}]}',
+        '{"cells": [{"id": 0, "cpus": "0-100000000,^1-99999999"}]}',
     ],
     ids=lambda text: str(text)[:40],
 )  # fmt: skip
+def test_text_that_cannot_be_read(text):
+    with pytest.raises(Unreadable):
+        host_cells(text)
+
+
+@pytest.mark.parametrize('text', [None, '', 'null', text_of(), '{"cells": []}'])
 def test_text_that_tells_of_no_nodes(text):
     assert host_cells(text) == ()
+
+
+def test_as_many_cpus_as_any_host_has():
+    (cell,) = host_cells('{"cells": [{"id": 0, "cpus": "0-65535"}]}')
+    assert len(cell.cpuset) == 65536
+
+
+def changed(path, value):
+    """Return the text of a node in full, with another value somewhere."""
+    cell = NUMACell(
+        id=0, cpuset={0, 1}, pcpuset={0, 1}, memory=1024, cpu_usage=0, memory_usage=0,
+        pinned_cpus=set(), siblings=[{0}, {1}], socket=0,
+        mempages=[NUMAPagesTopology(size_kb=4, total=9, used=0, reserved=0)],
+    )  # fmt: skip
+    primitive = json.loads(text_of(cell))
+    *way, last = ('nova_object.data', 'cells', 0, 'nova_object.data', *path)
+    at = primitive
+    for step in way:
+        at = at[step]
+    assert last in at
+    at[last] = value
+    return json.dumps(primitive)
+
+
+PAGES_OF = 'mempages', 0, 'nova_object.data'
+
+
+@pytest.mark.parametrize('path', [
+    ('id',), ('memory',), ('memory_usage',), ('cpu_usage',), ('socket',),
+    (*PAGES_OF, 'size_kb'), (*PAGES_OF, 'total'), (*PAGES_OF, 'used'),
+    (*PAGES_OF, 'reserved'),
+], ids=lambda path: path[-1])  # fmt: skip
+@pytest.mark.parametrize('value', [10**400, -(10**400), 2**53])
+def test_no_number_is_beyond_reckoning(path, value):
+    with pytest.raises(Unreadable, match='a number is'):
+        host_cells(changed(path, value))
+    assert len(host_cells(changed(path, 2**53 - 1))) == 1
+
+
+@pytest.mark.parametrize(('path', 'value', 'problem'), [
+    (('cpuset',), [0, 10**300], 'a number is'),
+    (('pinned_cpus',), [-(10**300)], 'a number is'),
+    (('siblings',), [[0, 1], [1]], 'a CPU is on two cores'),
+    (('mempages',), None, 'not iterable'),
+    (('mempages',), [[]], 'list indices'),
+])  # fmt: skip
+def test_what_is_wrong_with_a_node(path, value, problem):
+    with pytest.raises(Unreadable, match=problem):
+        host_cells(changed(path, value))
 
 
 def wanted(**given):

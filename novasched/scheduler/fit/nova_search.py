@@ -10,13 +10,18 @@ Nova: virt/hardware.py, numa_fit_instance_to_host.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from novasched.scheduler.fit import order
+from novasched.scheduler.fit.agreement import Agreement, Devices
 from novasched.scheduler.fit.guests import Guest, GuestCell
 from novasched.scheduler.fit.pair import examine
-from novasched.scheduler.fit.search import Agreement, Attempt, Devices
+from novasched.scheduler.fit.search import Attempt
 from novasched.scheduler.fit.topology import HostCell, Limits
+
+PATIENCE = 2000
+"""Nova goes on; with eight nodes of sixteen to choose, for hours."""
 
 
 def fit_as_nova(
@@ -25,14 +30,18 @@ def fit_as_nova(
     limits: Limits | None,
     devices: Devices | None,
     pack: bool,
+    patience: int = PATIENCE,
 ) -> Attempt:
-    """Fit a guest onto a host; one that does not fit is as the search left it."""
+    """Fit a guest onto a host; one that does not fit is as the search left it.
+
+    After ``patience`` tries the search is cut short where its end is known.
+    """
     if not 0 < len(guest.cells) <= len(cells):
         return Attempt(False, guest)
     tried = order.ordered(cells, guest, devices, pack)
     agrees = Agreement(tried, limits, devices)
     search = _Search(tried, guest, limits)
-    fits = search.run(agrees)
+    fits = search.run(agrees, patience)
     return Attempt(fits, dataclasses.replace(guest, cells=tuple(search.guests)))
 
 
@@ -49,14 +58,18 @@ class _Search:
         self._bad: set[tuple[int, int]] = set()
         self.guests = list(guest.cells)
 
-    def run(self, agrees: Agreement) -> bool:
+    def run(self, agrees: Agreement, patience: int) -> bool:
         """Try every choice of host nodes until one is accepted.
 
         If a try changed nothing, other choices with the same beginning would fail
         at the same place, and are left out.
         """
         chosen: list[int] | None = list(range(len(self.guests)))
+        tries = 0
         while chosen is not None:
+            tries += 1
+            if tries == patience and (ends := self._ends(agrees)) is not None:
+                return ends
             before = self._state()
             reached = self._tried(chosen)
             if reached == len(chosen):
@@ -67,6 +80,30 @@ class _Search:
                 reached = len(chosen) - 1
             chosen = following(chosen, reached, len(self._cells))
         return False
+
+    def _ends(self, agrees: Agreement) -> bool | None:
+        """Return how the search ends; None if that takes more tries.
+
+        If no set of host nodes is agreed to, no choice is accepted. If every node
+        is accepted wherever it is, the first choice out of a set agreed to is. Host
+        CPUs are then those of one try in the place of many.
+        """
+        count = len(self.guests)
+        sets = itertools.combinations(range(len(self._cells)), count)
+        chosen = next(filter(agrees, sets), None)
+        last = range(len(self._cells) - 1, -1, -1)[:count]
+        if not self._accepts_everywhere():
+            return False if chosen is None else None
+        self._good.clear()
+        self._tried(last if chosen is None else chosen)
+        return chosen is not None
+
+    def _accepts_everywhere(self) -> bool:
+        return not self._bad and not any(
+            examine(cell, guest, self._limits, self._reserve if node == 0 else 0)[1]
+            for node, guest in enumerate(self.guests)
+            for cell in self._cells
+        )
 
     def _state(self) -> tuple[list[GuestCell], int]:
         return list(self.guests), len(self._good) + len(self._bad)

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from novasched.scheduler.fit.matching import bits, completable
+from novasched.scheduler.fit.assignment import bits, completable
 
 
 def test_the_positions_of_a_mask():

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a guest does not fit onto the nodes of a host: the first thing that is short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from novasched.scheduler.fit import explanation, networks, order
+from novasched.scheduler.fit.agreement import Agreement, Devices
+from novasched.scheduler.fit.assignment import bits
+from novasched.scheduler.fit.explanation import Refusals, listed
+from novasched.scheduler.fit.guests import Guest
+from novasched.scheduler.fit.refused import Refused
+from novasched.scheduler.fit.search import Fits, first_choice
+from novasched.scheduler.fit.topology import HostCell, Limits, Networks
+from novasched.scheduler.reasons import Code, Reason
+
+
+def explain(
+    cells: Sequence[HostCell],
+    guest: Guest,
+    limits: Limits | None,
+    devices: Devices | None,
+    pack: bool,
+) -> Reason:
+    """Return why a guest does not fit onto a host.
+
+    Nova's search can miss a place that there is; then the reason says so.
+    """
+    count = len(guest.cells)
+    if count > len(cells):
+        return Reason(Code.NODES_MISSING, f'{len(cells)} of {count} NUMA cells')
+    tried = order.ordered(cells, guest, devices, pack)
+    fits = Fits(tried, guest, limits)
+    able = [fits.able(node) for node in range(count)]
+    if 0 in able:
+        return explanation.unplaced(_refused(fits, able.index(0), cells), count)
+    placed = first_choice(fits, Agreement(tried, None, None))
+    if placed is None:
+        return explanation.contended([_ids(tried, bits(mask)) for mask in able])
+    ids = frozenset(_ids(tried, placed))
+    if devices and devices.wanted and not devices.supports(ids):
+        return _without_devices(fits, ids, devices)
+    asked = limits.networks if limits else None
+    return _without_networks(cells, ids, asked) or explanation.MISSED
+
+
+def _ids(cells: Sequence[HostCell], hosts: Iterable[int]) -> list[int]:
+    return sorted(cells[host].id for host in hosts)
+
+
+def _refused(fits: Fits, node: int, cells: Sequence[HostCell]) -> Refusals:
+    """Return why each host node cannot take a guest node, in the host's order."""
+    hosts = {cell.id: host for host, cell in enumerate(fits.cells)}
+    tested = ((cell.id, fits.test(node, hosts[cell.id])) for cell in cells)
+    by_cell = [(n, found) for n, found in tested if isinstance(found, Refused)]
+    return Refusals(node, by_cell)
+
+
+def _without_devices(fits: Fits, ids: frozenset[int], devices: Devices) -> Reason:
+    """Say why there are no devices for a guest on some nodes, and why not on others.
+
+    Each other node with such devices says why it cannot take a guest of one node.
+    """
+    reason = devices.why(ids)
+    hosts = {cell.id: host for host, cell in enumerate(fits.cells)}
+    parts = [f'{reason.text} with {listed("cell", sorted(ids))}']
+    for cell_id, count in sorted(devices.elsewhere(ids).items()):
+        text = f'{count} in cell {cell_id}'
+        if len(fits.guest.cells) == 1 and cell_id in hosts:
+            tested = fits.test(0, hosts[cell_id])
+            if isinstance(tested, Refused):
+                text = f'{text}, where {tested.text}'
+        parts.append(text)
+    return Reason(reason.code, '; '.join(parts))
+
+
+def _without_networks(
+    cells: Sequence[HostCell], ids: frozenset[int], asked: Networks | None
+) -> Reason | None:
+    """Say which networks there are only on other nodes; None if there are none."""
+    missed = asked and networks.elsewhere(cells, ids, asked)
+    if not missed:
+        return None
+    nodes = listed('cell', sorted(ids))
+    return Reason(Code.NETWORKS_ELSEWHERE, f'{missed} only away from {nodes}')

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why the nodes of a guest get no nodes of a host."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.scheduler.fit.diagnosis import explain
+from novasched.scheduler.fit.topology import Limits, Networks
+from novasched.scheduler.reasons import Code
+from tests.topologies import FakeDevices, free, hosts, wants
+
+NEAR = Limits(16.0, 1.5, Networks(frozenset({'fast'})))
+
+
+@pytest.mark.parametrize(('cells', 'guest', 'limits', 'devices', 'code', 'text'), [
+    pytest.param(
+        free(4), wants(1, 1), None, None, Code.NODES_MISSING, '1 of 2 NUMA cells',
+        id='too few nodes',
+    ),
+    pytest.param(
+        free(3, 8, 4), wants(9), None, None, Code.NOT_ENOUGH_DEDICATED_CPUS,
+        '8 of 9 dedicated CPUs in each cell',
+        id='too few CPUs',
+    ),
+    pytest.param(
+        free(4, 8, 3)[::2], wants(8), None, None, Code.NOT_ENOUGH_DEDICATED_CPUS,
+        '4 of 8 dedicated CPUs free in cell 0, 3 in cell 2; no cell holds 8',
+        id='too few free CPUs, in the order of the host',
+    ),
+    pytest.param(
+        free(4, 1), wants(3, 3), None, None, Code.NODES_CONTENDED,
+        'guest cell 0 fits in cell 0, guest cell 1 fits in cell 0; not all at once',
+        id='two want the same node',
+    ),
+    pytest.param(
+        free(2, 2), wants(1), None, FakeDevices(), Code.PCI_DEVICES_MISSING,
+        'no devices near [0] with cell 0', id='no devices',
+    ),
+    pytest.param(
+        free(2, 1, 3), wants(2), None, FakeDevices({1: 4, 2: 1}),
+        Code.PCI_DEVICES_MISSING,
+        'no devices near [2] with cell 2; '
+        '4 in cell 1, where 1 of 2 dedicated CPUs free', id='devices elsewhere',
+    ),
+    pytest.param(
+        free(2, 2), wants(1), None, FakeDevices({0: 1, 1: 1}),
+        Code.PCI_DEVICES_MISSING, 'no devices near [0] with cell 0; 1 in cell 1',
+        id='some devices on each node',
+    ),
+    pytest.param(
+        free(2, 2, 2, 2), wants(1, 1), None, FakeDevices({1: 4, 9: 1}),
+        Code.PCI_DEVICES_MISSING,
+        'no devices near [0, 1] with cells 0 and 1; 1 in cell 9',
+        id='devices elsewhere, and nodes to combine',
+    ),
+    pytest.param(
+        hosts({'pinned_cpus': {0, 1, 2, 3}, 'network_metadata': NEAR.networks}, {}),
+        wants(1), NEAR, FakeDevices(supported=[{1}]), Code.NETWORKS_ELSEWHERE,
+        'physical network fast only away from cell 1', id='far from a network',
+    ),
+    pytest.param(
+        free(2, 2), wants(1), None, None, Code.NUMA_DOES_NOT_FIT,
+        'the NUMA nodes fit, but nova looks for them in a way that misses them',
+        id='it fits',
+    ),
+    pytest.param(
+        free(2, 2), wants(1), NEAR, None, Code.NUMA_DOES_NOT_FIT,
+        'the NUMA nodes fit, but nova looks for them in a way that misses them',
+        id='it fits, networks and all',
+    ),
+])  # fmt: skip
+def test_why_it_does_not_fit(cells, guest, limits, devices, code, text):
+    assert explain(cells, guest, limits, devices, False) == (code, text)
