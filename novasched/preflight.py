@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from oslo_config import cfg
 from oslo_db import exception as db_exc  # type: ignore[import-untyped]
 from oslo_log import log
+from oslo_service import backend  # type: ignore[import-untyped]
 
 from novasched import app, errors, opts, plugins, service
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
@@ -78,7 +79,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     """
     profile = _load_plugins(conf)
     _check_servicegroup(conf)
-    addresses.check(conf)
+    addresses.check(conf, backend.get_backend_type() == backend.BackendType.EVENTLET)
     _, raised = down_time(conf.service_down_time, conf.report_interval)
     told = (raised, *old_names.warnings(conf))
     for warning in filter(None, told):
