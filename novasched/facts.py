@@ -8,7 +8,8 @@ by the timeout of its adapter.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -19,6 +20,9 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Network, Placement
 from novasched.resources import Facts, Requirements, build_query
 from novasched.resources.prefilters.requirements import Place, Port, Reach
+from novasched.scheduler.aggregates import Aggregate
+
+LOG = logging.getLogger(__name__)
 
 WIDTH = 8
 """How many questions of one request are under way at once."""
@@ -40,7 +44,7 @@ class FactFinder:
     def facts(self, context: RequestContext, request: RequestSpec) -> Facts:
         """Return what a request may ask; of other services nothing is asked yet."""
         return Facts(
-            aggregates=tuple(self._view.aggregates.all()),
+            aggregates=_Aggregates(self._view),
             minimum_compute_version=self._view.minimum_compute_version(),
             required_traits=lambda: _required_traits(request),
             ports=functools.cache(lambda: self._ports(context, request)),
@@ -66,8 +70,23 @@ class FactFinder:
     def _segments(self, context: RequestContext, place: Place) -> frozenset[str] | None:
         try:
             return self._network.segments(context, place)
-        except errors.NetworkFailed:
+        except errors.NetworkFailed as error:
+            LOG.warning('%s', error)
             return None
+
+
+class _Aggregates:
+    """The aggregates, looked at in the database when a prefilter first wants them."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+
+    def __iter__(self) -> Iterator[Aggregate]:
+        return iter(self._found)
+
+    @functools.cached_property
+    def _found(self) -> list[Aggregate]:
+        return self._view.current_aggregates()
 
 
 def _required_traits(request: RequestSpec) -> frozenset[str]:

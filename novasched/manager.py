@@ -34,7 +34,11 @@ from novasched.resources import (
     target_of,
 )
 from novasched.resources.destination import with_aggregates
-from novasched.resources.request import falls_back_from_conf, limit_from_conf
+from novasched.resources.request import (
+    falls_back_from_conf,
+    limit_from_conf,
+    looks_further_from_conf,
+)
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
@@ -45,12 +49,14 @@ class Asking:
     """What the operator chose about the question to placement.
 
     ``limit`` bounds the number of candidates; ``falls_back`` asks for dedicated CPUs
-    as shared ones, too.
+    as shared ones, too; ``looks_further`` asks for all when those under the limit will
+    not do.
     """
 
     prefilters: Iterable[prefilters.Prefilter]
     limit: int = 1000
     falls_back: bool = True
+    looks_further: bool = True
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
@@ -59,6 +65,7 @@ class Asking:
             prefilters.from_conf(conf),
             limit_from_conf(conf),
             falls_back_from_conf(conf),
+            looks_further_from_conf(conf),
         )
 
 
@@ -107,20 +114,22 @@ class SchedulerManager:
             return_alternates=return_alternates and return_objects,
         )
         self._notifier.select_destinations(context, request, 'start')
+        work = self._with_claims(work)
         try:
             return self._place(work, return_objects)
         except errors.NoValidHost:
             more = self._beyond_limit(work, query)
             if more is None:
                 raise
-        return self._place(replace(work, candidates=more), return_objects)
+        work = self._with_claims(replace(work, candidates=more))
+        return self._place(work, return_objects)
 
     def _place(
         self, work: Work, return_objects: bool
     ) -> list[list[Selection]] | list[dict[str, Any]]:
         """Let the driver choose and claim; who fails after that undoes the claims."""
-        with self._claims(work) as claims:
-            placed = self._driver.select_destinations(replace(work, claims=claims))
+        with work.claims or contextlib.nullcontext():
+            placed = self._driver.select_destinations(work)
             self._notifier.select_destinations(work.context, placed.request, 'end')
             return _answer(placed, return_objects)
 
@@ -129,9 +138,11 @@ class SchedulerManager:
     ) -> tuple[RequestSpec, Query | None, Candidates | None]:
         """Ask placement; a rebuild does not, nor a driver that does without.
 
-        The request comes back with the node that it names.
+        The request comes back with the node that it names. The view is refreshed
+        once, as late as can be.
         """
         if request.is_rebuild or not self._driver.USES_ALLOCATION_CANDIDATES:
+            self._view.refresh()
             return request, None, None
         added = self._prefilter(context, request)
         request, nodes = self._named_nodes(request)
@@ -151,6 +162,8 @@ class SchedulerManager:
                 'nodes start up.'
             )
             raise errors.NoValidHost('')
+        if nodes is None:
+            self._view.refresh()
         return with_aggregates(request, added), query, answer
 
     def _prefilter(self, context: RequestContext, request: RequestSpec) -> Requirements:
@@ -186,10 +199,15 @@ class SchedulerManager:
     def _beyond_limit(self, work: Work, query: Query | None) -> Candidates | None:
         """Ask for all candidates, once those under a limit would not do.
 
-        Placement's limit makes an arbitrary part of them. None: there are no more.
+        Placement's limit makes an arbitrary part of them. None: there are no more, or
+        it was not the filters that took all hosts.
         """
-        known = work.candidates
+        known, claims = work.candidates, work.claims
         if query is None or known is None or not known.cut:
+            return None
+        if not self._asking.looks_further:
+            return None
+        if claims is not None and (claims.refused or claims.left_behind):
             return None
         LOG.info(
             'None of the hosts of the first %d allocation candidates will do, and '
@@ -199,16 +217,19 @@ class SchedulerManager:
         answer = self._ask(work.context, query.without_limit())
         if isinstance(answer, QueryFailed):
             return None
-        more = len(answer.requests) > len(known.requests)
-        return replace(answer, further=True) if more else None
+        if len(answer.requests) <= len(known.requests):
+            return None
+        self._view.refresh()
+        return replace(answer, further=True)
 
-    def _claims(self, work: Work) -> contextlib.AbstractContextManager[Claims | None]:
-        """Return what holds the claims together, or nothing if none are made."""
+    def _with_claims(self, work: Work) -> Work:
+        """Add what holds the claims together, or nothing if none are made."""
         if work.instance_uuids is None or work.candidates is None:
-            return contextlib.nullcontext()
+            return work
         room = Room(work.candidates.summaries)
         version = work.candidates.version
-        return Claims(self._placement, work.context, version, room)
+        claims = Claims(self._placement, work.context, version, room)
+        return replace(work, claims=claims)
 
     def _named_nodes(
         self, request: RequestSpec

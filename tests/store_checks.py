@@ -17,6 +17,7 @@ from novasched.db import admin, cells, schema, tables
 from novasched.db.stores import SqlApiStore, SqlCellStore, SqlServiceStore
 from novasched.db.transactions import Database
 from novasched.ports import CELL0_UUID, Cell, ComputeNodeRow
+from tests import aggregate_checks
 from tests.databases import NOON, SECOND, cell_mapping, instance, node, service
 
 SIBLINGS = 6
@@ -43,30 +44,6 @@ def a_host_is_looked_up_in_its_mapping(databases):
     store = SqlApiStore(databases.api)
     assert store.host_cell('h1') == 'b'
     assert store.host_cell('h2') is None
-
-
-def aggregates_come_by_id_with_hosts_and_metadata(databases):
-    first, second = databases.add(
-        tables.aggregates,
-        {'uuid': 'a1', 'name': 'zone'},
-        {'uuid': None, 'name': 'bare'},
-    )
-    databases.add(
-        tables.aggregate_hosts,
-        {'aggregate_id': first, 'host': 'h1'},
-        {'aggregate_id': first, 'host': 'h2'},
-        {'aggregate_id': second, 'host': None},
-    )
-    databases.add(
-        tables.aggregate_metadata,
-        {'aggregate_id': first, 'key': 'availability_zone', 'value': 'az1'},
-        {'aggregate_id': first, 'key': 'ssd', 'value': 'a,b'},
-    )
-    zone, bare = SqlApiStore(databases.api).aggregates()
-    assert (zone.id, zone.uuid, zone.name) == (first, 'a1', 'zone')
-    assert zone.hosts == {'h1', 'h2'}
-    assert zone.metadata == {'availability_zone': 'az1', 'ssd': 'a,b'}
-    assert (bare.uuid, bare.hosts, dict(bare.metadata)) == (None, frozenset(), {})
 
 
 def a_server_group_has_its_policy_rules_and_members(databases):
@@ -471,7 +448,7 @@ def making_the_tables_again_changes_nothing(databases):
 CHECKS = [
     cells_come_by_id_with_their_urls_filled,
     a_host_is_looked_up_in_its_mapping,
-    aggregates_come_by_id_with_hosts_and_metadata,
+    *aggregate_checks.CHECKS,
     a_server_group_has_its_policy_rules_and_members,
     a_compute_node_comes_with_every_column,
     live_compute_nodes_come_by_id,

@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aggregates: read at the start, changed by RPC, checked now and then."""
+"""The aggregates: read at the start, changed by RPC, checked now and then.
+
+Who needs them as they are now has the database asked whether they have changed.
+"""
 
 from __future__ import annotations
 
+import datetime
+import logging
 import threading
 from collections.abc import Iterable
+from typing import NamedTuple
 
+from novasched import errors
+from novasched.ports import AggregatesMark, ApiStore, Clock
 from novasched.scheduler.aggregates import Aggregate, Aggregates
+
+LOG = logging.getLogger(__name__)
+
+ATTEMPTS = 3
 
 
 class AggregateView:
@@ -64,3 +76,56 @@ class AggregateView:
         self._by_id = by_id
         self._by_host = {host: tuple(found) for host, found in by_host.items()}
         self.version += 1
+
+
+class _Known(NamedTuple):
+    """What the aggregates were read with; ``settled``: an equal mark will do."""
+
+    mark: AggregatesMark
+    settled: bool
+    version: int
+
+
+class AggregateReader:
+    """Brings a view up to what the database says; threads may share it.
+
+    ``overlap_s`` is by how much the clocks of those who write may differ.
+    """
+
+    def __init__(
+        self, api: ApiStore, view: AggregateView, clock: Clock, overlap_s: float
+    ) -> None:
+        self._api = api
+        self._view = view
+        self._clock = clock
+        self._overlap = datetime.timedelta(seconds=overlap_s)
+        self._known: _Known | None = None
+
+    def read(self) -> None:
+        """Read the aggregates. Raises errors.StoreFailed."""
+        now = self._clock.utcnow()
+        self._read(self._api.aggregates_mark(), now)
+
+    def current(self) -> list[Aggregate]:
+        """Return the aggregates by id, as they are now.
+
+        Where the database cannot be asked, they are as they were known last.
+        """
+        try:
+            now = self._clock.utcnow()
+            mark, known = self._api.aggregates_mark(), self._known
+            if known != _Known(mark, True, self._view.version):
+                self._read(mark, now)
+        except errors.StoreFailed as problem:
+            LOG.warning('The aggregates may have changed: %s', problem)
+        return self._view.all()
+
+    def _read(self, mark: AggregatesMark, now: datetime.datetime) -> None:
+        """Read them; again, if a message has changed them meanwhile."""
+        for _ in range(ATTEMPTS):
+            version = self._view.version
+            if self._view.replace(self._api.aggregates(), version):
+                settled = mark.newest is None or mark.newest < now - self._overlap
+                self._known = _Known(mark, settled, self._view.version)
+                return
+        self._known = None

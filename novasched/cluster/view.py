@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from oslo_config import cfg
 
-from novasched.cluster.aggregates import AggregateView
+from novasched.cluster.aggregates import AggregateReader, AggregateView
 from novasched.cluster.cells import Cells
 from novasched.cluster.guests import Guests
 from novasched.cluster.instances import InstanceView
@@ -29,6 +29,7 @@ from novasched.cluster.services import Window, down_time
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
 from novasched.cluster.versions import ComputeVersions
 from novasched.ports import ApiStore, Cell, Clock
+from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.hosts import HostTable, Lazy
 
 LOG = logging.getLogger(__name__)
@@ -58,8 +59,6 @@ BACKGROUND_TIMEOUT_S = 60.0
 ASIDE_AGE_S = 60.0
 """For how long changes will do of a cell that only requests which name it read."""
 
-AGGREGATES_ATTEMPTS = 3
-
 
 class ClusterView:
     """Hosts, services, aggregates and instances of all cells.
@@ -88,6 +87,7 @@ class ClusterView:
         self.cells = cells
         self._versions = ComputeVersions(cells)
         self.aggregates = AggregateView()
+        self._reader = AggregateReader(api, self.aggregates, clock, overlap_s)
         self.instances = InstanceView(tracks_instances)
         self._nodes = Nodes(ratios or Ratios(), overlap_s)
         self._composer = Composer(self._nodes, self.aggregates)
@@ -130,15 +130,12 @@ class ClusterView:
         if changed:
             with self._lock:
                 self._nodes.forget(changed)
-        self._check_aggregates()
+        self._reader.read()
         self._versions.check()
 
-    def _check_aggregates(self) -> None:
-        """Read the aggregates; again, if a message has changed them meanwhile."""
-        for _ in range(AGGREGATES_ATTEMPTS):
-            version = self.aggregates.version
-            if self.aggregates.replace(self._api.aggregates(), version):
-                return
+    def current_aggregates(self) -> list[Aggregate]:
+        """Return the aggregates by id as they are now, if the database can be asked."""
+        return self._reader.current()
 
     def minimum_compute_version(self) -> int:
         """Return the lowest nova-compute version of all cells; 0: no computes."""

@@ -8,7 +8,23 @@ import collections
 import sqlalchemy as sa
 
 from novasched.db import tables
+from novasched.ports import AggregatesMark
 from novasched.scheduler.aggregates import Aggregate
+
+_MARK = sa.union_all(
+    *(
+        sa.select(
+            sa.literal(number),
+            sa.func.count(),
+            sa.func.max(table.c.id),
+            sa.func.max(table.c.created_at),
+            sa.func.max(table.c.updated_at),
+        ).select_from(table)
+        for number, table in enumerate(
+            (tables.aggregates, tables.aggregate_hosts, tables.aggregate_metadata)
+        )
+    )
+)
 
 
 def read(connection: sa.Connection) -> list[Aggregate]:
@@ -21,6 +37,17 @@ def read(connection: sa.Connection) -> list[Aggregate]:
         Aggregate(id_, uuid, name, frozenset(hosts[id_]), metadata[id_])
         for id_, uuid, name in rows
     ]
+
+
+def mark(connection: sa.Connection) -> AggregatesMark:
+    """Return the mark of the aggregates by one query.
+
+    Nova deletes these rows for good, and sets one of the stamps whenever it writes.
+    """
+    found = connection.execute(_MARK).all()
+    counts = tuple(sorted(map(tuple, found)))
+    stamps = [stamp for row in found for stamp in row[3:] if stamp is not None]
+    return AggregatesMark(counts, max(stamps, default=None))
 
 
 def _hosts(connection: sa.Connection) -> dict[int, set[str]]:

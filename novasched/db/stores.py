@@ -25,7 +25,14 @@ from novasched.db import (
 )
 from novasched.db.server_groups import ServerGroup
 from novasched.db.transactions import Database
-from novasched.ports import Cell, ComputeNodeRow, ImageRow, InstanceRow, ServiceRow
+from novasched.ports import (
+    AggregatesMark,
+    Cell,
+    ComputeNodeRow,
+    ImageRow,
+    InstanceRow,
+    ServiceRow,
+)
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
@@ -57,6 +64,10 @@ class SqlApiStore:
     def aggregates(self) -> list[Aggregate]:
         with self._database.read() as connection:
             return aggregates.read(connection)
+
+    def aggregates_mark(self) -> AggregatesMark:
+        with self._database.read() as connection:
+            return aggregates.mark(connection)
 
     def server_group(self, uuid: str) -> ServerGroup | None:
         """Return a server group by its uuid."""

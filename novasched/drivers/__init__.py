@@ -131,7 +131,8 @@ class Driver(abc.ABC):
     def select_destinations(self, work: Work) -> Placed:
         """Return the selections; what was claimed for them is in ``work.claims``.
 
-        Whoever opened the claims undoes them when this raises. Raises
+        The view is as new as the request, for whoever calls this refreshes it, and
+        who opened the claims undoes them when this raises. Raises
         errors.NoValidHost when there is no host for every instance.
         """
 

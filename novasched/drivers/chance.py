@@ -33,7 +33,6 @@ class ChanceScheduler(Driver):
     USES_ALLOCATION_CANDIDATES = False
 
     def select_destinations(self, work: Work) -> Placed:
-        self.parts.view.refresh()
         cell = target_cell(self.parts.view, work.request)
         known = self.parts.view.hosts(None, cell)
         usable = known[~known.service_disabled & known.service_up]

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -12,19 +13,32 @@ from novasched import errors
 from novasched.drivers.room import Room
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Candidate, Claimed, Placement, Refused, Unknown, Wanted
+from novasched.ports import (
+    Candidate,
+    Claimed,
+    Placement,
+    Refused,
+    UndoUnanswered,
+    Unknown,
+    Wanted,
+)
 
 LOG = logging.getLogger(__name__)
 
 ATTEMPTING = 'Attempting to claim resources in the placement API for instance %s'
 
+UNDO_WITHIN_S = 30.0
+"""How long a request may go on undoing its claims, however many there are."""
+
 
 class Claims:
     """Claims made within a ``with`` block; leaving it by an error undoes them.
 
-    All are tried to be undone, in the order in which they were made, even if
-    undoing one fails. The error that ended the block is the one that goes on.
-    ``room`` knows what was claimed, and what was refused for want of room.
+    All are tried to be undone, the last one first, even if undoing one fails; but not
+    for longer than UNDO_WITHIN_S, nor after placement did not answer. ``left_behind``
+    are the consumers of which nobody knows then. The error that ended the block is the
+    one that goes on. ``room`` knows what was claimed, and what was refused for want of
+    room; ``refused`` is the number of candidates that were refused.
     """
 
     def __init__(
@@ -33,13 +47,17 @@ class Claims:
         context: RequestContext,
         version: str,
         room: Room | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._placement = placement
         self._context = context.elevated()
         self._user_id = context.user_id
         self._version = version
         self._made: list[Claimed | Unknown] = []
+        self._clock = clock
         self.room = room or Room({})
+        self.refused = 0
+        self.left_behind: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -50,26 +68,16 @@ class Claims:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None or not self._made:
-            return
-        uuids = [claim.consumer_uuid for claim in self._made]
-        LOG.debug('Cleaning up allocations for %s', uuids)
-        interrupted: BaseException | None = None
-        for claim in self._made:
-            try:
-                self._undo(claim)
-            except BaseException as problem:  # noqa: BLE001 the others come first
-                interrupted = problem
-        if interrupted is not None:
-            raise interrupted
+        if error is not None and self._made:
+            self._undo_all()
 
     def make(self, request: RequestSpec, candidate: Candidate) -> bool:
         """Claim a candidate for the instance of the request; False: refused.
 
         Raises errors.AllocationUpdateFailed when the consumer changed meanwhile, or
-        when nobody can tell what became of the claim: it is undone, but a late one
-        must not be added to that for another host. Raises
-        errors.AllocationDeleteFailed when it cannot be undone.
+        when nobody can tell what became of the claim: all is undone, but a late one
+        must not be added to that for another host. Raises errors.NoValidHost when
+        placement cannot be reached, lest it is tried for each host.
         """
         LOG.debug(ATTEMPTING, request.instance_uuid)
         outcome = self._placement.claim(
@@ -85,8 +93,11 @@ class Claims:
                 self._made.append(outcome)
                 self.room.take(candidate)
             case Unknown():
+                self._made.append(outcome)
                 self._give_up(outcome)
             case Refused():
+                self._check_reached(outcome)
+                self.refused += 1
                 self.room.refuse(candidate, outcome.exhausted)
                 LOG.debug(
                     'Claim for %s refused: %s', request.instance_uuid, outcome.text
@@ -97,7 +108,8 @@ class Claims:
         """Claim for several instances, which hold nothing, all or none; False: none.
 
         Raises errors.AllocationUpdateFailed when nobody can tell what became of the
-        claims; they are undone when the block is left.
+        claims: they are undone. Raises errors.NoValidHost when placement cannot be
+        reached.
         """
         for one in wanted:
             LOG.debug(ATTEMPTING, one.consumer_uuid)
@@ -109,12 +121,15 @@ class Claims:
             self._user_of(request),
         )
         if isinstance(outcome, Refused):
+            self._check_reached(outcome)
+            self.refused += 1
+            self.room.refuse_all([one.candidate for one in wanted], outcome.exhausted)
             LOG.debug('Claims for %d instances refused: %s', len(wanted), outcome.text)
             return False
         self._made += outcome
         for claim in outcome:
             if isinstance(claim, Unknown):
-                raise self._unanswered(claim)
+                self._give_up(claim)
         for one in wanted:
             self.room.take(one.candidate)
         return True
@@ -123,31 +138,61 @@ class Claims:
         user_id = request.user_id if 'user_id' in request else None
         return user_id or self._user_id
 
-    def _give_up(self, claim: Unknown) -> NoReturn:
-        problem = self._unanswered(claim)
-        self._made.append(claim)
-        self._placement.undo(self._context, claim)
-        self._made.remove(claim)
-        raise problem
-
-    def _unanswered(self, claim: Unknown) -> errors.AllocationUpdateFailed:
-        LOG.warning(
-            'No answer to the claim for %s: %s', claim.consumer_uuid, claim.text
-        )
-        return errors.AllocationUpdateFailed(
-            claim.consumer_uuid,
-            'placement did not answer, and the claim was undone; try again',
-        )
-
-    def _undo(self, claim: Claimed | Unknown) -> None:
-        try:
-            self._placement.undo(self._context, claim)
-        except errors.AllocationDeleteFailed as problem:
-            LOG.error(
-                'Allocations of %s may be left behind: %s. When placement answers '
-                'again, remove them with: openstack resource provider allocation '
-                'delete %s',
-                claim.consumer_uuid,
-                problem,
-                claim.consumer_uuid,
+    def _check_reached(self, refused: Refused) -> None:
+        """Raise errors.NoValidHost where it was not the candidate that was refused."""
+        if refused.status == 0:
+            self.refused += 1
+            LOG.warning(
+                'Placement cannot be reached, no host is tried any more: %s',
+                refused.text,
             )
+            raise errors.NoValidHost('There are not enough hosts available.')
+
+    def _give_up(self, claim: Unknown) -> NoReturn:
+        """Undo all, as the request ends here; say whether something is left."""
+        consumer = claim.consumer_uuid
+        LOG.warning('No answer to the claim for %s: %s', consumer, claim.text)
+        self._undo_all()
+        left = consumer in self.left_behind
+        became = 'may be left behind' if left else 'was undone'
+        raise errors.AllocationUpdateFailed(
+            consumer,
+            f'placement did not answer, and the claim {became}; try again',
+        )
+
+    def _undo_all(self) -> None:
+        """Undo the last claim first; past the deadline, and once placement does not
+        answer, only tell of the others."""
+        uuids = [claim.consumer_uuid for claim in self._made]
+        LOG.debug('Cleaning up allocations for %s', uuids)
+        until = self._clock() + UNDO_WITHIN_S
+        interrupted: BaseException | None = None
+        while self._made:
+            claim = self._made.pop()
+            left_s = until - self._clock()
+            if left_s <= 0:
+                self._leave(claim, 'there is no time left to undo it')
+                continue
+            try:
+                self._placement.undo(self._context, claim, left_s)
+            except UndoUnanswered as problem:
+                until = self._clock()
+                self._leave(claim, problem)
+            except errors.AllocationDeleteFailed as problem:
+                self._leave(claim, problem)
+            except BaseException as problem:  # noqa: BLE001 the others come first
+                interrupted = problem
+        if interrupted is not None:
+            raise interrupted
+
+    def _leave(self, claim: Claimed | Unknown, why: object) -> None:
+        consumer = claim.consumer_uuid
+        self.left_behind.append(consumer)
+        LOG.error(
+            'Allocations of %s may be left behind: %s. When placement answers '
+            'again, remove them with: openstack resource provider allocation '
+            'delete %s',
+            consumer,
+            why,
+            consumer,
+        )

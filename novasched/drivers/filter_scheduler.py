@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from novasched import errors
@@ -13,7 +13,7 @@ from novasched.drivers import Driver, Parts, Placed, Work
 from novasched.drivers.claims import Claims
 from novasched.drivers.milestones import log_decision
 from novasched.drivers.room import Room
-from novasched.drivers.scope import by_provider, target_cell
+from novasched.drivers.scope import KnownRoots, by_provider, target_cell
 from novasched.drivers.selections import Picked, SelectionMaker
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
@@ -28,16 +28,25 @@ LOG = logging.getLogger(__name__)
 
 MOST_FURTHER_CLAIMS = 20
 """Claims of further candidates that may be refused, should a cloud fill up just now."""
+MOST_JOINT_CLAIMS = 2
+"""Claims of all instances at once that may be refused before each gets its own."""
 
 
 class FilterScheduler(Driver):
     """Nova: scheduler/manager.py, _schedule and what it calls."""
 
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._roots = KnownRoots()
+
     def select_destinations(self, work: Work) -> Placed:
-        self.parts.view.refresh()
         cell = target_cell(self.parts.view, work.request)
         nodes = self.parts.view.node_uuids()
-        hosts = self.parts.view.hosts(by_provider(work.candidates, nodes), cell)
+
+        def hosts() -> HostTable:
+            offered = by_provider(work.candidates, nodes, self._roots.uuids())
+            return self.parts.view.hosts(offered, cell)
+
         placing = _Placing(self.parts, work, hosts)
         placing.pick_all()
         placing.check_complete()
@@ -47,15 +56,21 @@ class FilterScheduler(Driver):
 class _Placing:
     """One request on its way: the hosts left, the picks so far, and the request
     as it is for the next instance; the last one is on ``_nodes`` of its host.
-    Chance has a seed of its own in each."""
+    Chance has a seed of its own in each. ``hosts`` makes the hosts with lists and
+    dicts of their own, as plugins may write into them."""
 
-    def __init__(self, parts: Parts, work: Work, hosts: HostTable) -> None:
+    def __init__(
+        self, parts: Parts, work: Work, hosts: Callable[[], HostTable]
+    ) -> None:
         self._parts = parts
         self._work = work
-        self._hosts = hosts
+        self._all_hosts = hosts
+        self._hosts = hosts()
         # A caller may schedule one request object twice.
         self._request = work.request.replaced()
         self._picked: list[Picked] = []
+        self._untold: list[tuple[HostState, errors.RequestError | None]] = []
+        self._attempt = 1
         self._nodes: InstanceNUMATopology | None = None
         self._seed = parts.rng.getrandbits(64)
         self._rng = random.Random(self._seed)
@@ -72,7 +87,9 @@ class _Placing:
             number = len(self._work.instance_uuids or ())
             self._pick_each(number, lambda: self._first_claimed(claims))
 
-    def _pick_each(self, number: int, pick: Callable[[], Picked | None]) -> None:
+    def _pick_each(
+        self, number: int, pick: Callable[[], Picked | None], final: bool = True
+    ) -> None:
         uuids = self._work.instance_uuids
         for index in range(number):
             if uuids:
@@ -82,27 +99,48 @@ class _Placing:
             if picked is None:
                 break
             self._take(picked)
+            if final:
+                self._tell_selected()
 
     def _picked_together(self, claims: Claims) -> bool:
         """Pick for several instances, then claim for all at once; False: start anew.
 
-        Nothing is claimed when one of them gets no host.
+        Where placement says of what it has too little, that is done once more. Nothing
+        is claimed when one of them gets no host.
         """
         uuids = self._work.instance_uuids or ()
         if len(set(uuids)) < max(len(uuids), 2):
             return False
-        before, room = (self._hosts, self._request), claims.room.copy()
-        self._pick_each(len(uuids), lambda: self._first_with_room(room))
-        if len(self._picked) < len(uuids):
-            return True
-        pairs = zip(uuids, self._picked, strict=True)
-        wanted = [Wanted(u, one.candidate) for u, one in pairs if one.candidate]
-        if claims.make_all(self._request, wanted):
-            return True
-        self._hosts, self._request = before
-        self._picked.clear()
-        self._rng = random.Random(self._seed)
+        request = self._request
+        for _ in range(MOST_JOINT_CLAIMS):
+            wanted = self._wanted(uuids, claims.room.copy())
+            if len(wanted) < len(uuids):
+                return True
+            if claims.make_all(self._request, wanted):
+                self._tell_selected()
+                return True
+            self._start_anew(request)
+            if claims.room.fits_all(one.candidate for one in wanted):
+                break
         return False
+
+    def _wanted(self, uuids: Sequence[str], room: Room) -> list[Wanted]:
+        """Pick for several instances; fewer: there are no more hosts."""
+        self._pick_each(len(uuids), lambda: self._first_with_room(room), False)
+        pairs = zip(uuids, self._picked, strict=False)
+        return [Wanted(u, one.candidate) for u, one in pairs if one.candidate]
+
+    def _start_anew(self, request: RequestSpec) -> None:
+        LOG.debug(
+            'What was selected for %d instances is void, as it could not be claimed '
+            'together; selecting anew.',
+            len(self._picked),
+        )
+        self._hosts, self._request = self._all_hosts(), request
+        self._picked.clear()
+        self._untold.clear()
+        self._rng = random.Random(self._seed)
+        self._attempt += 1
 
     def _decide(self, index: int) -> None:
         """Leave the hosts that may take instance ``index``, the best one first."""
@@ -117,6 +155,7 @@ class _Placing:
             took_s=self._lap.took_s(),
             cut=cut,
             further=further,
+            attempt=self._attempt,
         )
         self._hosts = decision.ranked
         log_decision(decision, self._told)
@@ -188,22 +227,27 @@ class _Placing:
 
     def _take(self, picked: Picked) -> None:
         """Let the host have the instance, and the server group have the host."""
-        LOG.debug('Selected host: %s', picked.host)
         self._picked.append(picked)
         self._request = with_providers(self._request, picked.candidate)
         row, fitting = picked.host._row, self._parts.profile.fitting
         self._hosts = consume(self._hosts, row, self._request)
         booked = book(self._hosts, row, self._request, fitting)
         self._hosts, self._nodes = booked.hosts, booked.topology
-        if booked.problem:
-            LOG.warning(
-                'Selected host: %s failed to consume from instance. Error: %s',
-                picked.host,
-                booked.problem,
-            )
+        self._untold.append((picked.host, booked.problem))
         if fitting.as_nova and 'numa_topology' in self._request:
             self._request = self._request.replaced(numa_topology=booked.topology)
         self._request = self._request.with_group_on(picked.host.host)
+
+    def _tell_selected(self) -> None:
+        for host, problem in self._untold:
+            LOG.debug('Selected host: %s', host)
+            if problem:
+                LOG.warning(
+                    'Selected host: %s failed to consume from instance. Error: %s',
+                    host,
+                    problem,
+                )
+        self._untold.clear()
 
     def check_complete(self) -> None:
         """Raise errors.NoValidHost unless every instance has a host."""

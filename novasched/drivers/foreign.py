@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 from novasched import errors
 from novasched.drivers import Driver, Parts, Placed, Work
 from novasched.drivers.host_manager import HostManager
-from novasched.drivers.scope import by_provider, target_cell
+from novasched.drivers.scope import KnownRoots, by_provider, target_cell
 from novasched.drivers.selections import SelectionMaker
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
@@ -96,11 +96,12 @@ class ForeignDriver(Driver):
         self._host_manager = HostManager(parts)
         self._driver = _made(cls, self._host_manager)
         self._parameters = parameters_of(self._driver)
+        self._roots = KnownRoots()
         self.USES_ALLOCATION_CANDIDATES = _uses_candidates(cls, self._parameters)
 
     def select_destinations(self, work: Work) -> Placed:
-        self.parts.view.refresh()
-        offered = by_provider(work.candidates, self.parts.view.node_uuids())
+        nodes = self.parts.view.node_uuids()
+        offered = by_provider(work.candidates, nodes, self._roots.uuids())
         values = _values(work, offered)
         lap = self.parts.watch.of(work.context.request_id)
         with (

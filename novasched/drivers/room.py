@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from novasched.ports import Candidate
@@ -24,17 +24,28 @@ class Room:
         self._summaries = summaries
         self._taken: dict[Stock, int] = {}
         self._refused: dict[Stock, int] = {}
+        self._most: dict[Stock, int] = {}
 
     def copy(self) -> Self:
         """Return one that goes its own way from here."""
         copied = type(self)(self._summaries)
         copied._taken = self._taken.copy()
         copied._refused = self._refused.copy()
+        copied._most = self._most.copy()
         return copied
 
     def fits(self, candidate: Candidate) -> bool:
         """Say whether a claim of the candidate may succeed."""
         return all(self._has(stock, amount) for stock, amount in _amounts(candidate))
+
+    def fits_all(self, candidates: Iterable[Candidate]) -> bool:
+        """Say whether claims of all the candidates may succeed together."""
+        room = self.copy()
+        for candidate in candidates:
+            if not room.fits(candidate):
+                return False
+            room.take(candidate)
+        return True
 
     def take(self, candidate: Candidate) -> None:
         """Count the candidate as claimed."""
@@ -47,14 +58,26 @@ class Room:
         if exhausted and amount is not None:
             self._refused[exhausted] = min(amount, self._refused.get(exhausted, amount))
 
+    def refuse_all(
+        self, candidates: Iterable[Candidate], exhausted: Stock | None
+    ) -> None:
+        """Remember of what placement has not as much as these ask for together."""
+        if exhausted is None:
+            return
+        total = sum(dict(_amounts(each)).get(exhausted, 0) for each in candidates)
+        if total:
+            less = self._taken.get(exhausted, 0) + total - 1
+            self._most[exhausted] = min(less, self._most.get(exhausted, less))
+
     def _has(self, stock: Stock, amount: int) -> bool:
         refused = self._refused.get(stock)
         if refused is not None and amount >= refused:
             return False
-        taken = self._taken.get(stock)
-        if taken is None:
-            return True
-        free = self._free(stock)
+        taken = self._taken.get(stock, 0)
+        most = self._most.get(stock)
+        if most is not None and taken + amount > most:
+            return False
+        free = self._free(stock) if taken else None
         return free is None or taken + amount <= free
 
     def _free(self, stock: Stock) -> int | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
-from typing import Any, Self
+import time
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import requests
@@ -14,14 +15,23 @@ from keystoneauth1 import exceptions as ksa
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.plugin import BaseAuthPlugin
 from oslo_config import cfg
+from urllib3.exceptions import NewConnectionError
 
 from novasched import errors
-from novasched.network import session
+from novasched.network import session, shapes
 from novasched.network.access import UserAccess
 from novasched.objects.context import RequestContext
 from novasched.resources.prefilters.requirements import Place, Port
 
 LOG = logging.getLogger(__name__)
+
+MOST_PAGES = 1000
+LONGEST_EXCERPT = 1000
+
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 60.0
+
+Result = TypeVar('Result')
 
 
 class NetworkClient:
@@ -29,11 +39,15 @@ class NetworkClient:
 
     Ports are looked up as the user, who must see them; segments with the
     credentials of ``adapter``. Where one is missing, the other stands in. Without
-    an adapter there is no network service to ask.
+    an adapter there is no network service to ask. ``sleep`` waits between attempts,
+    in seconds.
     """
 
-    def __init__(self, adapter: Adapter | None) -> None:
+    def __init__(
+        self, adapter: Adapter | None, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
         self._adapter = adapter
+        self._sleep = sleep
         self._own = adapter.auth if adapter is not None else None
 
     @classmethod
@@ -52,27 +66,32 @@ class NetworkClient:
         answer = self._get(context, self._user(context) or self._own, url)
         if answer.status_code == requests.codes.not_found:
             raise errors.PortNotFound(port_id)
-        port = _content(answer, 'port', f'Failed to access port {port_id}')
-        addresses = port.get('fixed_ips') or [{}]
-        return Port(
-            vnic_type=port.get('binding:vnic_type'),
-            network_id=port.get('network_id'),
-            subnet_id=addresses[0].get('subnet_id'),
-        )
+        return _read(answer, shapes.port, f'Failed to access port {port_id}')
 
     def segments(self, context: RequestContext, place: Place) -> frozenset[str]:
         """A subnet has none where the service does not know of segments."""
-        auth = self._own or self._user(context)
         problem = f'Failed to access {place.kind} {place.id}'
         if place.kind == 'subnet':
+            auth = self._own or self._user(context)
             url = f'/v2.0/subnets/{quote(place.id, safe="")}'
-            subnets = [_content(self._get(context, auth, url), 'subnet', problem)]
-        else:
-            query = urlencode({'network_id': place.id, 'fields': 'segment_id'})
+            return _read(self._get(context, auth, url), shapes.segments, problem)
+        return self._segments_of_network(context, place.id, problem)
+
+    def _segments_of_network(
+        self, context: RequestContext, network_id: str, problem: str
+    ) -> frozenset[str]:
+        """Ask page by page, as the service may bound what it says at once."""
+        auth = self._own or self._user(context)
+        query = urlencode({'network_id': network_id, 'fields': 'segment_id'})
+        found: frozenset[str] = frozenset()
+        for _ in range(MOST_PAGES):
             answer = self._get(context, auth, f'/v2.0/subnets?{query}')
-            subnets = _content(answer, 'subnets', problem)
-        ids = (subnet.get('segment_id') for subnet in subnets)
-        return frozenset(filter(None, ids))
+            page = _read(answer, shapes.page, problem)
+            found |= page.segments
+            if page.next_query is None:
+                return found
+            query = page.next_query
+        raise errors.NetworkFailed(f'{problem}: more than {MOST_PAGES} pages')
 
     def _user(self, context: RequestContext) -> UserAccess | None:
         return UserAccess(context, self._own) if context.auth_token else None
@@ -87,12 +106,8 @@ class NetworkClient:
         """
         if self._adapter is None or auth is None:
             raise errors.NetworkUnauthorized('Not authorized.')
-        headers = {
-            'Accept': 'application/json',
-            'X-OpenStack-Request-ID': context.global_id,
-        }
         try:
-            answer = self._adapter.get(url, auth=auth, headers=headers, raise_exc=False)
+            answer = self._sent(self._adapter, context, auth, url)
         except ksa.Unauthorized as error:
             raise errors.NetworkUnauthorized('Not authorized.') from error
         except ksa.ClientException as error:
@@ -101,17 +116,59 @@ class NetworkClient:
         if answer.status_code == requests.codes.unauthorized:
             raise errors.NetworkUnauthorized('Not authorized.')
         if answer.status_code == requests.codes.forbidden:
-            raise errors.NetworkForbidden(answer.text)
+            raise errors.NetworkForbidden(_excerpt(answer))
         return answer
 
+    def _sent(
+        self, adapter: Adapter, context: RequestContext, auth: BaseAuthPlugin, url: str
+    ) -> requests.Response:
+        """Send a request, and again while the connection is refused.
 
-def _content(answer: requests.Response, name: str, problem: str) -> Any:
-    """Return the part ``name`` of an answer; errors.NetworkFailed: it has none."""
+        keystoneauth1 would also send again what took too long, and wait as long for
+        each attempt.
+        """
+        headers = {
+            'Accept': 'application/json',
+            'X-OpenStack-Request-ID': context.global_id,
+        }
+        options = {'auth': auth, 'headers': headers, 'raise_exc': False}
+        for attempt in range(adapter.connect_retries or 0):
+            try:
+                return adapter.get(url, connect_retries=0, **options)
+            except ksa.ConnectFailure as error:
+                if not _was_refused(error):
+                    raise
+            self._sleep(_delay_s(adapter, attempt))
+        return adapter.get(url, connect_retries=0, **options)
+
+
+def _delay_s(adapter: Adapter, attempt: int) -> float:
+    """Return how long to wait; unless an option says so as long as keystoneauth1."""
+    delay_s: float | None = adapter.connect_retry_delay
+    if delay_s is None:
+        delay_s = min(FIRST_DELAY_S * 2.0**attempt, LONGEST_DELAY_S)
+    return delay_s
+
+
+def _was_refused(error: ksa.ConnectFailure) -> bool:
+    """Tell a refused connection from one that broke, and from what took too long."""
+    cause = error.__context__
+    reason = getattr(cause.args[0], 'reason', None) if cause and cause.args else None
+    return isinstance(reason, NewConnectionError)
+
+
+def _read(
+    answer: requests.Response, shape: Callable[[Any], Result], problem: str
+) -> Result:
+    """Read an answer of this shape; errors.NetworkFailed: it has another one."""
     if answer.status_code == requests.codes.ok:
         try:
-            content = json.loads(answer.content)
-        except ValueError:
-            content = None
-        if isinstance(content, Mapping) and isinstance(content.get(name), dict | list):
-            return content[name]
-    raise errors.NetworkFailed(f'{problem}: {answer.status_code}-{answer.text}')
+            return shape(json.loads(answer.content))
+        except ValueError as misfit:
+            LOG.debug('%s: %s', problem, misfit)
+    raise errors.NetworkFailed(f'{problem}: {answer.status_code}-{_excerpt(answer)}')
+
+
+def _excerpt(answer: requests.Response) -> str:
+    """Return the begin of what an answer says: pages of a proxy may be long."""
+    return answer.content[:LONGEST_EXCERPT].decode(errors='replace')

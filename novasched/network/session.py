@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import requests
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading
 from keystoneauth1.adapter import Adapter
+from keystoneauth1.session import Session, TCPKeepAliveAdapter
 from oslo_config import cfg
 
 from novasched import errors
 
 GROUP = 'neutron'
+POOL_SIZE = 64
 
 _adapter_opts = loading.get_adapter_conf_options(include_deprecated=False)
 cfg.set_defaults(
@@ -27,9 +30,10 @@ OPTS: dict[str, list[cfg.Opt]] = {
             default=3,
             min=0,
             help="""
-How often a request is sent again when the network service cannot be connected to.
+How often a request is sent again when the network service refuses the connection.
 
-``[neutron] connect_retries`` comes first where it is set. 0: it is sent once.
+``[neutron] connect_retries`` comes first where it is set. 0: it is sent once. A
+service that does not answer in time is not asked again.
 """,
         ),
     ],
@@ -63,11 +67,8 @@ def from_conf(conf: cfg.ConfigOpts) -> Adapter:
         auth = None
         if conf.neutron.auth_type or conf.neutron.auth_section:
             auth = loading.load_auth_from_conf_options(conf, GROUP)
-        session = loading.load_session_from_conf_options(
-            conf, GROUP, app_name='novasched'
-        )
         adapter = loading.load_adapter_from_conf_options(
-            conf, GROUP, session=session, auth=auth, raise_exc=False
+            conf, GROUP, session=_session(conf), auth=auth, raise_exc=False
         )
     except ksa.NoMatchingPlugin as error:
         raise errors.OptionError(
@@ -85,10 +86,26 @@ def from_conf(conf: cfg.ConfigOpts) -> Adapter:
             str(error),
             'Name only internal, public and admin.',
         ) from error
-    if conf.neutron.timeout is None:
-        session.timeout = float(conf.novasched.neutron_timeout)
     if adapter.connect_retries is None:
         adapter.connect_retries = conf.neutron.http_retries
     # The URLs name the version of the API, which has one.
     adapter.version = adapter.min_version = adapter.max_version = None
     return adapter
+
+
+def _session(conf: cfg.ConfigOpts) -> Session:
+    http = requests.Session()
+    # keystoneauth1 keeps ten connections and throws away those of more threads.
+    pool = TCPKeepAliveAdapter(
+        pool_maxsize=POOL_SIZE,
+        tls_ciphers=conf.neutron.tls_ciphers,
+        tls_min_version=conf.neutron.tls_min_version,
+    )
+    for scheme in ('http://', 'https://'):
+        http.mount(scheme, pool)
+    session = loading.load_session_from_conf_options(
+        conf, GROUP, session=http, app_name='novasched'
+    )
+    if conf.neutron.timeout is None:
+        session.timeout = float(conf.novasched.neutron_timeout)
+    return session

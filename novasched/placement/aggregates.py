@@ -9,7 +9,7 @@ import logging
 from keystoneauth1.adapter import Adapter
 
 from novasched.objects.context import RequestContext
-from novasched.placement.exchange import NoAnswer, ask
+from novasched.placement.exchange import NoAnswer, ask, excerpt
 
 LOG = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def aggregates(
         return None
     if answer.status_code == 200:
         try:
-            return frozenset(map(str, json.loads(answer.content)['aggregates']))
+            return _uuids(json.loads(answer.content)['aggregates'])
         except (ValueError, KeyError, TypeError):
             LOG.debug('Placement answered 200 with something else than aggregates')
     LOG.error(
@@ -34,6 +34,12 @@ def aggregates(
         'UUID %s. Got %d: %s.',
         provider_uuid,
         answer.status_code,
-        answer.text,
+        excerpt(answer),
     )
     return None
+
+
+def _uuids(found: object) -> frozenset[str]:
+    if not isinstance(found, list):
+        raise TypeError('the aggregates are no list')
+    return frozenset(map(str, found))

@@ -73,7 +73,7 @@ def held_by(
             found['project_id'],
             found['user_id'],
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return QueryFailed(answer.status_code, answer.text)
 
 
@@ -86,10 +86,14 @@ def amounts(allocations: Mapping[str, Any]) -> dict[str, dict[str, int]]:
 
 
 def delete(
-    adapter: Adapter, context: RequestContext, consumer: str
+    adapter: Adapter,
+    context: RequestContext,
+    consumer: str,
+    timeout_s: float | None = None,
 ) -> QueryFailed | None:
     """Remove all that a consumer holds; return why not, or None."""
-    answer = ask(adapter, context, 'DELETE', f'/allocations/{consumer}', None)
+    url = f'/allocations/{consumer}'
+    answer = ask(adapter, context, 'DELETE', url, None, timeout_s=timeout_s)
     failure = _failure(answer)
     if failure is None:
         LOG.info('Deleted allocations for instance %s', consumer)
@@ -104,20 +108,23 @@ def restore(
     consumer: str,
     before: Mapping[str, Any],
     ours: Allocations | None = None,
+    timeout_s: float | None = None,
 ) -> QueryFailed | None:
     """Make a consumer that still holds something hold ``before`` again.
 
-    Where ``ours`` is given, one that holds anything else stays as it is.
+    Where ``ours`` is given, one that holds neither that nor ``before`` stays as it is.
     """
-    held = held_by(adapter, context, consumer)
+    held = held_by(adapter, context, consumer, timeout_s)
     if isinstance(held, QueryFailed):
         return held
-    if not held.allocations or ours not in (None, held.allocations):
+    known = (held.allocations if ours is None else ours, amounts(before['allocations']))
+    if not held.allocations or held.allocations not in known:
         LOG.debug('Instance %s does not hold what we claimed; left so', consumer)
         return None
     # Sent even when nothing changed: the new generation bars a late claim.
     body = {**before, 'consumer_generation': held.generation}
-    answer = ask(adapter, context, 'PUT', f'/allocations/{consumer}', VERSION, body)
+    url = f'/allocations/{consumer}'
+    answer = ask(adapter, context, 'PUT', url, VERSION, body, timeout_s)
     failure = _failure(answer)
     if failure is None:
         LOG.info('Restored allocations for instance %s', consumer)

@@ -13,8 +13,8 @@ from typing import Any
 from keystoneauth1.adapter import Adapter
 
 from novasched.objects.context import RequestContext
-from novasched.placement.exchange import NoAnswer, ask
-from novasched.ports import Candidates, QueryFailed
+from novasched.placement.exchange import NoAnswer, ask, excerpt
+from novasched.ports import Candidate, Candidates, QueryFailed
 
 LOG = logging.getLogger(__name__)
 
@@ -35,20 +35,23 @@ def candidates(
     if answer.status_code == 200:
         try:
             return read(answer.content)
-        except (ValueError, KeyError, TypeError):
-            LOG.debug('Placement answered 200 with something else than candidates')
+        except (ValueError, KeyError, TypeError) as problem:
+            LOG.debug('Placement answered 200 without candidates: %r', problem)
+    text = excerpt(answer)
     LOG.error(
         'Failed to retrieve allocation candidates from placement API for filters: '
         '%s\nGot %d: %s.',
         query,
         answer.status_code,
-        answer.text,
+        text,
     )
-    return QueryFailed(answer.status_code, answer.text)
+    return QueryFailed(answer.status_code, text)
 
 
 def read(content: bytes) -> Candidates:
     """Parse the candidates, and leave the rest of the answer for later.
+
+    Raises ValueError, KeyError or TypeError where there are none.
 
     Nine tenths of the answer are summaries, most of that traits, and few requests
     need any of it.
@@ -57,10 +60,50 @@ def read(content: bytes) -> Candidates:
     if start := _REQUESTS.match(text):
         requests, end = _DECODER.raw_decode(text, start.end())
         if rest := _SUMMARIES.match(text, end):
-            return Candidates(requests, VERSION, Summaries(text, rest.end()))
+            return Candidates(_whole(requests), VERSION, Summaries(text, rest.end()))
     found = json.loads(text)
-    requests = found['allocation_requests']
-    return Candidates(requests, VERSION, found['provider_summaries'])
+    requests = _whole(found['allocation_requests'])
+    return Candidates(requests, VERSION, _usable(found['provider_summaries']))
+
+
+def _whole(requests: Any) -> list[Candidate]:
+    """Return the candidates of an answer; ValueError: one of them is none."""
+    if not isinstance(requests, list) or not all(map(_is_candidate, requests)):
+        raise ValueError('the allocation requests are not what they must be')
+    return requests
+
+
+def _is_candidate(thing: Any) -> bool:
+    if not isinstance(thing, dict):
+        return False
+    allocations, mappings = thing.get('allocations'), thing.get('mappings', {})
+    if not isinstance(allocations, dict) or not isinstance(mappings, dict):
+        return False
+    return all(map(_is_allocation, allocations.values())) and all(
+        isinstance(uuids, list) for uuids in mappings.values()
+    )
+
+
+def _is_allocation(thing: Any) -> bool:
+    resources = thing.get('resources') if isinstance(thing, dict) else None
+    return isinstance(resources, dict) and all(
+        isinstance(amount, int) for amount in resources.values()
+    )
+
+
+def _usable(summaries: Any) -> dict[str, Any]:
+    """Return those of the provider summaries that are some; they are a help only."""
+    found = summaries if isinstance(summaries, dict) else {}
+    usable = {uuid: each for uuid, each in found.items() if _is_summary(each)}
+    if len(usable) < len(found) or found is not summaries:
+        LOG.warning('Provider summaries of placement make no sense; they do not count')
+    return usable
+
+
+def _is_summary(thing: Any) -> bool:
+    return isinstance(thing, dict) and isinstance(
+        thing.get('root_provider_uuid', ''), str
+    )
 
 
 class Summaries(Mapping[str, Any]):
@@ -73,7 +116,7 @@ class Summaries(Mapping[str, Any]):
     @functools.cached_property
     def _parsed(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = _DECODER.raw_decode(self._text, self._start)[0]
+            found = _usable(_DECODER.raw_decode(self._text, self._start)[0])
         except ValueError as problem:
             LOG.warning('The provider summaries of placement are no JSON: %s', problem)
             found = {}

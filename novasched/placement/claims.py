@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,11 +28,19 @@ from novasched.placement.allocations import (
     restore,
 )
 from novasched.placement.exchange import NoAnswer, ask
-from novasched.ports import Candidate, Claimed, QueryFailed, Refused, Unknown
+from novasched.ports import (
+    Candidate,
+    Claimed,
+    QueryFailed,
+    Refused,
+    UndoUnanswered,
+    Unknown,
+)
 
 LOG = logging.getLogger(__name__)
 
 LOOKUP_TIMEOUT_S = 10.0
+UNDO_WITHIN_S = 30.0
 
 # A gateway that gave up on placement says nothing about what placement does.
 GATEWAY_LOST_IT = (502, 504)
@@ -56,9 +65,10 @@ class Claim:
     """One claim under way: a PUT, and a few more where one does not settle it.
 
     Every attempt but the last counts as one of: lost (no answer), conflict (the
-    consumer is not what we thought) or busy (a provider changed meanwhile). Each
-    may happen once, so that a claim takes four attempts at most and never
-    sleeps.
+    consumer is not what we thought), busy (a provider changed meanwhile) or unreached
+    (it was not sent). Each may happen once, so that a claim ends soon and never
+    sleeps. After an error of the server, what the consumer holds says whether
+    placement took the claim before it failed.
     """
 
     def __init__(
@@ -79,10 +89,12 @@ class Claim:
         self._owner = {'project_id': project_id, 'user_id': user_id}
         self._held = NOTHING
         self._lost = False
+        self._lost_generation: int | None = None
         # keystoneauth1 may send again what was lost, and not tell.
         self._resent = bool(adapter.connect_retries or adapter.status_code_retries)
         self._conflicted = False
         self._busy = False
+        self._unreached = False
 
     def run(self) -> Claimed | Refused | Unknown:
         """Claim. Raises errors.AllocationUpdateFailed."""
@@ -100,6 +112,9 @@ class Claim:
         if isinstance(answer, NoAnswer):
             if answer.sent:
                 return self._look(answer.text)
+            if not self._unreached:
+                self._unreached = True
+                return None
             return self._refused(0, answer.text)
         if answer.status_code == 204:
             return self._claimed()
@@ -109,7 +124,11 @@ class Claim:
         self, answer: requests.Response
     ) -> Claimed | Refused | Unknown | None:
         status, text = answer.status_code, answer.text
-        LOG.warning(
+        changed = what_changed(answer)
+        # Whoever holds something already, such as an evacuated server, starts so.
+        expected = changed == 'consumer' and not self._conflicted
+        LOG.log(
+            logging.DEBUG if expected else logging.WARNING,
             'Failed to save allocation for %s. Got HTTP %s: %s',
             self._consumer,
             status,
@@ -117,7 +136,8 @@ class Claim:
         )
         if status in GATEWAY_LOST_IT:
             return self._look(text)
-        changed = what_changed(answer)
+        if status >= 500:
+            return self._settle(status, text)
         if changed == 'consumer':
             return self._reread(text)
         if changed == 'provider' and not self._busy:
@@ -170,8 +190,18 @@ class Claim:
         if self._lost:
             return self._unknown(text)
         self._lost = True
+        self._lost_generation = self._held.generation
         self._held = held
         return None
+
+    def _settle(self, status: int, text: str) -> Claimed | Refused | Unknown:
+        """Find out whether placement, or what is in front of it, failed too late."""
+        held = held_by(self._adapter, self._context, self._consumer, LOOKUP_TIMEOUT_S)
+        if isinstance(held, QueryFailed):
+            return self._unknown(text)
+        if held.allocations == amounts(self._wanted()):
+            return self._claimed()
+        return self._refused(status, text)
 
     def _claimed(self) -> Claimed:
         return Claimed(self._consumer, self._held.body(), amounts(self._wanted()))
@@ -179,8 +209,10 @@ class Claim:
     def _refused(
         self, status: int, text: str, exhausted: tuple[str, str] | None = None
     ) -> Refused | Unknown:
-        """After a lost attempt, only placement's own word is a refusal."""
-        if self._lost and not 400 <= status < 500:
+        """After a lost attempt, only placement's own word is a refusal, and only where
+        the generation of the consumer bars the lost one, should it arrive yet."""
+        may_arrive = self._held.generation == self._lost_generation
+        if self._lost and (may_arrive or not 400 <= status < 500):
             return self._unknown(text)
         return Refused(status, text, exhausted)
 
@@ -189,7 +221,12 @@ class Claim:
         return Unsettled(self._consumer, text, self._held.body(), wanted)
 
 
-def undo(adapter: Adapter, context: RequestContext, claim: Claimed | Unknown) -> None:
+def undo(
+    adapter: Adapter,
+    context: RequestContext,
+    claim: Claimed | Unknown,
+    within_s: float = UNDO_WITHIN_S,
+) -> None:
     """Bring the consumer back to what it held before the claim.
 
     Where it held nothing before and holds nothing now, a claim that got no answer
@@ -198,12 +235,16 @@ def undo(adapter: Adapter, context: RequestContext, claim: Claimed | Unknown) ->
     other host may be claimed for this consumer, even when this succeeds.
 
     Raises errors.AllocationDeleteFailed when placement does not do it at the
-    second time either.
+    second time either, which is not tried after ``within_s``; UndoUnanswered when it
+    does not answer.
     """
     consumer = claim.consumer_uuid
-    failure = _bring_back(adapter, context, claim)
-    if failure and (failure.status in (0, 409) or failure.status >= 500):
-        failure = _bring_back(adapter, context, claim)
+    until = time.monotonic() + within_s
+    failure = _bring_back(adapter, context, claim, within_s)
+    if failure and (failure.status == 409 or not 400 <= failure.status < 500):
+        left_s = until - time.monotonic()
+        if left_s > 0:
+            failure = _bring_back(adapter, context, claim, left_s)
     if failure:
         LOG.warning(
             'Unable to delete allocation for instance %s: (%s %s)',
@@ -211,28 +252,33 @@ def undo(adapter: Adapter, context: RequestContext, claim: Claimed | Unknown) ->
             failure.status,
             failure.text,
         )
-        raise errors.AllocationDeleteFailed(consumer, failure.text)
+        kind = errors.AllocationDeleteFailed if failure.status else UndoUnanswered
+        raise kind(consumer, failure.text)
 
 
 def _bring_back(
-    adapter: Adapter, context: RequestContext, claim: Claimed | Unknown
+    adapter: Adapter,
+    context: RequestContext,
+    claim: Claimed | Unknown,
+    within_s: float,
 ) -> QueryFailed | None:
     """Undo it once; what another process did to the consumer since then stays."""
     consumer = claim.consumer_uuid
+    timeout_s = min(within_s, LOOKUP_TIMEOUT_S)
     ours = claim.holds if isinstance(claim, Claimed) else None
-    if claim.before is not None:
-        return restore(adapter, context, consumer, claim.before, ours)
     if isinstance(claim, Unsettled):
         ours = claim.wanted
+    if claim.before is not None:
+        return restore(adapter, context, consumer, claim.before, ours, timeout_s)
     if ours is not None:
-        held = held_by(adapter, context, consumer)
+        held = held_by(adapter, context, consumer, timeout_s)
         if isinstance(held, QueryFailed):
             if isinstance(claim, Unsettled):
                 return held
         elif held.allocations != ours:
             LOG.debug('Instance %s does not hold what we claimed; left so', consumer)
             return None
-    return delete(adapter, context, consumer)
+    return delete(adapter, context, consumer, timeout_s)
 
 
 def what_changed(answer: requests.Response) -> str | None:

@@ -67,5 +67,10 @@ class PlacementClient:
             self._adapter, context, wanted, version, project_id, user_id
         ).run()
 
-    def undo(self, context: RequestContext, claim: Claimed | Unknown) -> None:
-        claims.undo(self._adapter, context, claim)
+    def undo(
+        self,
+        context: RequestContext,
+        claim: Claimed | Unknown,
+        within_s: float = claims.UNDO_WITHIN_S,
+    ) -> None:
+        claims.undo(self._adapter, context, claim, within_s)

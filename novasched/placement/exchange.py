@@ -26,6 +26,8 @@ _WARNINGS: tuple[tuple[type[ksa.ClientException], str], ...] = (
 
 _NO_SERVER = (502, 503)
 
+LONGEST_EXCERPT = 1000
+
 
 class NoAnswer(NamedTuple):
     """Placement did not answer; when ``sent``, it may have acted all the same."""
@@ -74,6 +76,11 @@ def ask(
         return adapter.request(url, method, **options)
     except ksa.ClientException as error:
         return _no_answer(adapter, error)
+
+
+def excerpt(answer: requests.Response) -> str:
+    """Return the begin of what an answer says, for logs: it may have megabytes."""
+    return answer.content[:LONGEST_EXCERPT].decode(errors='replace')
 
 
 def _no_answer(adapter: Adapter, error: ksa.ClientException) -> NoAnswer:

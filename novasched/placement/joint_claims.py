@@ -31,7 +31,8 @@ class JointClaim:
     """One POST, and a few requests more where it does not settle the matter.
 
     It is sent as for consumers that hold nothing, and sent again once where its
-    answer was lost, and once where a provider changed meanwhile; it never sleeps.
+    answer was lost, once where it could not be sent, and once where a provider changed
+    meanwhile; it never sleeps.
     Once an answer was lost, either all is claimed or nobody can tell: a request
     that is still on its way must meet nothing that was claimed otherwise.
     """
@@ -54,6 +55,7 @@ class JointClaim:
         # keystoneauth1 may send again what was lost, and not tell.
         self._resent = bool(adapter.connect_retries or adapter.status_code_retries)
         self._busy = False
+        self._unreached = False
 
     def run(self) -> Outcome:
         """Claim for all."""
@@ -75,6 +77,9 @@ class JointClaim:
         if isinstance(answer, NoAnswer):
             if answer.sent:
                 return self._look(answer.text)
+            if not self._unreached:
+                self._unreached = True
+                return None
             return self._refused(Refused(0, answer.text))
         if answer.status_code == 204:
             return self._claimed()
@@ -90,6 +95,8 @@ class JointClaim:
         )
         if status in GATEWAY_LOST_IT:
             return self._look(text)
+        if status >= 500:
+            return self._settle(Refused(status, text))
         changed = what_changed(answer)
         if changed == 'consumer' and (self._lost or self._resent) and self._all_hold():
             return self._claimed()
@@ -126,12 +133,21 @@ class JointClaim:
         only until one does not."""
         return all(self._holds(one) for one in self._wanted)
 
-    def _holds(self, one: Wanted) -> bool:
+    def _settle(self, refused: Refused) -> Outcome:
+        """Find out whether placement, or what is in front of it, failed only after
+        the claims were made; one consumer tells it for all."""
+        holds = self._holds(self._wanted[0])
+        if holds is None:
+            return self._unknown(refused.text)
+        return self._claimed() if holds else self._refused(refused)
+
+    def _holds(self, one: Wanted) -> bool | None:
+        """Say whether a consumer holds what was asked for; None: nobody can tell."""
         held = held_by(
             self._adapter, self._context, one.consumer_uuid, LOOKUP_TIMEOUT_S
         )
         if isinstance(held, QueryFailed):
-            return False
+            return None
         return held.allocations == amounts(one.candidate['allocations'])
 
     def _claimed(self) -> Outcome:

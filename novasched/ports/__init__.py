@@ -15,12 +15,14 @@ from typing import Any, NamedTuple, Protocol
 
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
+from novasched.ports.aggregates import AggregatesMark
 from novasched.ports.placement import (
     Candidate,
     Candidates,
     Claimed,
     QueryFailed,
     Refused,
+    UndoUnanswered,
     Unknown,
     Wanted,
 )
@@ -29,6 +31,7 @@ from novasched.scheduler.aggregates import Aggregate
 
 __all__ = [
     'CELL0_UUID',
+    'AggregatesMark',
     'ApiStore',
     'Candidate',
     'Candidates',
@@ -47,6 +50,7 @@ __all__ = [
     'Refused',
     'ServiceRow',
     'ServiceStore',
+    'UndoUnanswered',
     'Unknown',
     'Wanted',
 ]
@@ -145,6 +149,9 @@ class ApiStore(Protocol):
 
     def aggregates(self) -> list[Aggregate]:
         """Return all aggregates with their hosts and metadata, by id."""
+
+    def aggregates_mark(self) -> AggregatesMark:
+        """Return what changes when an aggregate does."""
 
 
 class CellStore(Protocol):
@@ -248,11 +255,11 @@ class Placement(Protocol):
         Consumers that hold something already are a reason to refuse.
         """
 
-    def undo(self, context: RequestContext, claim: Claimed | Unknown) -> None:
-        """Bring the consumer back to what it held before the claim.
-
-        Raises errors.AllocationDeleteFailed when placement does not do it.
-        """
+    def undo(
+        self, context: RequestContext, claim: Claimed | Unknown, within_s: float
+    ) -> None:
+        """Bring the consumer back to what it held before; raises UndoUnanswered,
+        or another errors.AllocationDeleteFailed, soon after ``within_s``."""
 
 
 class Network(Protocol):

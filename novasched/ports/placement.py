@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from novasched import errors
+
 Candidate = Mapping[str, Any]
 """One allocation request of placement: ``allocations`` and ``mappings``."""
 
@@ -65,6 +67,7 @@ class Wanted:
 class Refused:
     """Placement did not take the claim; the consumer holds what it held.
 
+    ``status`` is 0 when placement could not be reached, whatever the candidate.
     ``exhausted`` is the provider, by uuid, and the resource class of which it has
     not as much as was asked for; None when the reason is another one.
     """
@@ -84,3 +87,7 @@ class Unknown:
     consumer_uuid: str
     text: str
     before: Mapping[str, Any] | None = None
+
+
+class UndoUnanswered(errors.AllocationDeleteFailed):
+    """Placement does not answer: it is no use to ask it to undo more now."""

@@ -30,6 +30,25 @@ are not limited.
 """,
         ),
     ],
+    'novasched': [
+        cfg.BoolOpt(
+            'look_beyond_limit',
+            default=True,
+            help="""
+Ask placement for all candidates when none of the first ones will do.
+
+Placement gives ``[scheduler] max_placement_results`` candidates at most. Where that
+cut some off, and the filters leave none of the hosts, the request is tried once more
+with all candidates, which takes time and memory in a large deployment. Where this is
+off, there is no valid host, as with nova. It is not done where hosts were left but
+could not be claimed.
+
+Related options:
+
+* ``[scheduler] max_placement_results``
+""",
+        ),
+    ],
     'workarounds': [
         cfg.BoolOpt(
             'disable_fallback_pcpu_query',
@@ -58,6 +77,12 @@ def limit_from_conf(conf: cfg.ConfigOpts) -> int:
 def falls_back_from_conf(conf: cfg.ConfigOpts) -> bool:
     """Return whether dedicated CPUs are asked for as shared ones, too."""
     return not conf.workarounds.disable_fallback_pcpu_query
+
+
+def looks_further_from_conf(conf: cfg.ConfigOpts) -> bool:
+    """Return whether all candidates are asked for when the first will not do."""
+    looks_further: bool = conf.novasched.look_beyond_limit
+    return looks_further
 
 
 def build_query(

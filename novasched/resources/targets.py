@@ -10,28 +10,26 @@ from novasched.objects.request_spec import RequestSpec
 
 @dataclass(frozen=True)
 class Target:
-    """A service host, a node or both; ``cell_uuid`` None: look in all cells."""
+    """A service host, a node or both."""
 
     host: str | None
     node: str | None
-    cell_uuid: str | None = None
 
 
 def target_of(request: RequestSpec) -> Target | None:
     """Return where the request must go; a destination comes before force_hosts."""
-    host = node = cell = None
+    host = node = None
     destination = request.requested_destination
     if destination is not None:
         host = destination.host if 'host' in destination else None
         node = destination.node if 'node' in destination else None
-        cell = destination.cell if 'cell' in destination else None
     forced_hosts = request.force_hosts if 'force_hosts' in request else None
     forced_nodes = request.force_nodes if 'force_nodes' in request else None
     host = host or (forced_hosts[0] if forced_hosts else None)
     node = node or (forced_nodes[0] if forced_nodes else None)
     if not host and not node:
         return None
-    return Target(host, node, cell.uuid if cell is not None else None)
+    return Target(host, node)
 
 
 def not_found(request: RequestSpec) -> str:

@@ -116,7 +116,8 @@ class Decision:
     result. ``cut``: the hosts were an arbitrary part of those that placement has;
     ``further``: they were asked for because those of such a part would not do.
     ``seed`` is that of the random numbers of the whole request: who knows it can have
-    its decisions again. ``took_s`` says of each filter and weigher how long it ran, if
+    its decisions again. Those of a lower ``attempt`` are void: placement did not grant
+    them. ``took_s`` says of each filter and weigher how long it ran, if
     somebody watched.
     """
 
@@ -131,6 +132,7 @@ class Decision:
     cut: bool = False
     further: bool = False
     seed: int = 0
+    attempt: int = 1
     took_s: Mapping[str, float] = field(default_factory=dict)
 
     def funnel(self) -> list[str]:

@@ -60,6 +60,32 @@ def test_the_host_behind_the_limit_is_found(cloud):
     assert 'limit=3' in queries(made)[0]
 
 
+@pytest.mark.parametrize(('looks', 'asked'), [(True, 2), (False, 1)])
+def test_no_look_behind_the_limit_where_it_is_turned_off(cloud, looks, asked):
+    hosts = [Host(f'h{number}', disabled=True) for number in range(6)]
+    made = cloud(
+        hosts,
+        scheduler={'max_placement_results': 3},
+        novasched={'look_beyond_limit': looks},
+    )
+    with pytest.raises(errors.NoValidHost, match='not enough hosts'):
+        ask(made)
+    assert len(queries(made)) == asked
+
+
+def test_no_look_behind_the_limit_where_a_claim_failed(cloud):
+    hosts = [Host(f'h{number}', vcpus=1) for number in range(6)]
+    made = cloud(hosts, scheduler={'max_placement_results': 2})
+    made.proxy.on('POST', '^/allocations$', proxy.answers(400, b'{}'), times=9)
+    made.proxy.on('PUT', '^/allocations/', proxy.answers(500, b'oops'), nth=2)
+    made.proxy.on('DELETE', '^/allocations/', proxy.answers(500, b'oops'), times=2)
+    uuids = new_uuids(2)
+    with pytest.raises(errors.NoValidHost, match='not enough hosts'):
+        made.ask(made.compose(), uuids)
+    assert len(queries(made)) == 1
+    assert len(made.held()) == 1
+
+
 def test_no_look_behind_a_limit_that_cut_nothing(cloud):
     hosts = [Host('h1', disabled=True), Host('h2', disabled=True)]
     made = cloud(hosts, scheduler={'max_placement_results': 3})

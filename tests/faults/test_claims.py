@@ -143,6 +143,59 @@ def test_a_claim_that_nobody_can_look_up_is_undone(made, count, method):
     assert made.held() == {}
 
 
+@pytest.mark.parametrize('status', [500, 503])
+@pytest.mark.parametrize('count', [1, 2])
+def test_an_error_after_the_claim_was_saved_is_no_refusal(made, status, count):
+    fault = proxy.answers(status, b'<html>', after=True)
+    made.proxy.on('PUT', CLAIM, fault)
+    made.proxy.on('POST', JOINT, fault)
+    uuids, found = ask(made, count)
+    assert made.held() == {u: set(hosts) for u, hosts in zip(uuids, found, strict=True)}
+
+
+def test_a_lost_claim_that_may_still_arrive_bars_every_other_host(cloud, new_uuid):
+    made = cloud([Host('h1', memory_mb=9000, vcpus=1), Host('h2', vcpus=1)])
+    other, lost = new_uuid(), []
+
+    def on_its_way(exchange):
+        lost.append(exchange.asked)
+        exchange.hang_up()
+
+    def refused(exchange):
+        made.hold(other, h1={'VCPU': 1})
+        proxy.passed(exchange)
+        made.placement.release(other)
+
+    made.proxy.on('PUT', CLAIM, on_its_way)
+    made.proxy.on('PUT', CLAIM, refused, nth=2)
+    made.proxy.on(
+        'PUT', CLAIM, proxy.meanwhile(lambda: made.proxy.forward(lost[0])), nth=3
+    )
+    with pytest.raises(errors.AllocationUpdateFailed, match='did not answer'):
+        ask(made)
+    assert made.held() == {}
+
+
+def test_nonsense_about_what_is_held_is_no_answer(made):
+    nonsense = proxy.answers(200, b'{"allocations": ["x"]}')
+    made.proxy.on('PUT', CLAIM, proxy.lose)
+    made.proxy.on('GET', CLAIM, nonsense)
+    with pytest.raises(errors.AllocationUpdateFailed, match='was undone'):
+        ask(made)
+    assert made.held() == {}
+
+
+def test_once_placement_is_silent_no_more_is_asked_to_be_undone(made, caplog):
+    made.proxy.on('POST', JOINT, proxy.lose, times=2)
+    made.proxy.on('GET', CLAIM, proxy.drop, times=99)
+    with pytest.raises(errors.AllocationUpdateFailed, match='may be left behind'):
+        ask(made, 6)
+    # Two to look for the claims, two to undo one of them; each is sent twice.
+    assert len(made.proxy.asked('GET', CLAIM)) == 8
+    said = [r.getMessage() for r in caplog.records if r.levelname == 'ERROR']
+    assert len([line for line in said if 'may be left behind' in line]) == 6
+
+
 # -- what placement says is not what it should be
 
 

@@ -77,3 +77,20 @@ def test_an_evacuation_that_fails_keeps_what_the_source_has(made, new_uuid):
     # Claimed for the one, refused for the other, restored.
     assert len(made.proxy.asked('PUT', server)) == 3
     assert made.amounts(server) == {'h1': ON_HOST, 'storage': {'DISK_GB': 1}}
+
+
+def test_an_evacuation_that_nobody_knows_of_leaves_what_another_claimed(made, new_uuid):
+    server = new_uuid()
+    made.hold(server, h1=ON_HOST)
+
+    def claimed_anew(exchange):
+        made.placement.release(server)
+        made.hold(server, h2={'VCPU': 3, 'MEMORY_MB': 77})
+        exchange.hang_up()
+
+    made.proxy.on('PUT', server, claimed_anew, nth=2)
+    made.proxy.on('GET', server, proxy.answers(500, b'oops'), nth=2)
+    scheduler = made.compose()
+    with pytest.raises(errors.AllocationUpdateFailed, match='did not answer'):
+        made.ask(scheduler, [server], ignore_hosts=['h1'])
+    assert made.amounts(server) == {'h2': {'VCPU': 3, 'MEMORY_MB': 77}}

@@ -118,9 +118,10 @@ def test_an_undo_that_fails_for_good_leaves_just_that_one_and_says_so(
     uuids = new_uuids(3)
     with pytest.raises(errors.NoValidHost):
         one_by_one.ask(one_by_one.compose(), uuids)
-    assert one_by_one.held() == {uuids[0]: {'h1'}}
+    # The last one is undone first.
+    assert one_by_one.held() == {uuids[1]: {'h2'}}
     assert any(
-        'may be left behind' in record.getMessage() and uuids[0] in record.getMessage()
+        'may be left behind' in record.getMessage() and uuids[1] in record.getMessage()
         for record in caplog.records
     )
 
@@ -141,22 +142,46 @@ def test_a_claim_that_cannot_be_looked_up_is_undone_and_ends_all(made):
     assert made.held() == {}
 
 
-def test_a_claim_that_cannot_be_undone_now_is_undone_later_or_ends_all(made):
+def test_a_claim_that_cannot_be_undone_ends_all_and_says_so(made):
     (uuid,) = new_uuids()
     scheduler = made.compose()
     made.faults.on('PUT', 1, lost)
     for nth in range(2, 5):
         made.faults.on('GET', nth, unreachable)
-    with pytest.raises(errors.AllocationDeleteFailed):
+    with pytest.raises(errors.AllocationUpdateFailed, match='may be left behind'):
         made.ask(scheduler, [uuid])
-    assert made.held() == {}
+    assert made.held() == {uuid: {'h1'}}
 
 
-def test_a_claim_that_never_arrived_takes_the_next_host(made):
+@pytest.mark.parametrize(
+    ('count', 'asked'),
+    [
+        pytest.param(1, ['PUT', 'PUT'], id='one server'),
+        pytest.param(2, ['POST', 'POST'], id='two servers'),
+    ],
+)
+def test_a_placement_that_cannot_be_reached_is_not_tried_for_each_host(
+    cloud, count, asked
+):
+    made = cloud([Host(f'h{number}') for number in range(9)])
+    tried = []
+
+    def gone(request, send):
+        tried.append(request.method)
+        unreachable(request, send)
+
+    for method in ('PUT', 'POST'):
+        always(made.faults, method, gone)
+    with pytest.raises(errors.NoValidHost, match='not enough hosts'):
+        ask(made, count)
+    assert tried == asked
+
+
+def test_a_claim_that_was_not_sent_is_sent_once_more(made):
     made.faults.on('PUT', 1, unreachable)
     uuids, found = ask(made, 1)
-    assert found == [['h2']]
-    assert made.held() == {uuids[0]: {'h2'}}
+    assert found == [['h1']]
+    assert made.held() == {uuids[0]: {'h1'}}
 
 
 @pytest.mark.parametrize(

@@ -251,7 +251,9 @@ def test_the_consumer_is_changed_under_the_claim(claim, faults, consumer):
         pytest.param('lose', Claimed, ['PUT', 'GET'], id='the answer is lost'),
         pytest.param('drop', Claimed, ['PUT', 'GET', 'PUT'], id='the request is lost'),
         pytest.param((504, b'<html/>'), Claimed, ['PUT', 'GET'], id='a gateway tires'),
-        pytest.param((503, b'<html/>'), Refused, ['PUT'], id='a gateway refuses'),
+        pytest.param(
+            (503, b'<html/>'), Claimed, ['PUT', 'GET'], id='a gateway fails too late'
+        ),
     ],
 )
 def test_one_fault(candidate, claim, faults, consumer, how, kind, requests_):

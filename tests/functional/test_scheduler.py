@@ -8,6 +8,8 @@ import threading
 import pytest
 
 from novasched import errors
+from novasched.app import SystemClock
+from novasched.db import tables
 from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import Destination
@@ -280,6 +282,17 @@ def test_an_availability_zone_is_kept_and_answered(cloud):
         new_uuids(), return_alternates=False, availability_zone='az2'
     )
     assert (selection.service_host, selection.availability_zone) == ('h2', 'az2')
+
+
+def test_a_zone_is_known_before_a_message_tells_of_it(cloud):
+    made = cloud([Host('h1', zone='az1', memory_mb=9000), Host('h2', zone='az2')])
+    scheduler = made.compose()
+    metadata = tables.aggregate_metadata
+    now = SystemClock().utcnow()
+    renamed = metadata.update().where(metadata.c.value == 'az2')
+    with made.databases['api'].api.begin() as connection:
+        connection.execute(renamed.values(value='new', updated_at=now))
+    assert made.ask(scheduler, new_uuids(), availability_zone='new') == [['h2']]
 
 
 def test_an_evacuated_instance_keeps_its_source_too(cloud):

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 
 from novasched import errors
+from novasched.drivers import Driver, Placed
+from novasched.objects.selection import Selection
 from novasched.ports import Candidates, Claimed, QueryFailed, Refused, Unknown
 from tests import factories
 
 VERSION = '1.36'
+LAST = 'c0000000-0000-4000-8000-00000000000b'
 
 
 def candidate(*uuids):
@@ -25,9 +29,10 @@ class FakePlacement:
 
     The script has an outcome per claim, in order: ``claimed``, ``refused`` (the
     last provider of the candidate has no room), ``in vain`` (refused for another
-    reason), ``unknown``, or an exception to be raised; when it is over, all are
-    claimed. ``together`` is the outcome for several at once. What the providers have
-    is in ``summaries``, as placement has it.
+    reason), ``unreachable``, ``unknown``, or an exception to be raised; when it is
+    over, all are claimed. ``together`` is the outcome for several at once, and
+    ``together_exhausted`` what there was too little of. What the providers have is in
+    ``summaries``, as placement has it.
     ``before`` is what every consumer held already. ``undo_fails`` names consumers,
     and how often.
     """
@@ -44,6 +49,7 @@ class FakePlacement:
         self.tried = []
         self.summaries = {}
         self.together = 'claimed'
+        self.together_exhausted = None
         self.tried_together = []
         self.held = {}
         self.undone = []
@@ -72,6 +78,8 @@ class FakePlacement:
             return Refused(409, 'no room', self._exhausted(wanted))
         if outcome == 'in vain':
             return Refused(503, 'away')
+        if outcome == 'unreachable':
+            return Refused(0, 'nobody is there')
         self.held[consumer] = wanted
         if outcome == 'unknown':
             return Unknown(consumer, 'no answer', self.before)
@@ -85,21 +93,73 @@ class FakePlacement:
     def claim_all(self, context, wanted, version, project_id, user_id):
         """Claim for all; whenever there is a script, each is to be claimed alone."""
         self.tried_together.append([one.consumer_uuid for one in wanted])
+        if self.together == 'unreachable':
+            return Refused(0, 'nobody is there')
         if self.together == 'refused' or self.script:
-            return Refused(409, 'no room')
+            return Refused(409, 'no room', self.together_exhausted)
         self.owner = (project_id, user_id)
         self.held.update((one.consumer_uuid, one.candidate) for one in wanted)
         if self.together == 'unknown':
             return [Unknown(one.consumer_uuid, 'no answer') for one in wanted]
         return [Claimed(one.consumer_uuid) for one in wanted]
 
-    def undo(self, context, claim):
+    def undo(self, context, claim, within_s=None):
         consumer = claim.consumer_uuid
         self.undone.append((consumer, claim.before))
         if self.undo_fails.get(consumer):
             self.undo_fails[consumer] -= 1
             raise errors.AllocationDeleteFailed(consumer, 'placement is away')
         self.held.pop(consumer, None)
+
+
+class FakeDriver(Driver):
+    """Claims the first candidate for every instance; keeps the work."""
+
+    def __init__(self, problem=None):
+        super().__init__(None)
+        self.work = None
+        self._problem = problem
+
+    def select_destinations(self, work):
+        self.work = work
+        for uuid in work.instance_uuids or ():
+            if work.claims:
+                candidate = work.candidates.requests[0]
+                work.claims.make(work.request.for_instance(uuid), candidate)
+        if self._problem:
+            raise self._problem
+        selection = Selection(service_host='h1', nodename='n1', limits=None)
+        request = work.request.replaced(instance_uuid=LAST)
+        return Placed([[selection] for _ in range(work.required)], request)
+
+
+class Choosy(FakeDriver):
+    """Takes only a host that is named; keeps the candidates of each attempt."""
+
+    def __init__(self, wanted):
+        super().__init__()
+        self.attempts = []
+        self._wanted = wanted
+
+    def select_destinations(self, work):
+        self.attempts.append(work.candidates)
+        offered = [next(iter(one['allocations'])) for one in work.candidates.requests]
+        placed = super().select_destinations(work)
+        if self._wanted not in offered:
+            raise errors.NoValidHost('There are not enough hosts available.')
+        return placed
+
+
+class Cutting(FakePlacement):
+    """Gives as many candidates as the query allows, which is two; or fails."""
+
+    fails_without_limit = False
+
+    def candidates(self, context, query):
+        found = super().candidates(context, query)
+        if 'limit=2' in query:
+            return dataclasses.replace(found, requests=found.requests[:2])
+        return QueryFailed(503, 'away') if self.fails_without_limit else found
 
 
 class FakeNetwork:
@@ -180,6 +240,10 @@ class FakeView:
     def minimum_compute_version(self):
         return 74
 
+    def current_aggregates(self):
+        self.aggregates.looks += 1
+        return self.aggregates.all()
+
     def hosts(self, candidates, cell):
         self.cells_asked.append(cell)
         if candidates is None:
@@ -204,10 +268,11 @@ class FakeView:
 
 
 class FakeAggregates:
-    """Keeps the aggregates that it is given."""
+    """Keeps the aggregates that it is given; ``looks`` of prefilters are counted."""
 
     def __init__(self):
         self.known = {}
+        self.looks = 0
 
     def all(self):
         return list(self.known.values())

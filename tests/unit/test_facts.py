@@ -52,12 +52,14 @@ def with_ports(*ids):
 def test_what_the_view_knows_is_there(facts):
     known = [Aggregate(1, 'A1', 'one')]
     assert facts().minimum_compute_version == 74
-    assert facts().aggregates == ()
+    assert list(facts().aggregates) == []
     view = FakeView(factories.hosts())
     view.aggregates.update(known)
     finder = FactFinder(view, FakePlacement(), FakeNetwork())
     found = finder.facts(RequestContext(overwrite=False), factories.request())
-    assert found.aggregates == tuple(known)
+    assert view.aggregates.looks == 0
+    assert list(found.aggregates) == list(found.aggregates) == known
+    assert view.aggregates.looks == 1
 
 
 def test_nobody_is_asked_before_a_prefilter_asks(facts):
@@ -131,7 +133,8 @@ def test_a_segment_without_aggregates_makes_the_place_unknown(facts, g1):
     assert reach == {NETWORK: None, SUBNET: frozenset('b')}
 
 
-def test_segments_that_nobody_tells_make_the_place_unknown(facts):
+def test_segments_that_nobody_tells_make_the_place_unknown(facts, caplog):
     network = FakeNetwork(segments={NETWORK: errors.NetworkFailed('no')})
     assert facts(None, network).reach([NETWORK]) == {NETWORK: None}
     assert facts.placement.aggregates_asked == []
+    assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == ['no']

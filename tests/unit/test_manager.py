@@ -4,22 +4,23 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 
 import pytest
 
 from novasched import errors
-from novasched.drivers import Driver, Placed
 from novasched.manager import Asking, SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import Destination, RequestGroup
-from novasched.objects.selection import Selection
 from novasched.ports import Candidates, QueryFailed
 from novasched.resources.prefilters.requirements import Requirements
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
 from tests.unit.fakes import (
+    LAST,
+    Choosy,
+    Cutting,
+    FakeDriver,
     FakeNetwork,
     FakeNotifier,
     FakePlacement,
@@ -27,29 +28,8 @@ from tests.unit.fakes import (
     candidate,
 )
 
-A, B = 'c0000000-0000-4000-8000-00000000000a', 'c0000000-0000-4000-8000-00000000000b'
+A, B = 'c0000000-0000-4000-8000-00000000000a', LAST
 REBUILD = {'scheduler_hints': {'_nova_check_type': ['rebuild']}}
-
-
-class FakeDriver(Driver):
-    """Claims the first candidate for every instance; keeps the work."""
-
-    def __init__(self, problem=None):
-        super().__init__(None)
-        self.work = None
-        self._problem = problem
-
-    def select_destinations(self, work):
-        self.work = work
-        for uuid in work.instance_uuids or ():
-            if work.claims:
-                candidate = work.candidates.requests[0]
-                work.claims.make(work.request.for_instance(uuid), candidate)
-        if self._problem:
-            raise self._problem
-        selection = Selection(service_host='h1', nodename='n1', limits=None)
-        request = work.request.replaced(instance_uuid=B)
-        return Placed([[selection] for _ in range(work.required)], request)
 
 
 @pytest.fixture
@@ -70,13 +50,14 @@ def select():
         network=None,
         limit=1000,
         falls_back=True,
+        looks_further=True,
     ):
         manager = SchedulerManager(
             driver or FakeDriver(),
             view or FakeView(factories.hosts()),
             placement or FakePlacement('uuid-h1'),
             notifier or FakeNotifier(),
-            Asking(prefilters, limit, falls_back),
+            Asking(prefilters, limit, falls_back, looks_further),
             network or FakeNetwork(),
         )
         return manager.select_destinations(
@@ -133,7 +114,7 @@ def test_a_driver_that_raises_leaves_nothing_claimed_and_no_end(select, problem)
             notifier=notifier,
         )
     assert placement.held == {}
-    assert placement.undone == [(A, None), (B, None)]
+    assert placement.undone == [(B, None), (A, None)]
     assert notifier.phases == ['start']
 
 
@@ -280,6 +261,42 @@ class TestNamedHost:
         )
 
 
+class Watched(FakeView):
+    """Keeps how many queries placement had got at each refresh."""
+
+    def __init__(self, placement):
+        super().__init__(factories.hosts(), nodes=TestNamedHost.NODES)
+        self.queries_before = []
+        self._placement = placement
+
+    def refresh(self):
+        self.queries_before.append(len(self._placement.queries))
+
+
+@pytest.mark.parametrize(
+    ('values', 'offered', 'queries_before'),
+    [
+        pytest.param({}, ['uuid-1'], [1], id='after placement has answered'),
+        pytest.param({'force_hosts': ['h1']}, ['uuid-1'], [0], id='for a named host'),
+        pytest.param(REBUILD, [], [0], id='for a rebuild'),
+        pytest.param({}, [], [], id='not where there are no candidates'),
+    ],
+)
+def test_the_view_is_refreshed_once(select, values, offered, queries_before):
+    placement = FakePlacement(*offered)
+    view = Watched(placement)
+    with contextlib.suppress(errors.NoValidHost):
+        select(factories.request(**values), view=view, placement=placement)
+    assert view.queries_before == queries_before
+
+
+def test_the_view_is_refreshed_for_a_second_look(select):
+    placement = Cutting(*'abc')
+    view = Watched(placement)
+    select(driver=Choosy('c'), placement=placement, view=view, limit=2)
+    assert view.queries_before == [1, 2]
+
+
 def test_casts_reach_the_view():
     view = FakeView(factories.hosts())
     manager = SchedulerManager(
@@ -311,94 +328,6 @@ def test_the_request_is_left_as_it_came(select):
     assert request.obj_what_changed() == set()
     assert request.instance_uuid == factories.INSTANCE
     assert request.instance_group.hosts == []
-
-
-class Choosy(FakeDriver):
-    """Takes only a host that is named; keeps the candidates of each attempt."""
-
-    def __init__(self, wanted):
-        super().__init__()
-        self.attempts = []
-        self._wanted = wanted
-
-    def select_destinations(self, work):
-        self.attempts.append(work.candidates)
-        offered = [next(iter(one['allocations'])) for one in work.candidates.requests]
-        placed = super().select_destinations(work)
-        if self._wanted not in offered:
-            raise errors.NoValidHost('There are not enough hosts available.')
-        return placed
-
-
-class Cutting(FakePlacement):
-    """Gives as many candidates as the query allows, which is two; or fails."""
-
-    fails_without_limit = False
-
-    def candidates(self, context, query):
-        found = super().candidates(context, query)
-        if 'limit=2' in query:
-            return dataclasses.replace(found, requests=found.requests[:2])
-        return QueryFailed(503, 'away') if self.fails_without_limit else found
-
-
-class TestBeyondTheLimit:
-    @pytest.fixture
-    def look(self, select):
-        """Ask for a host of which placement has some, two of them at once."""
-
-        def run(offered, wanted, **options):
-            driver, placement = Choosy(wanted), Cutting(*offered)
-            vars(placement).update(options)
-            notifier = FakeNotifier()
-            failed = None
-            try:
-                select(driver=driver, placement=placement, notifier=notifier, limit=2)
-            except errors.NoValidHost as problem:
-                failed = str(problem)
-            attempts = [(len(c.requests), c.cut, c.further) for c in driver.attempts]
-            return failed, attempts, placement, notifier
-
-        return run
-
-    def test_all_are_asked_for_when_the_first_will_not_do(self, look, caplog):
-        caplog.set_level(logging.INFO, 'novasched.manager')
-        failed, attempts, placement, notifier = look('abc', 'c')
-        assert (failed, attempts) == (None, [(2, True, False), (3, False, True)])
-        first, second = placement.queries
-        assert first.replace('limit=2&', '') == second
-        assert notifier.phases == ['start', 'end']
-        assert placement.undone == [(A, None)]
-        assert list(placement.held) == [A]
-        assert caplog.messages == [
-            'None of the hosts of the first 2 allocation candidates will do, and '
-            'placement was asked for no more; asking for all of them.'
-        ]
-
-    @pytest.mark.parametrize(
-        ('offered', 'wanted', 'options', 'attempts'),
-        [
-            pytest.param('abc', 'd', {}, 2, id='all will not do either'),
-            pytest.param('ab', 'd', {}, 1, id='these were all'),
-            pytest.param('a', 'd', {}, 1, id='these were all, as could be seen'),
-            pytest.param(
-                'abc', 'c', {'fails_without_limit': True}, 1, id='placement fails'
-            ),
-        ],
-    )
-    def test_no_host_is_no_host(self, look, offered, wanted, options, attempts):
-        failed, made, placement, notifier = look(offered, wanted, **options)
-        assert failed == (
-            'No valid host was found. There are not enough hosts available.'
-        )
-        assert len(made) == attempts
-        assert notifier.phases == ['start']
-        assert placement.held == {}
-
-    def test_a_host_among_the_first_is_enough(self, look):
-        failed, attempts, placement, _ = look('abc', 'b')
-        assert (failed, attempts) == (None, [(2, True, False)])
-        assert len(placement.queries) == 1
 
 
 class Twofold(FakePlacement):

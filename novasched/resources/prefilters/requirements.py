@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from novasched.scheduler.aggregates import Aggregates
+from novasched.scheduler.aggregates import Aggregate
 
 NONE: frozenset[str] = frozenset()
 
@@ -42,7 +42,7 @@ class Facts:
     request names, by id, and the ``reach`` of places.
     """
 
-    aggregates: Aggregates = ()
+    aggregates: Iterable[Aggregate] = ()
     minimum_compute_version: int = 0
     required_traits: Callable[[], frozenset[str]] = frozenset
     ports: Callable[[], Mapping[str, Port]] = dict

@@ -9,6 +9,7 @@ import uuid
 from novasched import errors
 from novasched.ports import (
     CELL0_UUID,
+    AggregatesMark,
     Cell,
     ComputeNodeRow,
     ImageRow,
@@ -163,6 +164,8 @@ class FakeApiStore:
         self.found_aggregates = list(aggregates)
         self.mapped = {}
         self.on_aggregates = lambda: None
+        self.mark = AggregatesMark((), None)
+        self.aggregates_read = 0
 
     def cells(self):
         return list(self.found_cells)
@@ -171,9 +174,15 @@ class FakeApiStore:
         return self.mapped.get(host)
 
     def aggregates(self):
+        self.aggregates_read += 1
         found = list(self.found_aggregates)
         self.on_aggregates()
         return found
+
+    def aggregates_mark(self):
+        if isinstance(self.mark, Exception):
+            raise self.mark
+        return self.mark
 
 
 def cell(uuid, **fields):

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.cluster.aggregates import AggregateView
-from tests.unit.cluster.fakes import aggregate
+from novasched import errors
+from novasched.cluster.aggregates import ATTEMPTS, AggregateReader, AggregateView
+from novasched.ports import AggregatesMark
+from tests.unit.cluster.fakes import NOON, SECOND, FakeApiStore, FakeClock, aggregate
 
 
 @pytest.fixture
@@ -68,3 +70,88 @@ def test_a_read_that_may_be_older_than_a_message_is_not_taken(view):
     assert ids(view.all()) == [1, 2, 3]
     assert view.replace([], view.version)
     assert view.all() == []
+
+
+OVERLAP_S = 10
+LONG_AGO = AggregatesMark(((0, 1),), NOON - 60 * SECOND)
+
+
+class Cloud:
+    """A database with one aggregate, which was read at the start."""
+
+    def __init__(self, mark=LONG_AGO):
+        self.api = FakeApiStore(aggregates=[aggregate(1, 'h1')])
+        self.api.mark = mark
+        self.view, self.clock = AggregateView(), FakeClock()
+        self.reader = AggregateReader(self.api, self.view, self.clock, OVERLAP_S)
+        self.reader.read()
+        self.api.aggregates_read = 0
+
+    def change(self, mark):
+        self.api.found_aggregates = [aggregate(1, 'h2')]
+        self.api.mark = mark
+
+
+@pytest.mark.parametrize(
+    'mark',
+    [
+        pytest.param(
+            LONG_AGO._replace(newest=NOON + SECOND), id='one was changed just now'
+        ),
+        pytest.param(
+            LONG_AGO._replace(counts=((0, 0),)), id='one was deleted: no stamp is left'
+        ),
+    ],
+)
+def test_aggregates_that_have_changed_are_read_again(mark):
+    cloud = Cloud()
+    cloud.change(mark)
+    assert cloud.reader.current() == [aggregate(1, 'h2')]
+
+
+def test_aggregates_that_have_not_changed_are_not_read_again():
+    cloud = Cloud()
+    assert cloud.reader.current() == cloud.reader.current() == [aggregate(1, 'h1')]
+    assert cloud.api.aggregates_read == 0
+
+
+def test_a_second_change_within_the_second_is_seen():
+    just_now = AggregatesMark(((0, 1),), NOON)
+    cloud = Cloud(just_now)
+    cloud.change(just_now)
+    assert cloud.reader.current() == [aggregate(1, 'h2')]
+    cloud.clock.advance(OVERLAP_S + 1)
+    cloud.reader.current()
+    assert cloud.api.aggregates_read == 2
+    cloud.reader.current()
+    assert cloud.api.aggregates_read == 2
+
+
+def test_no_aggregates_have_no_stamps():
+    cloud = Cloud(AggregatesMark(((0, 0),), None))
+    cloud.reader.current()
+    assert cloud.api.aggregates_read == 0
+
+
+def test_what_a_message_said_is_compared_with_the_database():
+    cloud = Cloud()
+    cloud.view.update([aggregate(1, 'h3')])
+    assert cloud.reader.current() == [aggregate(1, 'h1')]
+
+
+def test_aggregates_that_change_all_the_time_are_read_again_by_the_next():
+    cloud = Cloud()
+    cloud.change(LONG_AGO._replace(newest=None))
+    numbers = iter(range(9))
+    cloud.api.on_aggregates = lambda: cloud.view.update([aggregate(next(numbers))])
+    cloud.reader.current()
+    cloud.api.on_aggregates = lambda: None
+    assert cloud.reader.current() == [aggregate(1, 'h2')]
+    assert cloud.api.aggregates_read == ATTEMPTS + 1
+
+
+def test_a_database_that_is_away_leaves_what_is_known(caplog):
+    cloud = Cloud()
+    cloud.api.mark = errors.StoreFailed('api', 'away')
+    assert cloud.reader.current() == [aggregate(1, 'h1')]
+    assert [r.levelname for r in caplog.records] == ['WARNING']

@@ -9,12 +9,12 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.drivers.claims import Claims
+from novasched.drivers.claims import UNDO_WITHIN_S, Claims
 from novasched.drivers.room import Room
 from novasched.objects.context import RequestContext
-from novasched.ports import Wanted
+from novasched.ports import UndoUnanswered, Wanted
 from tests import factories
-from tests.unit.fakes import FakePlacement, candidate
+from tests.unit.fakes import FakeClock, FakePlacement, candidate
 
 BEFORE = {'allocations': {'source': {'resources': {'VCPU': 1}}}}
 
@@ -52,13 +52,13 @@ def test_claims_stay_when_the_block_ends_well(context):
         pytest.param(SystemExit(1), id='the process exits'),
     ],
 )
-def test_every_error_undoes_all_claims_in_their_order(context, problem):
+def test_every_error_undoes_all_claims_the_last_one_first(context, problem):
     placement = FakePlacement()
     with pytest.raises(type(problem)) as raised:
         claim_all(placement, context, then=problem)
     assert raised.value is problem
     assert placement.held == {}
-    assert [consumer for consumer, _ in placement.undone] == ['a', 'b', 'c']
+    assert [consumer for consumer, _ in placement.undone] == ['c', 'b', 'a']
 
 
 @pytest.mark.parametrize('problem', [errors.AllocationUpdateFailed('c', 'changed')])
@@ -67,7 +67,7 @@ def test_a_claim_that_raises_undoes_the_earlier_ones(context, problem):
     with pytest.raises(errors.AllocationUpdateFailed):
         claim_all(placement, context)
     assert placement.held == {}
-    assert [consumer for consumer, _ in placement.undone] == ['a', 'b']
+    assert [consumer for consumer, _ in placement.undone] == ['b', 'a']
 
 
 def test_a_failing_undo_keeps_no_other_from_being_undone(context, caplog):
@@ -82,9 +82,9 @@ def test_a_failing_undo_keeps_no_other_from_being_undone(context, caplog):
 
 def test_an_interrupted_undo_goes_on_with_the_others(context):
     class Interrupted(FakePlacement):
-        def undo(self, context, claim):
+        def undo(self, context, claim, within_s=None):
             super().undo(context, claim)
-            if claim.consumer_uuid == 'a':
+            if claim.consumer_uuid == 'c':
                 raise KeyboardInterrupt
 
     placement = Interrupted()
@@ -118,10 +118,62 @@ def test_a_claim_of_unknown_outcome_is_undone_at_once_and_ends_all(context):
 def test_a_claim_of_unknown_outcome_that_cannot_be_undone_ends_all(context):
     placement = FakePlacement(script=['claimed', 'unknown'])
     placement.undo_fails = {'b': 1}
-    with pytest.raises(errors.AllocationDeleteFailed):
+    with pytest.raises(errors.AllocationUpdateFailed, match='may be left behind'):
         claim_all(placement, context)
-    assert [consumer for consumer, _ in placement.undone] == ['b', 'a', 'b']
-    assert placement.held == {}
+    assert [consumer for consumer, _ in placement.undone] == ['b', 'a']
+    assert list(placement.held) == ['b']
+
+
+class Silent(FakePlacement):
+    """Does not answer when it is to undo a claim of some consumers."""
+
+    def __init__(self, *consumers):
+        super().__init__()
+        self._silent = consumers
+
+    def undo(self, context, claim, within_s=None):
+        super().undo(context, claim)
+        if claim.consumer_uuid in self._silent:
+            raise UndoUnanswered(claim.consumer_uuid, 'timed out')
+
+
+def test_once_placement_is_silent_the_others_are_only_told(context, caplog):
+    placement = Silent('b')
+    with pytest.raises(errors.NoValidHost):
+        claim_all(placement, context, then=errors.NoValidHost(''))
+    assert [consumer for consumer, _ in placement.undone] == ['c', 'b']
+    lines = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
+    assert [line.split()[-1] for line in lines] == ['b', 'a']
+
+
+def test_undoing_has_an_end(context):
+    clock = FakeClock()
+
+    class Slow(FakePlacement):
+        def undo(self, context, claim, within_s=None):
+            super().undo(context, claim)
+            given.append(within_s)
+            clock.go_on(UNDO_WITHIN_S - 5)
+
+    placement, given = Slow(), []
+    claims = Claims(placement, context, '1.36', clock=clock.monotonic)
+    with contextlib.suppress(errors.NoValidHost), claims:
+        for name in 'abc':
+            request = factories.request(instance_uuid=name)
+            claims.make(request, candidate('host'))
+        raise errors.NoValidHost('')
+    assert given == [UNDO_WITHIN_S, 5]
+    assert claims.left_behind == ['a']
+
+
+@pytest.mark.parametrize('number', [1, 2])
+def test_a_placement_that_cannot_be_reached_ends_all(context, number):
+    placement = FakePlacement(script=['unreachable'])
+    placement.together = 'unreachable'
+    claim = claim_all if number == 1 else claim_together
+    with pytest.raises(errors.NoValidHost, match='not enough'):
+        claim(placement, context)
+    assert len(placement.tried + placement.tried_together) == 1
 
 
 @pytest.mark.parametrize(
@@ -163,7 +215,7 @@ def test_several_of_which_nobody_knows_are_all_undone(context):
     placement.together = 'unknown'
     with pytest.raises(errors.AllocationUpdateFailed):
         claim_together(placement, context)
-    assert placement.undone == [('a', None), ('b', None)]
+    assert placement.undone == [('b', None), ('a', None)]
 
 
 def test_claims_are_told_before_they_are_tried(context, caplog):

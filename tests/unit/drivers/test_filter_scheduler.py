@@ -217,6 +217,7 @@ def test_each_request_works_on_a_copy(hosts):
     work = Work(RequestContext(overwrite=False), request, None, None, None, False)
     placed = FilterScheduler(parts).select_destinations(work)
     assert placed.request is not request
+    assert parts.view.refreshed == 0
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,15 @@ class Only(BaseHostFilter):
         return host_state.host == self.name
 
 
+class Trimming(BaseHostFilter):
+    """Gives each instance a device of its own: takes candidates away in place."""
+
+    def host_passes(self, host_state, spec_obj):
+        if spec_obj.instance_uuid == B:
+            del host_state.allocation_candidates[0]
+        return bool(host_state.allocation_candidates)
+
+
 class TestFurtherCandidates:
     def test_another_host_comes_before_them(self, run, placement):
         placement.script = ['refused']
@@ -155,9 +164,38 @@ class TestTogether:
         assert names(run([A, B])) == [['h1'], ['h2']]
         assert [consumer for consumer, _ in placement.tried] == [A, B]
         assert [d.request.instance_uuid for d in decided] == [A, B, A, B]
+        assert [d.attempt for d in decided] == [1, 1, 2, 2]
         first, again = decided[0], decided[2]
         assert first.ranked.host.tolist() == again.ranked.host.tolist()
         assert again.request.instance_group is first.request.instance_group
+
+    def test_where_it_is_told_what_lacked_all_are_claimed_at_once_again(
+        self, run, placement
+    ):
+        placement.together = 'refused'
+        placement.together_exhausted = 'uuid-h1-x', 'VCPU'
+        assert names(run([A, B])) == [['h2'], ['h1']]
+        assert placement.tried_together == [[A, B]] * 2
+        assert devices(placement) == {A: 'uuid-h2-x', B: 'uuid-h1-y'}
+
+    def test_who_is_selected_is_told_once_claimed(self, run, placement, caplog):
+        caplog.set_level('DEBUG', 'novasched.drivers')
+        placement.together = 'refused'
+        run([A, B])
+        said = [line.split()[0] for line in caplog.messages]
+        told = [word for word in said if word in ('Attempting', 'Selected', 'What')]
+        assert told == [
+            *('Attempting', 'Attempting', 'What'),
+            *('Attempting', 'Selected', 'Attempting', 'Selected'),
+        ]
+
+    @pytest.mark.parametrize('together', ['claimed', 'refused'])
+    def test_what_a_filter_takes_from_a_list_is_there_when_all_starts_anew(
+        self, run, placement, together
+    ):
+        placement.together = together
+        assert names(run([A, B], filters=[Only('h1'), Trimming()])) == [['h1'], ['h1']]
+        assert len(placement.held) == 2
 
     def test_one_by_one_what_we_used_up_is_not_asked_for(self, run, placement):
         placement.together = 'refused'
@@ -168,7 +206,7 @@ class TestTogether:
         placement.together = 'unknown'
         with pytest.raises(errors.AllocationUpdateFailed, match='did not answer'):
             run([A, B])
-        assert [consumer for consumer, _ in placement.undone] == [A, B]
+        assert [consumer for consumer, _ in placement.undone] == [B, A]
         assert placement.held == {}
 
 

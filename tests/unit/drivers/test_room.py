@@ -96,3 +96,26 @@ def test_a_copy_goes_its_own_way():
     assert not copy.fits(candidate())
     assert not copy.fits(candidate('other'))
     assert not copy.copy().fits(candidate())
+
+
+@pytest.mark.parametrize(
+    ('taken', 'fits'),
+    [
+        pytest.param(1, True, id='one less'),
+        pytest.param(2, False, id='as many again'),
+    ],
+)
+def test_what_was_refused_together_is_not_worth_another_claim(taken, fits):
+    room = Room({})
+    room.refuse_all([candidate(), candidate('other'), candidate()], ('rp', 'VCPU'))
+    room.refuse_all([candidate()] * 3, ('rp', 'VCPU'))
+    assert room.fits_all([candidate()] * taken) is fits
+    assert room.copy().fits_all([candidate()] * taken) is fits
+    assert room.fits_all([candidate('other')] * 9)
+
+
+@pytest.mark.parametrize('exhausted', [None, ('stranger', 'VCPU')])
+def test_other_refusals_together_say_nothing_about_room(exhausted):
+    room = Room({})
+    room.refuse_all([candidate(), candidate()], exhausted)
+    assert room.fits_all([candidate()] * 9)

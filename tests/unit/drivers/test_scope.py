@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.drivers.scope import by_provider, target_cell
+from novasched.drivers.scope import (
+    FORGET_AFTER_S,
+    KnownRoots,
+    by_provider,
+    target_cell,
+)
 from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.request_spec import Destination
 from novasched.ports import Candidates, Cell
 from tests import factories
-from tests.unit.fakes import VERSION, FakeView, candidate
+from tests.unit.fakes import VERSION, FakeClock, FakeView, candidate
 
 
 def test_candidates_are_filed_under_each_provider_in_order():
@@ -86,3 +91,38 @@ def test_summaries_without_roots_are_those_of_an_old_placement():
     one = candidate('child')
     answer = Candidates((one,), VERSION, {'child': {}})
     assert by_provider(answer) == {'child': [one]}
+
+
+class Watched(dict):
+    """Summaries that count how often somebody looks at them."""
+
+    looks = 0
+
+    def __getitem__(self, uuid):
+        self.looks += 1
+        return super().__getitem__(uuid)
+
+
+def test_a_root_that_is_no_node_is_looked_up_once():
+    known = KnownRoots()
+    orphan, child = candidate('orphan'), candidate('child', 'orphan')
+    for looks in (1, 0):
+        answer = Candidates((orphan,), VERSION, Watched(root_of(orphan='orphan')))
+        assert by_provider(answer, {'root'}, known.uuids()) == {'orphan': [orphan]}
+        assert answer.summaries.looks == looks
+    summaries = root_of(orphan='orphan', child='root')
+    found = by_provider(
+        Candidates((child,), VERSION, summaries), {'root'}, known.uuids()
+    )
+    assert found == {'child': [child], 'orphan': [child], 'root': [child]}
+    assert known.uuids() == {'orphan'}
+
+
+def test_a_root_is_looked_up_again_for_it_may_get_a_parent():
+    clock = FakeClock()
+    known = KnownRoots(clock.monotonic)
+    known.uuids().add('orphan')
+    clock.go_on(FORGET_AFTER_S - 1)
+    assert known.uuids() == {'orphan'}
+    clock.go_on(1)
+    assert known.uuids() == set()

@@ -31,6 +31,7 @@ class Script(requests.adapters.BaseAdapter):
         self.answers = list(answers)
         self.asked = []
         self.headers = []
+        self.slept = []
 
     def send(self, request, **options):
         token = request.headers.get('X-Auth-Token')
@@ -54,11 +55,12 @@ class Script(requests.adapters.BaseAdapter):
 def scripted():
     """Return a maker of a client and of the script of answers that it gets.
 
-    ``own`` False: the client has no credentials of its own.
+    ``own`` False: the client has no credentials of its own. ``script.slept`` has the
+    seconds that it waited between attempts.
     """
     opened = []
 
-    def make(*answers, own=True):
+    def make(*answers, own=True, **options):
         script = Script(answers)
         http = requests.Session()
         http.trust_env = False
@@ -71,7 +73,9 @@ def scripted():
                 auth=auth,
                 service_type='network',
                 interface=['internal', 'public'],
-            )
+                **options,
+            ),
+            script.slept.append,
         )
         opened.append(client)
         return client, script

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import pytest
 import requests
+import urllib3
 
 from novasched import errors
-from novasched.network.client import NetworkClient
+from novasched.network.client import MOST_PAGES, NetworkClient
 from novasched.objects.context import RequestContext
 from novasched.resources.prefilters.requirements import Place, Port
 
@@ -97,6 +98,14 @@ def test_segments(scripted, user, own, token, place, url, body, found):
         ((200, '[]'), errors.NetworkFailed, f'Failed to access port {P1}: 200-[]'),
         ((200, {}), errors.NetworkFailed, f'Failed to access port {P1}: 200-{{}}'),
         ((200, {'port': 1}), errors.NetworkFailed, None),
+        ((200, {'port': []}), errors.NetworkFailed, None),
+        ((200, {'port': {'fixed_ips': 'abc'}}), errors.NetworkFailed, None),
+        ((403, 'n' * 5000), errors.NetworkForbidden, 'n' * 1000),
+        (
+            (500, 'o' * 5000),
+            errors.NetworkFailed,
+            f'Failed to access port {P1}: 500-{"o" * 1000}',
+        ),
         (requests.ReadTimeout('slow'), errors.NetworkFailed, None),
     ],
 )
@@ -155,3 +164,63 @@ def test_a_port_id_cannot_change_the_path(scripted, user):
     with pytest.raises(errors.PortNotFound):
         client.port(user, '../agents?x')
     assert script.asked == [('users', '/v2.0/ports/..%2Fagents%3Fx')]
+
+
+def page(segment, *links):
+    return {'subnets': [{'segment_id': segment}], 'subnets_links': list(links)}
+
+
+def test_all_pages_are_read_and_tokens_stay_with_the_service(scripted, user):
+    query = f'network_id={N1}&fields=segment_id&marker=s'
+    more = {'rel': 'next', 'href': f'http://elsewhere.test/v2.0/subnets?{query}'}
+    back = {'rel': 'previous', 'href': 'http://elsewhere.test/'}
+    client, script = scripted((200, page('a', more)), (200, page('b', back)))
+    assert client.segments(user, Place('network', N1)) == {'a', 'b'}
+    assert script.asked == [
+        ('own', f'/v2.0/subnets?network_id={N1}&fields=segment_id'),
+        ('own', f'/v2.0/subnets?{query}'),
+    ]
+
+
+def test_pages_without_end(scripted, user):
+    link = {'rel': 'next', 'href': '?again'}
+    client, script = scripted(*[(200, page('a', link))] * (MOST_PAGES + 1))
+    with pytest.raises(errors.NetworkFailed, match='more than 1000 pages'):
+        client.segments(user, Place('network', N1))
+    assert len(script.asked) == MOST_PAGES
+
+
+REFUSED = requests.ConnectionError(
+    urllib3.exceptions.MaxRetryError(
+        None, '/', urllib3.exceptions.NewConnectionError(None, 'refused')
+    )
+)
+BROKEN = requests.ConnectionError(
+    urllib3.exceptions.ProtocolError('Connection aborted.')
+)
+
+
+@pytest.mark.parametrize(
+    ('problem', 'attempts'),
+    [
+        pytest.param(REFUSED, 4, id='a refused connection is tried again'),
+        pytest.param(BROKEN, 1, id='a broken one is not'),
+        pytest.param(requests.ConnectionError(), 1, id='nor what nobody explains'),
+        pytest.param(requests.ReadTimeout(), 1, id='answering took long enough'),
+        pytest.param(requests.ConnectTimeout(), 1, id='connecting took long enough'),
+    ],
+)
+def test_what_is_tried_again(scripted, user, problem, attempts):
+    client, script = scripted(*[problem] * 4, connect_retries=3)
+    with pytest.raises(errors.NetworkFailed):
+        client.port(user, P1)
+    assert len(script.asked) == attempts
+    assert script.slept == [0.5, 1.0, 2.0][: attempts - 1]
+
+
+def test_the_delay_of_the_option_comes_first(scripted, user):
+    client, script = scripted(
+        REFUSED, REFUSED, (200, PORT), connect_retries=3, connect_retry_delay=7.0
+    )
+    assert client.port(user, P1) == Port('normal', N1, None)
+    assert script.slept == [7.0, 7.0]

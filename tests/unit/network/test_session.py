@@ -72,6 +72,12 @@ def test_the_timeout_of_nova_comes_first(from_conf):
     assert from_conf('timeout = 5').session.timeout == 5
 
 
+@pytest.mark.parametrize('url', ['http://n', 'https://n'])
+def test_there_are_connections_for_all_threads(from_conf, url):
+    pool = from_conf().session.session.get_adapter(url)
+    assert pool._pool_maxsize == session.POOL_SIZE == 64
+
+
 def test_credentials(from_conf):
     adapter = from_conf(ADMIN)
     assert adapter.auth.get_token(adapter.session) == 't'

@@ -27,6 +27,7 @@ def test_aggregates(scripted, context, uuids):
         pytest.param(200, '<html>welcome</html>', id='not placement'),
         pytest.param(200, '[]', id='JSON of somebody else'),
         pytest.param(200, '{"aggregates": 1}', id='not a list'),
+        pytest.param(200, '{"aggregates": "abc"}', id='a text'),
     ],
 )
 def test_failures(scripted, context, caplog, status, text):
@@ -36,6 +37,13 @@ def test_failures(scripted, context, caplog, status, text):
         'Failed to retrieve aggregates from placement API for resource provider with '
         f'UUID rp. Got {status}: {text}.'
     ]
+
+
+def test_what_is_long_is_cut_off(scripted, context, caplog):
+    adapter, _ = scripted((500, 'x' * 5000))
+    assert aggregates(adapter, context, 'rp') is None
+    (said,) = [r.message for r in caplog.records if r.levelname == 'ERROR']
+    assert said.endswith(f'Got 500: {"x" * 1000}.')
 
 
 def test_silence(scripted, context):

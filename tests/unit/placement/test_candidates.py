@@ -105,6 +105,70 @@ def test_failures(scripted, context, caplog, status, text):
     ]
 
 
+def holding(**fields):
+    return {'allocations': {'rp': fields}, 'mappings': {}}
+
+
+@pytest.mark.parametrize('later', [True, False], ids=['parsed later', 'all at once'])
+@pytest.mark.parametrize(
+    'requests_',
+    [
+        None,
+        5,
+        {'0': ONE},
+        [ONE, {}],
+        [1],
+        [{'allocations': ['rp']}],
+        [{'allocations': {'rp': 1}}],
+        [holding()],
+        [holding(resources=[])],
+        [holding(resources={'VCPU': '1'})],
+        [{**ONE, 'mappings': ['rp']}],
+        [{**ONE, 'mappings': {'': 'rp'}}],
+    ],
+    ids=str,
+)
+def test_candidates_that_make_no_sense(scripted, context, requests_, later):
+    body = {'allocation_requests': requests_, 'provider_summaries': {}}
+    text = json.dumps(body if later else dict(reversed(body.items())))
+    adapter, _ = scripted((200, text))
+    assert candidates(adapter, context, QUERY) == QueryFailed(200, text)
+
+
+@pytest.mark.parametrize('later', [True, False], ids=['parsed later', 'all at once'])
+@pytest.mark.parametrize(
+    ('summaries', 'usable'),
+    [
+        (None, []),
+        ([1], []),
+        ({'x': 3, 'rp': SUMMARY}, ['rp']),
+        (
+            {'x': {'root_provider_uuid': ['r']}, 'rp': {'root_provider_uuid': 'r'}},
+            ['rp'],
+        ),
+    ],
+    ids=str,
+)
+def test_summaries_that_make_no_sense_do_not_count(
+    scripted, context, caplog, summaries, usable, later
+):
+    body = {'allocation_requests': [ONE], 'provider_summaries': summaries}
+    adapter, _ = scripted((200, body if later else dict(reversed(body.items()))))
+    found = candidates(adapter, context, QUERY)
+    assert (found.requests, list(found.summaries)) == ([ONE], usable)
+    assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [
+        'Provider summaries of placement make no sense; they do not count'
+    ]
+
+
+def test_what_is_long_is_cut_off(scripted, context, caplog):
+    adapter, _ = scripted((200, 'x' * 5000))
+    failed = candidates(adapter, context, QUERY)
+    assert failed == QueryFailed(200, 'x' * 1000)
+    own = [r for r in caplog.records if r.name.startswith('novasched')]
+    assert max(len(record.message) for record in own) < 1300
+
+
 def test_silence(scripted, context):
     adapter, _ = scripted(requests.ReadTimeout('slow'))
     failed = candidates(adapter, context, QUERY)

@@ -8,7 +8,7 @@ import requests
 
 from novasched import errors
 from novasched.placement.client import PlacementClient
-from novasched.ports import Claimed, Refused, Unknown
+from novasched.ports import Claimed, Refused, UndoUnanswered, Unknown
 
 CONSUMER = 'b6c56007-17c7-5950-8ce1-2b1e5c537581'
 URL = f'/allocations/{CONSUMER}'
@@ -25,6 +25,7 @@ OLD = {
 SAVED = (204, '')
 NOTHING = (200, {'allocations': {}})
 LOST = requests.ReadTimeout('slow')
+AWAY = requests.ConnectTimeout('slow')
 FULL = (
     409,
     {
@@ -109,9 +110,17 @@ def test_old_amounts_of_a_provider_stay(claiming):
     ('answers', 'outcome'),
     [
         pytest.param([FULL], Refused, id='no room'),
-        pytest.param([(503, '<html>sorry</html>')], Refused, id='not JSON'),
+        pytest.param([(503, '<html>sorry</html>'), NOTHING], Refused, id='not JSON'),
         pytest.param([(400, {'errors': [{}]})], Refused, id='an error without a code'),
-        pytest.param([(500, {'oops': []})], Refused, id='JSON of somebody else'),
+        pytest.param([(500, {'oops': []}), NOTHING], Refused, id='JSON of another'),
+        pytest.param([(500, ''), held(1, new=2)], Claimed, id='failed, but saved'),
+        pytest.param([(503, ''), (500, '')], Unknown, id='failed, and unreadable'),
+        pytest.param([(500, ''), held(3, old=1)], Refused, id='failed, held before'),
+        pytest.param(
+            [CHANGED, held(3, old=1), (500, ''), held(4, old=1, new=2)],
+            Claimed,
+            id='added to what was held, failed, but saved',
+        ),
         pytest.param([BUSY, SAVED], Claimed, id='a provider changed once'),
         pytest.param([BUSY, BUSY], Refused, id='a provider changed twice'),
         pytest.param([BUSY, FULL], Refused, id='a provider changed and is full'),
@@ -124,12 +133,26 @@ def test_old_amounts_of_a_provider_stay(claiming):
         pytest.param(
             [LOST, NOTHING, CHANGED, held(1, new=2)], Claimed, id='lost, saved too late'
         ),
-        pytest.param([LOST, NOTHING, FULL], Refused, id='lost, and no room'),
+        pytest.param([LOST, NOTHING, FULL], Unknown, id='lost, and no room'),
+        pytest.param([LOST, held(3, old=1), FULL], Refused, id='lost and barred'),
+        pytest.param(
+            [CHANGED, held(3, old=1), LOST, held(3, old=1), FULL],
+            Unknown,
+            id='lost, not barred, and no room',
+        ),
+        pytest.param(
+            [LOST, (200, {'allocations': ['x']})], Unknown, id='lost, and nonsense'
+        ),
         pytest.param(
             [LOST, NOTHING, LOST, held(1, new=2)], Claimed, id='lost twice, and saved'
         ),
         pytest.param([LOST, NOTHING, LOST, NOTHING], Unknown, id='lost twice'),
-        pytest.param([LOST, NOTHING, (503, '')], Unknown, id='lost, then gone'),
+        pytest.param(
+            [LOST, NOTHING, (503, ''), NOTHING], Unknown, id='lost, then gone'
+        ),
+        pytest.param(
+            [LOST, NOTHING, (503, ''), held(1, new=2)], Claimed, id='lost, then there'
+        ),
         pytest.param([LOST, (500, '')], Unknown, id='lost, and unreadable'),
         pytest.param([LOST, LOST], Unknown, id='lost, and silent'),
         pytest.param(
@@ -148,11 +171,9 @@ def test_old_amounts_of_a_provider_stay(claiming):
             Claimed,
             id='everything, once',
         ),
+        pytest.param([AWAY, AWAY], Refused, id='placement is not there'),
         pytest.param(
-            [requests.ConnectTimeout('slow')], Refused, id='placement is not there'
-        ),
-        pytest.param(
-            [LOST, NOTHING, requests.ConnectTimeout('slow')],
+            [LOST, NOTHING, AWAY, AWAY],
             Unknown,
             id='lost, then placement is not there',
         ),
@@ -182,8 +203,17 @@ def test_the_look_at_what_became_of_a_claim_is_short(claiming):
     assert [options['timeout'] for options in script.options] == [60, 10.0]
 
 
+def test_the_first_conflict_of_a_consumer_is_no_warning(claiming, caplog):
+    caplog.set_level('DEBUG', 'novasched.placement')
+    claiming(CHANGED, held(3, old=1), BUSY, SAVED)
+    said = [
+        r.levelname for r in caplog.records if r.message.startswith('Failed to save')
+    ]
+    assert said == ['DEBUG', 'WARNING']
+
+
 def test_placements_words_come_back(claiming, caplog):
-    outcome, _ = claiming((503, 'sorry'))
+    outcome, _ = claiming((503, 'sorry'), NOTHING)
     assert outcome == Refused(503, 'sorry')
     assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [
         f'Failed to save allocation for {CONSUMER}. Got HTTP 503: sorry'
@@ -200,7 +230,7 @@ EXCEEDS = (
     ('status', 'detail', 'exhausted'),
     [
         pytest.param(409, EXCEEDS, ('new', 'VCPU'), id='no room'),
-        pytest.param(500, EXCEEDS, None, id='an error that looks like it'),
+        pytest.param(400, EXCEEDS, None, id='an error that looks like it'),
         pytest.param(
             409, "Inventory for 'VCPU' on resource provider 'new' invalid.", None
         ),
@@ -298,8 +328,9 @@ def test_undo_restores_in_the_end(undoing, answers):
     ],
 )
 def test_undo_fails(undoing, caplog, claim, answers):
-    with pytest.raises(errors.AllocationDeleteFailed, match='Error: no'):
+    with pytest.raises(errors.AllocationDeleteFailed, match='Error: no') as raised:
         undoing(claim, *answers)
+    assert not isinstance(raised.value, UndoUnanswered)
     status = answers[-1][0]
     assert caplog.records[-1].message == (
         f'Unable to delete allocation for instance {CONSUMER}: ({status} no)'
@@ -321,6 +352,35 @@ def test_undo_fails(undoing, caplog, claim, answers):
 )
 def test_undo_what_nobody_knows(claiming, undoing, answers, asked):
     unknown, _ = claiming(LOST, (500, ''))
+    script = undoing(unknown, *answers)
+    assert script.asked == [f'{method} {URL}' for method in asked]
+
+
+def test_undo_gets_no_answer(undoing):
+    with pytest.raises(UndoUnanswered):
+        undoing(Claimed(CONSUMER), LOST, LOST)
+
+
+def test_undo_has_an_end(scripted, context):
+    adapter, script = scripted(LOST, LOST)
+    client = PlacementClient(adapter)
+    with pytest.raises(UndoUnanswered):
+        client.undo(context, Claimed(CONSUMER, OLD), 0.0)
+    assert script.asked == [f'GET {URL}']
+    assert script.options[0]['timeout'] < 1
+
+
+@pytest.mark.parametrize(
+    ('answers', 'asked'),
+    [
+        pytest.param([held(4, old=1, new=2), SAVED], ['GET', 'PUT'], id='claimed'),
+        pytest.param([held(3, old=1), SAVED], ['GET', 'PUT'], id='bar a late one'),
+        pytest.param([held(5, newer=3)], ['GET'], id='claimed anew by somebody else'),
+    ],
+)
+def test_restore_after_what_nobody_knows(claiming, undoing, answers, asked):
+    unknown, _ = claiming(CHANGED, held(3, old=1), LOST, (500, ''))
+    assert isinstance(unknown, Unknown)
     script = undoing(unknown, *answers)
     assert script.asked == [f'{method} {URL}' for method in asked]
 

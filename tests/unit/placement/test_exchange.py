@@ -10,7 +10,7 @@ from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import token_endpoint
 
 from novasched.objects.context import RequestContext
-from novasched.placement.exchange import NoAnswer, ask
+from novasched.placement.exchange import NoAnswer, ask, excerpt
 
 BROKEN = requests.ConnectionError(
     urllib3.exceptions.ProtocolError('Connection aborted.')
@@ -165,3 +165,9 @@ def test_what_is_written_is_sent_once(scripted, context, method):
     adapter, script = scripted(CUT)
     assert ask(adapter, context, method, '/', None).sent
     assert len(script.asked) == 1
+
+
+def test_logs_get_the_begin_of_what_is_long(scripted, context):
+    adapter, _ = scripted((500, 'é' * 5000))
+    found = excerpt(ask(adapter, context, 'PUT', '/', None))
+    assert found == 'é' * 500

@@ -98,8 +98,14 @@ def kind(outcome):
     [
         pytest.param([FULL], NONE, id='no room'),
         pytest.param([CHANGED], NONE, id='a consumer that holds something'),
-        pytest.param([AWAY], NONE, id='placement is not there'),
-        pytest.param([(503, '<html>')], NONE, id='not JSON'),
+        pytest.param([AWAY, AWAY], NONE, id='placement is not there'),
+        pytest.param([AWAY, SAVED], ALL, id='placement is there again'),
+        pytest.param([(503, '<html>'), NOTHING], NONE, id='not JSON'),
+        pytest.param([(500, 'oops'), BOTH[0]], ALL, id='failed, but saved'),
+        pytest.param([(500, 'oops'), (500, '')], UNKNOWN, id='failed, unreadable'),
+        pytest.param(
+            [LOST, NOTHING, (500, ''), NOTHING], UNKNOWN, id='lost, then failed'
+        ),
         pytest.param([BUSY, SAVED], ALL, id='a provider changed once'),
         pytest.param([BUSY, BUSY], NONE, id='a provider changed twice'),
         pytest.param([LOST, *BOTH], ALL, id='lost, and saved'),
@@ -113,7 +119,7 @@ def kind(outcome):
         pytest.param([LOST, NOTHING, LOST, *BOTH], ALL, id='lost twice, and saved'),
         pytest.param([LOST, NOTHING, LOST, NOTHING], UNKNOWN, id='lost twice'),
         pytest.param([LOST, NOTHING, FULL], UNKNOWN, id='lost, and no room'),
-        pytest.param([LOST, NOTHING, AWAY], UNKNOWN, id='lost, then not there'),
+        pytest.param([LOST, NOTHING, AWAY, AWAY], UNKNOWN, id='lost, then not there'),
         pytest.param(
             [LOST, NOTHING, CHANGED, holds('one', 1)], UNKNOWN, id='somebody else'
         ),

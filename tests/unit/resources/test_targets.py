@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.request_spec import Destination, RequestSpec
 from novasched.resources.targets import Target, not_found, target_of
-
-CELL = '5c3dbbaa-7ff0-54c2-951c-428525f83c2f'
 
 
 @pytest.mark.parametrize(
@@ -26,13 +23,11 @@ CELL = '5c3dbbaa-7ff0-54c2-951c-428525f83c2f'
         ),
         pytest.param(
             {
-                'requested_destination': Destination(
-                    host='h2', cell=CellMapping(uuid=CELL)
-                ),
+                'requested_destination': Destination(host='h2'),
                 'force_hosts': ['h0'],
                 'force_nodes': ['n0'],
             },
-            Target('h2', 'n0', CELL),
+            Target('h2', 'n0'),
             id='the destination comes first, member by member',
         ),
         pytest.param(

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When none of the first candidates will do, all are asked for."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from novasched import errors
+from novasched.manager import Asking, SchedulerManager
+from novasched.objects.context import RequestContext
+from tests import factories
+from tests.unit.fakes import (
+    Choosy,
+    Cutting,
+    FakeNetwork,
+    FakeNotifier,
+    FakeView,
+)
+
+A = 'c0000000-0000-4000-8000-00000000000a'
+
+
+class TestBeyondTheLimit:
+    @pytest.fixture
+    def look(self):
+        """Ask for a host of which placement has some, two of them at once."""
+
+        def run(offered, wanted, *, looks_further=True, **options):
+            driver, placement = Choosy(wanted), Cutting(*offered)
+            vars(placement).update(options)
+            notifier = FakeNotifier()
+            manager = SchedulerManager(
+                driver,
+                FakeView(factories.hosts()),
+                placement,
+                notifier,
+                Asking((), 2, looks_further=looks_further),
+                FakeNetwork(),
+            )
+            failed = None
+            try:
+                manager.select_destinations(
+                    RequestContext(overwrite=False),
+                    factories.request(),
+                    [A],
+                    True,
+                    True,
+                )
+            except errors.NoValidHost as problem:
+                failed = str(problem)
+            attempts = [(len(c.requests), c.cut, c.further) for c in driver.attempts]
+            return failed, attempts, placement, notifier
+
+        return run
+
+    def test_all_are_asked_for_when_the_first_will_not_do(self, look, caplog):
+        caplog.set_level(logging.INFO, 'novasched.manager')
+        failed, attempts, placement, notifier = look('abc', 'c')
+        assert (failed, attempts) == (None, [(2, True, False), (3, False, True)])
+        first, second = placement.queries
+        assert first.replace('limit=2&', '') == second
+        assert notifier.phases == ['start', 'end']
+        assert placement.undone == [(A, None)]
+        assert list(placement.held) == [A]
+        assert caplog.messages == [
+            'None of the hosts of the first 2 allocation candidates will do, and '
+            'placement was asked for no more; asking for all of them.'
+        ]
+
+    @pytest.mark.parametrize(
+        ('offered', 'wanted', 'options', 'attempts'),
+        [
+            pytest.param('abc', 'd', {}, 2, id='all will not do either'),
+            pytest.param('ab', 'd', {}, 1, id='these were all'),
+            pytest.param('a', 'd', {}, 1, id='these were all, as could be seen'),
+            pytest.param(
+                'abc', 'c', {'fails_without_limit': True}, 1, id='placement fails'
+            ),
+            pytest.param('abc', 'c', {'looks_further': False}, 1, id='not looked for'),
+            pytest.param(
+                'abc', 'c', {'script': ['refused']}, 1, id='a claim was refused'
+            ),
+        ],
+    )
+    def test_no_host_is_no_host(self, look, offered, wanted, options, attempts):
+        failed, made, placement, notifier = look(offered, wanted, **options)
+        assert failed == (
+            'No valid host was found. There are not enough hosts available.'
+        )
+        assert len(made) == attempts
+        assert notifier.phases == ['start']
+        assert placement.held == {}
+
+    def test_no_look_while_a_claim_may_be_left_behind(self, look):
+        failed, attempts, placement, _ = look('abc', 'c', undo_fails={A: 1})
+        assert failed is not None
+        assert len(attempts) == 1
+        assert list(placement.held) == [A]
+
+    def test_a_host_among_the_first_is_enough(self, look):
+        failed, attempts, placement, _ = look('abc', 'b')
+        assert (failed, attempts) == (None, [(2, True, False)])
+        assert len(placement.queries) == 1
