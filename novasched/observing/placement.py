@@ -122,6 +122,8 @@ class WatchedPlacement:
         self._judge(outcome.status, outcome.text)
         return 'conflict' if outcome.status == 409 else 'refused'
 
-    def undo(self, context: RequestContext, claim: Claimed | Unknown) -> None:
+    def undo(
+        self, context: RequestContext, claim: Claimed | Unknown, within_s: float
+    ) -> None:
         with self._stages('Undo'):
-            self._inner.undo(context, claim)
+            self._inner.undo(context, claim, within_s)

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 
 from novasched import errors
 from novasched.observing.health import FAIL, Health
-from novasched.ports import ApiStore, Cell, ServiceRow, ServiceStore
+from novasched.ports import (
+    AggregatesMark,
+    ApiStore,
+    Cell,
+    ServiceRow,
+    ServiceStore,
+)
 from novasched.scheduler.aggregates import Aggregate
 
 
@@ -41,6 +47,10 @@ class WatchedApi:
     def aggregates(self) -> list[Aggregate]:
         with heard(self._health, 'api_db'):
             return self._inner.aggregates()
+
+    def aggregates_mark(self) -> AggregatesMark:
+        with heard(self._health, 'api_db'):
+            return self._inner.aggregates_mark()
 
 
 class WatchedServices:

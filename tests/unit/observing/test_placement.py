@@ -148,6 +148,6 @@ class TestPlacement:
     def test_taking_back_is_measured(self, numbers, stages, health):
         inner = FakePlacement()
         watched = WatchedPlacement(inner, numbers, stages, health)
-        watched.undo(None, Claimed('c'))
+        watched.undo(None, Claimed('c'), 1.0)
         assert inner.undone == [('c', None)]
         assert numbers.observed[STAGE, 'Undo'] == [1.0]

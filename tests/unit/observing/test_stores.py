@@ -34,7 +34,13 @@ def health():
 
 
 @pytest.mark.parametrize(
-    ('method', 'arguments'), [('cells', ()), ('host_cell', ('h1',)), ('aggregates', ())]
+    ('method', 'arguments'),
+    [
+        ('cells', ()),
+        ('host_cell', ('h1',)),
+        ('aggregates', ()),
+        ('aggregates_mark', ()),
+    ],
 )
 def test_every_call_to_the_api_database_is_news(health, method, arguments):
     inner = Store(['answer'])
