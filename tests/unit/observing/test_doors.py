@@ -77,7 +77,7 @@ def test_the_other_parts_work_as_before(doors, health):
     inner = FakePlacement('p1')
     placement = doors.placement(inner)
     assert placement.candidates(None, '').requests == tuple(inner.offered)
-    placement.undo(None, Claimed('c'))
+    placement.undo(None, Claimed('c'), 1.0)
     api = doors.api(SimpleNamespace(cells=lambda: [CELL]))
     assert api.cells() == [CELL]
     beats = doors.services(SimpleNamespace(beat=lambda *arguments: True))
