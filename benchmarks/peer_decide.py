@@ -88,7 +88,7 @@ def host_state(number, row, given, zones):
 
 
 def request_spec(asked):
-    image, members = asked.get('image'), asked.get('group')
+    image, members = asked.get('image', {}), asked.get('group')
     return objects.RequestSpec(
         flavor=objects.Flavor(
             id=1,
@@ -101,7 +101,7 @@ def request_spec(asked):
             swap=0,
             extra_specs=asked.get('extra_specs', {}),
         ),
-        image=image and objects.ImageMeta.from_dict({'properties': image}),
+        image=objects.ImageMeta.from_dict({'properties': image}),
         instance_group=members
         and objects.InstanceGroup(
             policy='anti-affinity',
