@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
-from novasched import plugins
+from novasched import plugins, servicegroup
+from novasched.asking import Asking
 from novasched.cluster.cells import Cells
 from novasched.cluster.discovery import ServiceDirectory, discovery_chores
 from novasched.cluster.heartbeat import Heartbeat
@@ -28,10 +29,11 @@ from novasched.db.cells import UrlDefaults
 from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
 from novasched.drivers import Parts
 from novasched.drivers.loading import driver_from_conf, periodic_tasks
-from novasched.manager import Asking, SchedulerManager
+from novasched.journal import recovery
+from novasched.manager import SchedulerManager
 from novasched.network.client import NetworkClient
 from novasched.observing.doors import OPEN, Doors
-from novasched.placement import session
+from novasched.placement import session, taking_back
 from novasched.placement.client import PlacementClient
 from novasched.ports import Clock, Network, Notifier, ServiceRow
 from novasched.rpc import server
@@ -44,7 +46,7 @@ from novasched.service import Scheduler, SystemClock, drain_s_of, host_of
 
 NOTICE_INTERVAL_S = WATCH_INTERVAL_S = 10.0
 
-__all__ = ['Given', 'SystemClock', 'compose', 'from_conf', 'given_from_conf']
+__all__ = ['Given', 'SystemClock', 'compose', 'given_from_conf']
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,8 @@ class Given:
     """What a scheduler is made of besides its configuration.
 
     ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
-    raise in ``placement``; ``transport`` is oslo.messaging's. ``on_service`` is told
-    of a services row that was made; ``doors`` watch what goes in and out. Who gives
-    all this calls ``close``.
+    raise in ``placement``. ``on_service`` is told of a services row that was made;
+    ``doors`` watch what goes in and out. Who gives all this calls ``close``.
     """
 
     api_engine: sa.Engine
@@ -107,44 +108,37 @@ def compose(
 ) -> Scheduler:
     """Wire a scheduler from a configuration and given parts; nothing runs yet.
 
-    ``profile`` replaces the filters and weighers that the options name. Raises
-    errors.SetupError.
-    """
+    ``profile`` replaces that of the options. Raises errors.SetupError."""
     host, profile = host_of(conf), profile or plugins.profile_from_conf(conf)
     defaults = UrlDefaults(conf.database.connection, given.transport.conf.transport_url)
     api = SqlApiStore(given.api_engine, defaults)
-    cells = Cells.from_conf(conf, SqlCellStores(given.make_cell_engine), given.clock)
-    doors, rng, on_decision = given.doors, given.rng, given.on_decision
-    view = doors.view(ClusterView.from_conf(conf, doors.api(api), cells, given.clock))
-    placement = doors.placement(PlacementClient(given.placement))
-    parts = Parts.from_conf(conf, profile, view, placement, rng, on_decision)
+    clock, doors, rng = given.clock, given.doors, given.rng
+    databases = SqlCellStores(given.make_cell_engine)
+    cells = Cells.from_conf(conf, servicegroup.stores(conf, databases, clock), clock)
+    view = doors.view(ClusterView.from_conf(conf, doors.api(api), cells, clock))
+    kept = recovery.from_conf(conf, taking_back.through(given.placement))
+    placement = doors.placement(PlacementClient(given.placement, kept.on_held))
+    parts = Parts.from_conf(conf, profile, view, placement, rng, given.on_decision)
     plugins.lend_nova(conf)
     driver = driver_from_conf(conf, parts)
-    asking = doors.asking(Asking.from_conf(conf))
-    sides = given.notifier, asking, given.network
-    manager = SchedulerManager(driver, view, placement, *sides)
+    sides = given.notifier, doors.asking(Asking.from_conf(conf)), given.network
+    manager = SchedulerManager(driver, view, placement, *sides, kept.journal)
+    services = servicegroup.services(conf, given.services, clock)
     discover = functools.partial(api.map_new_hosts, given.make_cell_engine)
     chores = [
         *periodic_tasks(conf, driver),
-        *discovery_chores(conf, host, given.services, given.clock, discover),
+        *discovery_chores(conf, host, services, clock, discover),
         (WATCH_INTERVAL_S, parts.watch.tell_stuck),
         (NOTICE_INTERVAL_S, Notices.of(profile, view.aggregates).tell),
     ]
     backport = ConductorBackport.from_conf(conf, given.transport)
-    heartbeat = None
-    if given.services:
-        beats, interval_s = doors.services(given.services), conf.report_interval
-        heartbeat = Heartbeat(beats, host, interval_s, given.on_service)
+    beats = None if services is None else doors.services(services)
     return Scheduler(
         manager=manager,
         view=view,
         server=server.server(given.transport, host, manager, backport, doors.requests),
-        upkeep=Upkeep.from_conf(conf, view, given.clock, chores),
-        heartbeat=heartbeat,
+        upkeep=Upkeep.from_conf(conf, view, clock, [*kept.chores, *chores]),
+        heartbeat=Heartbeat.from_conf(conf, host, beats, given.on_service),
         drain_s=drain_s_of(conf),
+        close=kept.close,
     )
-
-
-def from_conf(conf: cfg.ConfigOpts) -> Scheduler:
-    """Compose a scheduler from its configuration alone."""
-    return compose(conf, given_from_conf(conf))

@@ -9,22 +9,32 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections import ChainMap
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from novasched import errors
+from novasched.asking import Asker, Asking
+from novasched.cluster.mirrored import Mirrored
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, Placed, Work
 from novasched.drivers.claims import Claims
+from novasched.drivers.ledger import Ledger
 from novasched.drivers.room import Room
-from novasched.drivers.scope import target_cell
+from novasched.drivers.scope import cells_left_out, target_cell
 from novasched.facts import FactFinder
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports import Candidates, Network, Notifier, Placement, QueryFailed
+from novasched.ports import (
+    Caller,
+    Candidates,
+    Journal,
+    Network,
+    Notifier,
+    Placement,
+    QueryFailed,
+)
 from novasched.resources import (
     Query,
     Requirements,
@@ -34,39 +44,9 @@ from novasched.resources import (
     target_of,
 )
 from novasched.resources.destination import with_aggregates
-from novasched.resources.request import (
-    falls_back_from_conf,
-    limit_from_conf,
-    looks_further_from_conf,
-)
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Asking:
-    """What the operator chose about the question to placement.
-
-    ``limit`` bounds the number of candidates; ``falls_back`` asks for dedicated CPUs
-    as shared ones, too; ``looks_further`` asks for all when those under the limit will
-    not do.
-    """
-
-    prefilters: Iterable[prefilters.Prefilter]
-    limit: int = 1000
-    falls_back: bool = True
-    looks_further: bool = True
-
-    @classmethod
-    def from_conf(cls, conf: Any) -> Self:
-        """Read the options."""
-        return cls(
-            prefilters.from_conf(conf),
-            limit_from_conf(conf),
-            falls_back_from_conf(conf),
-            looks_further_from_conf(conf),
-        )
 
 
 class SchedulerManager:
@@ -80,12 +60,15 @@ class SchedulerManager:
         notifier: Notifier,
         asking: Asking,
         network: Network,
+        journal: Journal | None = None,
     ) -> None:
         self._driver = driver
         self._view = view
         self._placement = placement
         self._notifier = notifier
+        self._journal = journal
         self._asking = asking
+        self._asker = Asker(placement, Mirrored(view, placement), asking.on_cut)
         self._finder = FactFinder(view, placement, network)
 
     def select_destinations(
@@ -95,6 +78,7 @@ class SchedulerManager:
         instance_uuids: Sequence[str] | None,
         return_objects: bool,
         return_alternates: bool,
+        caller: Caller | None = None,
     ) -> list[list[Selection]] | list[dict[str, Any]]:
         """Choose a host per instance, and claim it when the instances are named.
 
@@ -104,16 +88,37 @@ class SchedulerManager:
         claimed.
         """
         LOG.debug('Starting to schedule for instances: %s', instance_uuids)
-        request, query, candidates = self._candidates(context, request)
-        work = Work(
-            context=context,
-            request=request,
-            instance_uuids=instance_uuids,
-            candidates=candidates,
-            claims=None,
-            return_alternates=return_alternates and return_objects,
-        )
-        self._notifier.select_destinations(context, request, 'start')
+        with self._cells_left_out_told(request):
+            request, query, candidates = self._candidates(context, request)
+            work = Work(
+                context=context,
+                request=request,
+                instance_uuids=instance_uuids,
+                candidates=candidates,
+                claims=None,
+                return_alternates=return_alternates and return_objects,
+                caller=caller,
+            )
+            self._notifier.select_destinations(context, request, 'start')
+            return self._placed(work, query, return_objects)
+
+    @contextlib.contextmanager
+    def _cells_left_out_told(self, request: RequestSpec) -> Iterator[None]:
+        """Log which cells gave no hosts, once for a request that finds none."""
+        try:
+            yield
+        except errors.NoValidHost:
+            if cells := cells_left_out(self._view, request):
+                LOG.info(
+                    'No host was looked for in the cells that do not answer: %s',
+                    ', '.join(cells),
+                )
+            raise
+
+    def _placed(
+        self, work: Work, query: Query | None, return_objects: bool
+    ) -> list[list[Selection]] | list[dict[str, Any]]:
+        """Place the instances, if need be on hosts behind the limit."""
         work = self._with_claims(work)
         try:
             return self._place(work, return_objects)
@@ -130,6 +135,8 @@ class SchedulerManager:
         """Let the driver choose and claim; who fails after that undoes the claims."""
         with work.claims or contextlib.nullcontext():
             placed = self._driver.select_destinations(work)
+            if work.claims is not None:
+                work.claims.check_caller()
             self._notifier.select_destinations(work.context, placed.request, 'end')
             return _answer(placed, return_objects)
 
@@ -153,15 +160,16 @@ class SchedulerManager:
         for note in query.notes:
             LOG.info(note)
         if nodes == []:
-            raise errors.NoValidHost(not_found(request))
-        answer = self._ask(context, query)
+            reason, cells = not_found(request), cells_left_out(self._view, request)
+            raise errors.NoValidHost(self._asking.detail.of_cells(reason, cells))
+        answer = self._asker.ask(context, query)
         if isinstance(answer, QueryFailed) or not answer.requests:
             LOG.info(
                 'Got no allocation candidates from the Placement API. This could be '
                 'due to insufficient resources or a temporary occurrence as compute '
                 'nodes start up.'
             )
-            raise errors.NoValidHost('')
+            raise errors.NoValidHost(self._asking.detail.of_answer('', answer))
         if nodes is None:
             self._view.refresh()
         return with_aggregates(request, added), query, answer
@@ -176,25 +184,6 @@ class SchedulerManager:
         if added.refused is not None:
             raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
         return added
-
-    def _ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:
-        """Ask placement, and for the fallback of the query; one answer will do."""
-        answer = self._ask_one(context, query)
-        if query.fallback is None:
-            return answer
-        LOG.debug('Requesting fallback allocation candidates with VCPU instead of PCPU')
-        more = self._ask_one(context, query.fallback)
-        if isinstance(answer, QueryFailed):
-            return more
-        return answer if isinstance(more, QueryFailed) else _joined(answer, more)
-
-    def _ask_one(
-        self, context: RequestContext, query: Query
-    ) -> Candidates | QueryFailed:
-        answer = self._placement.candidates(context, query.encode())
-        if isinstance(answer, QueryFailed) or query.limit is None:
-            return answer
-        return replace(answer, cut=len(answer.requests) >= query.limit)
 
     def _beyond_limit(self, work: Work, query: Query | None) -> Candidates | None:
         """Ask for all candidates, once those under a limit would not do.
@@ -214,7 +203,7 @@ class SchedulerManager:
             'placement was asked for no more; asking for all of them.',
             len(known.requests),
         )
-        answer = self._ask(work.context, query.without_limit())
+        answer = self._asker.ask(work.context, query.without_limit())
         if isinstance(answer, QueryFailed):
             return None
         if len(answer.requests) <= len(known.requests):
@@ -228,7 +217,8 @@ class SchedulerManager:
             return work
         room = Room(work.candidates.summaries)
         version = work.candidates.version
-        claims = Claims(self._placement, work.context, version, room)
+        ledger = Ledger(self._journal, work.caller)
+        claims = Claims(self._placement, work.context, version, room, ledger=ledger)
         return replace(work, claims=claims)
 
     def _named_nodes(
@@ -278,16 +268,6 @@ def _answer(
     if return_objects:
         return placed.selections
     return [selections[0].to_dict() for selections in placed.selections]
-
-
-def _joined(first: Candidates, more: Candidates) -> Candidates:
-    """Return the candidates of two answers; the version is that of the first."""
-    return replace(
-        first,
-        requests=[*first.requests, *more.requests],
-        summaries=ChainMap(more.summaries, first.summaries),  # type: ignore[arg-type]
-        cut=first.cut or more.cut,
-    )
 
 
 def _log(notes: Iterable[str], warnings: Iterable[str]) -> None:

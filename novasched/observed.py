@@ -46,19 +46,31 @@ def sharing(conf: cfg.ConfigOpts, workers: int) -> Iterator[Shared | Unobserved]
 
 def from_conf(conf: cfg.ConfigOpts, shared: Shared | Unobserved) -> Life:
     """Compose a scheduler from its configuration, in the process of a worker."""
+    given = app.given_from_conf(conf)
     if isinstance(shared, Unobserved):
-        return app.from_conf(conf)
-    return compose(conf, app.given_from_conf(conf), shared)
+        return _composed(conf, given)
+    return compose(conf, given, shared)
 
 
 def compose(conf: cfg.ConfigOpts, given: app.Given, shared: Shared) -> Life:
-    """Compose a scheduler that is observed."""
-    observer = shared.observer()
-    doors = observer.doors
+    """Compose a scheduler that is observed. It closes what is given when it ends."""
+    doors = shared.observer.doors()
     on_decision = doors.decisions(given.on_decision)
     given = replace(given, doors=doors, on_decision=on_decision)
+    scheduler = _composed(conf, given)
+    probes = _probes(conf, given, scheduler)
+    return ObservedLife(scheduler, shared.observer, doors, probes)
+
+
+def _composed(conf: cfg.ConfigOpts, given: app.Given) -> Scheduler:
+    """Compose a scheduler that closes what is given, last of all, when it ends."""
     scheduler = app.compose(conf, given)
-    return ObservedLife(scheduler, observer, _probes(conf, given, scheduler))
+
+    def close() -> None:
+        scheduler.close()
+        given.close()
+
+    return replace(scheduler, close=close)
 
 
 def _probes(

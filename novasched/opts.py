@@ -18,7 +18,9 @@ READERS = (
     'cluster',
     'db.engines',
     'drivers',
-    'network.session',
+    'journal',
+    'meditation',
+    'network',
     'observing.addresses',
     'observing.worker',
     'placement.session',
@@ -29,6 +31,7 @@ READERS = (
     'scheduler.fit',
     'scheduler.weighers',
     'service',
+    'servicegroup.memcached',
 )
 
 

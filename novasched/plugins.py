@@ -93,10 +93,11 @@ def lend_nova(conf: Any) -> None:
     lending.install(conf, lambda: _all(FILTERS), lambda: _all(WEIGHERS))
 
 
-def profile_from_conf(conf: Any) -> Profile:
-    """Load the filters and weighers that the options name. Raises errors.SetupError."""
+def profile_from_conf(conf: Any, seen: Any = None) -> Profile:
+    """Load the filters and weighers that the options name; ``seen`` is what plugins
+    see, if another one. Raises errors.SetupError."""
     group = conf.filter_scheduler
-    lend_nova(conf)
+    lend_nova(seen or conf)
     available = _by_name(group.available_filters, FILTERS)
     weighers = _by_name(group.weight_classes, WEIGHERS)
     bare_metal = group.use_baremetal_filters

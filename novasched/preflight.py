@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from oslo_config import cfg
 from oslo_db import exception as db_exc  # type: ignore[import-untyped]
 from oslo_log import log
-from oslo_service import backend  # type: ignore[import-untyped]
 
-from novasched import app, errors, opts, plugins, service
+from novasched import app, errors, opts, plugins, service, servicegroup
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import down_time
 from novasched.cluster.versions import OLDEST_COMPUTE_VERSION
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
 from novasched.drivers import old_names
+from novasched.journal import recovery
 from novasched.observing import addresses
 from novasched.placement import session
 from novasched.rpc import logs, transport
@@ -38,6 +38,13 @@ def configure(conf: cfg.ConfigOpts, argv: Sequence[str]) -> cfg.ConfigOpts:
 
     Raises oslo_config.cfg.Error and errors.OptionError.
     """
+    _read_files(conf, argv)
+    _set_up_logging(conf)
+    _read_all(conf)
+    return conf
+
+
+def _read_files(conf: cfg.ConfigOpts, argv: Sequence[str]) -> None:
     log.register_options(conf)
     opts.register(conf)
     conf(
@@ -47,10 +54,26 @@ def configure(conf: cfg.ConfigOpts, argv: Sequence[str]) -> cfg.ConfigOpts:
         default_config_files=cfg.find_config_files('nova', 'nova-scheduler'),
         default_config_dirs=cfg.find_config_dirs('nova', 'nova-scheduler'),
     )
+
+
+def _set_up_logging(conf: cfg.ConfigOpts) -> None:
     log.setup(conf, 'nova')
     logs.shorten()
-    _read_all(conf)
-    return conf
+
+
+def reread(conf: cfg.ConfigOpts, argv: Sequence[str]) -> None:
+    """Read the files again and set up logging anew, if they make sense.
+
+    Else raises oslo_config.cfg.Error or errors.SetupError, and all is as it was.
+    Plugins go on with the configuration that they know, which is changed.
+    """
+    found = cfg.ConfigOpts()
+    _read_files(found, argv)
+    _read_all(found)
+    plugins.profile_from_conf(found, seen=conf)
+    servicegroup.check(found)
+    conf.reload_config_files()
+    _set_up_logging(conf)
 
 
 def _read_all(conf: cfg.ConfigOpts) -> None:
@@ -78,10 +101,15 @@ def check(conf: cfg.ConfigOpts) -> None:
     may be away: that is a warning.
     """
     profile = _load_plugins(conf)
-    _check_servicegroup(conf)
-    addresses.check(conf, backend.get_backend_type() == backend.BackendType.EVENTLET)
+    servicegroup.check(conf)
+    addresses.check(conf)
     _, raised = down_time(conf.service_down_time, conf.report_interval)
-    told = (raised, *old_names.warnings(conf))
+    told = (
+        raised,
+        *old_names.warnings(conf),
+        *engines.warnings(conf),
+        recovery.problem(conf),
+    )
     for warning in filter(None, told):
         LOG.warning('%s', warning)
     _check_databases(conf)
@@ -131,7 +159,7 @@ def _load_plugins(conf: cfg.ConfigOpts) -> Profile:
 
 def _read_cells(scheduler: service.Scheduler) -> None:
     try:
-        scheduler.view.check()
+        scheduler.view.check(judges=True)
     except errors.StoreFailed as problem:
         raise _unreadable(engines.API, 'api_db sync', problem) from problem
 
@@ -143,15 +171,6 @@ def _unreadable(
     if isinstance(problem.__cause__, db_exc.DBNonExistentTable):
         remedy = f'Make its tables with nova-manage {command}'
     return errors.OptionError(option, str(problem), remedy)
-
-
-def _check_servicegroup(conf: cfg.ConfigOpts) -> None:
-    if conf.servicegroup_driver != 'db':
-        raise errors.OptionError(
-            '[DEFAULT] servicegroup_driver',
-            f'{conf.servicegroup_driver} is not supported',
-            'Set it to db in all services of the cloud',
-        )
 
 
 def _check_databases(conf: cfg.ConfigOpts) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of the process: workers, signals, graceful stop."""
+"""The life of a scheduler: what starts and stops, in which order, and how."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import gc
 import logging
 import socket
 import threading
@@ -14,15 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from oslo_config import cfg
-from oslo_messaging import MessagingException  # type: ignore[import-untyped]
-from oslo_service import service  # type: ignore[import-untyped]
 
-from novasched import errors
-from novasched.cluster.heartbeat import BINARY, Heartbeat
+from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.upkeep import Upkeep
 from novasched.cluster.view import ClusterView
 from novasched.manager import SchedulerManager
-from novasched.observing.worker import Life
 
 LOG = logging.getLogger(__name__)
 
@@ -103,7 +99,7 @@ def drain_s_of(conf: cfg.ConfigOpts) -> int:
 class Scheduler:
     """A composed scheduler. ``start`` loads the view and serves; ``stop`` ends it.
 
-    Requests under way get ``drain_s`` to end.
+    Requests under way get ``drain_s`` to end; ``close`` is called after them.
     """
 
     manager: SchedulerManager
@@ -112,18 +108,18 @@ class Scheduler:
     upkeep: Upkeep
     heartbeat: Heartbeat | None
     drain_s: float
+    close: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Raises errors.ServiceTooOld and errors.StoreFailed."""
-        self.view.load()
-        if self.heartbeat is not None:
-            self.heartbeat.start()
-        self.server.start()
+        """Raises errors.ServiceTooOld and errors.StoreFailed, when all has ended."""
+        with contextlib.ExitStack() as started:
+            started.callback(self._let_go)
+            self.view.load()
+            if self.heartbeat is not None:
+                self.heartbeat.start()
+            self.server.start()
+            started.pop_all()
         self.upkeep.start()
-
-    def reload(self) -> None:
-        """Read the cells, the aggregates and all hosts again."""
-        self.view.load()
 
     def stop(self) -> None:
         """Stop taking requests, finish those under way, then let go of the rest."""
@@ -134,67 +130,30 @@ class Scheduler:
         if drained.is_alive():
             LOG.warning('Requests are still under way after %d s', self.drain_s)
         self.upkeep.stop()
+        self._let_go()
+
+    def state(self) -> dict[str, Any]:
+        """Return what a report shows: what is known of the cloud and how old it is,
+        and how long requests have been under way, in seconds."""
+        now, asked_at = time.monotonic(), self.view.asked_at()
+        left_out = {cell.uuid for cell in self.view.cells.left_out()}
+        cells = {
+            cell.uuid: {
+                'name': cell.name,
+                'disabled': cell.disabled,
+                'left out': cell.uuid in left_out,
+                'asked seconds ago': round(now - asked_at.get(cell.uuid, 0.0), 1)
+                if cell.uuid in asked_at
+                else 'never',
+            }
+            for cell in self.view.cells.all()
+        }
+        under_way = [round(since, 1) for since in self.server.requests.under_way()]
+        hosts = len(self.view.hosts(None))
+        return {'cells': cells, 'hosts': hosts, 'requests under way': under_way}
+
+    def _let_go(self) -> None:
         if self.heartbeat is not None:
             self.heartbeat.stop()
         self.view.close()
-
-
-def _settle() -> None:
-    """Take what lives as long as the process out of garbage collection: an answer of
-    placement is a hundred thousand objects, and reading it starts full collections.
-    """
-    gc.collect()
-    gc.freeze()
-
-
-class SchedulerService(service.ServiceBase):  # type: ignore[misc]
-    """One worker: makes its scheduler after the fork, and stops it.
-
-    What keeps it from starting is one line of the log, and exit code 1.
-    """
-
-    def __init__(self, make: Callable[[], Life]) -> None:
-        self._make = make
-        self._scheduler: Life | None = None
-        self._stopped = threading.Event()
-
-    def start(self) -> None:
-        if problem := self._start():
-            # Not while it is handled: the log would add it to the line again.
-            LOG.critical('%s: %s', BINARY, problem)
-            raise SystemExit(1)
-
-    def _start(self) -> Exception | None:
-        try:
-            self._scheduler = self._make()
-            self._scheduler.start()
-            _settle()
-        except (errors.NovaschedError, cfg.Error, MessagingException) as problem:
-            return problem
-        return None
-
-    def stop(self) -> None:
-        if self._scheduler is not None:
-            self._scheduler.stop()
-        self._stopped.set()
-
-    def wait(self) -> None:
-        self._stopped.wait()
-
-    def reset(self) -> None:
-        """Read everything again, where SIGHUP does not replace the process."""
-        try:
-            if self._scheduler is not None:
-                self._scheduler.reload()
-        except errors.StoreFailed as problem:
-            LOG.error('Reloading failed: %s', problem)
-
-
-def serve(
-    conf: cfg.ConfigOpts, make: Callable[[], Life], workers: int, *beside: Any
-) -> int:
-    """Run workers, and a process for each ``beside`` them; return the exit code."""
-    launcher = service.launch(conf, SchedulerService(make), workers, 'mutate')
-    for each in beside:
-        launcher.launch_service(each, workers=1)
-    return int(launcher.wait() or 0)
+        self.close()

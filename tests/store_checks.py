@@ -6,7 +6,6 @@ A check gets `Databases` with empty tables.
 
 from __future__ import annotations
 
-import datetime
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,11 +13,11 @@ import pytest
 
 from novasched import errors
 from novasched.db import admin, cells, schema, tables
-from novasched.db.stores import SqlApiStore, SqlCellStore, SqlServiceStore
+from novasched.db.stores import SqlApiStore, SqlServiceStore
 from novasched.db.transactions import Database
-from novasched.ports import CELL0_UUID, Cell, ComputeNodeRow
-from tests import aggregate_checks
-from tests.databases import NOON, SECOND, cell_mapping, instance, node, service
+from novasched.ports import CELL0_UUID, Cell
+from tests import aggregate_checks, cell_checks
+from tests.databases import NOON, SECOND, cell_mapping, node, service
 
 SIBLINGS = 6
 
@@ -78,170 +77,6 @@ def a_server_group_has_its_policy_rules_and_members(databases):
     assert store.server_group_of('i3').policy is None
     assert store.server_group('none') is None
     assert store.server_group_of('none') is None
-
-
-def a_compute_node_comes_with_every_column(databases):
-    full = node(
-        service_id=3,
-        free_ram_mb=-5,
-        free_disk_gb=90,
-        disk_available_least=None,
-        running_vms=2,
-        host_ip='192.0.2.1',
-        cpu_allocation_ratio=4.5,
-        ram_allocation_ratio=1.0,
-        disk_allocation_ratio=None,
-        stats='{"ä": "1"}',
-        metrics='[]',
-        pci_stats=None,
-        numa_topology='x' * 60000,
-        supported_instances='[]',
-        cpu_info='y' * 100000,
-        updated_at=NOON,
-    )
-    (id_,) = databases.add(tables.compute_nodes, full)
-    (row,) = SqlCellStore(databases.cell).compute_nodes()
-    full |= {'id': id_, 'deleted_at': None}
-    assert isinstance(row, ComputeNodeRow)
-    assert row._asdict() == {name: full[name] for name in ComputeNodeRow._fields}
-
-
-def live_compute_nodes_come_by_id(databases):
-    databases.add(
-        tables.compute_nodes,
-        node(hypervisor_hostname='b'),
-        node(hypervisor_hostname='gone', deleted=7),
-        node(hypervisor_hostname='a'),
-    )
-    rows = SqlCellStore(databases.cell).compute_nodes()
-    assert [row.hypervisor_hostname for row in rows] == ['b', 'a']
-
-
-def a_node_without_a_host_has_the_host_of_its_service(databases):
-    (id_,) = databases.add(tables.services, service(host='old'))
-    databases.add(
-        tables.compute_nodes,
-        node(hypervisor_hostname='a', host=None, service_id=id_),
-        node(hypervisor_hostname='b', host=None, service_id=None),
-        node(hypervisor_hostname='c', host='own', service_id=id_),
-    )
-    rows = SqlCellStore(databases.cell).compute_nodes()
-    assert [row.host for row in rows] == ['old', None, 'own']
-
-
-def changed_compute_nodes_are_those_stamped_since(databases):
-    before = NOON - SECOND
-    databases.add(
-        tables.compute_nodes,
-        node(hypervisor_hostname='old', updated_at=before),
-        node(hypervisor_hostname='updated', updated_at=NOON),
-        node(hypervisor_hostname='created', created_at=NOON),
-        node(hypervisor_hostname='deleted', deleted=9, deleted_at=NOON + SECOND),
-        node(hypervisor_hostname='long gone', deleted=8, deleted_at=before),
-    )
-    store = SqlCellStore(databases.cell)
-    # Stamps may have lost their fraction: a change at 12:00:00.9 says 12:00:00.
-    rows = store.compute_nodes_since(NOON + datetime.timedelta(microseconds=900000))
-    assert [row.hypervisor_hostname for row in rows] == [
-        'updated',
-        'created',
-        'deleted',
-    ]
-    assert [row.deleted for row in rows] == [0, 0, 9]
-    assert store.compute_nodes_since(NOON + 2 * SECOND) == []
-
-
-def compute_services_include_disabled_ones(databases):
-    databases.add(
-        tables.services,
-        service(host='h2', disabled=True, disabled_reason='why', last_seen_up=NOON),
-        service(host='h1', disabled=None, forced_down=None, version=None),
-        service(host='gone', deleted=3),
-        service(host='ctl', binary='nova-scheduler', topic='scheduler'),
-        service(host=None),
-    )
-    second, first = SqlCellStore(databases.cell).compute_services()
-    assert (second.host, second.disabled, second.disabled_reason) == ('h2', True, 'why')
-    assert second.last_seen_up == NOON
-    assert second.forced_down is False
-    assert (first.host, first.disabled, first.forced_down) == ('h1', False, False)
-    assert first.version == 0
-    assert first.created_at == NOON
-
-
-def the_minimum_version_ignores_the_forced_down_and_the_unversioned(databases):
-    store = SqlCellStore(databases.cell)
-    assert store.minimum_compute_version() == 0
-    databases.add(
-        tables.services,
-        service(host='a', version=73),
-        service(host='b', version=74),
-        service(host='c', version=60, forced_down=True),
-        service(host='d', version=61, deleted=4),
-        service(host='e', version=0),
-        service(host='f', version=None),
-        service(host='g', version=62, binary='nova-conductor', topic='conductor'),
-    )
-    assert store.minimum_compute_version() == 73
-
-
-def instances_of_many_hosts_come_in_one_call(databases):
-    databases.add(
-        tables.instances,
-        instance(uuid='i1', vm_state='soft-delete', instance_type_id=5),
-        instance(uuid='i2', host='h2', hidden=True),
-        instance(uuid='i3', deleted=3),
-        instance(uuid='i4', host=None),
-        instance(uuid='i5', host='elsewhere'),
-    )
-    store = SqlCellStore(databases.cell)
-    names = [f'h{number}' for number in range(2500)]
-    assert set(store.instances_on(names)) == {('i1', 'h1', 5), ('i2', 'h2', None)}
-    assert store.instances_on([]) == []
-
-
-def images_of_the_instances_of_many_hosts_come_in_one_call(databases):
-    databases.add(
-        tables.instances,
-        instance(uuid='i1', vm_state='soft-delete'),
-        instance(uuid='i2', host='h2'),
-        instance(uuid='i3', deleted=3),
-        instance(uuid='i4', host='elsewhere'),
-        instance(uuid='i5'),
-    )
-    texts = [
-        ('i1', 'image_os_distro', 'old', 7),
-        ('i1', 'image_os_distro', 'new', 0),
-        ('i1', 'image_hw_disk_bus', 'ide', 4),
-        ('i1', 'imageXos_type', 'no', 0),
-        ('i1', 'boot_roles', 'no', 0),
-        ('i2', 'image_os_distro', 'x', 0),
-        ('i2', 'image_os_type', None, 0),
-        ('i2', 'Image_os_type', 'no', 0),
-        ('i3', 'image_os_distro', 'no', 0),
-        ('i4', 'image_os_distro', 'no', 0),
-    ]
-    databases.add(
-        tables.instance_system_metadata,
-        *(
-            {'instance_uuid': uuid, 'key': key, 'value': value, 'deleted': deleted}
-            for uuid, key, value, deleted in texts
-        ),
-    )
-    store = SqlCellStore(databases.cell)
-    names = [f'h{number}' for number in range(2500)]
-    assert sorted(store.images_on(names)) == [
-        ('i1', 'h1', {'os_distro': 'new', 'hw_disk_bus': 'ide'}),
-        ('i2', 'h2', {'os_distro': 'x'}),
-    ]
-    assert store.images_on([]) == []
-
-
-def a_read_sees_what_was_committed_before_it(databases):
-    store = SqlCellStore(databases.cell)
-    assert store.compute_nodes() == []
-    databases.add(tables.compute_nodes, node())
-    assert len(store.compute_nodes()) == 1
 
 
 def a_service_registers_once(databases):
@@ -449,16 +284,8 @@ CHECKS = [
     cells_come_by_id_with_their_urls_filled,
     a_host_is_looked_up_in_its_mapping,
     *aggregate_checks.CHECKS,
+    *cell_checks.CHECKS,
     a_server_group_has_its_policy_rules_and_members,
-    a_compute_node_comes_with_every_column,
-    live_compute_nodes_come_by_id,
-    a_node_without_a_host_has_the_host_of_its_service,
-    changed_compute_nodes_are_those_stamped_since,
-    compute_services_include_disabled_ones,
-    the_minimum_version_ignores_the_forced_down_and_the_unversioned,
-    instances_of_many_hosts_come_in_one_call,
-    images_of_the_instances_of_many_hosts_come_in_one_call,
-    a_read_sees_what_was_committed_before_it,
     a_service_registers_once,
     a_sibling_may_insert_first,
     siblings_that_start_at_once_share_one_row,

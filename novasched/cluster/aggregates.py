@@ -34,9 +34,13 @@ class AggregateView:
         """Return the aggregates by id."""
         return [self._by_id[id_] for id_ in sorted(self._by_id)]
 
-    def of_host(self, host: str) -> Aggregates:
-        """Return the aggregates of a compute service host, by id."""
-        return self._by_host.get(host, ())
+    def of_hosts(self, hosts: Iterable[str]) -> list[Aggregates]:
+        """Return the aggregates of each compute service host, by id.
+
+        Hosts that are in the same share one object.
+        """
+        by_host, none = self._by_host, ()
+        return [by_host.get(host, none) for host in hosts]
 
     def groups(self) -> list[Aggregates]:
         """Return the aggregates of each host that is in one; they repeat."""
@@ -74,7 +78,11 @@ class AggregateView:
             for host in by_id[id_].hosts:
                 by_host.setdefault(host, []).append(by_id[id_])
         self._by_id = by_id
-        self._by_host = {host: tuple(found) for host, found in by_host.items()}
+        shared: dict[tuple[int, ...], Aggregates] = {}
+        self._by_host = {
+            host: shared.setdefault(tuple(a.id for a in found), tuple(found))
+            for host, found in by_host.items()
+        }
         self.version += 1
 
 

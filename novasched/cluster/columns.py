@@ -101,19 +101,15 @@ class HostColumns:
         """
         going = {key for key in gone if key in self._position}
         coming = [key for key in changed if key not in self._position]
-        position, arrays = self._position, self._arrays
-        if going or coming:
-            stay = [key for key in position if key not in going]
-            places = np.array([position[key] for key in stay], np.intp)
-            position = {key: place for place, key in enumerate([*stay, *coming])}
+        position, arrays = self._without(going)
+        if coming:
+            position = position | {
+                key: place for place, key in enumerate(coming, len(position))
+            }
             arrays = {
-                name: np.concatenate(
-                    [array[places], np.empty(len(coming), array.dtype)]
-                )
+                name: np.concatenate([array, np.empty(len(coming), array.dtype)])
                 for name, array in arrays.items()
             }
-        else:
-            arrays = {name: array.copy() for name, array in arrays.items()}
         renamed = self._write(changed, position, arrays)
         self._position, self._arrays = position, arrays
         self._compact()
@@ -121,6 +117,21 @@ class HostColumns:
             self.members += 1
         if going or coming or 'uuid' in renamed:
             self._index()
+
+    def _without(
+        self, going: set[Key]
+    ) -> tuple[dict[Key, int], dict[str, NDArray[Any]]]:
+        """Return the places and copies of the columns, less some hosts."""
+        if not going:
+            return self._position, {
+                n: array.copy() for n, array in self._arrays.items()
+            }
+        stay = [key for key in self._position if key not in going]
+        places = np.array([self._position[key] for key in stay], np.intp)
+        return (
+            {key: place for place, key in enumerate(stay)},
+            {name: array[places] for name, array in self._arrays.items()},
+        )
 
     def _write(
         self,
@@ -134,12 +145,16 @@ class HostColumns:
             for name in ('host', 'uuid')
             if any(arrays[name][position[k]] != v[name] for k, v in changed.items())
         }
-        for key, host in changed.items():
-            place = position[key]
-            for name, array in arrays.items():
-                value = key[0] if name == 'cell_uuid' else host[name]
-                encoder = self._encoders.get(name)
-                array[place] = value if encoder is None else encoder.code(value)
+        places = [position[key] for key in changed]
+        for name, array in arrays.items():
+            values = (
+                [cell_uuid for cell_uuid, _ in changed]
+                if name == 'cell_uuid'
+                else [host[name] for host in changed.values()]
+            )
+            if name in self._encoders:
+                values = list(map(self._encoders[name].code, values))
+            array[places] = values
         return names
 
     def _compact(self) -> None:

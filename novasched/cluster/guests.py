@@ -17,10 +17,14 @@ Row = TypeVar('Row')
 
 
 class Guests:
-    """Reads from the cells what says nothing of whether a cell is usable."""
+    """Reads from the cells what says nothing of whether a cell is usable.
 
-    def __init__(self, cells: Cells) -> None:
+    ``timeout_s`` is for what no request waits for; None: as long as one waits.
+    """
+
+    def __init__(self, cells: Cells, timeout_s: float | None = None) -> None:
         self._cells = cells
+        self._timeout_s = timeout_s
 
     def instances(
         self, hosts: Mapping[str, list[str]]
@@ -69,6 +73,7 @@ class Guests:
             lambda cell, store: question(store, hosts[cell.uuid]),
             [cell for cell in self._cells.all() if cell.uuid in hosts],
             even_left_out=True,
+            timeout_s=self._timeout_s,
             what=what,
             judges=False,
         )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from typing import Any, Self
 
 from novasched import errors
 from novasched.ports import ServiceRow, ServiceStore
@@ -27,13 +28,30 @@ class Heartbeat:
         host: str,
         interval_s: float,
         on_created: Callable[[ServiceRow], None] = lambda row: None,
+        binary: str = BINARY,
+        topic: str = TOPIC,
     ) -> None:
         self._store = store
         self._host = host
         self._interval_s = interval_s
         self._on_created = on_created
+        self._binary = binary
+        self._topic = topic
         self._stopped = threading.Event()
         self._failing = False
+
+    @classmethod
+    def from_conf(
+        cls,
+        conf: Any,
+        host: str,
+        store: ServiceStore | None,
+        on_created: Callable[[ServiceRow], None],
+    ) -> Self | None:
+        """Read the options; None: there is no row to keep fresh."""
+        if store is None:
+            return None
+        return cls(store, host, conf.report_interval, on_created)
 
     def start(self) -> None:
         """Register the service, then beat in a thread of its own.
@@ -41,7 +59,7 @@ class Heartbeat:
         Raises errors.ServiceTooOld and errors.StoreFailed.
         """
         self._row, created = self._store.register(
-            self._host, BINARY, TOPIC, SERVICE_VERSION
+            self._host, self._binary, self._topic, SERVICE_VERSION
         )
         if created:
             self._on_created(self._row)
@@ -75,6 +93,6 @@ class Heartbeat:
             LOG.error(
                 'The services table record for the %s service on host %s is gone. '
                 'Restart this service to make a new one.',
-                BINARY,
+                self._binary,
                 self._host,
             )

@@ -2,7 +2,9 @@
 """Which instances run on which host: told by the computes, else read at need.
 
 A host's own word is believed once it is known to be complete; until then a
-request that asks for instances reads them, all such hosts in one query.
+request that asks for instances reads them, all such hosts in one query. Moves that
+nobody tells of are found by comparing with the database now and then, as long as
+somebody asks; who is the first to ask after a while reads for himself.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ class InstanceView:
 
     def __init__(self, tracked: bool = True) -> None:
         self._tracked = tracked
+        self._asked = self._doubted = False
         self._hosts: dict[str, _Host] = {}
         self._lock = threading.Lock()
 
@@ -100,7 +103,8 @@ class InstanceView:
     def told(self, host: str) -> dict[str, Any] | None:
         """Return the instances of a host by uuid, if its own word is believed."""
         known = self._hosts.get(host)
-        if not self._tracked or known is None or not known.complete:
+        believes = self._tracked and not self._doubted
+        if not believes or known is None or not known.complete:
             return None
         return dict(known.instances)
 
@@ -110,6 +114,7 @@ class InstanceView:
         ``read`` is asked at most once, for the hosts, by cell uuid, whose own word
         is not believed. The dicts belong to the caller.
         """
+        self._asked = True
         hosts = list(zip(table.cell_uuid.tolist(), table.host.tolist(), strict=True))
         found: dict[tuple[str, str], dict[str, Any]] = {}
         unknown: dict[str, list[str]] = {}
@@ -127,6 +132,54 @@ class InstanceView:
         for place, key in zip(table.rows.tolist(), hosts, strict=True):
             column[place] = found[key]
         return column
+
+    def compare(self, hosts: Mapping[str, list[str]], read: Read) -> None:
+        """Read the instances of the hosts that are believed; stop believing those
+        that were wrong.
+
+        ``hosts`` are those of the cells that can be asked. If nobody has asked for
+        instances since the last time nothing is read, and nobody is believed until the
+        next time. Raises what ``read`` raises.
+        """
+        with self._lock:
+            asked, self._asked, self._doubted = self._asked, False, True
+            believed = {h: known for h, known in self._hosts.items() if known.complete}
+        if not asked or not self._tracked:
+            return
+        found: dict[str, dict[str, Any]] = {}
+        wanted: dict[str, list[str]] = {}
+        for cell, names in hosts.items():
+            for host in believed.keys() & names:
+                found[host] = {}
+                wanted.setdefault(cell, []).append(host)
+        for rows in (read(wanted) if wanted else {}).values():
+            for row in rows:
+                if row.host in found:
+                    found[row.host][row.uuid] = row
+        self._correct(believed, found)
+
+    def _correct(
+        self, believed: Mapping[str, _Host], found: Mapping[str, dict[str, Any]]
+    ) -> None:
+        """Take what was found, except of hosts that have said something since."""
+        wrong = []
+        with self._lock:
+            for host, rows in found.items():
+                known = believed[host]
+                if (
+                    self._hosts.get(host) is known
+                    and known.instances.keys() != rows.keys()
+                ):
+                    self._hosts[host] = _Host(rows, False)
+                    wrong.append(host)
+            self._doubted = False
+        if wrong:
+            LOG.info(
+                'The instances of %d hosts are not those that their computes told; '
+                'one is %s. They are read until the computes tell them again.',
+                len(wrong),
+                min(wrong),
+            )
 
     def keep(self, hosts: Container[str | None]) -> None:
         """Forget all other hosts."""

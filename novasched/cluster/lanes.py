@@ -6,15 +6,20 @@ They are daemons: a call that never comes back does not keep the process alive.
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import queue
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future
 from typing import Any, NamedTuple, TypeVar
 
 Answer = TypeVar('Answer')
+
+SLOWER = 3.0
+"""How many times longer than the fastest one may always take: under load, they
+all take longer."""
 
 
 class _Call(NamedTuple):
@@ -76,3 +81,24 @@ class Lane:
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def wait(
+    asked: Iterable[Future[Any]], limit_s: float, patience_s: float
+) -> set[Future[Any]]:
+    """Wait for answers; return those that are late.
+
+    ``limit_s`` holds once there is an answer, ``patience_s`` as long as there is none.
+    """
+    started = time.monotonic()
+    longest_s, none_yet = max(limit_s, patience_s), True
+    waiting = set(asked)
+    while waiting:
+        left_s = max(0.0, started + longest_s - time.monotonic())
+        done, waiting = concurrent.futures.wait(waiting, left_s, FIRST_COMPLETED)
+        if not done:
+            break
+        if none_yet and any(future.exception() is None for future in done):
+            none_yet, took_s = False, time.monotonic() - started
+            longest_s = max(limit_s, SLOWER * took_s)
+    return waiting

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compute nodes and services of all cells, taken in by delta.
+"""The compute nodes and services of all cells, and the columns made of them.
 
-Questions to one cell may overlap, and their answers may come in any order. Each
-gets a number when it begins; an answer never undoes what a later question showed.
+Each question to a cell gets a number when it begins: the answers may come in any order.
 """
 
 from __future__ import annotations
@@ -11,114 +10,17 @@ import datetime
 import itertools
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 
+from novasched.cluster.cell_nodes import CellNodes
 from novasched.cluster.columns import HostColumns
 from novasched.cluster.reading import Answer, Moment, Reading
 from novasched.cluster.rows import Ratios, fitting, host_values
-from novasched.cluster.services import Services
 from novasched.ports import ComputeNodeRow
 
 LOG = logging.getLogger(__name__)
 
 MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a row raises that holds what no nova writes."""
-
-SERVICES_AGE_S = 5.0
-"""How old the list of services may be while a node is without one."""
-
-
-@dataclass(eq=False)
-class CellNodes:
-    """What is known of one cell; ``services_version`` grows with what filters see.
-
-    Of the questions answered, ``taken`` is the newest, ``whole`` the number of the
-    newest for all nodes and ``listed`` that for all services. While questions
-    overlap, ``seen`` has the newest that showed a node, be it alive or deleted.
-    ``homeless`` are the hosts of nodes without a service.
-    """
-
-    rows: dict[int, ComputeNodeRow] = field(default_factory=dict)
-    services: Services = field(default_factory=Services)
-    services_version: int = 0
-    services_read_s: float = float('-inf')
-    homeless: set[str | None] = field(default_factory=set)
-    taken: Reading | None = None
-    whole: int = 0
-    listed: int = 0
-    under_way: set[int] = field(default_factory=set)
-    seen: dict[int, int] = field(default_factory=dict)
-
-    def since(
-        self, moment: Moment, overlap: datetime.timedelta
-    ) -> datetime.datetime | None:
-        """Return from which time stamp on a delta must ask; None: for all."""
-        if self.taken is None:
-            return None
-        return self.taken.moment.before(moment) - overlap
-
-    def looked_for(self, moment: Moment) -> Collection[str | None] | None:
-        old = moment.monotonic_s - self.services_read_s >= SERVICES_AGE_S
-        return None if self.homeless and old else self.homeless
-
-    def news(
-        self, reading: Reading, answer: Answer
-    ) -> tuple[dict[int, ComputeNodeRow], set[int]]:
-        """Return the rows of an answer that differ, and the ids that are gone."""
-        nodes = [row for row in answer.nodes if not self._is_outdone(row.id, reading)]
-        changed = {
-            row.id: row
-            for row in nodes
-            if row.deleted == 0 and row != self.rows.get(row.id)
-        }
-        gone = {row.id for row in nodes if row.deleted != 0 and row.id in self.rows}
-        if reading.since is None:
-            absent = self.rows.keys() - {row.id for row in answer.nodes}
-            gone |= {id_ for id_ in absent if not self._is_outdone(id_, reading)}
-        return changed, gone
-
-    def _is_outdone(self, id_: int, reading: Reading) -> bool:
-        return self.seen.get(id_, self.whole) > reading.number
-
-    def take(
-        self,
-        reading: Reading,
-        answer: Answer,
-        changed: Mapping[int, ComputeNodeRow],
-        gone: Collection[int],
-    ) -> None:
-        """Take in an answer and its news."""
-        number = reading.number
-        if self.under_way - {number}:
-            shown = [*gone, *(row.id for row in answer.nodes)]
-            self.seen.update(
-                (id_, number) for id_ in shown if not self._is_outdone(id_, reading)
-            )
-        self.rows.update(changed)
-        for id_ in gone:
-            del self.rows[id_]
-        self._take_services(reading, answer)
-        if reading.since is None:
-            self.whole = max(self.whole, number)
-        if self.taken is None or self.taken.number < number:
-            self.taken = reading
-        asked = changed if answer.services is None else self.rows
-        homeless = {r.host for r in asked.values() if not self.services.knows(r.host)}
-        self.homeless = homeless | (self.homeless if asked is changed else set())
-
-    def _take_services(self, reading: Reading, answer: Answer) -> None:
-        services = self.services
-        if answer.services is not None and self.listed < reading.number:
-            services = services.with_rows(answer.services)
-            self.listed = reading.number
-            self.services_read_s = reading.moment.monotonic_s
-        if self.taken is None or self.taken.number < reading.number:
-            services = services.with_unavailable(
-                answer.unavailable, reading.moment.window
-            )
-        if not services.looks_like(self.services):
-            self.services_version += 1
-        self.services = services
 
 
 class Nodes:
@@ -152,7 +54,9 @@ class Nodes:
             moment,
             None if complete else cell.since(moment, self._overlap),
             cell.services,
-            None if all_services else cell.looked_for(moment),
+            all_services,
+            cell.homeless,
+            cell.look_for(moment),
         )
         cell.under_way.add(reading.number)
         return reading
@@ -182,6 +86,7 @@ class Nodes:
             cell.under_way.discard(reading.number)
             if not cell.under_way:
                 cell.seen.clear()
+                cell.heard.clear()
 
     def asked_at(self) -> dict[str, float]:
         """Return when what is known of each cell was asked for, by uuid."""

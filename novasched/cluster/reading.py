@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from novasched.cluster.services import Services, Window
-from novasched.ports import CellStore, ComputeNodeRow, ServiceRow
+from novasched.ports import CellStore, ComputeNodeRow, ServiceNews, ServiceRow
 
 
 class Moment(NamedTuple):
@@ -28,12 +28,13 @@ class Moment(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What one cell answered. ``services`` are all, or None when only the
-    unavailable ones were asked for."""
+    """What one cell answered. ``services`` are all, or None when only the news were
+    asked for, and the services ``found`` of hosts that had none."""
 
     nodes: list[ComputeNodeRow]
     services: list[ServiceRow] | None
-    unavailable: list[ServiceRow]
+    news: ServiceNews = ServiceNews([], [])
+    found: Sequence[ServiceRow] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +42,8 @@ class Reading:
     """One question to a cell, on its way.
 
     ``number`` tells which began later; ``since`` is None when all is asked for.
-    ``looked_for`` are hosts that are known to have no service; None: that is to be
-    found out again.
+    ``homeless`` are hosts that are known to have no service, ``look_for`` those of
+    which that is to be found out again.
     """
 
     cell_uuid: str
@@ -50,28 +51,30 @@ class Reading:
     moment: Moment
     since: datetime.datetime | None
     services: Services
-    looked_for: Collection[str | None] | None
+    all_services: bool = False
+    homeless: Collection[str] = ()
+    look_for: Collection[str] = ()
 
     def ask(self, store: CellStore) -> Answer:
         """Read what changed, or all. The services come last: those of a node were
         committed before it."""
-        if self.since is None:
-            nodes = store.compute_nodes()
-        else:
-            nodes = store.compute_nodes_since(self.since)
-        window = self.moment.window
-        return Answer(
-            nodes,
-            store.compute_services() if self._wants_services(nodes) else None,
-            store.unavailable_services(window.oldest, window.newest),
-        )
+        with store.together() as rows:
+            if self.since is None:
+                return Answer(rows.compute_nodes(), rows.compute_services())
+            nodes = rows.compute_nodes_since(self.since)
+            if self.all_services:
+                return Answer(nodes, rows.compute_services())
+            window = self.moment.window
+            news = rows.service_news(self.since, window.oldest, window.newest)
+            strangers = self._strangers(nodes, news)
+            found = rows.compute_services_of(strangers) if strangers else ()
+            return Answer(nodes, None, news, found)
 
-    def _wants_services(self, nodes: Iterable[ComputeNodeRow]) -> bool:
-        if self.since is None or self.looked_for is None:
-            return True
-        known, looked_for = self.services, self.looked_for
-        return any(
-            not known.knows(row.host) and row.host not in looked_for
-            for row in nodes
-            if row.deleted == 0
-        )
+    def _strangers(
+        self, nodes: Iterable[ComputeNodeRow], news: ServiceNews
+    ) -> list[str]:
+        """Return the hosts that have nodes, and no service that is known."""
+        known = {row.host for row in news.live}.union(self.homeless)
+        hosts = {row.host for row in nodes if row.host and row.deleted == 0}
+        strangers = {h for h in hosts - known if not self.services.knows(h)}
+        return sorted(strangers.union(self.look_for))

@@ -101,6 +101,15 @@ class Ratios:
         )
 
 
+@functools.lru_cache(maxsize=8192)
+def shared(text: str) -> str:
+    """Return one object for all texts that are equal, as long as they keep coming.
+
+    Interned strings would do, if every Python let go of them.
+    """
+    return text
+
+
 def host_values(row: ComputeNodeRow, ratios: Ratios) -> dict[str, Any]:
     """Return the values of a host's own columns, in host units.
 
@@ -183,14 +192,26 @@ def _free_disk_gb(row: ComputeNodeRow) -> int:
 
 
 def _stats(row: ComputeNodeRow) -> Mapping[str, str | None]:
-    try:
-        stats = json.loads(row.stats or '{}') or {}
-    except (ValueError, RecursionError):
-        stats = None
-    if not isinstance(stats, dict):
+    stats = _parsed_stats(row.stats)
+    if stats is None:
         LOG.warning('Ignoring the stats of %s: not a JSON object', row.host)
         return {}
-    return {k: v if v is None else str(v) for k, v in stats.items()}
+    return stats
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed_stats(text: str | None) -> Mapping[str, str | None] | None:
+    """Parse the JSON text once for all hosts that report it; None: no JSON object."""
+    try:
+        stats = json.loads(text or '{}') or {}
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(stats, dict):
+        return None
+    return {
+        shared(key): None if value is None else shared(str(value))
+        for key, value in stats.items()
+    }
 
 
 def _counter(row: ComputeNodeRow, stats: Mapping[str, str | None], name: str) -> int:

@@ -2,14 +2,14 @@
 """What is known of the compute services: few are unusable, so those are asked for.
 
 All rows are read at the start and now and then; before a request, only those
-that are disabled, forced down or silent. A service that is in neither answer is
-enabled and was heard from in time.
+that are disabled, forced down or silent, and those that came or went. A service that
+is in neither answer is enabled and was heard from in time.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from oslo_config import cfg
@@ -33,7 +33,8 @@ OPTS = {
             default='db',
             choices=['db', 'mc'],
             help='How services say that they are alive: db, by the database, or mc, by '
-            'memcached. This service can only do db.',
+            'memcached. All services of a cloud must do the same; mc needs '
+            '``[cache] enabled`` and the same options of [cache] everywhere.',
         ),
     ]
 }
@@ -52,8 +53,17 @@ class Window(NamedTuple):
         return cls(now, now - span, now + span)
 
     def holds(self, row: ServiceRow) -> bool:
-        heartbeat = row.last_seen_up or row.created_at
+        heartbeat = _heartbeat(row)
         return heartbeat is not None and self.oldest <= heartbeat <= self.newest
+
+    @property
+    def span(self) -> datetime.timedelta:
+        """For how long a heartbeat counts."""
+        return self.newest - self.now
+
+
+def _heartbeat(row: ServiceRow) -> datetime.datetime | None:
+    return row.last_seen_up or row.created_at
 
 
 def down_time(service_down_time: int, report_interval: int) -> tuple[int, str | None]:
@@ -92,11 +102,33 @@ class Unavailable(NamedTuple):
         return self.up, self.row.disabled, self.row.disabled_reason
 
 
+LEAST_COMPUTES = 3
+"""From how many on it is no accident that all fall silent at once."""
+
+
+class Silent(NamedTuple):
+    """Computes that were all heard of, and none is any more.
+
+    ``last`` is the newest heartbeat, ``since`` when it ceased to count, ``hosts``
+    those that were up then.
+    """
+
+    last: datetime.datetime
+    since: datetime.datetime
+    hosts: frozenset[str]
+
+
 class Services(NamedTuple):
-    """The compute services of one cell by host, as they were at a moment."""
+    """The compute services of one cell by host, as they were at a moment.
+
+    ``silent`` is set when no compute is heard of any more; with ``kept`` those of
+    the hosts in it count as up.
+    """
 
     rows: Mapping[str, ServiceRow] = {}
     unavailable: Mapping[str, Unavailable] = {}
+    silent: Silent | None = None
+    kept: bool = False
 
     def knows(self, host: str | None) -> bool:
         return host in self.rows or host in self.unavailable
@@ -105,19 +137,50 @@ class Services(NamedTuple):
         """Take all live rows of the cell as they are now."""
         return self._replace(rows={row.host: row for row in rows})
 
-    def with_unavailable(self, rows: Iterable[ServiceRow], window: Window) -> Services:
-        """Take the rows that must not be used, as they are now."""
-        return self._replace(
-            unavailable={
-                row.host: Unavailable(row, not row.forced_down and window.holds(row))
-                for row in rows
-            }
+    def with_some(
+        self, rows: Iterable[ServiceRow], deleted: Collection[int] = ()
+    ) -> Services:
+        """Take in live rows that may be new, and forget the rows of these ids."""
+        new = {row.host: row for row in rows if not self._has(row)}
+        gone = (
+            {host for host, row in self.rows.items() if row.id in deleted}
+            if deleted
+            else set()
         )
+        if not new and not gone:
+            return self
+        kept = {host: row for host, row in self.rows.items() if host not in gone}
+        return self._replace(rows=kept | new)
+
+    def _has(self, row: ServiceRow) -> bool:
+        known = self.rows.get(row.host)
+        return known is not None and known.id == row.id
+
+    def with_unavailable(self, rows: Iterable[ServiceRow], window: Window) -> Services:
+        """Take all that must not be used, as they are now, from among these rows."""
+        found = {}
+        for row in rows:
+            up = not row.forced_down and window.holds(row)
+            if row.disabled or not up:
+                found[row.host] = Unavailable(row, up)
+        some_up = any(host not in found for host in self.rows)
+        silent = None if some_up else _fallen_silent(found.values(), window)
+        return self._replace(unavailable=found, silent=silent)
+
+    def some_is_usable(self) -> bool:
+        """Say whether any service is enabled and was heard from in time."""
+        return any(host not in self.unavailable for host in self.rows)
 
     def looks_like(self, other: Services) -> bool:
         """Say whether filters would see the same services, all in the same state."""
         same_hosts = self.rows is other.rows or self.rows.keys() == other.rows.keys()
-        return same_hosts and _states(self) == _states(other)
+        same_kept = self.kept_hosts() == other.kept_hosts()
+        return same_hosts and same_kept and _states(self) == _states(other)
+
+    def kept_hosts(self) -> frozenset[str]:
+        """Return the silent hosts that count as up all the same."""
+        kept = self.silent if self.kept else None
+        return frozenset() if kept is None else kept.hosts
 
     def is_disabled(self, host: str) -> bool:
         found = self.unavailable.get(host)
@@ -126,7 +189,7 @@ class Services(NamedTuple):
     def is_up(self, host: str) -> bool:
         """Say whether the service was heard from in time when last asked."""
         found = self.unavailable.get(host)
-        return found is None or found.up
+        return found is None or found.up or host in self.kept_hosts()
 
     def describe(self, host: str, window: Window) -> Mapping[str, Any]:
         """Return the row of a known service as filters see it; its times are aware.
@@ -136,6 +199,8 @@ class Services(NamedTuple):
         """
         found = self.unavailable.get(host)
         row = found.row if found is not None else self._alive(host, window)
+        if host in self.kept_hosts():
+            row = row._replace(last_seen_up=window.oldest)
         return ReadOnly(
             row._replace(
                 last_seen_up=aware(row.last_seen_up),
@@ -152,6 +217,29 @@ class Services(NamedTuple):
         return row._replace(
             disabled=False, disabled_reason=None, forced_down=False, last_seen_up=seen
         )
+
+
+def _fallen_silent(found: Collection[Unavailable], window: Window) -> Silent | None:
+    """Return what is known of services of which none is heard of; None: some is, or
+    too few were up together when the last was."""
+    if len(found) < LEAST_COMPUTES or any(window.holds(each.row) for each in found):
+        return None
+    beats = {each.row.host: _heartbeat(each.row) for each in found}
+    times = [beat for beat in beats.values() if beat is not None]
+    last = max(
+        (t for t in times if t <= window.newest), default=max(times, default=None)
+    )
+    if last is None:
+        return None
+    forced = {each.row.host for each in found if each.row.forced_down}
+    hosts = frozenset(
+        host
+        for host, beat in beats.items()
+        if beat is not None and abs(last - beat) <= window.span and host not in forced
+    )
+    return (
+        None if len(hosts) < LEAST_COMPUTES else Silent(last, last + window.span, hosts)
+    )
 
 
 def _states(services: Services) -> dict[str, tuple[Any, ...]]:

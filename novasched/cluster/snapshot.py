@@ -103,39 +103,44 @@ class Composer:
         usable, disabled, up = self._keep(
             'services',
             (members, services),
-            lambda: self._service_columns(hosts.tolist(), cells.tolist()),
+            lambda: self._service_columns(hosts, cells),
         )
         columns['service_disabled'], columns['service_up'] = disabled, up
         return Snapshot(columns), usable
 
     def _service_columns(
-        self, hosts: list[str], cells: list[str]
+        self, hosts: Objects, cells: Categories[str]
     ) -> tuple[Mask, Mask, Mask]:
-        services = {uuid: cell.services for uuid, cell in self._nodes.cells.items()}
-        found = [(h, services[c]) for h, c in zip(hosts, cells, strict=True)]
-        usable = np.array([known.knows(host) for host, known in found], bool)
+        """Return who has a service, whose is disabled, and whose is up.
+
+        Nobody but the unavailable few is asked for one by one.
+        """
+        usable, disabled = np.zeros(len(hosts), bool), np.zeros(len(hosts), bool)
+        up = np.ones(len(hosts), bool)
+        for uuid, cell in self._nodes.cells.items():
+            known, places = cell.services, np.flatnonzero(cells.map(uuid.__eq__))
+            names = hosts[places].tolist()
+            unavailable = _among(known.unavailable, names)
+            usable[places] = unavailable | _among(known.rows, names)
+            for place in places[unavailable].tolist():
+                disabled[place] = known.is_disabled(hosts[place])
+                up[place] = known.is_up(hosts[place])
         for place in np.flatnonzero(~usable).tolist():
             LOG.warning('No compute service record found for host %s', hosts[place])
-        return (
-            usable,
-            np.array([known.is_disabled(host) for host, known in found], bool),
-            np.array([known.is_up(host) for host, known in found], bool),
-        )
+        return usable, disabled, up
+
+
+def _among(services: Mapping[str, Any], hosts: list[str]) -> Mask:
+    return np.fromiter(map(services.__contains__, hosts), bool, len(hosts))
 
 
 def _aggregates_column(
     hosts: list[str], aggregates: AggregateView
 ) -> Categories[Aggregates]:
-    codes: dict[tuple[int, ...], int] = {}
-    values: list[Aggregates] = []
-    column = np.empty(len(hosts), np.intp)
-    for place, host in enumerate(hosts):
-        of_host = aggregates.of_host(host)
-        key = tuple(a.id for a in of_host)
-        if key not in codes:
-            codes[key] = len(values)
-            values.append(of_host)
-        column[place] = codes[key]
+    found = aggregates.of_hosts(hosts)
+    values = list({id(of_host): of_host for of_host in found}.values())
+    codes = {id(of_host): code for code, of_host in enumerate(values)}
+    column = np.fromiter((codes[id(of_host)] for of_host in found), np.intp, len(hosts))
     return Categories(values, column)
 
 

@@ -25,8 +25,9 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'check_interval',
             default=60.0,
             min=1.0,
-            help='Seconds between looks at the cells, the aggregates, the services '
-            'and the lowest compute version. New, enabled and disabled cells need no '
+            help='Seconds between looks at the cells, the aggregates, the services, '
+            'the lowest compute version and, as long as filters or weighers ask for '
+            'them, the instances. New, enabled and disabled cells need no '
             'signal.',
         ),
         cfg.FloatOpt(
@@ -57,21 +58,29 @@ class Upkeep:
         clock: Clock,
         check_interval_s: float = 60.0,
         reconcile_interval_s: float = 600.0,
-        retry_interval_s: float = 5.0,
+        retry_interval_s: float = 1.0,
         others: Sequence[Chore] = (),
     ) -> None:
         chores: list[Chore] = [
-            (retry_interval_s, view.retry_left_out),
             (check_interval_s, view.check),
             (check_interval_s, view.read_services),
+            (check_interval_s, view.check_instances),
             (reconcile_interval_s, view.reconcile),
         ]
         now = clock.monotonic()
         due = [now + interval for interval, _ in chores]
         # Messages that came between the first look and the queue are lost.
-        due[1] = now
+        due[0] = now
+        retry, retry_due = (
+            (retry_interval_s, view.retry_left_out),
+            now + retry_interval_s,
+        )
         self._stopped = threading.Event()
-        self._lines = [_Line('upkeep', clock, self._stopped, chores, due)]
+        self._lines = [
+            # A cell that hangs in a full read keeps none from coming back.
+            _Line('retry', clock, self._stopped, [retry], [retry_due]),
+            _Line('upkeep', clock, self._stopped, chores, due),
+        ]
         for each in others:
             name = each[1].__name__
             self._lines.append(_Line(name, clock, self._stopped, [each], [now]))

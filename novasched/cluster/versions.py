@@ -16,18 +16,19 @@ class ComputeVersions:
         self._cells = cells
         self._versions: dict[str, int] = {}
 
-    def check(self) -> None:
-        """Ask the cells, disabled ones and cell0 too; one that fails keeps its own."""
+    def check(self, *, judges: bool = False) -> None:
+        """Ask the cells, disabled ones and cell0 too; one that fails keeps its own.
+
+        ``judges``: a cell that is late is left out of what follows.
+        """
         cells = self._cells.all()
         if self._cells.cell0 is not None:
             cells.append(self._cells.cell0)
-        left_out = self._cells.left_out()
         found = self._cells.ask(
             lambda cell, store: store.minimum_compute_version(),
-            [cell for cell in cells if cell not in left_out],
-            even_left_out=True,
+            cells,
             what='the lowest compute version',
-            judges=False,
+            judges=judges,
         )
         known = {cell.uuid for cell in cells}
         kept = {u: v for u, v in self._versions.items() if u in known}

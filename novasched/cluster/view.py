@@ -10,8 +10,7 @@ when a filter or weigher first looks at them.
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -19,13 +18,15 @@ from oslo_config import cfg
 
 from novasched.cluster.aggregates import AggregateReader, AggregateView
 from novasched.cluster.cells import Cells
+from novasched.cluster.clocks import Clocks
 from novasched.cluster.guests import Guests
 from novasched.cluster.instances import InstanceView
 from novasched.cluster.nodes import Nodes
-from novasched.cluster.reading import Moment
+from novasched.cluster.reader import CellReader
 from novasched.cluster.refresh import Refresh
 from novasched.cluster.rows import Ratios
-from novasched.cluster.services import Window, down_time
+from novasched.cluster.services import down_time
+from novasched.cluster.silence import Silence
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
 from novasched.cluster.versions import ComputeVersions
 from novasched.ports import ApiStore, Cell, Clock
@@ -54,10 +55,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 BACKGROUND_TIMEOUT_S = 60.0
-"""How long a full read may take that no request waits for."""
-
-ASIDE_AGE_S = 60.0
-"""For how long changes will do of a cell that only requests which name it read."""
+"""How long a full read may take that no request waits for. A start waits for it, but
+not for cells that are late with a small question."""
 
 
 class ClusterView:
@@ -77,19 +76,21 @@ class ClusterView:
         max_age_s: float = 0.0,
         overlap_s: float = 10.0,
         tracks_instances: bool = True,
+        silence: Silence | None = None,
     ) -> None:
         self._api = api
         self._clock = clock
-        self._down_time_s = service_down_time_s
-        self._lock = threading.Lock()
         self._shown: frozenset[str] = frozenset()
-        self._whole_s: dict[str, float] = {}
         self.cells = cells
         self._versions = ComputeVersions(cells)
+        self._clocks = Clocks(cells, clock, overlap_s)
+        self._silence = silence or Silence(clock)
         self.aggregates = AggregateView()
-        self._reader = AggregateReader(api, self.aggregates, clock, overlap_s)
+        self._aggregate_reader = AggregateReader(api, self.aggregates, clock, overlap_s)
         self.instances = InstanceView(tracks_instances)
         self._nodes = Nodes(ratios or Ratios(), overlap_s)
+        self._reader = CellReader(cells, self._nodes, clock, service_down_time_s)
+        self._lock = self._reader.lock
         self._composer = Composer(self._nodes, self.aggregates)
         self.refresh: Callable[[], None] = Refresh(self._refresh, clock, max_age_s)
         self.asked_at = self._nodes.asked_at
@@ -108,51 +109,71 @@ class ClusterView:
             max_age_s=conf.novasched.host_state_max_age,
             overlap_s=conf.novasched.host_state_overlap,
             tracks_instances=conf.filter_scheduler.track_instance_changes,
+            silence=Silence.from_conf(conf, clock),
         )
 
     def load(self) -> None:
         """Read everything, as at the start.
 
         Raises errors.StoreFailed when the API database cannot be asked; a cell
-        that cannot is left out.
+        that cannot is left out, and read in the background when it answers.
         """
-        self.check()
-        self._shown = self._read(
-            self.cells.enabled(), complete=True, timeout_s=BACKGROUND_TIMEOUT_S
+        self.check(judges=True)
+        self._show(
+            self._reader.read(
+                self.cells.enabled(), complete=True, timeout_s=BACKGROUND_TIMEOUT_S
+            )
         )
 
-    def check(self) -> None:
+    def check(self, *, judges: bool = False) -> None:
         """Read the cells and aggregates again, and the lowest compute version.
 
+        ``judges``: a cell that is late with the latter is left out of what follows.
         Raises errors.StoreFailed when the API database cannot be asked.
         """
         changed = self.cells.replace(self._api.cells())
         if changed:
             with self._lock:
                 self._nodes.forget(changed)
-        self._reader.read()
-        self._versions.check()
+        self._aggregate_reader.read()
+        self._versions.check(judges=judges)
 
     def current_aggregates(self) -> list[Aggregate]:
         """Return the aggregates by id as they are now, if the database can be asked."""
-        return self._reader.current()
+        return self._aggregate_reader.current()
 
     def minimum_compute_version(self) -> int:
         """Return the lowest nova-compute version of all cells; 0: no computes."""
         return self._versions.minimum()
 
     def read_services(self) -> None:
-        """Find services that came or went without a word."""
-        self._read(self.cells.enabled(), all_services=True)
+        """Find services that came or went without a word, and clocks that differ."""
+        self._clocks.check()
+        self._reader.read(
+            self.cells.enabled(), all_services=True, timeout_s=BACKGROUND_TIMEOUT_S
+        )
 
     def reconcile(self) -> None:
         """Read all hosts of the cells that are not left out."""
-        self._read(self.cells.enabled(), complete=True, timeout_s=BACKGROUND_TIMEOUT_S)
+        self._reader.read(
+            self.cells.enabled(), complete=True, timeout_s=BACKGROUND_TIMEOUT_S
+        )
         with self._lock:
             names = {
                 r.host for c in self._nodes.cells.values() for r in c.rows.values()
             }
         self.instances.keep(names)
+
+    def check_instances(self) -> None:
+        """Find instances that moved without a word, if somebody asks for them."""
+        with self._lock:
+            cells = {u: c for u, c in self._nodes.cells.items() if u in self._shown}
+            hosts = {
+                uuid: sorted({row.host for row in cell.rows.values() if row.host})
+                for uuid, cell in cells.items()
+            }
+        guests = Guests(self.cells, BACKGROUND_TIMEOUT_S)
+        self.instances.compare(hosts, guests.instances)
 
     def retry_left_out(self) -> None:
         """Ask the cells whose time has come; the next refresh shows them again."""
@@ -160,8 +181,8 @@ class ClusterView:
         answering = self.cells.ask(
             lambda _, store: store.minimum_compute_version(), due, even_left_out=True
         )
-        self._read(
-            [cell for cell in due if cell.uuid in answering],
+        self._reader.read(
+            [cell for cell in self.cells.enabled() if cell.uuid in answering],
             complete=True,
             timeout_s=BACKGROUND_TIMEOUT_S,
         )
@@ -169,45 +190,13 @@ class ClusterView:
     def _refresh(self) -> None:
         if not self.cells.all():
             LOG.warning('No cells were found')
-        self._shown = self._read(self.cells.enabled())
+        self._show(self._reader.read(self.cells.enabled()))
 
-    def _window(self) -> Window:
-        return Window.around(self._clock.utcnow(), self._down_time_s)
-
-    def _read(
-        self,
-        cells: Iterable[Cell],
-        *,
-        complete: bool = False,
-        all_services: bool = False,
-        even_left_out: bool = False,
-        timeout_s: float | None = None,
-    ) -> frozenset[str]:
-        """Read what changed, or all; return the uuids of the cells that answered."""
-        cells = list(cells)
-        moment = Moment(self._window(), self._clock.monotonic())
+    def _show(self, cell_uuids: frozenset[str]) -> None:
+        """Let requests see these cells, and judge those that have fallen silent."""
         with self._lock:
-            readings = {
-                cell.uuid: self._nodes.begin(
-                    cell.uuid, moment, complete=complete, all_services=all_services
-                )
-                for cell in cells
-            }
-        try:
-            answers = self.cells.ask(
-                lambda cell, store: readings[cell.uuid].ask(store),
-                cells,
-                even_left_out=even_left_out,
-                timeout_s=timeout_s,
-            )
-            with self._lock:
-                for uuid, answer in answers.items():
-                    self._nodes.take(readings[uuid], answer)
-        finally:
-            with self._lock:
-                for reading in readings.values():
-                    self._nodes.end(reading)
-        return frozenset(answers)
+            self._silence.judge(self._nodes.cells, cell_uuids)
+        self._shown = cell_uuids
 
     def _wanted(self, cell: Cell | None) -> frozenset[str]:
         """Return the cells to take hosts from; read one that no refresh has read."""
@@ -215,7 +204,7 @@ class ClusterView:
             return self._shown & {known.uuid for known in self.cells.enabled()}
         known = self.cells.get(cell.uuid) or self._look_up(cell.uuid)
         if known is not None and known.disabled:
-            return self._read_aside(known)
+            return self._reader.read_aside(known)
         return self._shown & {cell.uuid}
 
     def _look_up(self, uuid: str) -> Cell | None:
@@ -223,17 +212,8 @@ class ClusterView:
         self.check()
         found = self.cells.get(uuid)
         if found is not None and not found.disabled:
-            self._shown |= self._read([found])
+            self._shown |= self._reader.read([found])
         return found
-
-    def _read_aside(self, cell: Cell) -> frozenset[str]:
-        """Read what changed in a cell; all, if that was not done lately."""
-        now_s = self._clock.monotonic()
-        complete = now_s - self._whole_s.get(cell.uuid, float('-inf')) >= ASIDE_AGE_S
-        answered = self._read([cell], complete=complete, even_left_out=True)
-        if complete and answered:
-            self._whole_s[cell.uuid] = now_s
-        return answered
 
     def hosts(
         self, candidates: Mapping[str, list[Any]] | None, cell: Cell | None = None
@@ -253,7 +233,10 @@ class ClusterView:
             rows = np.flatnonzero(composed.usable)
         else:
             rows = np.array(composed.places(candidates), np.intp)
-        window, table = self._window(), HostTable(composed.snapshot.apart(), rows)
+        window, table = (
+            self._reader.window(),
+            HostTable(composed.snapshot.apart(), rows),
+        )
         guests = Guests(self.cells)
         return table.with_columns(
             allocation_candidates=candidates_column(table, candidates),
@@ -262,6 +245,10 @@ class ClusterView:
             instances=Lazy(lambda: self.instances.column(table, guests.instances)),
             instance_images=Lazy(lambda: guests.images(table)),
         )
+
+    def shows(self, cell: Cell) -> bool:
+        """Return True if an enabled cell answered the newest refresh."""
+        return cell.uuid in self._shown
 
     def node_uuids(self) -> Container[str]:
         """Return the uuids of the compute nodes, those of other cells included."""

@@ -17,6 +17,7 @@ from sqlalchemy import exc as sa_exc
 
 from novasched import errors
 from novasched.db import transactions
+from novasched.ports import Cell
 
 LOG = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ POSTGRESQL_DRIVERS = frozenset(
 
 MAIN = '[database] connection'
 API = '[api_database] connection'
+API_REPLICA = '[api_database] slave_connection'
+MAIN_REPLICA = '[database] slave_connection'
 CELL = 'cell_mappings.database_connection'
 
 
@@ -52,7 +55,8 @@ def api_engine(conf: cfg.ConfigOpts, *, timeout_s: float = TIMEOUT_S) -> sa.Engi
     Raises errors.OptionError.
     """
     group = conf.api_database
-    return _engine(group, group.connection, API, timeout_s)
+    engine = _engine(group, group.connection, API, timeout_s)
+    return _with_replica(engine, group, API_REPLICA, timeout_s)
 
 
 def main_engine(conf: cfg.ConfigOpts, *, timeout_s: float = TIMEOUT_S) -> sa.Engine:
@@ -66,9 +70,28 @@ def cell_engine(
 ) -> sa.Engine:
     """Return an engine for the database of a cell; see api_engine.
 
-    All options but ``connection`` are those of [database].
+    All options but ``connection`` are those of [database]. Its replica serves the
+    database that is named there alone: nova reads every cell from it.
     """
-    return _engine(conf.database, url, CELL, timeout_s)
+    engine = _engine(conf.database, url, CELL, timeout_s)
+    if _same_database(engine.url, conf.database.connection):
+        return _with_replica(engine, conf.database, MAIN_REPLICA, timeout_s)
+    return engine
+
+
+def warnings(conf: cfg.ConfigOpts) -> list[str]:
+    """Return what is to be told about the options."""
+    groups = (
+        (conf.api_database, API_REPLICA),
+        (conf.database, MAIN_REPLICA),
+    )
+    return [
+        f'{option} is used for reading, as synchronous_reader is off: decisions may '
+        'miss what the replica does not have yet, and what it has later than after '
+        '[novasched] host_state_overlap is missed for up to reconcile_interval'
+        for group, option in groups
+        if _reads_from_replica(group)
+    ]
 
 
 def check(
@@ -140,6 +163,36 @@ def _engine(
     return engine
 
 
+def _reads_from_replica(group: cfg.ConfigOpts.GroupAttr) -> bool:
+    return bool(group.slave_connection) and not group.synchronous_reader
+
+
+def _same_database(url: sa.URL, connection: str | None) -> bool:
+    """Say whether a URL leads to the database of another one."""
+    if not connection:
+        return False
+    other = _parsed(connection, '', MAIN)
+    return (url.host, url.port, url.database) == (
+        other.host,
+        other.port,
+        other.database,
+    )
+
+
+def _with_replica(
+    engine: sa.Engine,
+    group: cfg.ConfigOpts.GroupAttr,
+    option: str,
+    timeout_s: float,
+) -> sa.Engine:
+    """Give an engine its replica for reading, if the options say so."""
+    if not _reads_from_replica(group):
+        return engine
+    replica = _engine(group, group.slave_connection, option, timeout_s)
+    sa.event.listen(engine, 'engine_disposed', lambda _: replica.dispose())
+    return engine.execution_options(**{transactions.REPLICA: replica})
+
+
 def _parsed(connection: str, parameters: str, option: str) -> sa.URL:
     """Return the URL with the options of connection_parameters appended."""
     try:
@@ -184,3 +237,24 @@ def _limits(driver: str, timeout_s: float) -> Mapping[str, str]:
     if driver.partition('+')[0] == 'sqlite':
         return {'timeout': str(timeout_s)}
     return {}
+
+
+def engine_of(
+    cell: Cell, make_engine: Callable[[str], sa.Engine]
+) -> tuple[sa.Engine, str]:
+    """Return the engine of a cell and what to call its database in errors.
+
+    Raises errors.StoreFailed where its mapping makes no sense.
+    """
+    name = f'Cell {label(cell)}'
+    if not cell.database_connection:
+        raise errors.StoreFailed(name, 'its mapping has no database_connection')
+    try:
+        return make_engine(cell.database_connection), name
+    except errors.OptionError as problem:
+        raise errors.StoreFailed(name, str(problem)) from problem
+
+
+def label(cell: Cell) -> str:
+    """Return what logs call a cell: its uuid, and its name if it has one."""
+    return f'{cell.uuid}({cell.name})' if cell.name else cell.uuid

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from novasched.db import tables
 from novasched.ports import ImageRow, InstanceRow
 
-CHUNK = 500  # names in one IN list; old SQLite takes 999 parameters at most
+CHUNK = 10000  # names in one IN list; SQLite takes 32766 parameters at most
 
 _c = tables.instances.c
 _m = tables.instance_system_metadata.c
@@ -33,7 +33,7 @@ def on_hosts(connection: sa.Connection, hosts: Sequence[str]) -> list[InstanceRo
     """
     return [
         InstanceRow._make(row)
-        for chunk in _chunks(hosts)
+        for chunk in chunks(hosts)
         for row in connection.execute(_LIVE.where(_c.host.in_(chunk)))
     ]
 
@@ -45,7 +45,7 @@ def images_on_hosts(connection: sa.Connection, hosts: Sequence[str]) -> list[Ima
     two of one name the newer does.
     """
     found: dict[tuple[str, str], dict[str, str]] = {}
-    for chunk in _chunks(hosts):
+    for chunk in chunks(hosts):
         for uuid, host, key, value in connection.execute(
             _IMAGES.where(_c.host.in_(chunk))
         ):
@@ -56,6 +56,7 @@ def images_on_hosts(connection: sa.Connection, hosts: Sequence[str]) -> list[Ima
     return [ImageRow(*of, properties) for of, properties in found.items()]
 
 
-def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
+def chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the values in parts that fit into one IN list."""
     for start in range(0, len(values), CHUNK):
         yield values[start : start + CHUNK]

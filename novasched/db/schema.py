@@ -6,7 +6,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.db import tables
+from novasched.db import flavor_tables, server_tables
 from novasched.db.transactions import Database
 
 MIGRATION_TABLES = ('alembic_version', 'migrate_version')
@@ -14,7 +14,7 @@ MIGRATION_TABLES = ('alembic_version', 'migrate_version')
 
 def create_api(database: Database, option: str) -> list[str]:
     """Make the tables of the API database; see create_cell."""
-    return _create(database, tables.API, option)
+    return _create(database, flavor_tables.API, option)
 
 
 def create_cell(database: Database, option: str) -> list[str]:
@@ -23,7 +23,7 @@ def create_cell(database: Database, option: str) -> list[str]:
     Raises errors.OptionError, that names ``option``, for a database of nova's
     own tools or with tables of another shape; it is left as it is.
     """
-    return _create(database, tables.CELL, option)
+    return _create(database, server_tables.CELL, option)
 
 
 def lacking(database: Database, metadata: sa.MetaData) -> list[str]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
 from novasched.db import tables
-from novasched.ports import ServiceRow
+from novasched.db.instances import chunks
+from novasched.ports import ServiceNews, ServiceRow
 
 COMPUTE = 'nova-compute'
 
 _s = tables.services.c
-_READ = (
+_ANY = (
     sa.select(
         _s.id,
         _s.uuid,
@@ -30,8 +32,30 @@ _READ = (
         _s.created_at,
         _s.updated_at,
     )
-    .where(_s.deleted == 0, _s.host.is_not(None))
+    .where(_s.host.is_not(None))
     .order_by(_s.id)
+)
+_READ = _ANY.where(_s.deleted == 0)
+_heartbeat = sa.func.coalesce(_s.last_seen_up, _s.created_at)
+_NEWS = _ANY.add_columns(_s.deleted).where(
+    _s.binary == sa.bindparam('binary'),
+    sa.or_(
+        sa.and_(
+            _s.deleted == 0,
+            sa.or_(
+                _s.disabled == sa.true(),
+                _s.forced_down == sa.true(),
+                _heartbeat.is_(None),
+                _heartbeat < sa.bindparam('oldest', type_=sa.DateTime),
+                _heartbeat > sa.bindparam('newest', type_=sa.DateTime),
+                _s.created_at >= sa.bindparam('since', type_=sa.DateTime),
+            ),
+        ),
+        sa.and_(
+            _s.deleted != 0,
+            _s.deleted_at >= sa.bindparam('since', type_=sa.DateTime),
+        ),
+    ),
 )
 
 
@@ -42,25 +66,44 @@ def read(connection: sa.Connection, binary: str) -> list[ServiceRow]:
     )
 
 
-def read_unavailable(
+def read_of(
+    connection: sa.Connection, binary: str, hosts: Sequence[str]
+) -> list[ServiceRow]:
+    """Return the live services of a program on the hosts."""
+    return [
+        ServiceRow._make(row)
+        for chunk in chunks(hosts)
+        for row in connection.execute(
+            _READ.where(_s.binary == binary, _s.host.in_(chunk))
+        )
+    ]
+
+
+def read_news(
     connection: sa.Connection,
     binary: str,
+    since: datetime.datetime,
     oldest: datetime.datetime,
     newest: datetime.datetime,
-) -> list[ServiceRow]:
-    """Return the live services that are disabled, forced down or not heard from
-    between the two times."""
-    heartbeat = sa.func.coalesce(_s.last_seen_up, _s.created_at)
-    query = _READ.where(
-        _s.binary == binary,
-        sa.or_(
-            _s.disabled == sa.true(),
-            _s.forced_down == sa.true(),
-            heartbeat.is_(None),
-            heartbeat < oldest,
-            heartbeat > newest,
-        ),
+) -> ServiceNews:
+    """Return what is not as usual, by one statement; see ports.CellStore.
+
+    ``since`` loses its fraction of a second: some databases keep whole ones only.
+    """
+    moment = since.replace(microsecond=0)
+    values = {'binary': binary, 'since': moment, 'oldest': oldest, 'newest': newest}
+    found = connection.execute(_NEWS, values).all()
+    return ServiceNews(
+        [ServiceRow._make(row[:-1]) for row in found if row[-1] == 0],
+        [row[0] for row in found if row[-1] != 0],
     )
+
+
+def read_seen_after(
+    connection: sa.Connection, binary: str, moment: datetime.datetime
+) -> list[ServiceRow]:
+    """Return the live services of a program with a later ``last_seen_up``."""
+    query = _READ.where(_s.binary == binary, _s.last_seen_up > moment)
     return list(map(ServiceRow._make, connection.execute(query)))
 
 

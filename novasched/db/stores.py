@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 from oslo_log import log as logging
@@ -22,7 +22,9 @@ from novasched.db import (
     instances,
     server_groups,
     services,
+    transactions,
 )
+from novasched.db.engines import engine_of, label
 from novasched.db.server_groups import ServerGroup
 from novasched.db.transactions import Database
 from novasched.ports import (
@@ -31,6 +33,7 @@ from novasched.ports import (
     ComputeNodeRow,
     ImageRow,
     InstanceRow,
+    ServiceNews,
     ServiceRow,
 )
 from novasched.scheduler.aggregates import Aggregate
@@ -97,45 +100,80 @@ class SqlApiStore:
 
 
 class SqlCellStore:
-    """The database of one cell; satisfies ports.CellStore."""
+    """The database of one cell; satisfies ports.CellStore.
 
-    def __init__(self, engine: sa.Engine, name: str | None = None) -> None:
+    With a ``connection`` all calls use it, otherwise each has one of its own.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        name: str | None = None,
+        connection: sa.Connection | None = None,
+    ) -> None:
         self._database = Database(engine, name)
+        self._connection = connection
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[SqlCellStore]:
+        database = self._database
+        with database.read() as connection:
+            yield SqlCellStore(database.engine, database.name, connection)
+
+    def _read(self) -> contextlib.AbstractContextManager[sa.Connection]:
+        if self._connection is not None:
+            return contextlib.nullcontext(self._connection)
+        return self._database.read()
 
     def compute_nodes(self) -> list[ComputeNodeRow]:
-        with self._database.read() as connection:
+        with self._read() as connection:
             return hosts.read(connection)
 
     def compute_nodes_since(self, since: datetime.datetime) -> list[ComputeNodeRow]:
-        with self._database.read() as connection:
+        with self._read() as connection:
             return hosts.read_since(connection, since)
 
     def compute_services(self) -> list[ServiceRow]:
-        with self._database.read() as connection:
+        with self._read() as connection:
             return services.read(connection, services.COMPUTE)
 
-    def unavailable_services(
-        self, oldest: datetime.datetime, newest: datetime.datetime
-    ) -> list[ServiceRow]:
-        with self._database.read() as connection:
-            return services.read_unavailable(
-                connection, services.COMPUTE, oldest, newest
+    def compute_services_of(self, hosts: Sequence[str]) -> list[ServiceRow]:
+        with self._read() as connection:
+            return services.read_of(connection, services.COMPUTE, hosts)
+
+    def service_news(
+        self,
+        since: datetime.datetime,
+        oldest: datetime.datetime,
+        newest: datetime.datetime,
+    ) -> ServiceNews:
+        with self._read() as connection:
+            return services.read_news(
+                connection, services.COMPUTE, since, oldest, newest
             )
 
     def minimum_compute_version(self) -> int:
-        with self._database.read() as connection:
+        with self._read() as connection:
             return services.minimum_version(connection, services.COMPUTE)
+
+    def utcnow(self) -> datetime.datetime:
+        with self._read() as connection:
+            return transactions.utcnow(connection)
+
+    def computes_seen_after(self, moment: datetime.datetime) -> list[ServiceRow]:
+        with self._read() as connection:
+            return services.read_seen_after(connection, services.COMPUTE, moment)
 
     def instances_on(self, hosts: Sequence[str]) -> list[InstanceRow]:
         if not hosts:
             return []
-        with self._database.read() as connection:
+        with self._read() as connection:
             return instances.on_hosts(connection, hosts)
 
     def images_on(self, hosts: Sequence[str]) -> list[ImageRow]:
         if not hosts:
             return []
-        with self._database.read() as connection:
+        with self._read() as connection:
             return instances.images_on_hosts(connection, hosts)
 
     def close(self) -> None:
@@ -168,14 +206,7 @@ class SqlCellStores:
             store.close()
 
     def _opened(self, cell: Cell) -> SqlCellStore:
-        name = f'Cell {label(cell)}'
-        if not cell.database_connection:
-            raise errors.StoreFailed(name, 'its mapping has no database_connection')
-        try:
-            engine = self._make_engine(cell.database_connection)
-        except errors.OptionError as problem:
-            raise errors.StoreFailed(name, str(problem)) from problem
-        return SqlCellStore(engine, name)
+        return SqlCellStore(*engine_of(cell, self._make_engine))
 
 
 class SqlServiceStore:
@@ -250,8 +281,3 @@ class SqlServiceStore:
         self._database.retrying(
             lambda connection: services.set_version(connection, row.id, version, now)
         )
-
-
-def label(cell: Cell) -> str:
-    """Return what logs call a cell: its uuid, and its name if it has one."""
-    return f'{cell.uuid}({cell.name})' if cell.name else cell.uuid

@@ -8,46 +8,19 @@ names, types, keys and nullability are nova's on each back-end.
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql, postgresql
+
+from novasched.db.columns import Address, MediumText
+from novasched.db.columns import amount as _amount
+from novasched.db.columns import flag as _flag
+from novasched.db.columns import identity as _id
+from novasched.db.columns import soft_stamps as _soft_stamps
+from novasched.db.columns import stamps as _stamps
+from novasched.db.columns import string as _string
+from novasched.db.columns import table as _table
+from novasched.db.columns import uuid as _uuid
 
 API = sa.MetaData()
 CELL = sa.MetaData()
-
-MediumText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
-Address = sa.String(39).with_variant(postgresql.INET(), 'postgresql')
-
-
-def _stamps() -> tuple[sa.Column[object], ...]:
-    return (sa.Column('created_at', sa.DateTime), sa.Column('updated_at', sa.DateTime))
-
-
-def _soft_stamps() -> tuple[sa.Column[object], ...]:
-    return (*_stamps(), sa.Column('deleted_at', sa.DateTime))
-
-
-def _id() -> sa.Column[int]:
-    return sa.Column('id', sa.Integer, primary_key=True, nullable=False)
-
-
-def _string(name: str, nullable: bool = True) -> sa.Column[str]:
-    return sa.Column(name, sa.String(255), nullable=nullable)
-
-
-def _uuid(name: str = 'uuid', nullable: bool = False) -> sa.Column[str]:
-    return sa.Column(name, sa.String(36), nullable=nullable)
-
-
-def _amount(name: str, nullable: bool = True) -> sa.Column[int]:
-    return sa.Column(name, sa.Integer, nullable=nullable)
-
-
-def _flag(name: str) -> sa.Column[bool]:
-    return sa.Column(name, sa.Boolean)
-
-
-def _table(name: str, metadata: sa.MetaData, *parts: sa.schema.SchemaItem) -> sa.Table:
-    return sa.Table(name, metadata, *parts, mysql_engine='InnoDB')
-
 
 cell_mappings = _table(
     'cell_mappings',

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,10 @@ FAILURES: tuple[type[Exception], ...] = (
 )
 DEADLOCK_RETRIES = 5
 
+_LOCKED = 'database is locked'
+REPLICA = 'novasched_replica'
+"""The execution option of an engine that holds the engine of its replica."""
+
 _CREDENTIALS = re.compile(r'(://[^:/@\s]*):\S*@')
 
 
@@ -42,9 +47,11 @@ class Database:
     def read(self) -> Iterator[sa.Connection]:
         """Open a transaction that is rolled back at the end.
 
-        So the next read never sees the snapshot of this one.
+        So the next read never sees the snapshot of this one. It goes to the replica,
+        if the engine has one.
         """
-        with self.translated(), self.engine.connect() as connection:
+        reader = self.engine.get_execution_options().get(REPLICA, self.engine)
+        with self.translated(), reader.connect() as connection:
             yield connection
 
     @contextmanager
@@ -64,11 +71,19 @@ class Database:
         return True
 
     def retrying(self, step: Callable[[sa.Connection], Result]) -> Result:
-        """Run a step in a transaction of its own, and again after a deadlock."""
+        """Run a step in a transaction of its own, and again after a deadlock.
+
+        In SQLite that is a step which has read what another has changed since.
+        """
 
         def attempt() -> Result:
-            with self.engine.begin() as connection:
-                return step(connection)
+            try:
+                with self.engine.begin() as connection:
+                    return step(connection)
+            except FAILURES as problem:
+                if describe(problem) == _LOCKED:
+                    raise db_exc.DBDeadlock(problem) from problem
+                raise
 
         retry = db_api.wrap_db_retry(
             max_retries=DEADLOCK_RETRIES,
@@ -87,6 +102,19 @@ class Database:
             yield
         except FAILURES as problem:
             raise errors.StoreFailed(self.name, describe(problem)) from problem
+
+
+def utcnow(connection: sa.Connection) -> datetime.datetime:
+    """Return the time of day of a server, UTC without a zone."""
+    functions: dict[str, sa.Function[datetime.datetime]] = {
+        'mysql': sa.func.utc_timestamp(type_=sa.DateTime),
+        'mariadb': sa.func.utc_timestamp(type_=sa.DateTime),
+        'postgresql': sa.func.timezone(
+            'UTC', sa.func.clock_timestamp(), type_=sa.DateTime
+        ),
+    }
+    now = functions.get(connection.dialect.name, sa.func.current_timestamp())
+    return connection.execute(sa.select(now)).scalar_one()
 
 
 def location(engine: sa.Engine) -> str:

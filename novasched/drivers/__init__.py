@@ -11,13 +11,15 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
+from novasched.cluster.assumed import Assumed
 from novasched.cluster.view import ClusterView
 from novasched.drivers.claims import Claims
+from novasched.drivers.detail import Detail
 from novasched.drivers.watch import Watch
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports import Candidates, Placement
+from novasched.ports import Caller, Candidates, Placement
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
 
@@ -40,6 +42,16 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'this many less one alternates.',
         ),
     ],
+    'novasched': [
+        cfg.BoolOpt(
+            'own_alternates',
+            default=False,
+            help='Give the members of an anti-affinity group that are placed by one '
+            'request alternates that no other of them has, the best in turn. False, as '
+            'in nova: they have the same, and of two that fail over to one host, the '
+            'compute refuses the second. There may be fewer alternates for each.',
+        ),
+    ],
 }
 
 
@@ -47,7 +59,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
 class Parts:
     """What a driver works with.
 
-    ``on_decision`` is called with every decision, for whoever explains it.
+    ``on_decision`` is called with every decision, for whoever explains it. Without
+    ``assumed``, what was picked is not remembered. ``own_alternates``: see OPTS.
     """
 
     profile: Profile
@@ -58,6 +71,9 @@ class Parts:
     default_availability_zone: str = 'nova'
     on_decision: Callable[[Decision], None] = lambda decision: None
     watch: Watch = field(default_factory=Watch)
+    detail: Detail = field(default_factory=Detail)
+    assumed: Assumed | None = None
+    own_alternates: bool = False
 
     @classmethod
     def from_conf(
@@ -78,6 +94,9 @@ class Parts:
             max_attempts=conf.scheduler.max_attempts,
             default_availability_zone=conf.default_availability_zone,
             on_decision=on_decision,
+            detail=Detail.from_conf(conf),
+            assumed=Assumed.from_conf(conf, view, profile),
+            own_alternates=conf.novasched.own_alternates,
         )
 
 
@@ -96,6 +115,7 @@ class Work:
     candidates: Candidates | None
     claims: Claims | None
     return_alternates: bool
+    caller: Caller | None = None
 
     @property
     def required(self) -> int:

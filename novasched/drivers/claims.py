@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
 from novasched import errors
+from novasched.drivers.ledger import Ledger
 from novasched.drivers.room import Room
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -38,7 +40,9 @@ class Claims:
     for longer than UNDO_WITHIN_S, nor after placement did not answer. ``left_behind``
     are the consumers of which nobody knows then. The error that ended the block is the
     one that goes on. ``room`` knows what was claimed, and what was refused for want of
-    room; ``refused`` is the number of candidates that were refused.
+    room; ``refused`` is the number of candidates that were refused, ``conflicts`` that
+    of those that may do when tried again. ``ledger`` has all
+    written down, should this process be killed. ``if_undone`` are called after that.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class Claims:
         version: str,
         room: Room | None = None,
         clock: Callable[[], float] = time.monotonic,
+        ledger: Ledger | None = None,
     ) -> None:
         self._placement = placement
         self._context = context.elevated()
@@ -56,8 +61,11 @@ class Claims:
         self._made: list[Claimed | Unknown] = []
         self._clock = clock
         self.room = room or Room({})
+        self._ledger = ledger or Ledger()
         self.refused = 0
+        self.conflicts = 0
         self.left_behind: list[str] = []
+        self.if_undone: list[Callable[[], None]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -68,8 +76,21 @@ class Claims:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None and self._made:
-            self._undo_all()
+        if error is None:
+            self._ledger.answer()
+            return
+        try:
+            if self._made:
+                self._undo_all()
+        finally:
+            for forget in self.if_undone:
+                forget()
+            self._ledger.end(error)
+
+    def check_caller(self) -> None:
+        """Raise CallerGone when nobody would learn of what was claimed."""
+        if self._made:
+            self._ledger.check_caller()
 
     def make(self, request: RequestSpec, candidate: Candidate) -> bool:
         """Claim a candidate for the instance of the request; False: refused.
@@ -80,14 +101,15 @@ class Claims:
         placement cannot be reached, lest it is tried for each host.
         """
         LOG.debug(ATTEMPTING, request.instance_uuid)
-        outcome = self._placement.claim(
-            self._context,
-            request.instance_uuid,
-            candidate,
-            self._version,
-            request.project_id,
-            self._user_of(request),
-        )
+        with self._written(request, [Wanted(request.instance_uuid, candidate)]):
+            outcome = self._placement.claim(
+                self._context,
+                request.instance_uuid,
+                candidate,
+                self._version,
+                request.project_id,
+                self._user_of(request),
+            )
         match outcome:
             case Claimed():
                 self._made.append(outcome)
@@ -96,8 +118,10 @@ class Claims:
                 self._made.append(outcome)
                 self._give_up(outcome)
             case Refused():
+                self._ledger.settle(request.instance_uuid)
                 self._check_reached(outcome)
                 self.refused += 1
+                self.conflicts += outcome.conflicted
                 self.room.refuse(candidate, outcome.exhausted)
                 LOG.debug(
                     'Claim for %s refused: %s', request.instance_uuid, outcome.text
@@ -113,14 +137,16 @@ class Claims:
         """
         for one in wanted:
             LOG.debug(ATTEMPTING, one.consumer_uuid)
-        outcome = self._placement.claim_all(
-            self._context,
-            wanted,
-            self._version,
-            request.project_id,
-            self._user_of(request),
-        )
+        with self._written(request, wanted):
+            outcome = self._placement.claim_all(
+                self._context,
+                wanted,
+                self._version,
+                request.project_id,
+                self._user_of(request),
+            )
         if isinstance(outcome, Refused):
+            self._ledger.settle(*(one.consumer_uuid for one in wanted))
             self._check_reached(outcome)
             self.refused += 1
             self.room.refuse_all([one.candidate for one in wanted], outcome.exhausted)
@@ -133,6 +159,19 @@ class Claims:
         for one in wanted:
             self.room.take(one.candidate)
         return True
+
+    @contextlib.contextmanager
+    def _written(
+        self, request: RequestSpec, wanted: Sequence[Wanted]
+    ) -> Iterator[None]:
+        """Claim within what stands in the journal before; an error of ours, unlike the
+        end of the process, says that nothing was claimed."""
+        self._ledger.intend(self._context.request_id, request.project_id, wanted)
+        try:
+            yield
+        except errors.RequestError:
+            self._ledger.settle(*(one.consumer_uuid for one in wanted))
+            raise
 
     def _user_of(self, request: RequestSpec) -> str | None:
         user_id = request.user_id if 'user_id' in request else None
@@ -175,6 +214,7 @@ class Claims:
                 continue
             try:
                 self._placement.undo(self._context, claim, left_s)
+                self._ledger.settle(claim.consumer_uuid)
             except UndoUnanswered as problem:
                 until = self._clock()
                 self._leave(claim, problem)
@@ -188,6 +228,8 @@ class Claims:
     def _leave(self, claim: Claimed | Unknown, why: object) -> None:
         consumer = claim.consumer_uuid
         self.left_behind.append(consumer)
+        # Not to be undone later: the caller may have it claimed again by then.
+        self._ledger.settle(consumer)
         LOG.error(
             'Allocations of %s may be left behind: %s. When placement answers '
             'again, remove them with: openstack resource provider allocation '

@@ -3,26 +3,29 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from novasched import errors
 from novasched.drivers import Driver, Parts, Placed, Work
+from novasched.drivers.assuming import Assuming, GroupTurns
 from novasched.drivers.claims import Claims
-from novasched.drivers.milestones import log_decision
+from novasched.drivers.milestones import Told, log_decision
+from novasched.drivers.offers import offers, with_providers
 from novasched.drivers.room import Room
-from novasched.drivers.scope import KnownRoots, by_provider, target_cell
-from novasched.drivers.selections import Picked, SelectionMaker
+from novasched.drivers.scope import KnownRoots, by_provider, cells_left_out, target_cell
+from novasched.drivers.selections import Picked, SelectionMaker, are_kept_apart
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Candidate, Candidates, Wanted
+from novasched.ports import Candidate, Wanted
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.fit.booking import book
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.pipeline import decide
-from novasched.scheduler.trace import Complaint
+from novasched.scheduler.trace import Decision
 
 LOG = logging.getLogger(__name__)
 
@@ -38,6 +41,7 @@ class FilterScheduler(Driver):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._roots = KnownRoots()
+        self._turns = GroupTurns()
 
     def select_destinations(self, work: Work) -> Placed:
         cell = target_cell(self.parts.view, work.request)
@@ -47,9 +51,11 @@ class FilterScheduler(Driver):
             offered = by_provider(work.candidates, nodes, self._roots.uuids())
             return self.parts.view.hosts(offered, cell)
 
-        placing = _Placing(self.parts, work, hosts)
-        placing.pick_all()
-        placing.check_complete()
+        assuming = Assuming(self.parts.assumed, work, self._turns)
+        with assuming.turn():
+            placing = _Placing(self.parts, work, hosts, assuming)
+            placing.pick_all()
+            placing.check_complete()
         return placing.answer()
 
 
@@ -60,14 +66,21 @@ class _Placing:
     dicts of their own, as plugins may write into them."""
 
     def __init__(
-        self, parts: Parts, work: Work, hosts: Callable[[], HostTable]
+        self,
+        parts: Parts,
+        work: Work,
+        hosts: Callable[[], HostTable],
+        assuming: Assuming,
     ) -> None:
         self._parts = parts
         self._work = work
+        self._assuming = assuming
         self._all_hosts = hosts
-        self._hosts = hosts()
+        self._hosts = assuming.hosts(hosts)
+        self._left_out = cells_left_out(parts.view, work.request)
+        self._decision: Decision | None = None
         # A caller may schedule one request object twice.
-        self._request = work.request.replaced()
+        self._request = assuming.request(work.request.replaced())
         self._picked: list[Picked] = []
         self._untold: list[tuple[HostState, errors.RequestError | None]] = []
         self._attempt = 1
@@ -75,7 +88,8 @@ class _Placing:
         self._seed = parts.rng.getrandbits(64)
         self._rng = random.Random(self._seed)
         self._lap = parts.watch.of(work.context.request_id)
-        self._told: set[Complaint] = set()
+        self._told: Told = set()
+        self._barred: set[int] = set()
         LOG.debug('Seed of the decisions: %d', self._seed)
 
     def pick_all(self) -> None:
@@ -94,13 +108,24 @@ class _Placing:
         for index in range(number):
             if uuids:
                 self._request = self._request.for_instance(uuids[index])
-            self._decide(index)
-            picked = pick()
+            picked = self._decided(index, pick)
             if picked is None:
                 break
             self._take(picked)
             if final:
                 self._tell_selected()
+
+    def _decided(self, index: int, pick: Callable[[], Picked | None]) -> Picked | None:
+        """Decide, once more each time another request was faster, and pick."""
+        self._barred.clear()
+        while True:
+            self._decide(index)
+            picked = pick()
+            fitting = self._parts.profile.fitting
+            hosts = self._assuming.caught_up(self._hosts, fitting)
+            if hosts is None:
+                return picked
+            self._hosts = hosts
 
     def _picked_together(self, claims: Claims) -> bool:
         """Pick for several instances, then claim for all at once; False: start anew.
@@ -136,7 +161,8 @@ class _Placing:
             'together; selecting anew.',
             len(self._picked),
         )
-        self._hosts, self._request = self._all_hosts(), request
+        self._hosts = self._assuming.hosts(self._all_hosts)
+        self._request = request
         self._picked.clear()
         self._untold.clear()
         self._rng = random.Random(self._seed)
@@ -148,16 +174,17 @@ class _Placing:
         decision = decide(
             parts.profile, self._hosts, self._request, self._rng, index, self._lap
         )
-        cut, further = _extent(self._work.candidates)
+        candidates = self._work.candidates
         decision = replace(
             decision,
             seed=self._seed,
             took_s=self._lap.took_s(),
-            cut=cut,
-            further=further,
+            cut=candidates is not None and candidates.cut,
+            further=candidates is not None and candidates.further,
+            cells_left_out=self._left_out,
             attempt=self._attempt,
         )
-        self._hosts = decision.ranked
+        self._hosts, self._decision = decision.ranked, decision
         log_decision(decision, self._told)
         parts.on_decision(decision)
 
@@ -165,12 +192,14 @@ class _Placing:
         return Picked(self._hosts.state(0), None) if len(self._hosts) else None
 
     def _first_claimed(self, claims: Claims) -> Picked | None:
-        """Claim the best host that placement grants."""
-
-        def grant(candidate: Candidate) -> bool:
-            return claims.make(self._request, candidate)
-
-        return self._first_granted(claims.room, grant)
+        """Claim the best host that placement grants; what conflicts gets two turns."""
+        before = claims.conflicts
+        grant = functools.partial(claims.make, self._request)
+        picked = self._first_granted(claims.room, grant)
+        if picked is None and claims.conflicts > before:
+            self._barred.clear()
+            picked = self._first_granted(claims.room, grant)
+        return picked
 
     def _first_with_room(self, room: Room) -> Picked | None:
         """Take the room on the best host that has any; nothing is claimed."""
@@ -190,40 +219,25 @@ class _Placing:
         host chosen where another one would do. A host that was refused for
         anything but a lack of room is not asked for again.
         """
-        barred: set[int] = set()
         asked = 0
-        for host, candidate in self._offers():
-            if host._row in barred or not room.fits(candidate):
+        for host, candidate in offers(self._hosts):
+            if host._row in self._barred or not room.fits(candidate):
                 continue
             if candidate is not host.allocation_candidates[0]:
                 asked += 1
             if asked > MOST_FURTHER_CLAIMS:
                 break
+            request = with_providers(self._request, candidate)
+            if not self._assuming.reserve(host, request):
+                return None
             if grant(candidate):
                 return Picked(host, candidate)
+            self._assuming.release()
             if room.fits(candidate):
-                barred.add(host._row)
+                self._barred.add(host._row)
         if len(self._hosts):
             LOG.debug('Unable to successfully claim against any host.')
         return None
-
-    def _offers(self) -> Iterator[tuple[HostState, Candidate]]:
-        """Yield the first candidates of the hosts, the best first, then all others."""
-        several = []
-        for host in self._hosts.states():
-            if not host.allocation_candidates:
-                LOG.debug(
-                    'The nova scheduler removed every allocation candidate'
-                    'for host %s so this host was skipped.',
-                    host,
-                )
-                continue
-            if len(host.allocation_candidates) > 1:
-                several.append(host)
-            yield host, host.allocation_candidates[0]
-        for host in several:
-            for candidate in host.allocation_candidates[1:]:
-                yield host, candidate
 
     def _take(self, picked: Picked) -> None:
         """Let the host have the instance, and the server group have the host."""
@@ -257,7 +271,14 @@ class _Placing:
                 len(self._picked),
                 self._work.required,
             )
-            raise errors.NoValidHost('There are not enough hosts available.')
+            raise errors.NoValidHost(
+                self._parts.detail.of_decision(
+                    'There are not enough hosts available.',
+                    self._decision,
+                    len(self._picked),
+                    self._work.required,
+                )
+            )
 
     def answer(self) -> Placed:
         """Return the picks with their alternates."""
@@ -269,26 +290,9 @@ class _Placing:
         maker = SelectionMaker(version, parts.default_availability_zone)
         if work.claims:
             maker = replace(maker, fits=work.claims.room.fits)
-        selections = maker.with_alternates(self._picked, self._hosts, alternates)
+        own = parts.own_alternates and are_kept_apart(self._request)
+        selections = maker.with_alternates(self._picked, self._hosts, alternates, own)
         request = self._request
         if self._nodes is not None:
             request = request.replaced(numa_topology=self._nodes)
         return Placed(selections, request)
-
-
-def _extent(candidates: Candidates | None) -> tuple[bool, bool]:
-    """Return what a decision tells of the candidates that it had; see Candidates."""
-    return (candidates.cut, candidates.further) if candidates else (False, False)
-
-
-def with_providers(request: RequestSpec, candidate: Candidate | None) -> RequestSpec:
-    """Write down for each requested group which providers the candidate gives it."""
-    groups = request.requested_resources if 'requested_resources' in request else None
-    if not groups or candidate is None:
-        return request
-    mappings = candidate.get('mappings', {})
-    filled = [
-        group.replaced(provider_uuids=mappings.get(group.requester_id, []))
-        for group in groups
-    ]
-    return request.replaced(requested_resources=filled)

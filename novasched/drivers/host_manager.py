@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from novasched import errors
 from novasched.drivers import Parts
-from novasched.drivers.milestones import log_decision
+from novasched.drivers.milestones import Told, log_decision
 from novasched.drivers.scope import target_cell
 from novasched.drivers.watch import Lap
 from novasched.objects.filter_properties import HOST_LISTS, KEYS
@@ -23,7 +23,6 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.pipeline import Profile, decide, descending, weigh
-from novasched.scheduler.trace import Complaint
 from novasched.scheduler.weighers import WeighedHost
 
 COMPUTE = 'compute'
@@ -37,7 +36,7 @@ class Serving(NamedTuple):
 
     request: RequestSpec | None
     lap: Lap
-    told: set[Complaint]
+    told: Told
 
 
 class HostManager:

@@ -7,9 +7,12 @@ import collections
 import logging
 from typing import Any
 
-from novasched.scheduler.trace import Complaint, Decision, Weighing
+from novasched.scheduler.notices import Notice
+from novasched.scheduler.trace import Complaint, Decision, Step, Weighing
 
 LOG = logging.getLogger(__name__)
+
+Told = set[Complaint | Notice]
 
 REMOVED_ALL = (
     "Filtering removed all hosts for the request with instance ID '%s'. "
@@ -19,11 +22,12 @@ NUMA_FILTER = 'NUMATopologyFilter'
 FAILS_NUMA = '%s, %s fails NUMA topology requirements. %s'
 
 
-def log_decision(decision: Decision, told: set[Complaint]) -> None:
+def log_decision(decision: Decision, told: Told) -> None:
     """Write the lines of a decision.
 
-    ``told`` has the complaints about plugins that the request had before: each is
-    told once. Nova: filters.py, weights.py and scheduler/host_manager.py.
+    ``told`` has what the request had before of complaints about plugins, and of
+    remarks of filters: each is told once. Nova: filters.py, weights.py and
+    scheduler/host_manager.py.
     """
     for note in decision.notes:
         LOG.info(note)
@@ -39,11 +43,27 @@ def log_decision(decision: Decision, told: set[Complaint]) -> None:
         LOG.debug('Weighed [%s]', ', '.join(_weighed(decision)))
 
 
-def _log_complaints(decision: Decision, told: set[Complaint]) -> None:
+def _log_complaints(decision: Decision, told: Told) -> None:
     for complaint in decision.complaints:
         if complaint not in told:
             told.add(complaint)
             LOG.warning('%s', complaint)
+    for step in decision.steps:
+        for notice in _remarks(step, decision):
+            if notice not in told:
+                told.add(notice)
+                LOG.log(
+                    logging.WARNING if notice.warning else logging.INFO, notice.text
+                )
+
+
+def _remarks(step: Step, decision: Decision) -> list[Notice]:
+    """Return what a filter remarks, or that it fails to."""
+    try:
+        return list(step.remarks(decision.request))
+    except Exception as problem:  # noqa: BLE001 a plugin may raise anything
+        kind = type(problem).__name__
+        return [Notice(f'Filter {step.name} fails to remark: {kind}: {problem}')]
 
 
 def _log_steps(decision: Decision) -> None:

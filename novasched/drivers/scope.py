@@ -81,3 +81,10 @@ def target_cell(view: ClusterView, request: RequestSpec) -> Cell | None:
     return known or Cell(
         cell.uuid, cell.name, cell.transport_url, cell.database_connection, True
     )
+
+
+def cells_left_out(view: ClusterView, request: RequestSpec) -> tuple[str, ...]:
+    """Return the names of the cells that give no hosts as they did not answer."""
+    cell = target_cell(view, request)
+    wanted = [c for c in view.cells.enabled() if cell is None or c.uuid == cell.uuid]
+    return tuple(c.name or c.uuid for c in wanted if not view.shows(c))

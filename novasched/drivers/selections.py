@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from novasched.objects.numa import NUMATopologyLimits
-from novasched.objects.request_spec import SchedulerLimits
+from novasched.objects.request_spec import RequestSpec, SchedulerLimits
 from novasched.objects.selection import Selection
 from novasched.ports import Candidate
 from novasched.scheduler import aggregates
@@ -61,35 +62,52 @@ class SelectionMaker:
         return min(zones, default=self.default_availability_zone)
 
     def with_alternates(
-        self, picked: Sequence[Picked], hosts: HostTable, count: int
+        self, picked: Sequence[Picked], hosts: HostTable, count: int, own: bool = False
     ) -> list[list[Selection]]:
         """Return per instance its host, then up to ``count`` others in order.
 
         Alternates are of the same cell, and no host that was picked for any
-        instance is one. Nova: scheduler/manager.py, _get_alternate_hosts.
+        instance is one. With ``own`` no two instances have one alternate; they take
+        one each in turn. Nova: scheduler/manager.py, _get_alternate_hosts.
         """
         taken = {one.host._row for one in picked}
-        return [
-            [
-                self.selection(one.host, one.candidate),
-                *self._alternates(one, hosts, taken, count),
+        found = [[self.selection(one.host, one.candidate)] for one in picked]
+        if own:
+            used = {(one.host.cell_uuid, one.host.host) for one in picked}
+            offers = [
+                self._unused(self._alternates(one, hosts, taken), used)
+                for one in picked
             ]
-            for one in picked
-        ]
+            for _ in range(count):
+                for selections, offer in zip(found, offers, strict=True):
+                    selections.extend(itertools.islice(offer, 1))
+        else:
+            for one, selections in zip(picked, found, strict=True):
+                offer = self._alternates(one, hosts, taken)
+                selections.extend(itertools.islice(offer, count))
+        return found
+
+    @staticmethod
+    def _unused(
+        offer: Iterator[Selection], used: set[tuple[str, str]]
+    ) -> Iterator[Selection]:
+        """Yield those on hosts that nobody uses yet, and have them used."""
+        for selection in offer:
+            host = selection.cell_uuid, selection.service_host
+            if host not in used:
+                used.add(host)
+                yield selection
 
     def _alternates(
-        self, picked: Picked, hosts: HostTable, taken: Set[int], count: int
-    ) -> list[Selection]:
-        found: list[Selection] = []
+        self, picked: Picked, hosts: HostTable, taken: Set[int]
+    ) -> Iterator[Selection]:
         for host in hosts.states():
-            if len(found) == count:
-                break
             if host._row in taken or host.cell_uuid != picked.host.cell_uuid:
                 continue
             if picked.candidate is None:
-                found.append(self.selection(host, None))
+                yield self.selection(host, None)
             elif host.allocation_candidates:
-                found.append(self.selection(host, self._fitting(host)))
+                yield self.selection(host, self._fitting(host))
             else:
                 LOG.debug(
                     "A host state with uuid = '%s' that did not have any remaining "
@@ -97,11 +115,16 @@ class SelectionMaker:
                     'was skipped.',
                     host.uuid,
                 )
-        return found
 
     def _fitting(self, host: HostState) -> Candidate:
         offered: list[Candidate] = host.allocation_candidates
         return next(filter(self.fits, offered), offered[0])
+
+
+def are_kept_apart(request: RequestSpec) -> bool:
+    """Return True if no two instances of the request may be on one host."""
+    group = request.instance_group if 'instance_group' in request else None
+    return group is not None and group.policy == 'anti-affinity'
 
 
 def limits(host: HostState) -> SchedulerLimits:

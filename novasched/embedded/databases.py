@@ -59,6 +59,11 @@ def filled(cluster: Cluster, conf: cfg.ConfigOpts) -> Iterator[None]:
 
 def _opened(engine: sa.Engine, stack: contextlib.ExitStack) -> Database:
     stack.callback(engine.dispose)
+    return empty(engine)
+
+
+def empty(engine: sa.Engine) -> Database:
+    """Return a database without tables; raises errors.OptionError if it has some."""
     database = Database(engine)
     with database.read() as connection:
         found = sa.inspect(connection).get_table_names()

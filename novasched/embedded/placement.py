@@ -26,6 +26,7 @@ import requests
 import requests.adapters
 import urllib3
 import webob  # type: ignore[import-untyped]
+from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
@@ -83,6 +84,9 @@ class EmbeddedPlacement:
     raised for a second one. The file stays when the context is left.
     """
 
+    application: Any
+    """The WSGI application, while the context is entered."""
+
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
 
@@ -94,7 +98,8 @@ class EmbeddedPlacement:
             conf = _conf(self._path)
             _use_database(conf, stack)
             migration.create_schema(db_api.get_placement_engine())
-            transport = WsgiTransport(deploy.loadapp(conf))
+            self.application = deploy.loadapp(conf)
+            transport = WsgiTransport(self.application)
             adapter = stack.enter_context(adapter_to(URL, transport))
             self._leave = stack.pop_all()
         return adapter
@@ -156,6 +161,16 @@ def adapter_to(
             endpoint_override=url,
             raise_exc=False,
         )
+
+
+def check(adapter: Adapter) -> None:
+    """Look whether placement answers; raises errors.OptionError."""
+    try:
+        adapter.get('/')
+    except ksa.ClientException as error:
+        raise errors.OptionError(
+            '--placement', str(error), 'Check that placement runs there.'
+        ) from error
 
 
 def provide(adapter: Adapter, providers: Iterable[Provider]) -> None:

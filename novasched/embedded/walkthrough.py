@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 import oslo_messaging  # type: ignore[import-untyped]
-from keystoneauth1 import exceptions as ksa
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
@@ -23,6 +22,7 @@ from novasched.embedded.placement import (
     EmbeddedPlacement,
     Provider,
     adapter_to,
+    check,
     provide,
     withdraw,
 )
@@ -128,12 +128,7 @@ def _placement(url: str | None, directory: Path) -> Iterator[Adapter]:
             yield adapter
     else:
         with adapter_to(url) as adapter:
-            try:
-                adapter.get('/')
-            except ksa.ClientException as error:
-                raise errors.OptionError(
-                    '--placement', str(error), 'Check that placement runs there.'
-                ) from error
+            check(adapter)
             yield adapter
 
 

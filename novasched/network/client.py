@@ -14,11 +14,11 @@ import requests
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.plugin import BaseAuthPlugin
+from keystoneauth1.service_token import ServiceTokenAuthWrapper
 from oslo_config import cfg
-from urllib3.exceptions import NewConnectionError
 
-from novasched import errors
-from novasched.network import session, shapes
+from novasched import errors, http
+from novasched.network import service_user, session, shapes
 from novasched.network.access import UserAccess
 from novasched.objects.context import RequestContext
 from novasched.resources.prefilters.requirements import Place, Port
@@ -26,7 +26,6 @@ from novasched.resources.prefilters.requirements import Place, Port
 LOG = logging.getLogger(__name__)
 
 MOST_PAGES = 1000
-LONGEST_EXCERPT = 1000
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 60.0
@@ -40,20 +39,24 @@ class NetworkClient:
     Ports are looked up as the user, who must see them; segments with the
     credentials of ``adapter``. Where one is missing, the other stands in. Without
     an adapter there is no network service to ask. ``sleep`` waits between attempts,
-    in seconds.
+    in seconds. A token of ``service`` goes along with that of a user.
     """
 
     def __init__(
-        self, adapter: Adapter | None, sleep: Callable[[float], None] = time.sleep
+        self,
+        adapter: Adapter | None,
+        sleep: Callable[[float], None] = time.sleep,
+        service: BaseAuthPlugin | None = None,
     ) -> None:
         self._adapter = adapter
+        self._service = service
         self._sleep = sleep
         self._own = adapter.auth if adapter is not None else None
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
-        """Read ``[neutron]``; see session.from_conf()."""
-        return cls(session.from_conf(conf))
+        """Read ``[neutron]`` and ``[service_user]``; see session.from_conf()."""
+        return cls(session.from_conf(conf), service=service_user.from_conf(conf))
 
     def close(self) -> None:
         """Close the connections."""
@@ -93,8 +96,11 @@ class NetworkClient:
             query = page.next_query
         raise errors.NetworkFailed(f'{problem}: more than {MOST_PAGES} pages')
 
-    def _user(self, context: RequestContext) -> UserAccess | None:
-        return UserAccess(context, self._own) if context.auth_token else None
+    def _user(self, context: RequestContext) -> BaseAuthPlugin | None:
+        if not context.auth_token:
+            return None
+        user = UserAccess(context, self._own)
+        return ServiceTokenAuthWrapper(user, self._service) if self._service else user
 
     def _get(
         self, context: RequestContext, auth: BaseAuthPlugin | None, url: str
@@ -116,7 +122,7 @@ class NetworkClient:
         if answer.status_code == requests.codes.unauthorized:
             raise errors.NetworkUnauthorized('Not authorized.')
         if answer.status_code == requests.codes.forbidden:
-            raise errors.NetworkForbidden(_excerpt(answer))
+            raise errors.NetworkForbidden(http.excerpt(answer))
         return answer
 
     def _sent(
@@ -136,7 +142,7 @@ class NetworkClient:
             try:
                 return adapter.get(url, connect_retries=0, **options)
             except ksa.ConnectFailure as error:
-                if not _was_refused(error):
+                if not http.was_refused(error):
                     raise
             self._sleep(_delay_s(adapter, attempt))
         return adapter.get(url, connect_retries=0, **options)
@@ -150,13 +156,6 @@ def _delay_s(adapter: Adapter, attempt: int) -> float:
     return delay_s
 
 
-def _was_refused(error: ksa.ConnectFailure) -> bool:
-    """Tell a refused connection from one that broke, and from what took too long."""
-    cause = error.__context__
-    reason = getattr(cause.args[0], 'reason', None) if cause and cause.args else None
-    return isinstance(reason, NewConnectionError)
-
-
 def _read(
     answer: requests.Response, shape: Callable[[Any], Result], problem: str
 ) -> Result:
@@ -166,9 +165,6 @@ def _read(
             return shape(json.loads(answer.content))
         except ValueError as misfit:
             LOG.debug('%s: %s', problem, misfit)
-    raise errors.NetworkFailed(f'{problem}: {answer.status_code}-{_excerpt(answer)}')
-
-
-def _excerpt(answer: requests.Response) -> str:
-    """Return the begin of what an answer says: pages of a proxy may be long."""
-    return answer.content[:LONGEST_EXCERPT].decode(errors='replace')
+    raise errors.NetworkFailed(
+        f'{problem}: {answer.status_code}-{http.excerpt(answer)}'
+    )

@@ -110,16 +110,9 @@ class Wanted(NamedTuple):
         return bool(self.health or self.metrics)
 
 
-def check(conf: Any, under_eventlet: bool = False) -> None:
+def check(conf: Any) -> None:
     """Find out whether the addresses can be used. Raises errors.OptionError."""
     wanted = Wanted.from_conf(conf)
-    for option, addresses in ((HEALTH, wanted.health), (METRICS, wanted.metrics)):
-        if addresses and under_eventlet:
-            raise errors.OptionError(
-                option,
-                'nobody can be answered there under eventlet',
-                'Set [DEFAULT] concurrency_backend to threading, or do not set this.',
-            )
     for option, addresses in ((HEALTH, wanted.health), (METRICS, wanted.metrics)):
         for address in addresses:
             try:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from novasched.asking import Asking
 from novasched.cluster.view import ClusterView
-from novasched.manager import Asking
 from novasched.observing.freshness import Freshness
-from novasched.observing.health import Health
+from novasched.observing.health import Health, Look
 from novasched.observing.placement import WatchedPlacement
 from novasched.observing.requests import Numbers, Stages, WatchedRequests
 from novasched.observing.stores import WatchedApi, WatchedServices
@@ -45,7 +45,7 @@ class WatchedDoors(Doors):
     """Puts something that watches before each part.
 
     ``threads`` is how many requests there can be at once, ``patience_s`` how long
-    their callers wait.
+    their callers wait. ``looks`` are to be asked for the health.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class WatchedDoors(Doors):
         self._stages = Stages(numbers)
         self._freshness: Freshness | None = None
         requests = WatchedRequests(numbers, threads, patience_s)
-        health.add(lambda: {'requests': requests.look(health.time())})
+        self.looks: list[Look] = [lambda: {'requests': requests.look(health.time())}]
         self.requests = requests
 
     def api(self, inner: ApiStore) -> ApiStore:
@@ -78,9 +78,10 @@ class WatchedDoors(Doors):
         return WatchedPlacement(inner, self._numbers, self._stages, self._health)
 
     def asking(self, asking: Asking) -> Asking:
-        """Measure the prefilters."""
+        """Measure the prefilters, and count the answers that a limit cut."""
         measured = self._stages.prefilters(tuple(asking.prefilters))
-        return replace(asking, prefilters=measured)
+        on_cut = self._stages.cut
+        return replace(asking, prefilters=measured, on_cut=on_cut)
 
     def decisions(
         self, on_decision: Callable[[Decision], None]
@@ -99,7 +100,7 @@ class WatchedDoors(Doors):
         self._freshness = Freshness(
             view.cells, view.asked_at, self._clock, self._health, self._check_interval_s
         )
-        self._health.add(self._freshness.look)
+        self.looks.append(self._freshness.look)
         return view
 
     def measure(self, now: float) -> None:

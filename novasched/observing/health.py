@@ -62,7 +62,7 @@ class Health:
         self._ttl_s = ttl_s
         self._lock = threading.Lock()
         self._news: dict[str, _News] = {}
-        self._looks: list[Look] = []
+        self._looks: tuple[Look, ...] = ()
         self.service_id: str | None = None
 
     def time(self) -> str:
@@ -99,13 +99,11 @@ class Health:
         age_s = self._clock.monotonic() - found.heard_s
         return bool(self._ttl_s) and age_s >= self._ttl_s / 2
 
-    def add(self, look: Look) -> None:
-        """Ask this whenever somebody asks."""
-        self._looks.append(look)
-
-    def reset(self) -> None:
-        """Forget all news, as when the configuration is read again."""
+    def look_at(self, looks: Iterable[Look]) -> None:
+        """Ask these, and only these, whenever somebody asks; forget all news, as when
+        the configuration is read again."""
         with self._lock:
+            self._looks = tuple(looks)
             self._news.clear()
 
     def checks(self) -> dict[str, Check]:

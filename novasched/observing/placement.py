@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator, Sequence
 
 from novasched import errors
@@ -22,8 +21,6 @@ from novasched.ports import (
     Unknown,
     Wanted,
 )
-
-LIMIT = re.compile(r'(?:^|&)limit=(\d+)')
 
 
 class WatchedPlacement:
@@ -50,9 +47,6 @@ class WatchedPlacement:
         found = len(answer.requests)
         self._numbers.count(catalogue.QUERIES, 'found' if found else 'none')
         self._numbers.observe(catalogue.CANDIDATES, found)
-        limit = LIMIT.search(query)
-        if limit and found >= int(limit[1]):
-            self._numbers.count(catalogue.TRUNCATED)
         return answer
 
     def aggregates(

@@ -8,7 +8,10 @@ it is known that metrics are wanted.
 
 from __future__ import annotations
 
+import bisect
+import collections
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -20,11 +23,21 @@ from prometheus_client.metrics_core import Metric as Family
 from novasched.observing.catalogue import ALL, CELL_AGE, CELL_TIME, Kind, Metric
 from novasched.observing.serving import Answer
 
+MOST_EVENTS = 2_000
+"""So many are kept before they are put where others see them, if nobody asks."""
+
 
 class Metrics:
-    """The metrics of one worker; threads may share it."""
+    """The metrics of one worker; threads may share it.
+
+    A value costs a request next to nothing: it is written down, and put together
+    with others by ``flush``, which is called before somebody looks.
+    """
 
     def __init__(self) -> None:
+        self._events: collections.deque[tuple[Metric, tuple[str, ...], float]]
+        self._events = collections.deque()
+        self._flushing = threading.Lock()
         self.registry = CollectorRegistry()
         self._made = {
             each.name: self._make(each) for each in ALL if each is not CELL_AGE
@@ -65,15 +78,44 @@ class Metrics:
 
     def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
         """Add to a counter, or to a gauge."""
-        self._of(metric, labels).inc(by)
+        self._events.append((metric, labels, by))
+        if len(self._events) > MOST_EVENTS:
+            self.flush()
 
     def observe(self, metric: Metric, value: float, *labels: str) -> None:
         """Put a value into a histogram."""
-        self._of(metric, labels).observe(value)
+        self._events.append((metric, labels, value))
 
     def set(self, metric: Metric, value: float, *labels: str) -> None:
         """Set a gauge."""
         self._of(metric, labels).set(value)
+
+    def flush(self) -> None:
+        """Put all values where other processes see them."""
+        with self._flushing:
+            found: dict[tuple[int, tuple[str, ...]], list[float]] = {}
+            metrics: dict[int, Metric] = {}
+            with contextlib.suppress(IndexError):  # there are no more
+                while True:
+                    metric, labels, value = self._events.popleft()
+                    metrics[id(metric)] = metric  # faster than their hash
+                    found.setdefault((id(metric), labels), []).append(value)
+            for (number, labels), values in found.items():
+                metric = metrics[number]
+                kept = self._of(metric, labels)
+                if metric.kind is Kind.HISTOGRAM:
+                    _observe(kept, metric, values)
+                else:
+                    kept.inc(sum(values))
+
+
+def _observe(histogram: Any, metric: Metric, values: list[float]) -> None:
+    """Put values into a histogram: as its own ``observe`` does for one, but each
+    bucket is written once."""
+    places = collections.Counter(bisect.bisect_left(metric.buckets, v) for v in values)
+    histogram._sum.inc(sum(values))
+    for place, count in places.items():
+        histogram._buckets[place].inc(count)
 
 
 class Together:

@@ -16,6 +16,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.observing import catalogue
 from novasched.observing.catalogue import Metric
 from novasched.observing.health import FAIL, PASS, WARN, Check
+from novasched.ports import Candidates
 from novasched.resources.prefilters import Prefilter
 from novasched.resources.prefilters.requirements import Facts, Requirements
 from novasched.scheduler.trace import Decision
@@ -37,6 +38,9 @@ class Numbers(Protocol):
     def set(self, metric: Metric, value: float, *labels: str) -> None:
         """Set a gauge."""
 
+    def flush(self) -> None:
+        """Put all values where other processes see them."""
+
 
 class NoNumbers:
     """Keeps nothing. Satisfies Numbers."""
@@ -46,6 +50,8 @@ class NoNumbers:
     def observe(self, metric: Metric, value: float, *labels: str) -> None: ...
 
     def set(self, metric: Metric, value: float, *labels: str) -> None: ...
+
+    def flush(self) -> None: ...
 
 
 class WatchedRequests:
@@ -90,11 +96,14 @@ class WatchedRequests:
             self._numbers.count(catalogue.ATTEMPTS, result)
             self._numbers.observe(catalogue.ATTEMPT_SECONDS, took_s, result)
 
+    def under_way(self) -> list[float]:
+        now = self._clock()
+        return [now - since for since in list(self._since.values())]
+
     def look(self, time: str) -> Check:
         """Judge whether requests get through; one that nobody waits for any more is
         a warning, and when they hold all threads nothing does."""
-        before = self._clock() - self._patience_s
-        late = sum(1 for since in list(self._since.values()) if since < before)
+        late = sum(1 for since_s in self.under_way() if since_s > self._patience_s)
         if not late:
             return Check(PASS, time)
         output = (
@@ -155,6 +164,10 @@ class Stages:
             return found
 
         return measured
+
+    def cut(self, answer: Candidates) -> None:
+        """Take in an answer of placement that a limit cut."""
+        self._numbers.count(catalogue.TRUNCATED)
 
     def decided(self, decision: Decision) -> None:
         """Take in a decision."""

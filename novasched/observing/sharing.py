@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from novasched.observing.addresses import Wanted
 from novasched.observing.host import HostService, Workers, show_metrics
@@ -23,7 +24,8 @@ RUNTIME = 'RUNTIME_DIRECTORY'
 """Where systemd says that a service may keep what need not outlive it."""
 
 
-class Shared(NamedTuple):
+@dataclass(frozen=True)
+class Shared:
     """What workers are observed with, and the services that show it."""
 
     wanted: Wanted
@@ -32,8 +34,9 @@ class Shared(NamedTuple):
     clock: Clock
     beside: tuple[HostService, ...]
 
+    @functools.cached_property
     def observer(self) -> Observer:
-        """Make that of a worker, in its process."""
+        """That of a worker; look at it in its process only."""
         numbers: Numbers = NoNumbers()
         if self.wanted.metrics:
             # It settles at its import where values are kept: see there.

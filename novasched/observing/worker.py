@@ -103,19 +103,29 @@ class Life(Protocol):
     def start(self) -> None:
         """Begin to serve. Raises errors.NovaschedError."""
 
-    def reload(self) -> None:
-        """Read everything again. Raises errors.StoreFailed."""
-
     def stop(self) -> None:
         """Finish what is in hand, and end."""
 
+    def state(self) -> Mapping[str, Any]:
+        """Return what a report shows."""
+
 
 class Probing:
-    """Asks components that have not been heard of, in a thread of its own."""
+    """Asks components that have not been heard of, in a thread of its own.
 
-    def __init__(self, health: Health, probes: tuple[Probe, ...]) -> None:
+    ``besides`` is called as often: a worker that is killed takes to its grave what
+    happened since then.
+    """
+
+    def __init__(
+        self,
+        health: Health,
+        probes: tuple[Probe, ...],
+        besides: Callable[[], None] = lambda: None,
+    ) -> None:
         self._health = health
         self._probes = probes
+        self._besides = besides
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -143,13 +153,15 @@ class Probing:
     def _run(self) -> None:
         while not self._stopped.wait(PROBE_INTERVAL_S):
             try:
+                self._besides()
                 self.ask()
             except Exception:  # the thread must outlive a defect
                 LOG.exception('Asking for news failed')
 
 
 class Observer:
-    """Keeps the health and the numbers of one process, and shows them at its socket.
+    """Keeps the health and the numbers of one process, and shows them at its socket,
+    while one or more lives are observed.
 
     ``directory`` gets the socket; ``forget`` is called with the id of the process
     when it ends.
@@ -164,20 +176,70 @@ class Observer:
         forget: Callable[[int], None],
     ) -> None:
         self._settings = settings
+        self._clock = clock
         self._directory = directory
+        self.numbers = numbers
         self._forget = forget
+        self._lock = threading.Lock()
+        self._observed: list[WatchedDoors] = []
+        self._endpoint: Endpoint | None = None
         self.health = Health(clock, settings.ttl_s)
-        self.doors = WatchedDoors(
-            numbers,
+
+    def doors(self) -> WatchedDoors:
+        """Make the doors of one life."""
+        return WatchedDoors(
+            self.numbers,
             self.health,
-            clock,
-            threads=settings.threads,
-            patience_s=settings.patience_s,
-            check_interval_s=settings.check_interval_s,
+            self._clock,
+            threads=self._settings.threads,
+            patience_s=self._settings.patience_s,
+            check_interval_s=self._settings.check_interval_s,
         )
 
-    def endpoint(self) -> Endpoint:
-        """Return the socket of this process."""
+    def begin(self, doors: WatchedDoors) -> None:
+        """Observe a life that is to start; show it if there is none that serves.
+
+        A worker serves even if its socket cannot be made; that shows as a worker that
+        is missing.
+        """
+        with self._lock:
+            self._observed.append(doors)
+            if self._endpoint is not None:
+                return
+            self._look_at_newest()
+            self._endpoint = self._new_endpoint()
+            try:
+                self._endpoint.start()
+            except OSError as problem:
+                LOG.error(
+                    'Health and metrics of this worker are not shown: %s', problem
+                )
+
+    def take_over(self) -> None:
+        """Show the newest life, which serves by now, in the place of one that will
+        end; the news of that one are forgotten."""
+        with self._lock:
+            if len(self._observed) > 1:
+                self._look_at_newest()
+
+    def end(self, doors: WatchedDoors) -> None:
+        """Show a life no more. The process ends with the last one."""
+        with self._lock:
+            self._observed.remove(doors)
+            self._look_at_newest()
+            if self._observed or self._endpoint is None:
+                return
+            with contextlib.suppress(OSError):  # the directory may be gone already
+                self._endpoint.stop()
+            self._endpoint = None
+        self.numbers.flush()
+        self._forget(os.getpid())
+
+    def _look_at_newest(self) -> None:
+        newest = self._observed[-1:]
+        self.health.look_at(look for doors in newest for look in doors.looks)
+
+    def _new_endpoint(self) -> Endpoint:
         path = os.path.join(self._directory, SOCKET.format(os.getpid()))
         routes = {HEALTH: self._show_health, GAUGES: self._set_gauges}
         return Endpoint(Address(path=path), routes)
@@ -186,45 +248,44 @@ class Observer:
         return self._settings.answer(self.health.checks(), self.health.service_id)
 
     def _set_gauges(self, headers: Mapping[str, str]) -> Answer:
-        self.doors.measure(time.time())
+        for doors in self._observed[-1:]:
+            doors.measure(time.time())
+        self.numbers.flush()
         return Answer(200, 'text/plain', b'')
-
-    def end(self) -> None:
-        """Say that this process is no more."""
-        self._forget(os.getpid())
 
 
 class ObservedLife:
     """A life that is observed from before its start. Satisfies Life.
 
-    ``inner`` is what lives, ``probes`` ask for the news that it does not bring.
+    ``inner`` is what lives, behind ``doors``; ``probes`` ask for the news that it
+    does not bring.
     """
 
     def __init__(
-        self, inner: Life, observer: Observer, probes: tuple[Probe, ...]
+        self,
+        inner: Life,
+        observer: Observer,
+        doors: WatchedDoors,
+        probes: tuple[Probe, ...],
     ) -> None:
         self._inner = inner
         self._observer = observer
-        self._endpoint = observer.endpoint()
-        self._probing = Probing(observer.health, probes)
+        self._doors = doors
+        self._probing = Probing(observer.health, probes, observer.numbers.flush)
 
     def start(self) -> None:
-        """A worker serves even if its socket cannot be made; that shows as a worker
-        that is missing."""
-        try:
-            self._endpoint.start()
-        except OSError as problem:
-            LOG.error('Health and metrics of this worker are not shown: %s', problem)
-        self._inner.start()
+        with contextlib.ExitStack() as started:
+            self._observer.begin(self._doors)
+            started.callback(self._observer.end, self._doors)
+            self._inner.start()
+            started.pop_all()
+        self._observer.take_over()
         self._probing.start()
 
-    def reload(self) -> None:
-        self._observer.health.reset()
-        self._inner.reload()
-
     def stop(self) -> None:
-        self._inner.stop()
         self._probing.stop()
-        with contextlib.suppress(OSError):  # the directory may be gone already
-            self._endpoint.stop()
-        self._observer.end()
+        self._inner.stop()
+        self._observer.end(self._doors)
+
+    def state(self) -> Mapping[str, Any]:
+        return self._inner.state()

@@ -8,8 +8,9 @@ import logging
 
 from keystoneauth1.adapter import Adapter
 
+from novasched import http
 from novasched.objects.context import RequestContext
-from novasched.placement.exchange import NoAnswer, ask, excerpt
+from novasched.placement.exchange import NoAnswer, ask
 
 LOG = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ def aggregates(
         'UUID %s. Got %d: %s.',
         provider_uuid,
         answer.status_code,
-        excerpt(answer),
+        http.excerpt(answer),
     )
     return None
 

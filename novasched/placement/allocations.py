@@ -12,6 +12,7 @@ from typing import Any
 import requests
 from keystoneauth1.adapter import Adapter
 
+from novasched import http
 from novasched.objects.context import RequestContext
 from novasched.placement.exchange import NoAnswer, ask
 from novasched.ports import QueryFailed
@@ -62,7 +63,7 @@ def held_by(
     if isinstance(answer, NoAnswer):
         return QueryFailed(0, answer.text)
     if answer.status_code != 200:
-        return QueryFailed(answer.status_code, answer.text)
+        return QueryFailed(answer.status_code, http.excerpt(answer))
     try:
         found = json.loads(answer.content)
         if not found['allocations']:
@@ -74,7 +75,7 @@ def held_by(
             found['user_id'],
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        return QueryFailed(answer.status_code, answer.text)
+        return QueryFailed(answer.status_code, http.excerpt(answer))
 
 
 def amounts(allocations: Mapping[str, Any]) -> dict[str, dict[str, int]]:
@@ -136,4 +137,4 @@ def _failure(answer: requests.Response | NoAnswer) -> QueryFailed | None:
         return QueryFailed(0, answer.text)
     if answer.status_code == 204:
         return None
-    return QueryFailed(answer.status_code, answer.text)
+    return QueryFailed(answer.status_code, http.excerpt(answer))

@@ -12,8 +12,9 @@ from typing import Any
 
 from keystoneauth1.adapter import Adapter
 
+from novasched import http
 from novasched.objects.context import RequestContext
-from novasched.placement.exchange import NoAnswer, ask, excerpt
+from novasched.placement.exchange import NoAnswer, ask
 from novasched.ports import Candidate, Candidates, QueryFailed
 
 LOG = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ def candidates(
             return read(answer.content)
         except (ValueError, KeyError, TypeError) as problem:
             LOG.debug('Placement answered 200 without candidates: %r', problem)
-    text = excerpt(answer)
+    text = http.excerpt(answer)
     LOG.error(
         'Failed to retrieve allocation candidates from placement API for filters: '
         '%s\nGot %d: %s.',

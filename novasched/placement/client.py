@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from keystoneauth1.adapter import Adapter
 
 from novasched.objects.context import RequestContext
-from novasched.placement import aggregates, candidates, claims, joint_claims
+from novasched.placement import aggregates, candidates, claims, joint_claims, undoing
 from novasched.ports import (
     Candidate,
     Candidates,
@@ -23,8 +23,11 @@ from novasched.ports import (
 class PlacementClient:
     """Satisfies ports.Placement by HTTP; threads may share it."""
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(
+        self, adapter: Adapter, on_held: claims.OnHeld = claims.untold
+    ) -> None:
         self._adapter = adapter
+        self._on_held = on_held
 
     def candidates(
         self, context: RequestContext, query: str
@@ -53,6 +56,7 @@ class PlacementClient:
             version,
             project_id,
             user_id,
+            self._on_held,
         ).run()
 
     def claim_all(
@@ -71,6 +75,6 @@ class PlacementClient:
         self,
         context: RequestContext,
         claim: Claimed | Unknown,
-        within_s: float = claims.UNDO_WITHIN_S,
+        within_s: float = undoing.UNDO_WITHIN_S,
     ) -> None:
-        claims.undo(self._adapter, context, claim, within_s)
+        undoing.undo(self._adapter, context, claim, within_s)

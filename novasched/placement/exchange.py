@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import requests
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1.adapter import Adapter
-from urllib3.exceptions import NewConnectionError
 
+from novasched import http
 from novasched.objects.context import RequestContext
 
 LOG = logging.getLogger(__name__)
@@ -25,8 +25,6 @@ _WARNINGS: tuple[tuple[type[ksa.ClientException], str], ...] = (
 
 
 _NO_SERVER = (502, 503)
-
-LONGEST_EXCERPT = 1000
 
 
 class NoAnswer(NamedTuple):
@@ -78,11 +76,6 @@ def ask(
         return _no_answer(adapter, error)
 
 
-def excerpt(answer: requests.Response) -> str:
-    """Return the begin of what an answer says, for logs: it may have megabytes."""
-    return answer.content[:LONGEST_EXCERPT].decode(errors='replace')
-
-
 def _no_answer(adapter: Adapter, error: ksa.ClientException) -> NoAnswer:
     if isinstance(error, ksa.EndpointNotFound) and adapter.auth is not None:
         # The catalog came with the token; the next request gets both anew.
@@ -100,13 +93,11 @@ def _no_answer(adapter: Adapter, error: ksa.ClientException) -> NoAnswer:
 def _was_sent(error: ksa.ClientException) -> bool:
     """Tell whether placement may have got the request.
 
-    keystoneauth1 has one class for refused and for broken connections, and one
-    for timeouts of connecting and of reading; what it caught tells them apart.
+    keystoneauth1 has one class for timeouts of connecting and of reading; what it
+    caught tells them apart.
     """
     if not isinstance(error, ksa.ConnectionError):
         return False
-    cause = error.__context__
-    if isinstance(cause, requests.ConnectTimeout):
+    if isinstance(error.__context__, requests.ConnectTimeout):
         return False
-    reason = getattr(cause.args[0], 'reason', None) if cause and cause.args else None
-    return not isinstance(reason, NewConnectionError)
+    return not http.was_refused(error)

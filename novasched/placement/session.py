@@ -5,27 +5,15 @@ from __future__ import annotations
 
 import requests
 from keystoneauth1 import exceptions as ksa
-from keystoneauth1 import loading
 from keystoneauth1.adapter import Adapter
-from keystoneauth1.session import Session, TCPKeepAliveAdapter
 from oslo_config import cfg
 
-from novasched import errors
+from novasched import errors, http
 
 GROUP = 'placement'
-POOL_SIZE = 64
-
-_adapter_opts = loading.get_adapter_conf_options(include_deprecated=False)
-cfg.set_defaults(
-    _adapter_opts, service_type='placement', valid_interfaces=['internal', 'public']
-)
 
 OPTS: dict[str, list[cfg.Opt]] = {
-    GROUP: [
-        *loading.get_session_conf_options(),
-        *loading.get_auth_common_conf_options(),
-        *_adapter_opts,
-    ],
+    GROUP: http.options('placement'),
     'novasched': [
         cfg.IntOpt(
             'placement_timeout',
@@ -59,37 +47,10 @@ _UNREACHABLE = (
 def from_conf(conf: cfg.ConfigOpts) -> Adapter:
     """Make the adapter that all requests to placement go through.
 
-    Nothing is sent: the first request gets a token. Error statuses do not
-    raise. Raises errors.OptionError for options that make no sense.
+    Raises errors.OptionError for options that make no sense.
     """
-    try:
-        auth = loading.load_auth_from_conf_options(conf, GROUP)
-        adapter = loading.load_adapter_from_conf_options(
-            conf,
-            GROUP,
-            session=_session(conf),
-            auth=auth,
-            raise_exc=False,
-        )
-    except ksa.NoMatchingPlugin as error:
-        raise errors.OptionError(
-            '[placement] auth_type',
-            str(error),
-            'Set it to the name of a keystoneauth1 plugin, such as password.',
-        ) from error
-    except ksa.AuthPluginException as error:
-        raise errors.OptionError(
-            '[placement]', str(error), 'Set the options that auth_type asks for.'
-        ) from error
-    except TypeError as error:
-        raise errors.OptionError(
-            '[placement] valid_interfaces',
-            str(error),
-            'Name only internal, public and admin.',
-        ) from error
-    # Nova reads these three options and does not act on them.
-    adapter.version = adapter.min_version = adapter.max_version = None
-    return adapter
+    timeout_s = float(conf.novasched.placement_timeout)
+    return http.adapter_from_conf(conf, GROUP, timeout_s)
 
 
 def check(adapter: Adapter) -> str | None:
@@ -119,24 +80,6 @@ def check(adapter: Adapter) -> str | None:
             '[placement]', str(error), 'Correct auth_url and cafile in [placement].'
         ) from error
     return _judged(answer)
-
-
-def _session(conf: cfg.ConfigOpts) -> Session:
-    http = requests.Session()
-    # keystoneauth1 keeps ten connections and throws away those of more threads.
-    pool = TCPKeepAliveAdapter(
-        pool_maxsize=POOL_SIZE,
-        tls_ciphers=conf.placement.tls_ciphers,
-        tls_min_version=conf.placement.tls_min_version,
-    )
-    for scheme in ('http://', 'https://'):
-        http.mount(scheme, pool)
-    session = loading.load_session_from_conf_options(
-        conf, GROUP, session=http, app_name='novasched'
-    )
-    if conf.placement.timeout is None:
-        session.timeout = float(conf.novasched.placement_timeout)
-    return session
 
 
 def _judged(answer: requests.Response) -> str | None:

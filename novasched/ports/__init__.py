@@ -16,6 +16,8 @@ from typing import Any, Protocol
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports.aggregates import AggregatesMark
+from novasched.ports.caller import Caller, CallerGone
+from novasched.ports.journal import Entry, Intent, Journal
 from novasched.ports.placement import (
     Candidate,
     Candidates,
@@ -32,6 +34,7 @@ from novasched.ports.rows import (
     ComputeNodeRow,
     ImageRow,
     InstanceRow,
+    ServiceNews,
     ServiceRow,
 )
 from novasched.resources.prefilters.requirements import Place, Port
@@ -41,6 +44,8 @@ __all__ = [
     'CELL0_UUID',
     'AggregatesMark',
     'ApiStore',
+    'Caller',
+    'CallerGone',
     'Candidate',
     'Candidates',
     'Cell',
@@ -49,13 +54,17 @@ __all__ = [
     'Claimed',
     'Clock',
     'ComputeNodeRow',
+    'Entry',
     'ImageRow',
     'InstanceRow',
+    'Intent',
+    'Journal',
     'Network',
     'Notifier',
     'Placement',
     'QueryFailed',
     'Refused',
+    'ServiceNews',
     'ServiceRow',
     'ServiceStore',
     'UndoUnanswered',
@@ -83,6 +92,12 @@ class ApiStore(Protocol):
 class CellStore(Protocol):
     """The database of one cell."""
 
+    def together(self) -> contextlib.AbstractContextManager[CellStore]:
+        """Return what is entered for a store that asks by one connection.
+
+        An answer shows what was committed before ``together`` was entered, or later.
+        """
+
     def compute_nodes(self) -> list[ComputeNodeRow]:
         """Return all live compute nodes, by id."""
 
@@ -95,17 +110,30 @@ class CellStore(Protocol):
     def compute_services(self) -> list[ServiceRow]:
         """Return all live nova-compute services, disabled ones included."""
 
-    def unavailable_services(
-        self, oldest: datetime.datetime, newest: datetime.datetime
-    ) -> list[ServiceRow]:
-        """Return the live nova-compute services that must not be used.
+    def compute_services_of(self, hosts: Sequence[str]) -> list[ServiceRow]:
+        """Return the live nova-compute services on these hosts."""
 
-        These are disabled or forced down, or their last heartbeat
-        (``last_seen_up``, else ``created_at``) is not between the two times.
+    def service_news(
+        self,
+        since: datetime.datetime,
+        oldest: datetime.datetime,
+        newest: datetime.datetime,
+    ) -> ServiceNews:
+        """Return the nova-compute services that must not be used, came or went.
+
+        The first are disabled or forced down, or their last heartbeat
+        (``last_seen_up``, else ``created_at``) is not between the last two times;
+        the others were created or deleted at or after ``since``.
         """
 
     def minimum_compute_version(self) -> int:
         """Return the lowest version of the live, not forced-down computes; 0: none."""
+
+    def utcnow(self) -> datetime.datetime:
+        """Return the time of day of the server, UTC without a zone."""
+
+    def computes_seen_after(self, moment: datetime.datetime) -> list[ServiceRow]:
+        """Return the live nova-compute services with a later ``last_seen_up``."""
 
     def instances_on(self, hosts: Sequence[str]) -> list[InstanceRow]:
         """Return the instances with deleted = 0 on any of the hosts."""
@@ -225,3 +253,6 @@ class Requests(Protocol):
 
     def attempt(self) -> contextlib.AbstractContextManager[Any, bool | None]:
         """Return what is entered around one request for destinations."""
+
+    def under_way(self) -> list[float]:
+        """Return for how many seconds each request has been under way."""

@@ -69,12 +69,14 @@ class Refused:
 
     ``status`` is 0 when placement could not be reached, whatever the candidate.
     ``exhausted`` is the provider, by uuid, and the resource class of which it has
-    not as much as was asked for; None when the reason is another one.
+    not as much as was asked for; None when the reason is another one. Where it is
+    ``conflicted``, others were claiming at the same moment: it may do when tried again.
     """
 
     status: int
     text: str
     exhausted: tuple[str, str] | None = None
+    conflicted: bool = False
 
 
 @dataclass(frozen=True)

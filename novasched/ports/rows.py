@@ -74,6 +74,17 @@ class ServiceRow(NamedTuple):
     updated_at: datetime.datetime | None
 
 
+class ServiceNews(NamedTuple):
+    """What is not as usual with the services of a cell.
+
+    ``live`` are rows that must not be used or are new, ``deleted`` the ids of rows
+    that are gone.
+    """
+
+    live: list[ServiceRow]
+    deleted: list[int]
+
+
 class InstanceRow(NamedTuple):
     """Where a live instance runs: the service host, not the node."""
 

@@ -33,7 +33,10 @@ def _is_ours(trace: TracebackType | None) -> bool:
     return any(frame.filename.startswith(ours) for frame in frames)
 
 
+ONE_LINE = OneLine()
+
+
 def shorten() -> None:
     """Have the message layer's loggers write such errors in one line."""
     for name in LOGGERS:
-        logging.getLogger(name).addFilter(OneLine())
+        logging.getLogger(name).addFilter(ONE_LINE)

@@ -17,8 +17,8 @@ from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import InstanceList
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Requests
-from novasched.rpc import faults
+from novasched.ports import Caller, CallerGone, Requests
+from novasched.rpc import caller, faults
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
 from novasched.rpc.stopping import Server
 from novasched.rpc.waiting import Unobserved, waited_s
@@ -27,6 +27,7 @@ from novasched.scheduler.aggregates import Aggregate
 LOG = logging.getLogger(__name__)
 
 TOPIC = 'scheduler'
+LEVELS = {errors.NoValidHost: logging.INFO, CallerGone: logging.WARNING}
 Method = TypeVar('Method', bound=Callable[..., Any])
 
 
@@ -35,7 +36,7 @@ def _answer(error: errors.RequestError, name: str) -> NoReturn:
 
     What a filter or weigher raised is a defect: it keeps its traceback.
     """
-    level = logging.INFO if isinstance(error, errors.NoValidHost) else logging.ERROR
+    level = LEVELS.get(type(error), logging.ERROR)
     defect = error if isinstance(error, errors.ExtensionFailed) else None
     LOG.log(level, '%s failed: %s', name, error, exc_info=defect)
     wire = faults.to_wire(error)
@@ -83,9 +84,17 @@ class SchedulerEndpoint:
     def select_destinations(self, context: RequestContext, **arguments: Any) -> Any:
         """Choose and claim hosts; see SchedulerManager.select_destinations."""
         with self._requests.attempt():
-            return self._select(context, arguments)
+            waiting = caller.current()
+            if waiting is not None:
+                waiting.check_turn()
+            return self._select(context, arguments, waiting)
 
-    def _select(self, context: RequestContext, arguments: dict[str, Any]) -> Any:
+    def _select(
+        self,
+        context: RequestContext,
+        arguments: dict[str, Any],
+        waiting: Caller | None,
+    ) -> Any:
         known = _checked(
             arguments,
             'request_spec',
@@ -101,6 +110,7 @@ class SchedulerEndpoint:
             _uuids(known.get('instance_uuids')),
             bool(known.get('return_objects')),
             bool(known.get('return_alternates')),
+            waiting,
         )
 
     def _request(
@@ -209,6 +219,10 @@ class Dispatcher(dispatcher.RPCDispatcher):  # type: ignore[misc]
             LOG.error('A message failed: %s', error)
             raise oslo_messaging.ExpectedException from None
 
+    def _watchdog(self, event: Any, incoming: Any) -> None:
+        caller.reassure(event, incoming)
+        super()._watchdog(event, incoming)
+
 
 def _check_message(message: Any) -> None:
     if not isinstance(message, dict) or not isinstance(message.get('method'), str):
@@ -230,9 +244,12 @@ def server(
 
     It serves in threads, or in eventlet's where the standard library is patched.
     """
+    requests = requests or Unobserved()
     endpoints = [SchedulerEndpoint(manager, backport, requests), BaseEndpoint()]
     target = oslo_messaging.Target(topic=TOPIC, server=host)
-    return Server(transport, target, Dispatcher(endpoints, Serializer(), requests))
+    made = Server(transport, target, Dispatcher(endpoints, Serializer(), requests))
+    made.requests = requests
+    return made
 
 
 def _checked(arguments: dict[str, Any], *known: str) -> dict[str, Any]:

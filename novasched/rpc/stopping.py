@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Self
 
 from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
+from novasched.ports import Requests
+from novasched.rpc.caller import calling
 from novasched.rpc.transport import CONNECTION_ERRORS, is_rabbit
 
 LOG = logging.getLogger(__name__)
@@ -18,11 +20,14 @@ GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
 
 
 class Server(RPCServer):  # type: ignore[misc]
-    """Stops without losing requests.
+    """Knows the callers of what it serves, and stops without losing requests.
 
     oslo.messaging stops reading, but never tells the broker. What the broker sends
     until the connection closes is acknowledged while it closes, and forgotten.
+    ``requests`` knows which are under way.
     """
+
+    requests: Requests
 
     @functools.wraps(RPCServer.stop)  # with the mark of what is done in order
     def stop(self) -> None:
@@ -39,6 +44,10 @@ class Server(RPCServer):  # type: ignore[misc]
             LOG.warning('The broker could not be told to send no more: %s', problem)
         while incoming := inside.poll():
             inside.serve(incoming)
+
+    def _process_incoming(self, incoming: Any) -> None:
+        with calling(incoming[0]):
+            super()._process_incoming(incoming)
 
 
 class Inside(NamedTuple):

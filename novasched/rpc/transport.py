@@ -47,20 +47,23 @@ def _opts() -> dict[str, list[cfg.Opt]]:
 OPTS: dict[str, list[cfg.Opt]] = _opts()
 
 
-def transport_from_conf(conf: cfg.ConfigOpts) -> Any:
+def transport_from_conf(
+    conf: cfg.ConfigOpts, url: str | None = None, option: str = OPTION
+) -> Any:
     """Make the RPC transport; it connects when it is first used.
 
-    Raises errors.OptionError for a URL that makes no sense.
+    ``url`` is that of another broker, which ``option`` names. Raises
+    errors.OptionError for a URL that makes no sense.
     """
     try:
-        return oslo_messaging.get_rpc_transport(conf)
+        return oslo_messaging.get_rpc_transport(conf, url=url)
     except (
         oslo_messaging.InvalidTransportURL,
         oslo_messaging.DriverLoadFailure,
         ValueError,
     ) as problem:
         raise errors.OptionError(
-            OPTION, str(problem), 'Write it as rabbit://user:password@host:5672/.'
+            option, str(problem), 'Write it as rabbit://user:password@host:5672/.'
         ) from problem
 
 
@@ -96,6 +99,7 @@ def check(transport: Any) -> None:
     if not is_rabbit(transport.conf):
         return
     url = oslo_messaging.TransportURL.parse(transport.conf)
+    _check_queues(url, transport.conf)
     problems = [_problem(host, url, transport.conf) for host in brokers(transport.conf)]
     if all(problems):
         raise errors.OptionError(
@@ -103,6 +107,19 @@ def check(transport: Any) -> None:
             f'no broker answers: {"; ".join(p for p in problems if p)}',
             'Check that RabbitMQ runs there, and user, password and virtual host.',
         )
+
+
+def connection_to(host: Any, url: Any) -> Connection:
+    """Return a connection without TLS to a broker of a URL; nothing connects yet."""
+    return Connection(  # type: ignore[no-untyped-call]
+        hostname=host.hostname,
+        port=host.port,
+        userid=host.username,
+        password=host.password,
+        virtual_host=url.virtual_host or '/',
+        transport='pyamqp',
+        connect_timeout=CONNECT_TIMEOUT_S,
+    )
 
 
 def _problem(host: Any, url: Any, conf: cfg.ConfigOpts) -> str | None:
@@ -113,15 +130,7 @@ def _problem(host: Any, url: Any, conf: cfg.ConfigOpts) -> str | None:
             address = host.hostname, host.port
             socket.create_connection(address, CONNECT_TIMEOUT_S).close()
             return None
-        with Connection(  # type: ignore[no-untyped-call]
-            hostname=host.hostname,
-            port=host.port,
-            userid=host.username,
-            password=host.password,
-            virtual_host=url.virtual_host or '/',
-            transport='pyamqp',
-            connect_timeout=CONNECT_TIMEOUT_S,
-        ) as connection:
+        with connection_to(host, url) as connection:
             connection.connect()
     except OSError as problem:
         return f'{place}: {problem.strerror or problem}'
@@ -130,8 +139,28 @@ def _problem(host: Any, url: Any, conf: cfg.ConfigOpts) -> str | None:
     return None
 
 
+def _check_queues(url: Any, conf: cfg.ConfigOpts) -> None:
+    """Find out what would keep the driver from making its queues later."""
+    if not _is_on('rabbit_stream_fanout', url, conf):
+        return
+    prefetch = 'rabbit_qos_prefetch_count'
+    wanted = url.query.get(prefetch, conf.oslo_messaging_rabbit[prefetch])
+    quorum = 'rabbit_transient_quorum_queue'
+    if int(wanted) < 1:
+        problem, remedy = 'it wants a limit of messages', f'Set {prefetch} to 10 or so.'
+    elif not _is_on(quorum, url, conf):
+        problem, remedy = 'it wants quorum queues', f'Set {quorum} to true.'
+    else:
+        return
+    option = '[oslo_messaging_rabbit] rabbit_stream_fanout'
+    raise errors.OptionError(option, problem, remedy)
+
+
 def _is_tls(url: Any, conf: cfg.ConfigOpts) -> bool:
-    """Read ``ssl``; the URL may set it, as it may any option of the driver."""
-    return strutils.bool_from_string(
-        url.query.get('ssl', conf.oslo_messaging_rabbit.ssl)
-    )
+    return _is_on('ssl', url, conf)
+
+
+def _is_on(name: str, url: Any, conf: cfg.ConfigOpts) -> bool:
+    """Read an option of the driver; the URL may set any of them."""
+    value = url.query.get(name, conf.oslo_messaging_rabbit[name])
+    return strutils.bool_from_string(value)

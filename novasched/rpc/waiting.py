@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 BROKERS_TIME = 'timestamp_in_ms'
@@ -13,12 +14,27 @@ BROKERS_TIME = 'timestamp_in_ms'
 
 
 class Unobserved:
-    """Takes no notice of requests. Satisfies ports.Requests."""
+    """Knows how long requests have been under way, no more. Satisfies
+    ports.Requests."""
+
+    def __init__(self) -> None:
+        self._names = itertools.count()
+        self._since: dict[int, float] = {}
 
     def arrived(self, waited_s: float) -> None: ...
 
-    def attempt(self) -> contextlib.AbstractContextManager[Any, bool | None]:
-        return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        name = next(self._names)
+        self._since[name] = time.monotonic()
+        try:
+            yield
+        finally:
+            del self._since[name]
+
+    def under_way(self) -> list[float]:
+        now = time.monotonic()
+        return [now - since for since in list(self._since.values())]
 
 
 def waited_s(incoming: Any, clock: Callable[[], float] = time.time) -> float | None:

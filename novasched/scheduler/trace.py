@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler import hooks
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import Floats, HostState, HostTable
+from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Reason
 
 
@@ -43,9 +45,25 @@ class Step:
 
     def reasons(self, request: RequestSpec) -> Iterator[tuple[HostState, Reason]]:
         """Yield each rejected host and why; asks the filter only now."""
-        rejected = self.before[~np.isin(self.before.rows, self.after.rows)]
-        for host in rejected.states():
+        for host in self.rejected.states():
             yield host, self.filter.why(host, request)
+
+    @property
+    def rejected(self) -> HostTable:
+        """The hosts that the filter took out."""
+        return self.before[~np.isin(self.before.rows, self.after.rows)]
+
+    def remarks(self, request: RequestSpec) -> Iterable[Notice]:
+        """Return what an operator should hear of, though nobody asks for reasons.
+
+        A filter that has something to say has a method remarks(before, rejected,
+        request): two tables of hosts, and an iterable of Notice.
+        """
+        say = hooks.meant(type(self.filter), 'remarks')
+        if say is None:
+            return ()
+        found: Iterable[Notice] = say(self.filter, self.before, self.rejected, request)
+        return found
 
     def complaints(self) -> Iterator[Complaint]:
         """Yield what is odd in the hosts that the filter gave; nova takes them."""
@@ -115,6 +133,8 @@ class Decision:
     hosts that the request names; without ``filters_ran``, those hosts were the
     result. ``cut``: the hosts were an arbitrary part of those that placement has;
     ``further``: they were asked for because those of such a part would not do.
+    ``cells_left_out`` are the names of the cells that should have given hosts and did
+    not answer.
     ``seed`` is that of the random numbers of the whole request: who knows it can have
     its decisions again. Those of a lower ``attempt`` are void: placement did not grant
     them. ``took_s`` says of each filter and weigher how long it ran, if
@@ -131,6 +151,7 @@ class Decision:
     filters_ran: bool = True
     cut: bool = False
     further: bool = False
+    cells_left_out: tuple[str, ...] = ()
     seed: int = 0
     attempt: int = 1
     took_s: Mapping[str, float] = field(default_factory=dict)

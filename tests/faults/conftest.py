@@ -99,6 +99,13 @@ class FaultyCloud(Cloud):
         }
         self.placement.put(f'/allocations/{consumer}', body)
 
+    def forget_aggregates(self, host):
+        """Take a host out of all aggregates of placement, past the proxy."""
+        path = f'/resource_providers/{self.hosts[host].uuid}'
+        generation = self.placement.get(path)['generation']
+        body = {'aggregates': [], 'resource_provider_generation': generation}
+        self.placement.put(f'{path}/aggregates', body)
+
     def _generation(self, consumer):
         return self.placement.get(f'/allocations/{consumer}').get('consumer_generation')
 

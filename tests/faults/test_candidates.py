@@ -12,7 +12,7 @@ from novasched.objects.context import RequestContext
 from tests import factories
 from tests.faults import proxy
 from tests.faults.conftest import child
-from tests.functional.conftest import Host, new_uuids
+from tests.functional.conftest import Host, named_uuid, new_uuids
 
 HOSTS = [Host('h1', memory_mb=9000), Host('h2')]
 QUERY = '^/allocation_candidates'
@@ -206,6 +206,63 @@ def test_the_log_tells_a_bad_query_from_a_dead_placement_and_a_full_cloud(made, 
     assert ('WARNING', 'Placement API service is not responding.') in dead
 
 
+UNHEARD_OF = {'extra_specs': {'trait:CUSTOM_UNHEARD_OF': 'required'}}
+
+
+@pytest.mark.parametrize(
+    ('level', 'request_', 'fault', 'said'),
+    [
+        pytest.param('none', {}, None, 'enough hosts available.', id='as nova'),
+        pytest.param(
+            'user',
+            {},
+            None,
+            'enough hosts available. Rejected: ComputeFilter 2 of 2 '
+            '(service-disabled 1, service-down 1).',
+            id='filters, for users',
+        ),
+        pytest.param(
+            'admin',
+            {},
+            None,
+            '(service-disabled 1: h1, service-down 1: h2).',
+            id='filters, for admins',
+        ),
+        pytest.param(
+            'user',
+            {'vcpus': 99},
+            None,
+            'found. Placement has no allocation candidates for what is asked for.',
+            id='a full cloud',
+        ),
+        pytest.param(
+            'user',
+            UNHEARD_OF,
+            None,
+            'found. Placement answered with HTTP 400.',
+            id='a bad query',
+        ),
+        pytest.param(
+            'user',
+            {},
+            proxy.drop,
+            'found. Placement did not answer.',
+            id='a dead placement',
+        ),
+    ],
+)
+def test_the_caller_may_be_told_why(cloud, level, request_, fault, said):
+    hosts = [Host('h1', disabled=True), Host('h2', down=True)]
+    made = cloud(hosts, novasched={'no_valid_host_detail': level})
+    if fault:
+        made.proxy.on('GET', QUERY, fault, times=99)
+    with pytest.raises(errors.NoValidHost) as raised:
+        ask(made, **request_)
+    assert str(raised.value).endswith(said)
+    names = 'h1' in str(raised.value) or 'h2' in str(raised.value)
+    assert names == (level == 'admin')
+
+
 # -- requests that are not as nova expects them
 
 
@@ -261,3 +318,26 @@ def test_the_filter_of_zones_knows_that_there_is_no_such_zone(cloud):
     with pytest.raises(errors.NoValidHost, match='not enough hosts'):
         ask(made, availability_zone='nowhere')
     assert ask(made, availability_zone='az2') == [['h2']]
+
+
+def test_an_aggregate_that_placement_does_not_know_is_told_of(cloud, caplog):
+    made = cloud(ZONES)
+    scheduler = made.compose()
+
+    def looks(zone):
+        caplog.clear()
+        made.proxy.forget()
+        with contextlib.suppress(errors.NoValidHost):
+            made.ask(scheduler, new_uuids(), availability_zone=zone)
+        asked = made.proxy.asked('GET', '^/resource_providers/.*/aggregates')
+        return len(asked), [text for text in caplog.messages if 'sync_agg' in text]
+
+    assert looks('az1') == (0, [])
+    made.forget_aggregates('h2')
+    asked, said = looks('az2')
+    assert asked == 1
+    assert [text.partition(',')[0] for text in said] == [
+        'Placement does not know that host h2 is in aggregate az2 '
+        f'({named_uuid("az2")})'
+    ]
+    assert looks('az2') == (0, [])

@@ -217,15 +217,22 @@ def test_an_odd_refusal_takes_the_next_host(made, status, body):
 
 
 def test_conflicts_cost_no_sleep(made):
-    made.proxy.on('PUT', CLAIM, provider_changed, times=4)
+    made.proxy.on('PUT', CLAIM, provider_changed, times=8)
     scheduler = made.compose()
     start = time.monotonic()
     with pytest.raises(errors.NoValidHost, match='not enough hosts'):
         made.ask(scheduler, new_uuids())
     # Nova sleeps for up to 12 seconds for each of the two hosts.
     assert time.monotonic() - start < 3
-    assert len(made.proxy.asked('PUT', CLAIM)) == 4
+    assert len(made.proxy.asked('PUT', CLAIM)) == 8
     assert made.held() == {}
+
+
+def test_hosts_in_conflict_are_asked_again_before_there_is_none(made):
+    made.proxy.on('PUT', CLAIM, provider_changed, times=4)
+    uuids, found = ask(made)
+    assert found == [['h1']]
+    assert made.held() == {uuids[0]: {'h1'}}
 
 
 def test_after_conflicts_the_next_host_is_taken(made):

@@ -26,24 +26,22 @@ CELL = Cell('a-uuid', 'cell1', None, None, False)
 
 def work(shared, attempts, ready, end):
     """Be a worker until told to end."""
-    observer = shared.observer()
+    observer, doors = shared.observer, shared.observer.doors()
     now_s = SystemClock().monotonic()
     cells = types.SimpleNamespace(enabled=lambda: [CELL], left_out=list)
-    observer.doors.view(
+    doors.view(
         types.SimpleNamespace(
             refresh=print, cells=cells, asked_at=lambda: {CELL.uuid: now_s - attempts}
         )
     )
-    endpoint = observer.endpoint()
-    endpoint.start()
+    observer.begin(doors)
     for _ in range(attempts):
-        with observer.doors.requests.attempt():
+        with doors.requests.attempt():
             pass
-    with observer.doors.requests.attempt():
+    with doors.requests.attempt():
         ready.set()
         end.wait()
-    endpoint.stop()
-    observer.end()
+    observer.end(doors)
 
 
 def metrics(port):

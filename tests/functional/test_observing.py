@@ -143,7 +143,14 @@ class Alive:
 
     def start(self): ...
 
-    reload = stop = start
+    stop = start
+
+
+class Stillborn(Alive):
+    """A life that cannot start."""
+
+    def start(self):
+        raise errors.StoreFailed('nova at db1', 'gone')
 
 
 class TestLife:
@@ -155,24 +162,60 @@ class TestLife:
         )
 
     def test_a_life_is_shown_from_start_to_end(self, observer, tmp_path):
-        life = ObservedLife(Alive(), observer, ())
+        life = ObservedLife(Alive(), observer, observer.doors(), ())
         life.start()
         path = tmp_path / SOCKET.format(os.getpid())
         observer.health.good('api_db')
         status, body = serving.ask(str(path), '/health', 20)
         assert status == 200
         assert set(json.loads(body)['checks']) == {'api_db', 'requests'}
-        life.reload()
-        assert set(observer.health.checks()) == {'requests'}
         life.stop()
         assert self.ended == [os.getpid()]
         assert not path.exists()
+
+    def test_a_life_that_takes_over_is_shown_in_the_place_of_the_old(
+        self, observer, tmp_path
+    ):
+        old, new = (
+            ObservedLife(Alive(), observer, observer.doors(), ()) for _ in range(2)
+        )
+        old.start()
+        observer.health.good('api_db')
+        new.start()
+        assert set(observer.health.checks()) == {'requests'}
+        old.stop()
+        path = tmp_path / SOCKET.format(os.getpid())
+        assert serving.ask(str(path), '/gauges', 20)[0] == 200
+        assert self.ended == []
+        new.stop()
+        assert self.ended == [os.getpid()]
+
+    def test_the_old_life_is_shown_until_the_new_one_serves(self, observer):
+        class Loading(Alive):
+            def start(self):
+                self.shown = observer.health.checks()
+
+        old = ObservedLife(Alive(), observer, observer.doors(), ())
+        old.start()
+        observer.health.good('api_db')
+        loading = Loading()
+        new = ObservedLife(loading, observer, observer.doors(), ())
+        new.start()
+        assert set(loading.shown) == {'api_db', 'requests'}
+        old.stop()
+        new.stop()
+
+    def test_a_life_that_does_not_start_is_not_shown(self, observer, tmp_path):
+        life = ObservedLife(Stillborn(), observer, observer.doors(), ())
+        with pytest.raises(errors.StoreFailed):
+            life.start()
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_worker_serves_even_if_it_cannot_be_seen(
         self, observer, tmp_path, caplog
     ):
         tmp_path.rmdir()
-        life = ObservedLife(Alive(), observer, ())
+        life = ObservedLife(Alive(), observer, observer.doors(), ())
         life.start()
         life.stop()
         assert 'Health and metrics of this worker are not shown' in caplog.text
@@ -184,13 +227,12 @@ class Shown:
     def __init__(self, cloud, path, probes, stack):
         wanted = Wanted(health=(Address(HERE, 0), Address(path=path)))
         shared = stack.enter_context(sharing.shared(wanted, 1, SETTINGS, SystemClock()))
-        observer = shared.observer()
-        self.requests = observer.doors.requests
+        observer, doors = shared.observer, shared.observer.doors()
+        self.requests = doors.requests
         scheduler = cloud.compose(
-            doors=observer.doors,
-            on_decision=observer.doors.decisions(cloud.decisions.append),
+            doors=doors, on_decision=doors.decisions(cloud.decisions.append)
         )
-        life = ObservedLife(scheduler, observer, probes)
+        life = ObservedLife(scheduler, observer, doors, probes)
         life.start()
         stack.callback(life.stop)
         (self.service,) = shared.beside

@@ -64,7 +64,9 @@ class Manager:
         self.answer = answer
         self.told = []
 
-    def select_destinations(self, context, request, uuids, as_objects, alternates):
+    def select_destinations(
+        self, context, request, uuids, as_objects, alternates, caller=None
+    ):
         self.told.append((request, uuids, as_objects, alternates))
         if isinstance(self.answer, Exception):
             raise self.answer

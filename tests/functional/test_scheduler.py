@@ -245,7 +245,7 @@ class TestCells:
         scheduler = made.compose()
         assert made.ask(scheduler, new_uuids()) == [['far']]
         disable(made, 'cell2')
-        scheduler.reload()
+        scheduler.view.check()
         assert made.ask(scheduler, new_uuids()) == [['near']]
 
 

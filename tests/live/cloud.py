@@ -24,6 +24,7 @@ class Cloud:
 
     hosts = {host.name: host for host in HOSTS}
     zones = ZONES
+    cells = CELLS
     now = staticmethod(now)
 
     def __init__(self, scratch, server, manage, placement, keystone, transport_url):
@@ -36,7 +37,7 @@ class Cloud:
         self.transport_url = transport_url
         self.urls = {
             name: server.create_database(f'nova_{name}')
-            for name in ('api', 'cell0', *CELLS)
+            for name in ('api', 'cell0', *self.cells)
         }
         self._engines = {name: sa.create_engine(url) for name, url in self.urls.items()}
         self._tables = {}
@@ -108,7 +109,7 @@ class Cloud:
             name: self.write_conf(
                 self.dir / f'{name}.conf', database={'connection': self.urls[name]}
             )
-            for name in ('cell0', *CELLS)
+            for name in ('cell0', *self.cells)
         }
         commands = [(confs['cell0'], 'api_db', 'sync')] + [
             (conf, 'db', 'sync', '--local_cell') for conf in confs.values()
@@ -133,12 +134,15 @@ class Cloud:
                 '--database_connection',
                 self.urls[cell],
                 '--transport-url',
-                # No two cells may share it; a scheduler never goes there.
-                self.transport_url + cell,
+                self.cell_transport_url(cell),
             )
-            for cell in CELLS
+            for cell in self.cells
         ]
         self._manage_all([(conf, 'cell_v2', *words) for words in commands])
+
+    def cell_transport_url(self, cell):
+        """No two cells may share one; a scheduler never goes there."""
+        return self.transport_url + cell
 
     def cell_uuid(self, name):
         """The uuid that `nova-manage` gave a cell."""
@@ -172,6 +176,12 @@ class Cloud:
         """Change rows, narrowed to equal columns."""
         found = self.table(database, table)
         change = sa.update(found).filter_by(**where).values(**values)
+        with self._engines[database].begin() as connection:
+            connection.execute(change)
+
+    def delete(self, database, table, **where):
+        """Take rows away, narrowed to equal columns."""
+        change = sa.delete(self.table(database, table)).filter_by(**where)
         with self._engines[database].begin() as connection:
             connection.execute(change)
 

@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from tests.live.cloud import Cloud
-from tests.live.daemon import MANAGE, OURS, Daemon, own_program
+from tests.live.daemon import BACKEND, MANAGE, OURS, Daemon, own_program
 from tests.live.peer import Client, Peer, peer_program
 from tests.live.servers.gate import Gate
 from tests.live.servers.keystone import Keystone
@@ -18,7 +18,12 @@ from tests.live.servers.placement import Placement
 from tests.live.servers.postgresql import PostgreSQL
 from tests.live.servers.process import wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
+from tests.live.tree import Tree
 from tests.live.wire import Wire
+
+# Where placement tries again by itself after a conflict, it does so on an old snapshot
+# of MariaDB's, and lets hosts be used beyond what they have.
+ONE_TRY = '[placement]\nallocation_conflict_retry_count = 1'
 
 
 def pytest_configure(config):
@@ -89,7 +94,7 @@ def keystone():
 @pytest.fixture(scope='session')
 def placement(scratch, mariadb, keystone):
     """The placement service over HTTP, with a client of it."""
-    server = Placement(scratch, mariadb.create_database('placement'))
+    server = Placement(scratch, mariadb.create_database('placement'), ONE_TRY)
     try:
         server.start()
         keystone.placement_url = server.url
@@ -176,9 +181,12 @@ class _Daemons:
 
     def start(self, cloud, *, wait=True, **sections):
         """Start a daemon on a conf with these sections; wait until it consumes."""
-        url = self._rabbitmq.create_vhost()
         number = next(self._numbers)
-        sections.setdefault('DEFAULT', {}).setdefault('transport_url', url)
+        general = sections.setdefault('DEFAULT', {})
+        if 'transport_url' not in general:
+            general['transport_url'] = self._rabbitmq.create_vhost()
+        url = general['transport_url']
+        general.setdefault('concurrency_backend', BACKEND)
         conf = cloud.write_conf(self._scratch / f'daemon-{number}.conf', **sections)
         daemon = Daemon(
             conf,
@@ -230,6 +238,14 @@ def daemon(cloud, scratch, rabbitmq, peer):
         yield lambda on=cloud, **options: made.start(on, **options)
     finally:
         made.stop()
+
+
+@pytest.fixture
+def tree(placement, cloud):
+    """Make providers: `tree.add(name, parent, traits, aggregates, CLASS=total)`."""
+    made = Tree(placement, cloud)
+    yield made
+    made.remove()
 
 
 @pytest.fixture

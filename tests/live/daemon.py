@@ -14,6 +14,8 @@ from tests.live.servers.process import Process, wait_until
 COMMAND = os.environ.get('NOVASCHED_LIVE_DAEMON')
 OURS = COMMAND is None
 MANAGE = os.environ.get('NOVASCHED_LIVE_MANAGE')
+# What `concurrency_backend` is, where a test does not say.
+BACKEND = os.environ.get('NOVASCHED_LIVE_BACKEND')
 QUEUE = 'scheduler'
 START_S = 60
 

@@ -46,6 +46,7 @@ class Peer:
             f'[DEFAULT]\nhost = peer\nstate_path = {scratch}\n'
             # Bound what a lost call costs; an answered one does not notice.
             'long_rpc_timeout = 60\nrpc_response_timeout = 20\n'
+            f'[oslo_concurrency]\nlock_path = {scratch}/peer-locks\n'
         )
         self._log = (Path(scratch) / 'peer.log').open('w')
         self._process = subprocess.Popen(
@@ -59,6 +60,7 @@ class Peer:
             stderr=self._log,
             text=True,
             cwd=scratch,
+            start_new_session=True,
         )
         self._numbers = itertools.count()
         self._write = threading.Lock()

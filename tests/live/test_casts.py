@@ -18,7 +18,11 @@ def scheduler(module_daemon):
         'ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,'
         'AggregateInstanceExtraSpecsFilter'
     )
-    return module_daemon(filter_scheduler={'enabled_filters': filters})
+    # What the casts of this module tell is not what the databases say.
+    return module_daemon(
+        filter_scheduler={'enabled_filters': filters},
+        novasched={'check_interval': 3600},
+    )
 
 
 @pytest.fixture

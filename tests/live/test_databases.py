@@ -15,7 +15,7 @@ from novasched.db import engines, schema, tables
 from novasched.db.stores import SqlCellStore
 from novasched.db.transactions import Database
 from tests import store_checks
-from tests.databases import Databases
+from tests.databases import Databases, node
 from tests.live.peer import peer_program
 from tests.live.servers.process import run
 
@@ -161,3 +161,27 @@ def test_a_statement_that_hangs_is_given_up(server, tables_of_ours, opened):
             store.compute_nodes()
         assert time.monotonic() - started < 10
     assert isinstance(store.compute_nodes(), list)
+
+
+def test_what_is_read_comes_from_the_replica(server, tables_of_ours):
+    url, replica = (server.create_database(f'lag_{name}') for name in ('main', 'slave'))
+    conf = conf_for(url)
+    conf.set_override('slave_connection', replica, 'database')
+    conf.set_override('synchronous_reader', False, 'database')
+    for each in (url, replica):
+        engine = engines.main_engine(conf_for(each))
+        schema.create_cell(Database(engine), engines.MAIN)
+        if each == replica:
+            Databases(engine, engine).add(tables.compute_nodes, node(host='lagging'))
+        engine.dispose()
+    engine = engines.cell_engine(conf, url)
+    store = SqlCellStore(engine, 'a cell')
+    assert [row.host for row in store.compute_nodes()] == ['lagging']
+    with Database(engine).write() as connection:
+        written = sa.select(sa.func.count()).select_from(tables.compute_nodes)
+        assert connection.execute(written).scalar() == 0
+    store.close()
+    other = engines.cell_engine(conf, server.url('stores_cell'))
+    store = SqlCellStore(other, 'another cell')
+    assert 'lagging' not in [row.host for row in store.compute_nodes()]
+    store.close()

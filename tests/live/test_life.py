@@ -9,12 +9,14 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.live import wire as wire_
 from tests.live.daemon import QUEUE
 from tests.live.wire import Wire
 
 STOP_S = 20
-REPORT = 'Current thread 0x'
+REPORT = '    Scheduler    '
 
 
 def _row(cloud, host):
@@ -76,14 +78,32 @@ def test_a_request_in_progress_is_answered_after_sigterm(
     assert list(placement.allocations(uuids[0])) == [cloud.hosts['node-1'].uuid]
 
 
-def test_sigusr2_shows_what_the_threads_do_and_ends_nothing(daemon, claims, eventually):
-    asked = daemon()
+@pytest.mark.ours
+@pytest.mark.parametrize('backend', ['threading', 'eventlet'])
+def test_sigusr2_reports_and_ends_nothing(
+    daemon, cloud, rabbitmq, claims, eventually, backend
+):
+    asked = daemon(DEFAULT={'concurrency_backend': backend}, scheduler={'workers': 2})
+    eventually(lambda: rabbitmq.queue(asked.url, QUEUE)[1] == 2, 'both workers')
     main = asked.process.pid
     tasks = Path(f'/proc/{main}/task').iterdir()
-    (worker,) = ''.join((task / 'children').read_text() for task in tasks).split()
-    for count, pid in enumerate((main, int(worker)), 1):
-        os.kill(pid, signal.SIGUSR2)
+    workers = ''.join((task / 'children').read_text() for task in tasks).split()
+    for count, pid in enumerate((main, *workers), 1):
+        os.kill(int(pid), signal.SIGUSR2)
         eventually(lambda n=count: asked.log.count(REPORT) >= n, 'a report')
+    said = asked.log
+    everybody = 1 + len(workers)
+    assert said.count('novasched = ') == everybody
+    assert said.count('\n  enabled_filters = ') == everybody
+    for uuid in map(cloud.cell_uuid, ('cell1', 'cell2')):
+        assert said.count(uuid) == len(workers)
+    assert (
+        said.count('\nhosts = ')
+        == said.count('\nrequests under way = ')
+        == len(workers)
+    )
+    for secret in ('placement-secret', 'broker-secret', cloud.urls['cell0']):
+        assert secret not in said
     uuids, answer = asked.client.submit()
     claims.expect(*uuids)
     assert answer.result(STOP_S)

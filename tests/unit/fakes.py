@@ -28,13 +28,12 @@ class FakePlacement:
     """Offers one candidate per provider, and claims as a script says.
 
     The script has an outcome per claim, in order: ``claimed``, ``refused`` (the
-    last provider of the candidate has no room), ``in vain`` (refused for another
-    reason), ``unreachable``, ``unknown``, or an exception to be raised; when it is
-    over, all are claimed. ``together`` is the outcome for several at once, and
-    ``together_exhausted`` what there was too little of. What the providers have is in
-    ``summaries``, as placement has it.
-    ``before`` is what every consumer held already. ``undo_fails`` names consumers,
-    and how often.
+    last provider of the candidate has no room), ``conflicted`` (others were
+    claiming), ``in vain`` (refused for another reason), ``unreachable``, ``unknown``,
+    or an exception to be raised; when it is over, all are claimed. ``together`` is the
+    outcome for several at once, and ``together_exhausted`` what there was too little
+    of. What the providers have is in ``summaries``, as placement has it. ``before`` is
+    what every consumer held already. ``undo_fails`` names consumers, and how often.
     """
 
     def __init__(self, *providers, script=(), before=None):
@@ -76,6 +75,8 @@ class FakePlacement:
             raise outcome
         if outcome == 'refused':
             return Refused(409, 'no room', self._exhausted(wanted))
+        if outcome == 'conflicted':
+            return Refused(409, 'changed', conflicted=True)
         if outcome == 'in vain':
             return Refused(503, 'away')
         if outcome == 'unreachable':
@@ -222,13 +223,24 @@ class FakeClock:
         self.now += datetime.timedelta(seconds=seconds)
 
 
+class FakeCells(dict):
+    """Cells by uuid."""
+
+    def enabled(self):
+        return [cell for cell in self.values() if not cell.disabled]
+
+
 class FakeView:
-    """Shows a table of hosts, of whatever cell is asked for."""
+    """Shows a table of hosts, of whatever cell is asked for.
+
+    Cells whose uuids are ``silent`` did not answer.
+    """
 
     def __init__(self, hosts, cells=None, nodes=()):
         self._hosts = hosts
         self._nodes = list(nodes)
-        self.cells = cells or {}
+        self.cells = FakeCells(cells or {})
+        self.silent = set()
         self.cells_asked = []
         self.refreshed = 0
         self.aggregates = FakeAggregates()
@@ -236,6 +248,9 @@ class FakeView:
 
     def refresh(self):
         self.refreshed += 1
+
+    def shows(self, cell):
+        return cell.uuid not in self.silent
 
     def minimum_compute_version(self):
         return 74
@@ -258,7 +273,7 @@ class FakeView:
     def node_uuids(self):
         return set(self._hosts.uuid.tolist())
 
-    def nodes_named(self, host, node, cell):
+    def nodes_named(self, host, node, cell=None):
         self.cells_asked.append(cell)
         return [
             found
@@ -298,3 +313,69 @@ class FakeInstances:
 
     def sync(self, host, uuids):
         self.told.append(('sync', host, list(uuids)))
+
+
+class FakeJournal:
+    """Keeps what becomes of every intent, by consumer, in order."""
+
+    def __init__(self):
+        self.intents = []
+        self.told = []
+
+    def intend(self, intents):
+        self.intents += intents
+        return [FakeEntry(self, one.consumer_uuid) for one in intents]
+
+
+class FakeEntry:
+    """Tells its journal what it is told."""
+
+    def __init__(self, journal, consumer):
+        self._journal = journal
+        self._consumer = consumer
+
+    def settle(self):
+        self._journal.told.append((self._consumer, 'settled'))
+
+    def answering(self):
+        self._journal.told.append((self._consumer, 'answering'))
+
+    def leave(self):
+        self._journal.told.append((self._consumer, 'left'))
+
+
+class FakeCaller:
+    """Waits for an answer, unless it is gone; keeps whom to tell of the answer."""
+
+    def __init__(self, gone=None):
+        self._gone = gone
+        self._done = []
+
+    def check(self):
+        if self._gone:
+            raise self._gone
+
+    def when_answered(self, done):
+        self._done.append(done)
+
+    def answered(self):
+        for done in self._done:
+            done()
+
+
+class Part:
+    """Writes down what is done with it; fails in the step named."""
+
+    def __init__(self, told, name='scheduler', fails_at=None, problem=None):
+        self._told = told
+        self._name = name
+        self._fails_at = fails_at
+        self._problem = problem
+
+    def __getattr__(self, step):
+        def do():
+            self._told.append(f'{self._name}.{step}')
+            if step == self._fails_at:
+                raise self._problem
+
+        return do

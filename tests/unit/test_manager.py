@@ -9,10 +9,12 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.manager import Asking, SchedulerManager
+from novasched.asking import Asking
+from novasched.drivers.detail import Detail, Level
+from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import Destination, RequestGroup
-from novasched.ports import Candidates, QueryFailed
+from novasched.ports import Cell
 from novasched.resources.prefilters.requirements import Requirements
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
@@ -25,10 +27,10 @@ from tests.unit.fakes import (
     FakeNotifier,
     FakePlacement,
     FakeView,
-    candidate,
 )
 
 A, B = 'c0000000-0000-4000-8000-00000000000a', LAST
+NOTHING_MORE = Detail()
 REBUILD = {'scheduler_hints': {'_nova_check_type': ['rebuild']}}
 
 
@@ -49,15 +51,15 @@ def select():
         prefilters=(),
         network=None,
         limit=1000,
-        falls_back=True,
         looks_further=True,
+        detail=NOTHING_MORE,
     ):
         manager = SchedulerManager(
             driver or FakeDriver(),
             view or FakeView(factories.hosts()),
             placement or FakePlacement('uuid-h1'),
             notifier or FakeNotifier(),
-            Asking(prefilters, limit, falls_back, looks_further),
+            Asking(prefilters, limit, looks_further=looks_further, detail=detail),
             network or FakeNetwork(),
         )
         return manager.select_destinations(
@@ -297,6 +299,64 @@ def test_the_view_is_refreshed_for_a_second_look(select):
     assert view.queries_before == [1, 2]
 
 
+CELLS = {
+    uuid: Cell(uuid, name, None, None, False)
+    for uuid, name in (('a', 'east'), ('b', None), ('c', 'west'))
+}
+
+
+def silent_view(*uuids, **options):
+    view = FakeView(factories.hosts(), CELLS, **options)
+    view.silent = set(uuids)
+    return view
+
+
+@pytest.mark.parametrize(
+    ('silent', 'said'),
+    [
+        pytest.param('', [], id='all cells answer'),
+        pytest.param('ab', ['east, b'], id='two cells do not'),
+    ],
+)
+def test_a_request_that_finds_no_host_names_the_cells_left_out(
+    select, caplog, silent, said
+):
+    caplog.set_level(logging.INFO, 'novasched.manager')
+    with pytest.raises(errors.NoValidHost):
+        select(driver=FakeDriver(errors.NoValidHost('')), view=silent_view(*silent))
+    text = 'No host was looked for in the cells that do not answer: '
+    lines = [line for line in caplog.messages if 'cells' in line]
+    assert lines == [f'{text}{names}' for names in said]
+
+
+def test_a_request_that_finds_a_host_names_no_cell(select, caplog):
+    caplog.set_level(logging.INFO, 'novasched.manager')
+    select(view=silent_view('a'))
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ('level', 'text'),
+    [
+        (Level.NONE, ' '),
+        (Level.USER, ' Cells left out: 1.'),
+        (Level.ADMIN, ' Cells left out: east.'),
+    ],
+)
+def test_a_host_that_is_not_found_may_be_in_a_cell_left_out(select, level, text):
+    request = factories.request(
+        requested_destination=Destination(host='gone', node=None)
+    )
+    with pytest.raises(errors.NoValidHost) as raised:
+        select(request, view=silent_view('a'), detail=Detail(level))
+    assert str(raised.value).endswith(f'host: gone node: None{text}')
+
+
+def test_the_caller_may_learn_that_placement_has_nothing(select):
+    with pytest.raises(errors.NoValidHost, match='Placement has no allocation cand'):
+        select(placement=FakePlacement(), detail=Detail(Level.USER))
+
+
 def test_casts_reach_the_view():
     view = FakeView(factories.hosts())
     manager = SchedulerManager(
@@ -328,85 +388,6 @@ def test_the_request_is_left_as_it_came(select):
     assert request.obj_what_changed() == set()
     assert request.instance_uuid == factories.INSTANCE
     assert request.instance_group.hosts == []
-
-
-class Twofold(FakePlacement):
-    """Has an answer of its own for dedicated CPUs, and one for shared ones."""
-
-    def __init__(self, dedicated, shared):
-        super().__init__()
-        self._answers = {'PCPU': dedicated, 'VCPU': shared}
-
-    def candidates(self, context, query):
-        self.queries.append(query)
-        return self._answers['PCPU' if 'PCPU' in query else 'VCPU']
-
-
-def offered(*uuids, version='1.36', cut=False):
-    summaries = {uuid: {'first': uuids[0]} for uuid in uuids}
-    return Candidates([candidate(uuid) for uuid in uuids], version, summaries, cut)
-
-
-AWAY = QueryFailed(503, 'away')
-
-
-class TestFallback:
-    @pytest.fixture
-    def ask(self, select):
-        """Return what the driver gets to choose from."""
-
-        def run(dedicated, shared, **options):
-            placement, driver = Twofold(dedicated, shared), FakeDriver()
-            pinned = {'hw:cpu_policy': 'dedicated'}
-            request = factories.request(extra_specs=pinned)
-            select(request, driver=driver, placement=placement, **options)
-            return driver.work.candidates, placement.queries
-
-        return run
-
-    def test_shared_cpus_come_after_dedicated_ones(self, ask):
-        found, queries = ask(offered('a', 'b'), offered('c', 'b', version='1.0'))
-        assert [next(iter(each['allocations'])) for each in found.requests] == [*'abcb']
-        assert {uuid: each['first'] for uuid, each in found.summaries.items()} == {
-            'a': 'a',
-            'b': 'c',
-            'c': 'c',
-        }
-        assert found.version == '1.36'
-        assert [('PCPU' in query, 'VCPU' in query) for query in queries] == [
-            (True, False),
-            (False, True),
-        ]
-
-    @pytest.mark.parametrize(
-        ('dedicated', 'shared'),
-        [
-            pytest.param(offered('a'), AWAY, id='the fallback fails'),
-            pytest.param(AWAY, offered('a'), id='the first query fails'),
-            pytest.param(offered('a'), Candidates([], '1.36'), id='no shared ones'),
-            pytest.param(Candidates([], '1.36'), offered('a'), id='no dedicated ones'),
-        ],
-    )
-    def test_one_answer_will_do(self, ask, dedicated, shared):
-        found, _ = ask(dedicated, shared)
-        assert [*found.requests] == [candidate('a')]
-        assert found.version == '1.36'
-
-    def test_two_failures_are_one(self, ask):
-        with pytest.raises(errors.NoValidHost):
-            ask(AWAY, AWAY)
-
-    def test_it_can_be_turned_off(self, ask):
-        _, queries = ask(offered('a'), offered('b'), falls_back=False)
-        assert len(queries) == 1
-
-    def test_what_is_asked_for_is_told(self, ask, caplog):
-        caplog.set_level(logging.DEBUG, 'novasched.manager')
-        ask(offered('a'), offered('b'))
-        assert (
-            'Requesting fallback allocation candidates with VCPU instead of PCPU'
-            in caplog.messages
-        )
 
 
 def test_a_policy_that_was_made_up_is_told(select, caplog):

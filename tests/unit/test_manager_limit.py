@@ -8,7 +8,8 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.manager import Asking, SchedulerManager
+from novasched.asking import Asking
+from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from tests import factories
 from tests.unit.fakes import (

@@ -130,7 +130,7 @@ def test_a_wrong_value_is_named_before_anything_is_tried(configure, text, option
         pytest.param(
             '[DEFAULT]\nservicegroup_driver = mc\n',
             errors.OptionError,
-            r'servicegroup_driver: mc is not supported\. Set it to db',
+            r'\[cache\] enabled: servicegroup_driver = mc needs a cache',
             id='a way to be alive',
         ),
         pytest.param(
@@ -218,3 +218,51 @@ def test_a_filter_of_old_is_named_once(cloud, caplog):
     told = [r.getMessage() for r in caplog.records if 'RamFilter' in r.getMessage()]
     assert len(told) == 1
     assert told[0].startswith('The RamFilter is deprecated since the 19.0.0 Stein')
+
+
+@pytest.fixture
+def rewrite(configure, tmp_path):
+    """Change the file of a configuration, and read it again: `rewrite(text)`."""
+    conf, path = configure(), tmp_path / 'nova.conf'
+    before = path.read_text()
+
+    def run(text):
+        path.write_text(before + text)
+        preflight.reread(conf, ['--config-file', str(path)])
+
+    run.conf = conf
+    return run
+
+
+def test_what_is_read_again_is_known_to_all_who_know_the_configuration(rewrite):
+    rewrite('[filter_scheduler]\nenabled_filters = ComputeFilter\n')
+    assert rewrite.conf.filter_scheduler.enabled_filters == ['ComputeFilter']
+    rewrite('')
+    assert len(rewrite.conf.filter_scheduler.enabled_filters) > 1
+
+
+@pytest.mark.parametrize(
+    ('text', 'problem'),
+    [
+        pytest.param('nonsense', cfg.Error, id='a file that makes no sense'),
+        pytest.param(
+            '[scheduler]\nmax_attempts = x\n', errors.OptionError, id='a wrong value'
+        ),
+        pytest.param(
+            '[filter_scheduler]\nenabled_filters = Nosuch\n',
+            errors.FilterNotFound,
+            id='a filter that is not there',
+        ),
+        pytest.param(
+            '[scheduler]\nmax_attempts = 7\n[filter_scheduler]\n'
+            'weight_classes = no.such.Weigher\n',
+            errors.ClassNotFound,
+            id='a weigher that is not there',
+        ),
+    ],
+)
+def test_what_makes_no_sense_leaves_all_as_it_was(rewrite, text, problem):
+    with pytest.raises(problem):
+        rewrite(text)
+    assert rewrite.conf.scheduler.max_attempts == 3
+    assert 'Nosuch' not in rewrite.conf.filter_scheduler.enabled_filters

@@ -3,40 +3,24 @@
 
 from __future__ import annotations
 
-import logging
 import threading
+import time
+from types import SimpleNamespace
 
-import oslo_messaging
 import pytest
 from oslo_config import cfg
 
 from novasched import errors, opts, service
-from novasched.service import Scheduler, SchedulerService
-
-
-class Part:
-    """Writes down what is done with it; raises ``problem`` in the step named."""
-
-    def __init__(self, name, told, fails_at=None, problem=None):
-        self._name = name
-        self._told = told
-        self._fails_at = fails_at
-        self._problem = problem
-
-    def __getattr__(self, step):
-        def do():
-            self._told.append(f'{self._name}.{step}')
-            if step == self._fails_at:
-                raise self._problem
-
-        return do
+from novasched.ports import Cell
+from novasched.service import Scheduler
+from tests.unit.fakes import Part
 
 
 class SlowServer(Part):
     """A server with a request under way until it is released."""
 
     def __init__(self, told):
-        super().__init__('server', told)
+        super().__init__(told, 'server')
         self.released = threading.Event()
 
     def wait(self):
@@ -51,7 +35,7 @@ def told():
 
 def scheduler(told, **parts):
     names = ('manager', 'view', 'server', 'upkeep', 'heartbeat')
-    made = {name: Part(name, told) for name in names}
+    made = {name: Part(told, name) for name in names}
     return Scheduler(**{**made, 'drain_s': 20, **parts})
 
 
@@ -61,13 +45,14 @@ def test_a_scheduler_knows_the_cluster_before_it_serves(told):
 
 
 def test_a_scheduler_ends_its_requests_before_it_lets_go_of_the_rest(told):
-    scheduler(told).stop()
+    scheduler(told, close=lambda: told.append('close')).stop()
     assert told == [
         'server.stop',
         'server.wait',
         'upkeep.stop',
         'heartbeat.stop',
         'view.close',
+        'close',
     ]
 
 
@@ -84,6 +69,29 @@ def test_a_slow_request_is_waited_for_no_longer_than_told(told, caplog):
     server.released.set()
     assert told[:2] == ['server.stop', 'upkeep.stop']
     assert 'Requests are still under way' in caplog.text
+
+
+def test_a_report_shows_cells_hosts_and_requests(told):
+    cells = [Cell('u1', 'cell1', '', '', False), Cell('u2', 'cell2', '', '', True)]
+    view = SimpleNamespace(
+        asked_at=lambda: {'u1': time.monotonic() - 5.0},
+        cells=SimpleNamespace(all=lambda: cells, left_out=lambda: cells[:1]),
+        hosts=lambda candidates: ['h1', 'h2'],
+    )
+    server = SimpleNamespace(requests=SimpleNamespace(under_way=lambda: [1.26]))
+    found = scheduler(told, view=view, server=server).state()
+    assert found['hosts'] == 2
+    assert found['requests under way'] == [1.3]
+    assert found['cells']['u1'].pop('asked seconds ago') >= 5.0
+    assert found['cells'] == {
+        'u1': {'name': 'cell1', 'disabled': False, 'left out': True},
+        'u2': {
+            'name': 'cell2',
+            'disabled': True,
+            'left out': False,
+            'asked seconds ago': 'never',
+        },
+    }
 
 
 @pytest.mark.parametrize(
@@ -107,63 +115,15 @@ def test_how_long_requests_may_take_when_the_service_stops(
     assert service.drain_s_of(conf) == expected
 
 
-@pytest.mark.parametrize(
-    'problem',
-    [
-        errors.ServiceTooOld(74, 75),
-        errors.StoreFailed('nova at db1', 'gone'),
-        cfg.ConfigFileValueError('wrong'),
-        oslo_messaging.MessagingException('no broker'),
-    ],
-)
-@pytest.mark.parametrize('step', ['made', 'started'])
-def test_a_worker_that_cannot_start_says_one_line_and_exits(
-    told, caplog, problem, step
-):
-    def make():
-        if step == 'made':
-            raise problem
-        return Part('scheduler', told, 'start', problem)
-
-    with pytest.raises(SystemExit) as raised:
-        SchedulerService(make).start()
-    assert raised.value.code == 1
-    (line,) = caplog.records
-    assert (line.levelno, line.exc_info) == (logging.CRITICAL, None)
-    assert line.getMessage() == f'nova-scheduler: {problem}'
-
-
-def test_a_worker_stops_its_scheduler_and_then_its_wait_ends(told):
-    worker = SchedulerService(lambda: Part('scheduler', told))
-    worker.start()
-    worker.stop()
-    worker.wait()
-    assert told == ['scheduler.start', 'scheduler.stop']
-
-
-def test_a_worker_may_stop_before_it_has_started(told):
-    worker = SchedulerService(lambda: Part('scheduler', told))
-    worker.stop()
-    worker.wait()
-    worker.reset()
-    assert told == []
-
-
-def test_a_reload_reads_everything_again(told):
-    worker = SchedulerService(lambda: Part('scheduler', told))
-    worker.start()
-    worker.reset()
-    assert told[-1] == 'scheduler.reload'
-    scheduler(told).reload()
-    assert told[-1] == 'view.load'
-
-
-def test_a_reload_that_fails_leaves_the_service_running(told, caplog):
+@pytest.mark.parametrize('step', ['view.load', 'heartbeat.start', 'server.start'])
+def test_what_keeps_a_scheduler_from_starting_lets_go_of_all(told, step):
+    name, _, method = step.partition('.')
     problem = errors.StoreFailed('nova at db1', 'gone')
-    worker = SchedulerService(lambda: Part('scheduler', told, 'reload', problem))
-    worker.start()
-    worker.reset()
-    assert caplog.messages == [f'Reloading failed: {problem}']
+    failing = {name: Part(told, name, method, problem)}
+    made = scheduler(told, close=lambda: told.append('close'), **failing)
+    with pytest.raises(errors.StoreFailed):
+        made.start()
+    assert told[-4:] == [step, 'heartbeat.stop', 'view.close', 'close']
 
 
 def test_the_host_is_the_machine_unless_it_is_named():

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.enforced import limited
 from novasched.scheduler.filters.overcommit import AggregateRatios, OvercommitFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Code, Reason
 
 
@@ -36,6 +39,15 @@ class CoreFilter(OvercommitFilter):
             passes: Mask = limits - hosts.vcpus_used >= asked
         passes = ~told | (passes & ~(limiting & (total < asked)))
         return passes, limited(hosts, 'vcpu', limits, limiting)
+
+    def remarks(
+        self, before: HostTable, rejected: HostTable, request: RequestSpec
+    ) -> Iterator[Notice]:
+        """Name the hosts that report no CPUs, which pass."""
+        silent = before[before.vcpus_total == 0]
+        if len(silent):
+            names = ', '.join(silent.host.tolist())
+            yield Notice(f'VCPUs not set; assuming CPU collection broken: {names}')
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         asked, total = request.vcpus, host.vcpus_total

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Code, Reason
 
 
@@ -39,6 +42,16 @@ class RetryFilter(ColumnFilter):
             for host, node in before:
                 passes &= ~((names == host) & (nodes == node))
         return passes
+
+    def remarks(
+        self, before: HostTable, rejected: HostTable, request: RequestSpec
+    ) -> Iterator[Notice]:
+        """Name each host that was tried before, in nova's words."""
+        hosts = [list(pair) for pair in tried(request)]
+        for host in rejected.states():
+            name = [host.host, host.nodename]
+            text = f'Host {name} fails.  Previously tried hosts: {hosts}'
+            yield Notice(text, warning=False)
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         before = [list(pair) for pair in tried(request)]

@@ -110,6 +110,11 @@ class Placement:
         with self._engine.connect() as connection:
             return set(connection.execute(query).scalars())
 
+    def rows(self, query):
+        """What a query of its database gives, read past the service."""
+        with self._engine.connect() as connection:
+            return list(connection.execute(sa.text(query)))
+
     def release(self, consumer):
         """Delete whatever a consumer holds."""
         self.request('DELETE', f'/allocations/{consumer}')

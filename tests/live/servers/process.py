@@ -26,7 +26,7 @@ def listens(port):
     return False
 
 
-def wait_until(check, timeout_s, what, process=None):
+def wait_until(check, timeout_s, what, process=None, every_s=0.05):
     """Poll `check` until it gives something true, and give that.
 
     A process that ends meanwhile fails the wait at once, with its log.
@@ -40,7 +40,7 @@ def wait_until(check, timeout_s, what, process=None):
         if time.monotonic() > deadline:
             said = process.describe() if process is not None else ''
             raise AssertionError(f'{what}: not within {timeout_s} s; {said}')
-        time.sleep(0.05)
+        time.sleep(every_s)
 
 
 class Process:

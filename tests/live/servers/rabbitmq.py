@@ -119,10 +119,10 @@ class RabbitMQ:
         finally:
             connection.collect()
 
-    def create_vhost(self, name=None):
-        """Give a fresh virtual host's transport URL; `name` is only a wish."""
-        del name
-        return self.url(self._vhosts.pop(0))
+    def create_vhost(self, **options):
+        """Give a fresh virtual host's transport URL, with options of the driver."""
+        words = '&'.join(f'{name}={value}' for name, value in options.items())
+        return self.url(self._vhosts.pop(0)) + (f'?{words}' if words else '')
 
     def url(self, vhost='/'):
         """The transport URL of a virtual host."""
@@ -154,4 +154,4 @@ class RabbitMQ:
 
 def vhost_of(transport_url):
     """The virtual host that a transport URL of ours names."""
-    return transport_url.rpartition('/')[2] or '/'
+    return transport_url.partition('?')[0].rpartition('/')[2] or '/'

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import uuid
+import zlib
 
 from novasched import errors
 from novasched.ports import (
@@ -14,6 +16,7 @@ from novasched.ports import (
     ComputeNodeRow,
     ImageRow,
     InstanceRow,
+    ServiceNews,
     ServiceRow,
 )
 from novasched.scheduler.aggregates import Aggregate
@@ -54,12 +57,15 @@ class FakeCellStore:
     def __init__(self):
         self.nodes = {}
         self.services = {}
+        self.deleted_services = []
         self.instances = []
         self.images = []
         self.calls = []
         self.since = []
         self.on_call = lambda name: None
         self.on_answer = lambda name: None
+        self.clock = FakeClock()
+        self.ahead = datetime.timedelta()
 
     def fail(self, problem='refused'):
         def refuse(name):
@@ -82,6 +88,13 @@ class FakeCellStore:
 
     def change(self, id_, at, **fields):
         self.put(self.nodes[id_]._replace(updated_at=at, **fields))
+
+    @contextlib.contextmanager
+    def together(self):
+        yield self
+
+    def delete_service(self, host, at):
+        self.deleted_services.append((self.services.pop(host).id, at))
 
     def soft_delete(self, id_, at):
         self.put(self.nodes[id_]._replace(deleted=id_, deleted_at=at))
@@ -116,21 +129,44 @@ class FakeCellStore:
     def compute_services(self):
         return self._answer('compute_services', lambda: list(self.services.values()))
 
-    def unavailable_services(self, oldest, newest):
-        def unavailable(row):
+    def compute_services_of(self, hosts):
+        return self._answer(
+            'compute_services_of',
+            lambda: [row for row in self.services.values() if row.host in hosts],
+        )
+
+    def service_news(self, since, oldest, newest):
+        def told(row):
             seen = row.last_seen_up or row.created_at
             in_time = seen is not None and oldest <= seen <= newest
-            return row.disabled or row.forced_down or not in_time
+            new = row.created_at is not None and row.created_at >= since
+            return row.disabled or row.forced_down or not in_time or new
 
         return self._answer(
-            'unavailable_services',
-            lambda: [row for row in self.services.values() if unavailable(row)],
+            'service_news',
+            lambda: ServiceNews(
+                [row for row in self.services.values() if told(row)],
+                [id_ for id_, at in self.deleted_services if at >= since],
+            ),
         )
 
     def minimum_compute_version(self):
         return self._answer(
             'minimum_compute_version',
             lambda: min((row.version for row in self.services.values()), default=0),
+        )
+
+    def utcnow(self):
+        return self._answer('utcnow', lambda: self.clock.utcnow() + self.ahead)
+
+    def computes_seen_after(self, moment):
+        return self._answer(
+            'computes_seen_after',
+            lambda: [
+                row
+                for row in self.services.values()
+                if row.last_seen_up is not None and row.last_seen_up > moment
+            ],
         )
 
     def instances_on(self, hosts):
@@ -231,7 +267,7 @@ def node(id_=1, **fields):
 def service(host='h1', **fields):
     """A row of services: a compute that is up for a long time."""
     row = ServiceRow(
-        id=1,
+        id=zlib.crc32(host.encode()),
         uuid=str(uuid.uuid5(uuid.NAMESPACE_DNS, host)),
         host=host,
         binary='nova-compute',

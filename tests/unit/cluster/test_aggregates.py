@@ -24,25 +24,29 @@ def ids(aggregates):
 
 def test_a_host_has_its_aggregates_by_id(view):
     assert ids(view.all()) == [1, 2]
-    assert ids(view.of_host('h1')) == [1, 2]
-    assert ids(view.of_host('h2')) == [1]
-    assert ids(view.of_host('H1')) == []
+    assert ids(view.of_hosts(['h1'])[0]) == [1, 2]
+    assert ids(view.of_hosts(['h2'])[0]) == [1]
+    assert ids(view.of_hosts(['H1'])[0]) == []
 
 
 def test_an_update_adds_hosts_and_takes_out_those_no_longer_listed(view):
     view.update([aggregate(1, 'h2', 'h3')])
-    assert [ids(view.of_host(host)) for host in ('h1', 'h2', 'h3')] == [[2], [1], [1]]
+    assert [ids(view.of_hosts([host])[0]) for host in ('h1', 'h2', 'h3')] == [
+        [2],
+        [1],
+        [1],
+    ]
 
 
 def test_an_update_may_bring_a_new_aggregate(view):
     view.update([aggregate(3, 'h1')])
-    assert ids(view.of_host('h1')) == [1, 2, 3]
+    assert ids(view.of_hosts(['h1'])[0]) == [1, 2, 3]
 
 
 def test_a_deleted_aggregate_leaves_its_hosts(view):
     view.delete(1)
     assert ids(view.all()) == [2]
-    assert ids(view.of_host('h2')) == []
+    assert ids(view.of_hosts(['h2'])[0]) == []
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from novasched.cluster.cells import FAILURES, Cells
+from novasched.cluster.pauses import STEADY_S
 from tests.unit.cluster.fakes import (
     CELL0,
     FakeCellStore,
@@ -175,6 +176,83 @@ def test_a_cell_that_is_late_is_named_and_left_out(cells, stores, gate, caplog):
     assert 'Timeout getting computes for cell a' in caplog.text
 
 
+def test_when_none_has_answered_the_first_is_waited_for(stores, clock):
+    cells = Cells(stores, clock, 0.1, 15, 3, patience_s=DEADLINE_S)
+    cells.replace([cell('a'), cell('b')])
+
+    def slow(cell, store):
+        time.sleep(0.5 if cell.uuid == 'a' else 0.7)
+        return cell.uuid
+
+    assert cells.ask(slow, cells.all()) == {'a': 'a', 'b': 'b'}
+    assert cells.left_out() == []
+    cells.close()
+
+
+def test_patience_has_an_end(stores, clock, gate):
+    cells = Cells(stores, clock, 0.1, 15, 3, patience_s=0.3)
+    cells.replace([cell('a'), cell('b')])
+    stores.stores['a'].fail()
+    stores.stores['b'].on_call = lambda name: gate.wait(DEADLINE_S)
+    started = time.monotonic()
+    assert cells.ask(version, cells.all()) == {}
+    assert 0.3 <= time.monotonic() - started < DEADLINE_S / 2
+    assert uuids(cells.left_out()) == ['b']
+    cells.close()
+
+
+def test_patience_is_not_for_those_who_are_behind_others(stores, clock, gate):
+    cells = Cells(stores, clock, 0.1, 15, 3, patience_s=DEADLINE_S)
+    cells.replace([cell('a'), cell('b')])
+    stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
+    started = time.monotonic()
+    assert cells.ask(version, cells.all()) == {'b': 0}
+    assert time.monotonic() - started < DEADLINE_S / 2
+    assert uuids(cells.left_out()) == ['a']
+    gate.set()
+    cells.close()
+
+
+def test_that_a_cell_is_left_out_is_told_once(cells, stores, caplog):
+    lose(cells, stores.stores['a'])
+    for _ in range(3):
+        cells.ask(version, cells.all(), even_left_out=True)
+    told = [r for r in caplog.records if r.levelno == logging.ERROR]
+    assert [r.getMessage() for r in told] == [
+        'Cell a(a) is left out of all decisions until it answers'
+    ]
+    warned = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert len(warned) == FAILURES
+
+
+def test_a_cell_that_was_late_is_asked_anew(cells, stores, gate):
+    hangs = stores.stores['a']
+    hangs.on_call = lambda name: gate.wait(DEADLINE_S)
+    cells.ask(version, cells.all(), timeout_s=0.1)
+    assert stores.forgotten[-1] == {'a'}
+    stores.stores['a'] = FakeCellStore()
+    assert cells.ask(version, cells.all(), even_left_out=True) == {'a': 0, 'b': 0}
+    assert not gate.is_set()
+
+
+@pytest.mark.parametrize(
+    'of',
+    [
+        pytest.param(CELL0, id='cell0'),
+        pytest.param(cell('c', disabled=True), id='a disabled cell'),
+    ],
+)
+def test_a_cell_that_gives_no_hosts_is_tried_again_too(cells, stores, clock, gate, of):
+    stores.stores[CELL0.uuid] = FakeCellStore()
+    cells.replace([CELL0, cell('a'), cell('c', disabled=True)])
+    stores.stores[of.uuid].on_call = lambda name: gate.wait(DEADLINE_S)
+    assert cells.ask(version, [of], timeout_s=0.1) == {}
+    assert not cells.may_be_asked(of)
+    assert cells.left_out() == cells.due_for_retry() == []
+    clock.advance(1)
+    assert cells.due_for_retry() == [of]
+
+
 def test_calls_that_hang_take_no_thread_of_another_cell(cells, stores, gate):
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
     for _ in range(5):
@@ -184,19 +262,60 @@ def test_calls_that_hang_take_no_thread_of_another_cell(cells, stores, gate):
     assert cells.ask(version, cells.all(), even_left_out=True) == {'a': 0, 'b': 0}
 
 
-def test_a_cell_is_due_for_a_retry_after_the_interval(cells, stores, clock, caplog):
+def test_a_cell_is_due_for_a_retry_soon_then_later_and_later(
+    cells, stores, clock, caplog
+):
     caplog.set_level(logging.INFO)
     lose(cells, stores.stores['a'])
-    assert cells.due_for_retry() == []
-    clock.advance(15)
-    assert uuids(cells.due_for_retry()) == ['a']
-    cells.ask(version, cells.due_for_retry(), even_left_out=True)
-    assert cells.due_for_retry() == []
+    for wait_s in (1, 2, 4, 8, 15, 15):
+        clock.advance(wait_s - 0.5)
+        assert cells.due_for_retry() == []
+        clock.advance(0.5)
+        assert uuids(cells.due_for_retry()) == ['a']
+        cells.ask(version, cells.due_for_retry(), even_left_out=True)
     clock.advance(15)
     stores.stores['a'].mend()
     assert cells.ask(version, cells.due_for_retry(), even_left_out=True) == {'a': 0}
     assert cells.left_out() == []
     assert 'Cell a answers again' in caplog.text
+
+
+def answer_again(cells, store):
+    store.mend()
+    cells.ask(version, cells.due_for_retry(), even_left_out=True)
+    assert cells.left_out() == []
+
+
+@pytest.mark.parametrize(
+    ('steady_s', 'second_s'),
+    [
+        pytest.param(2, 2, id='it answered for a moment'),
+        pytest.param(STEADY_S, 1, id='it has answered for long'),
+    ],
+)
+def test_a_cell_that_is_left_out_again_waits_longer_unless_that_is_long_ago(
+    cells, stores, clock, steady_s, second_s
+):
+    lose(cells, stores.stores['a'])
+    clock.advance(1)
+    answer_again(cells, stores.stores['a'])
+    clock.advance(steady_s)
+    lose(cells, stores.stores['a'])
+    clock.advance(second_s - 0.5)
+    assert cells.due_for_retry() == []
+    clock.advance(0.5)
+    assert uuids(cells.due_for_retry()) == ['a']
+
+
+def test_when_no_cell_is_left_each_is_tried_every_second(cells, stores, clock):
+    lose(cells, stores.stores['a'])
+    clock.advance(1)
+    lose(cells, stores.stores['b'])
+    for _ in range(4):
+        cells.ask(version, cells.due_for_retry(), even_left_out=True)
+        assert cells.due_for_retry() == []
+        clock.advance(1)
+        assert uuids(cells.due_for_retry()) == ['a', 'b']
 
 
 @pytest.mark.parametrize(
@@ -281,7 +400,7 @@ def test_what_still_waits_when_it_closes_is_not_asked(cells, stores, gate):
     found = stores.stores['a']
     found.on_call = lambda name: gate.wait(DEADLINE_S)
     for _ in range(3):
-        cells.ask(version, [cell('a')], even_left_out=True, timeout_s=0.01)
+        cells.ask(version, [cell('a')], timeout_s=0.01, judges=False)
     asking = threading.Thread(
         target=cells.ask,
         args=(version, [cell('a')]),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from novasched import errors
 from novasched.cluster.instances import InstanceView
 from novasched.scheduler.hosts import Categories, HostTable, Snapshot
 from tests.unit.cluster.fakes import instance
@@ -122,6 +123,135 @@ def test_what_a_request_was_given_is_its_own():
     known = view(('update', told('a', 'b')))
     known.told('h1')['z'] = 'stub'
     assert set(known.told('h1')) == {'a', 'b'}
+
+
+class Compared:
+    """A view that believes some lists of hosts in cells a and b, and the database."""
+
+    def __init__(self, **lists):
+        self.view = InstanceView()
+        for host, uuids in lists.items():
+            for _ in range(2):
+                self.view.sync(host, uuids)
+        self.rows = []
+        self.asked = []
+        self.on_read = lambda: None
+
+    def read(self, hosts):
+        self.asked.append({cell: sorted(names) for cell, names in hosts.items()})
+        self.on_read()
+        found = [(c, row) for c, row in self.rows if row.host in hosts.get(c, ())]
+        return {c: [row for of, row in found if of == c] for c in hosts}
+
+    def compare(self, **hosts):
+        self.view.compare(hosts or {'a': ['h1', 'h2'], 'b': ['h3']}, self.read)
+
+    def ask(self, table):
+        return [set(f or ()) for f in self.view.column(table, self.read)]
+
+    def told(self, host):
+        found = self.view.told(host)
+        return None if found is None else set(found)
+
+
+def test_a_move_that_nobody_told_of_is_found(caplog, table):
+    caplog.set_level('INFO')
+    known = Compared(h1=['x', 'y'], h2=['z'])
+    known.rows = [('a', instance('x', 'h1')), ('a', instance('z', 'h2'))]
+    assert known.ask(table) == [{'x', 'y'}, {'x', 'y'}, {'z'}, {'z'}]
+    known.compare()
+    assert known.asked == [{'a': ['h1', 'h2']}]
+    assert (known.told('h1'), known.told('h2')) == (None, {'z'})
+    assert 'The instances of 1 hosts are not those' in caplog.text
+    known.asked.clear()
+    assert known.ask(table)[0] == {'x'}
+    assert known.asked == [{'a': ['h1'], 'b': ['h1']}]
+    known.view.sync('h1', ['x'])
+    assert known.told('h1') == {'x'}
+
+
+def test_what_was_found_is_a_list_that_messages_complete(table):
+    known = Compared(h1=['x', 'y'])
+    known.rows = [('a', instance('x', 'h1'))]
+    known.ask(table)
+    known.compare()
+    known.view.update('h1', told('w'))
+    assert known.told('h1') == {'x', 'w'}
+
+
+@pytest.mark.parametrize(
+    ('message', 'believed'),
+    [
+        pytest.param(('update', told('w')), {'x', 'y', 'w'}, id='one more'),
+        pytest.param(('delete', 'y'), {'x'}, id='one less'),
+        pytest.param(('sync', ['x', 'y']), {'x', 'y'}, id='the same'),
+    ],
+)
+def test_what_a_host_says_while_it_is_read_counts(table, message, believed):
+    known = Compared(h1=['x', 'y'])
+    method, argument = message
+    known.on_read = lambda: getattr(known.view, method)('h1', argument)
+    known.ask(table)
+    known.compare()
+    assert known.told('h1') == believed
+
+
+def test_nothing_is_compared_when_nobody_asks_and_the_first_to_ask_reads(table):
+    known = Compared(h1=['x', 'y'], h2=['z'])
+    known.rows = [('a', instance('x', 'h1')), ('a', instance('v', 'h2'))]
+    known.compare()
+    assert known.asked == []
+    assert known.ask(table) == [{'x'}, set(), {'v'}, {'v'}]
+    assert known.asked == [{'a': ['h1', 'h2'], 'b': ['h1']}]
+    known.rows = [('a', instance(u, 'h1')) for u in 'xy'] + [('a', instance('z', 'h2'))]
+    known.compare()
+    assert (known.told('h1'), known.told('h2')) == ({'x', 'y'}, {'z'})
+
+
+def test_after_a_comparison_that_failed_nobody_is_believed_until_the_next(table):
+    known = Compared(h1=['x', 'y'])
+    known.rows = [('a', instance(uuid, 'h1')) for uuid in 'xy']
+
+    def refuse():
+        raise errors.StoreFailed('a cell', 'refused')
+
+    known.ask(table)
+    known.on_read = refuse
+    with pytest.raises(errors.StoreFailed):
+        known.compare()
+    assert known.told('h1') is None
+    known.on_read = lambda: None
+    known.ask(table)
+    known.compare()
+    assert known.told('h1') == {'x', 'y'}
+
+
+def test_only_hosts_that_are_believed_are_compared(table):
+    known = Compared(h1=['x', 'y'])
+    known.view.sync('h2', ['z'])
+    known.rows = [('a', instance(uuid, 'h1')) for uuid in 'xy']
+    known.ask(table)
+    known.asked.clear()
+    known.compare(a=['h1', 'h2', 'h9'])
+    assert known.asked == [{'a': ['h1']}]
+
+
+def test_a_host_of_two_cells_has_the_instances_of_both(table):
+    known = Compared(h1=['x', 'y'])
+    known.rows = [('a', instance('x', 'h1')), ('b', instance('y', 'h1'))]
+    known.ask(table)
+    known.compare(a=['h1'], b=['h1'])
+    assert known.told('h1') == {'x', 'y'}
+
+
+def test_untracked_lists_are_not_compared(table):
+    known = Compared()
+    known.view = InstanceView(tracked=False)
+    known.view.update('h1', told('a', 'b'))
+    known.ask(table)
+    known.asked.clear()
+    known.compare()
+    assert known.asked == []
 
 
 def test_hosts_that_are_gone_are_forgotten():

@@ -9,7 +9,14 @@ from novasched.cluster.nodes import Nodes
 from novasched.cluster.reading import Moment
 from novasched.cluster.rows import Ratios
 from novasched.cluster.services import Window
-from tests.unit.cluster.fakes import NOON, SECOND, FakeCellStore, FakeClock, node
+from tests.unit.cluster.fakes import (
+    NOON,
+    SECOND,
+    FakeCellStore,
+    FakeClock,
+    node,
+    service,
+)
 
 OVERLAP_S = 10
 
@@ -60,14 +67,13 @@ def test_the_first_question_is_for_all():
     reader.store.add_host(1)
     reader.read()
     assert reader.hosts() == {'h1': 1}
-    expected = ['compute_nodes', 'compute_services', 'unavailable_services']
-    assert reader.store.calls == expected
+    assert reader.store.calls == ['compute_nodes', 'compute_services']
 
 
 def test_the_next_asks_for_what_changed_since_the_last_began(reader):
     reader.read()
     assert reader.store.since == [NOON - OVERLAP_S * SECOND]
-    assert reader.store.calls == ['compute_nodes_since', 'unavailable_services']
+    assert reader.store.calls == ['compute_nodes_since', 'service_news']
 
 
 def test_without_a_change_nothing_is_made_anew(reader):
@@ -289,30 +295,96 @@ def test_a_new_node_brings_its_service(reader):
     reader.store.add_host(3, created_at=NOON)
     reader.read()
     assert reader.nodes.cells['a'].services.knows('h3')
+    asked = ['compute_nodes_since', 'service_news', 'compute_services_of']
+    assert reader.store.calls == asked
     reader.store.calls.clear()
     reader.read()
-    assert 'compute_services' not in reader.store.calls
+    assert reader.store.calls == asked[:2]
+
+
+def test_a_new_service_is_known_before_its_node(reader):
+    reader.store.services['h3'] = service('h3', created_at=NOON)
+    reader.read()
+    reader.store.services['h3'] = service('h3')
+    reader.store.put(node(3, created_at=NOON))
+    reader.read()
+    assert reader.nodes.cells['a'].services.knows('h3')
+    assert 'compute_services_of' not in reader.store.calls
+
+
+def test_a_new_service_that_is_disabled_is_known_when_it_is_enabled(reader):
+    reader.store.add_host(3, created_at=NOON)
+    reader.store.services['h3'] = service('h3', created_at=NOON, disabled=True)
+    reader.read()
+    reader.store.services['h3'] = service('h3')
+    reader.read()
+    assert reader.nodes.cells['a'].services.knows('h3')
+    assert not reader.nodes.cells['a'].services.is_disabled('h3')
 
 
 @pytest.mark.parametrize(
-    'host', [pytest.param('h3', id='an unknown host'), pytest.param(None, id='no host')]
+    ('host', 'times'),
+    [
+        pytest.param('h3', 3, id='an unknown host'),
+        pytest.param(None, 0, id='no host: it has none'),
+    ],
 )
-def test_a_missing_service_is_looked_for_now_and_then(reader, host):
+def test_a_missing_service_is_looked_for_now_and_then(reader, host, times):
     reader.store.put(node(3, host=host, created_at=NOON))
-    listings = []
+    looks = []
     for _ in range(12):
         reader.store.calls.clear()
         reader.read()
-        listings.append(reader.store.calls.count('compute_services'))
+        assert 'compute_services' not in reader.store.calls
+        looks.append(reader.store.calls.count('compute_services_of'))
         reader.clock.advance(1)
-    assert sum(listings) == 3
+    assert sum(looks) == times
+
+
+def test_a_service_that_is_deleted_is_noticed_and_looked_for_no_more(reader):
+    reader.store.delete_service('h1', NOON)
+    reader.read()
+    assert not reader.nodes.cells['a'].services.knows('h1')
+    assert reader.nodes.cells['a'].homeless == {'h1'}
+    reader.store.soft_delete(1, NOON)
+    reader.read()
+    assert reader.hosts() == {'h2': 1}
+
+
+def test_a_service_that_is_made_anew_is_known(reader):
+    reader.store.delete_service('h1', NOON)
+    reader.read()
+    reader.store.services['h1'] = service('h1', id=99, created_at=NOON)
+    reader.read()
+    assert reader.nodes.cells['a'].services.rows['h1'].id == 99
+    assert reader.nodes.cells['a'].homeless == set()
+
+
+def test_an_older_list_of_services_does_not_undo_what_was_heard_since(reader):
+    older = reader.ask(all_services=True)
+    reader.store.delete_service('h1', NOON)
+    reader.store.add_host(3, created_at=NOON)
+    reader.store.services['h3'] = service('h3', created_at=NOON)
+    reader.read()
+    reader.take(older)
+    known = reader.nodes.cells['a'].services
+    assert [known.knows(host) for host in ('h1', 'h2', 'h3')] == [False, True, True]
+    assert reader.nodes.cells['a'].heard == {}
+
+
+def test_of_two_lists_of_services_the_later_counts(reader):
+    older = reader.ask(all_services=True)
+    del reader.store.services['h1']
+    reader.read(all_services=True)
+    reader.take(older)
+    assert not reader.nodes.cells['a'].services.knows('h1')
 
 
 def test_a_missing_service_is_found_when_it_appears(reader):
     reader.store.put(node(3, created_at=NOON))
     reader.read()
     assert reader.nodes.cells['a'].homeless == {'h3'}
-    reader.store.add_host(3, created_at=NOON)
+    reader.store.add_host(3, created_at=NOON)  # its service is as if it had been there
     reader.clock.advance(5)
     reader.read()
     assert reader.nodes.cells['a'].homeless == set()

@@ -11,7 +11,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched.cluster import rows
-from novasched.cluster.rows import Ratios, host_values, supported_instances
+from novasched.cluster.rows import Ratios, host_values, shared, supported_instances
 from tests.unit.cluster.fakes import NOON, node
 
 
@@ -127,6 +127,18 @@ def test_other_counters(name, attribute):
 )
 def test_stats(text, expected):
     assert values(stats=text)['stats'] == expected
+
+
+def test_stats_that_hosts_report_alike_are_parsed_once():
+    text = json.dumps({'num_instances': '4', 'of this test': 'alone'})
+    first, second = values(stats=text), values(host='other', stats=text)
+    assert first['stats'] is second['stats']
+
+
+def test_texts_that_are_alike_are_one_object():
+    one, two = ''.join(['nu', 'ma']), ''.join(['n', 'uma'])
+    assert one is not two
+    assert shared(one) is shared(two)
 
 
 @pytest.mark.parametrize(

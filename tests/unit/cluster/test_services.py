@@ -58,8 +58,41 @@ def test_a_disabled_service_may_be_up():
 
 
 def test_a_service_that_is_only_among_the_unavailable_is_known():
-    assert Services().with_unavailable([service('h9')], WINDOW).knows('h9')
+    row = service('h9', disabled=True)
+    assert Services().with_unavailable([row], WINDOW).knows('h9')
     assert not Services().knows(None)
+
+
+def test_a_service_that_is_as_usual_is_not_among_the_unavailable():
+    rows = [service('h1'), service('h2', disabled=True)]
+    assert set(Services().with_unavailable(rows, WINDOW).unavailable) == {'h2'}
+
+
+@pytest.mark.parametrize(
+    ('rows', 'deleted', 'known'),
+    [
+        pytest.param([], [], {'h1': 1, 'h2': 2}, id='nothing is new'),
+        pytest.param([service('h3', id=3)], [], {'h1': 1, 'h2': 2, 'h3': 3}, id='new'),
+        pytest.param([], [1, 9], {'h2': 2}, id='deleted'),
+        pytest.param(
+            [service('h1', id=3)], [1], {'h1': 3, 'h2': 2}, id='deleted and made anew'
+        ),
+        pytest.param(
+            [service('h1', id=3)], [], {'h1': 3, 'h2': 2}, id='made anew without a word'
+        ),
+        pytest.param(
+            [service('h1', id=1, version=75)],
+            [],
+            {'h1': 1, 'h2': 2},
+            id='known already',
+        ),
+    ],
+)
+def test_services_that_came_and_went_are_known(rows, deleted, known):
+    services = Services().with_rows([service('h1', id=1), service('h2', id=2)])
+    after = services.with_some(rows, deleted)
+    assert {host: row.id for host, row in after.rows.items()} == known
+    assert (after is services) == (known == {'h1': 1, 'h2': 2})
 
 
 NORMAL = Services().with_rows([service()])

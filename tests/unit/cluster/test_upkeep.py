@@ -37,6 +37,9 @@ class Chores:
     def read_services(self):
         self._do('services')
 
+    def check_instances(self):
+        self._do('instances')
+
     def reconcile(self):
         self._do('reconcile')
 
@@ -66,10 +69,12 @@ def test_the_first_check_is_at_once(upkeep, chores):
 @pytest.mark.parametrize(
     ('after_s', 'done'),
     [
-        pytest.param(4, [], id='nothing is due'),
-        pytest.param(5, ['retry'], id='a retry'),
-        pytest.param(60, ['retry', 'check', 'services'], id='a check'),
-        pytest.param(600, ['retry', 'check', 'services', 'reconcile'], id='all'),
+        pytest.param(0.5, [], id='nothing is due'),
+        pytest.param(1, ['retry'], id='a retry'),
+        pytest.param(60, ['retry', 'check', 'services', 'instances'], id='a check'),
+        pytest.param(
+            600, ['retry', 'check', 'services', 'instances', 'reconcile'], id='all'
+        ),
     ],
 )
 def test_chores_are_done_when_they_are_due(upkeep, chores, clock, after_s, done):
@@ -110,7 +115,7 @@ def test_a_chore_that_fails_is_done_again_and_holds_up_no_other(
         chores.done.clear()
         clock.advance(600)
         upkeep.run_due()
-        assert chores.done == ['retry', 'check', 'services', 'reconcile']
+        assert chores.done == ['retry', 'check', 'services', 'instances', 'reconcile']
     assert f'check failed, trying again: {problem}' in caplog.messages
 
 
@@ -118,6 +123,25 @@ def test_the_thread_does_what_is_due_until_it_is_stopped(upkeep, chores):
     upkeep.start()
     assert chores.checked.wait(DEADLINE_S)
     upkeep.stop()
+
+
+def test_a_full_read_that_hangs_does_not_keep_cells_from_coming_back(chores, clock):
+    end, retried = threading.Event(), threading.Event()
+    hangs = threading.Event()
+
+    def check():
+        hangs.set()
+        end.wait(2 * DEADLINE_S)
+
+    chores.check, chores.retry_left_out = check, retried.set
+    made = Upkeep(chores, clock)
+    made.start()
+    assert hangs.wait(DEADLINE_S)
+    clock.advance(1)
+    assert retried.wait(DEADLINE_S)
+    assert not end.is_set()
+    end.set()
+    made.stop()
 
 
 def test_what_never_ends_holds_up_nothing_else(chores, clock):

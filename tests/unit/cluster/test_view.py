@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from novasched import errors
+from tests.unit.cluster.conftest import TIMEOUT_S
 from tests.unit.cluster.fakes import (
     NOON,
     SECOND,
@@ -89,10 +90,41 @@ def test_a_node_without_a_host_is_not_shown(cloud):
     assert cloud.shown() == ['h1', 'h2', 'h3']
 
 
-def test_a_service_that_is_removed_is_noticed(cloud):
+def test_a_service_that_is_deleted_is_noticed_at_once(cloud):
+    cloud.a.delete_service('h1', NOON)
+    assert cloud.shown() == ['h2', 'h3']
+    cloud.a.services['h1'] = service('h1', created_at=NOON)
+    assert cloud.shown() == ['h1', 'h2', 'h3']
+
+
+def test_a_service_that_is_removed_without_a_trace_is_noticed_later(cloud):
     del cloud.a.services['h1']
     cloud.view.read_services()
     assert cloud.shown() == ['h2', 'h3']
+
+
+@pytest.mark.parametrize(
+    'leave',
+    [
+        pytest.param(lambda store: store.soft_delete(1, NOON), id='deleted behind it'),
+        pytest.param(lambda store: store.delete_service('h1', NOON), id='no service'),
+        pytest.param(lambda store: store.fail(), id='its old cell fails'),
+    ],
+)
+def test_a_host_that_moved_to_another_cell_is_shown_once_and_there(cloud, leave):
+    leave(cloud.a)
+    cloud.b.put(node(7, uuid=node(1).uuid, host='h1', created_at=NOON))
+    cloud.b.services['h1'] = service('h1', created_at=NOON)
+    cloud.view.refresh()
+    hosts = cloud.view.hosts({node(1).uuid: ['one']})
+    assert (hosts.host.tolist(), hosts.cell_uuid.tolist()) == (['h1'], ['b'])
+
+
+def test_a_host_that_is_in_two_cells_for_a_moment_is_shown_once(cloud):
+    cloud.b.put(node(7, uuid=node(1).uuid, host='h1', created_at=NOON))
+    cloud.b.services['h1'] = service('h1', created_at=NOON)
+    cloud.view.refresh()
+    assert len(cloud.view.hosts({node(1).uuid: ['one']})) == 1
 
 
 def state_of(cloud, host):
@@ -115,6 +147,19 @@ def test_a_service_is_seen_as_it_is_and_as_it_is_again(cloud, fields, disabled, 
     assert state_of(cloud, 'h1') == (disabled, up)
     cloud.a.services['h1'] = service('h1')
     assert state_of(cloud, 'h1') == (False, True)
+
+
+def test_services_are_listed_without_the_haste_of_a_request(cloud, gate):
+    def hang(name):
+        if name == 'compute_services':
+            gate.wait(DEADLINE_S)
+
+    cloud.a.on_call = hang
+    opening = threading.Timer(TIMEOUT_S + 0.5, gate.set)
+    opening.start()
+    cloud.view.read_services()
+    opening.join(DEADLINE_S)
+    assert cloud.view.cells.left_out() == []
 
 
 def test_a_service_is_described_by_the_time_of_the_request(cloud):
@@ -240,6 +285,44 @@ def test_a_full_read_forgets_the_instances_of_hosts_that_are_gone(cloud):
     cloud.view.reconcile()
     assert cloud.view.instances.told('h1') is not None
     assert cloud.view.instances.told('h9') is None
+
+
+def test_a_move_that_nobody_told_of_is_found_between_requests(cloud):
+    cloud.a.instances = [instance('x', 'h1')]
+    for _ in range(2):
+        cloud.view.instances.sync('h1', ['x', 'y'])
+
+    def on_h1():
+        cloud.view.refresh()
+        return set(cloud.view.hosts({node(1).uuid: []}).instances[0])
+
+    assert on_h1() == {'x', 'y'}
+    cloud.view.check_instances()
+    assert on_h1() == {'x'}
+
+
+def test_instances_are_compared_without_the_haste_of_a_request(cloud, gate):
+    for host in ('h1', 'h3'):
+        for _ in range(2):
+            cloud.view.instances.sync(host, [])
+    _ = cloud.view.hosts(None).instances
+    cloud.a.on_call = lambda name: gate.wait(DEADLINE_S)
+    opening = threading.Timer(TIMEOUT_S + 0.5, gate.set)
+    opening.start()
+    cloud.view.check_instances()
+    opening.join(DEADLINE_S)
+    assert cloud.view.instances.told('h1') == {}
+
+
+def test_a_cell_that_is_left_out_does_not_keep_others_from_being_compared(cloud):
+    for host in ('h1', 'h3'):
+        for _ in range(2):
+            cloud.view.instances.sync(host, ['x', 'y'])
+    cloud.lose(cloud.b)
+    _ = cloud.view.hosts(None).instances
+    cloud.view.check_instances()
+    assert cloud.view.instances.told('h1') is None
+    assert set(cloud.view.instances.told('h3')) == {'x', 'y'}
 
 
 def images(hosts):

@@ -32,6 +32,7 @@ def test_a_cell_that_hangs_costs_one_bounded_wait_and_is_named(cloud, gate):
     assert cloud.shown() == ['h1', 'h2']
     assert time.monotonic() - started < DEADLINE_S / 2
     assert left_out(cloud) == ['b']
+    assert [cloud.view.shows(cell(uuid)) for uuid in 'ab'] == [True, False]
     cloud.b.calls.clear()
     assert cloud.shown() == ['h1', 'h2']
     assert cloud.b.calls == []
@@ -144,7 +145,36 @@ def test_a_cell_that_fails_at_the_start_is_shown_when_it_answers(new_cloud):
     cloud.view.load()
     assert cloud.shown() == ['h1', 'h2']
     cloud.b.mend()
+    cloud.retry()
     assert cloud.shown() == ['h1', 'h2', 'h3']
+
+
+def test_a_cell_that_hangs_at_the_start_is_not_waited_for_twice(new_cloud, gate):
+    cloud = new_cloud
+    cloud.b.on_call = lambda name: gate.wait(DEADLINE_S)
+    started = time.monotonic()
+    cloud.view.load()
+    assert time.monotonic() - started < DEADLINE_S / 2
+    assert left_out(cloud) == ['b']
+    assert cloud.b.calls == ['minimum_compute_version']
+    assert cloud.shown() == ['h1', 'h2']
+    gate.set()
+    cloud.retry()
+    assert cloud.shown() == ['h1', 'h2', 'h3']
+
+
+def test_a_disabled_cell_that_hangs_is_waited_for_once(cloud, gate):
+    of = cell('b', disabled=True)
+    cloud.api.found_cells = [cell('a'), of]
+    cloud.view.check()
+    cloud.b.on_call = lambda name: gate.wait(DEADLINE_S)
+    assert cloud.shown(of=of) == []
+    cloud.b.calls.clear()
+    assert cloud.shown(of=of) == []
+    assert cloud.b.calls == []
+    cloud.clock.advance(1)
+    gate.set()
+    assert cloud.shown(of=of) == ['h3']
 
 
 def test_without_any_cell_there_are_no_hosts(new_cloud, caplog):

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from novasched import errors
 from novasched.cluster import view
-from novasched.db import engines
+from novasched.db import engines, transactions
 
 MYSQL = 'mysql+pymysql://u:secret@127.0.0.1:1/x'
 
@@ -111,3 +112,85 @@ def test_a_file_that_cannot_be_opened_is_named(conf, tmp_path):
 
 def test_a_database_that_can_be_used(conf):
     engines.check(engines.main_engine(conf('sqlite://')), engines.MAIN)
+
+
+REPLICA = 'sqlite:///replica'
+
+
+def reader(engine):
+    """The engine that is read from."""
+    return engine.get_execution_options().get(transactions.REPLICA, engine)
+
+
+@pytest.mark.parametrize(
+    ('options', 'read'),
+    [
+        pytest.param({}, 'main', id='no replica'),
+        pytest.param({'slave_connection': REPLICA}, 'main', id='as by default'),
+        pytest.param(
+            {'slave_connection': REPLICA, 'synchronous_reader': False},
+            'replica',
+            id='reads may lag',
+        ),
+        pytest.param({'synchronous_reader': False}, 'main', id='nothing to read from'),
+    ],
+)
+def test_a_replica_is_read_from_where_reads_may_lag(conf, options, read):
+    made = conf('sqlite:///main', **options)
+    engine = engines.cell_engine(made, 'sqlite:///main')
+    assert reader(engine).url.database == read
+    assert engine.url.database == 'main'
+    assert len(engines.warnings(made)) == (read == 'replica')
+
+
+def test_the_services_of_schedulers_are_read_where_they_are_written(conf):
+    made = conf('sqlite:///main', slave_connection=REPLICA, synchronous_reader=False)
+    assert reader(engines.main_engine(made)).url.database == 'main'
+
+
+@pytest.mark.parametrize(
+    ('main', 'cell', 'same'),
+    [
+        pytest.param(MYSQL, f'{MYSQL}?charset=utf8', True, id='other parameters'),
+        pytest.param(MYSQL, MYSQL.replace('u:', 'v:'), True, id='another user'),
+        pytest.param(MYSQL, MYSQL.replace('/x', '/y'), False, id='another database'),
+        pytest.param(MYSQL, MYSQL.replace(':1/', ':2/'), False, id='another port'),
+        pytest.param(None, MYSQL, False, id='no database of our own'),
+    ],
+)
+def test_a_replica_is_that_of_one_database(conf, main, cell, same):
+    made = conf(main, slave_connection=REPLICA, synchronous_reader=False)
+    engine = engines.cell_engine(made, cell)
+    assert (reader(engine) is not engine) == same
+
+
+def test_a_replica_is_closed_with_its_database(conf):
+    made = conf('sqlite://', slave_connection='sqlite://', synchronous_reader=False)
+    engine = engines.cell_engine(made, 'sqlite://')
+    replica = reader(engine)
+    assert replica is not engine
+    closed = []
+    sa.event.listen(replica, 'engine_disposed', closed.append)
+    engine.dispose()
+    assert closed == [replica]
+
+
+def test_a_replica_that_is_no_url_is_named(conf):
+    made = conf('sqlite://', slave_connection='nonsense', synchronous_reader=False)
+    with pytest.raises(errors.OptionError) as failed:
+        engines.cell_engine(made, 'sqlite://')
+    assert failed.value.option == '[database] slave_connection'
+
+
+def test_what_is_read_comes_from_the_replica_and_what_is_written_does_not(conf):
+    made = conf('sqlite://', slave_connection='sqlite://', synchronous_reader=False)
+    engine = engines.cell_engine(made, 'sqlite://')
+    database = transactions.Database(engine)
+    for each, name in ((engine, 'main'), (reader(engine), 'replica')):
+        with each.begin() as connection:
+            connection.execute(sa.text(f"CREATE TABLE t AS SELECT '{name}' AS name"))
+    with database.read() as connection:
+        assert connection.execute(sa.text('SELECT name FROM t')).scalar() == 'replica'
+    with database.write() as connection:
+        assert connection.execute(sa.text('SELECT name FROM t')).scalar() == 'main'
+    engine.dispose()

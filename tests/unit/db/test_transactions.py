@@ -9,8 +9,9 @@ from oslo_db import exception as db_exc
 from sqlalchemy import exc as sa_exc
 
 from novasched import errors
-from novasched.db import transactions
+from novasched.db import tables, transactions
 from novasched.db.transactions import Database
+from tests.databases import instance
 
 
 @pytest.fixture
@@ -94,3 +95,18 @@ def test_describe(problem, text):
 )
 def test_mask(text, masked):
     assert transactions.mask(text) == masked
+
+
+def test_a_step_that_read_what_another_changed_is_done_again(databases, database):
+    reads = []
+
+    def step(connection):
+        query = sa.select(sa.func.count()).select_from(tables.instances)
+        reads.append(connection.execute(query).scalar())
+        if len(reads) == 1:
+            databases.add(tables.instances, instance())
+        connection.execute(sa.insert(tables.instances).values(instance()))
+
+    database.retrying(step)
+    assert reads == [0, 1]
+    assert len(databases.rows(tables.instances)) == 2

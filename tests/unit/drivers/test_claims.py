@@ -10,11 +10,18 @@ import pytest
 
 from novasched import errors
 from novasched.drivers.claims import UNDO_WITHIN_S, Claims
+from novasched.drivers.ledger import Ledger
 from novasched.drivers.room import Room
 from novasched.objects.context import RequestContext
-from novasched.ports import UndoUnanswered, Wanted
+from novasched.ports import CallerGone, UndoUnanswered, Wanted
 from tests import factories
-from tests.unit.fakes import FakeClock, FakePlacement, candidate
+from tests.unit.fakes import (
+    FakeCaller,
+    FakeClock,
+    FakeJournal,
+    FakePlacement,
+    candidate,
+)
 
 BEFORE = {'allocations': {'source': {'resources': {'VCPU': 1}}}}
 
@@ -239,3 +246,72 @@ def test_room_is_taken_by_what_is_claimed_and_known_to_lack_by_what_is_refused(c
         assert not claims.room.fits(candidate('y'))
         claims.make_all(request, [Wanted('c', candidate('x'))])
         assert not claims.room.fits(candidate('x'))
+
+
+# -- the journal
+
+
+def journalled(placement, context, then=None, caller=None, journal=None):
+    """Claim for an instance, with a journal; return what was told to it."""
+    journal = journal or FakeJournal()
+    with contextlib.suppress(errors.RequestError, KeyboardInterrupt):
+        ledger = Ledger(journal, caller)
+        with Claims(placement, context, '1.36', ledger=ledger) as claims:
+            claims.make(factories.request(instance_uuid='a'), candidate('p'))
+            claims.check_caller()
+            if then is not None:
+                raise then
+    return journal.told
+
+
+def test_claims_that_stay_are_answered(context):
+    told = journalled(FakePlacement(), context, caller=FakeCaller())
+    assert told == [('a', 'answering')]
+
+
+@pytest.mark.parametrize(
+    ('script', 'expected'),
+    [
+        pytest.param('refused', [('a', 'settled')], id='refused'),
+        pytest.param('unreachable', [('a', 'settled')], id='not sent'),
+        pytest.param('unknown', [('a', 'settled')], id='unknown, thus undone'),
+        pytest.param(
+            errors.AllocationUpdateFailed('a', 'changed'),
+            [('a', 'settled')],
+            id='changed by another process',
+        ),
+        pytest.param(KeyboardInterrupt(), [('a', 'left')], id='interrupted'),
+    ],
+)
+def test_the_journal_learns_how_a_claim_ends(context, script, expected):
+    assert journalled(FakePlacement(script=[script]), context) == expected
+
+
+def test_claims_for_several_are_written_down_together(context):
+    journal, wanted = FakeJournal(), [Wanted(u, candidate('p')) for u in 'ab']
+    placement = FakePlacement()
+    placement.together = 'refused'
+    with Claims(placement, context, '1.36', ledger=Ledger(journal)) as claims:
+        claims.make_all(factories.request(), wanted)
+    assert [one.consumer_uuid for one in journal.intents] == ['a', 'b']
+    assert journal.told == [('a', 'settled'), ('b', 'settled')]
+
+
+def test_what_cannot_be_undone_is_given_up(context):
+    placement = FakePlacement()
+    placement.undo_fails = {'a': 1}
+    told = journalled(placement, context, then=errors.NoValidHost(''))
+    assert told == [('a', 'settled')]
+
+
+def test_the_claims_of_a_caller_that_is_gone_are_undone(context):
+    placement = FakePlacement()
+    told = journalled(placement, context, caller=FakeCaller(CallerGone('hung up')))
+    assert placement.held == {}
+    assert told == [('a', 'settled')]
+
+
+def test_who_has_no_claims_may_be_gone(context):
+    gone = Ledger(None, FakeCaller(CallerGone('hung up')))
+    with Claims(FakePlacement(), context, '1.36', ledger=gone) as claims:
+        claims.check_caller()

@@ -11,10 +11,12 @@ import pytest
 from novasched import errors
 from novasched.drivers import Parts, Work
 from novasched.drivers.claims import Claims
+from novasched.drivers.detail import Detail, Level
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.drivers.room import Room
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
+from novasched.ports import Cell
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
@@ -37,6 +39,13 @@ class Passing(BaseHostFilter):
 
     def host_passes(self, host_state, spec_obj):
         return host_state.host in self.names
+
+
+class First(BaseHostFilter):
+    """Passes hosts for the first instance."""
+
+    def host_passes(self, host_state, spec_obj):
+        return spec_obj.instance_uuid == A
 
 
 class Broken(BaseHostFilter):
@@ -73,16 +82,19 @@ def run(hosts):
         shuffle_best=False,
         host_subset_size=1,
         fitting=RIGHT,
+        silent=None,
         **parts,
     ):
         if candidates is ...:
             candidates = placement.candidates(None, '')
+        view = FakeView(table, {silent.uuid: silent} if silent else {})
+        view.silent = set(view.cells)
         driver = FilterScheduler(
             Parts(
                 profile=Profile(
                     filters, (RAMWeigher(),), host_subset_size, shuffle_best, fitting
                 ),
-                view=FakeView(table),
+                view=view,
                 placement=placement,
                 rng=random.Random(1),
                 **parts,
@@ -314,6 +326,23 @@ class TestAlternates:
         placed = run(everywhere(), [A, B], request, alternates=True)
         assert names(placed) == [['h1', 'h3'], ['h2', 'h3']]
 
+    @pytest.mark.parametrize(
+        ('policy', 'own', 'expected'),
+        [
+            ('anti-affinity', True, [['h1', 'h3'], ['h2']]),
+            ('anti-affinity', False, [['h1', 'h3'], ['h2', 'h3']]),
+            ('soft-anti-affinity', True, [['h1', 'h3'], ['h2', 'h3']]),
+            (None, True, [['h1', 'h3'], ['h2', 'h3']]),
+        ],
+    )
+    def test_members_that_are_kept_apart_may_have_their_own(
+        self, run, policy, own, expected
+    ):
+        group = factories.group(policy) if policy else None
+        request = factories.request(memory_mb=1500, instance_group=group)
+        placed = run(everywhere(), [A, B], request, alternates=True, own_alternates=own)
+        assert names(placed) == expected
+
     def test_filters_run_again_after_the_last_of_several(self, run):
         asked = []
 
@@ -420,3 +449,25 @@ def test_what_is_odd_in_a_filter_is_told_once_in_each_request(run, caplog):
             run(everywhere(), [A, B, C], filters=[Twice()])
     lines = [line for line in caplog.messages if line.startswith('Twice gave')]
     assert len(lines) == 2
+
+
+def test_a_decision_names_the_cells_left_out(run):
+    told = []
+    silent = Cell('c', 'west', None, None, False)
+    run(everywhere(), [A], silent=silent, on_decision=told.append)
+    assert [one.cells_left_out for one in told] == [('west',)]
+
+
+@pytest.mark.parametrize(
+    ('level', 'said'),
+    [
+        (Level.NONE, ''),
+        (Level.USER, ' For server 2 of 2: Rejected: First 3 of 3 (rejected 3).'),
+    ],
+)
+def test_the_error_says_as_much_as_it_may(run, level, said):
+    with pytest.raises(errors.NoValidHost) as raised:
+        run(
+            placement('h1', 'h2', 'h3'), [A, B], filters=[First()], detail=Detail(level)
+        )
+    assert raised.value.reason == f'There are not enough hosts available.{said}'

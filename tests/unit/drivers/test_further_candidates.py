@@ -124,6 +124,19 @@ class TestFurtherCandidates:
             run([A])
         assert len(placement.tried) == 2
 
+    def test_hosts_in_conflict_are_tried_again_when_no_host_is_left(
+        self, run, placement
+    ):
+        placement.script = ['conflicted', 'conflicted']
+        assert names(run([A])) == [['h1']]
+        assert len(placement.tried) == 3
+
+    def test_conflicts_end(self, run, placement):
+        placement.script = ['conflicted'] * 4
+        with pytest.raises(errors.NoValidHost):
+            run([A])
+        assert len(placement.tried) == 4
+
     def test_a_cloud_that_fills_up_costs_a_bounded_number_of_claims(
         self, run, placement
     ):

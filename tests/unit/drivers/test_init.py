@@ -9,15 +9,17 @@ import pytest
 from oslo_config import cfg
 
 from novasched import drivers
-from novasched.drivers import Parts, Work
+from novasched.cluster import assumed
+from novasched.drivers import Parts, Work, detail
 from tests import factories
 
 
 @pytest.fixture
 def conf():
     made = cfg.ConfigOpts()
-    for group, listed in drivers.OPTS.items():
-        made.register_opts(listed, None if group == 'DEFAULT' else group)
+    for reader in (drivers, detail, assumed):
+        for group, listed in reader.OPTS.items():
+            made.register_opts(listed, None if group == 'DEFAULT' else group)
     made([], default_config_files=[], default_config_dirs=[])
     return made
 
@@ -41,3 +43,5 @@ def test_parts_are_made_of_options(conf):
     made = Parts.from_conf(conf, None, None, None, random.Random(1), print)
     assert (made.max_attempts, made.default_availability_zone) == (7, 'here')
     assert made.on_decision is print
+    assert made.detail.level == 'none'
+    assert (made.assumed, made.own_alternates) == (None, False)

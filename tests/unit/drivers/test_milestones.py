@@ -6,11 +6,17 @@ from __future__ import annotations
 import logging
 import random
 
+import numpy as np
 import pytest
 
 from novasched.drivers.milestones import log_decision
-from novasched.scheduler.filters import BaseHostFilter
+from novasched.objects.compute_node import ComputeNode, ComputeNodeList
+from novasched.objects.request_spec import SchedulerRetries
+from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
+from novasched.scheduler.filters.core import CoreFilter
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
+from novasched.scheduler.filters.retry import RetryFilter
+from novasched.scheduler.notices import Notice
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
@@ -224,3 +230,40 @@ def test_failure_is_told_at_info(lines):
 )
 def test_where_no_filter_ran_the_notes_say_all(lines, request_, note):
     assert lines(logging.DEBUG, [Passing()], **request_) == [('INFO', note)]
+
+
+def test_remarks_are_told_at_their_level_once_for_a_request(caplog):
+    tried = ComputeNode(host='h2', hypervisor_hostname='h2')
+    retry = SchedulerRetries(num_attempts=1, hosts=ComputeNodeList(objects=[tried]))
+    table = factories.hosts(vcpus_total=[0, 8])
+    profile, request = Profile([CoreFilter(), RetryFilter()], ()), {'retry': retry}
+    made = decide(profile, table, factories.request(**request), random.Random(1))
+    told = set()
+    with caplog.at_level(logging.INFO, LOGGER):
+        log_decision(made, told)
+        log_decision(made, told)
+    assert [(r.levelname, r.message) for r in caplog.records] == [
+        ('WARNING', 'VCPUs not set; assuming CPU collection broken: h1'),
+        ('INFO', "Host ['h2', 'h2'] fails.  Previously tried hosts: [['h2', 'h2']]"),
+    ]
+
+
+def test_a_plugin_that_fails_to_remark_fails_no_request(lines):
+    class Broken(ColumnFilter):
+        def mask(self, hosts, request):
+            return np.ones(len(hosts), bool)
+
+        def remarks(self, before, rejected, request):
+            yield Notice('before it broke')
+            raise RuntimeError('broken')
+
+    assert lines(logging.INFO, [Broken()]) == [
+        ('WARNING', 'Filter Broken fails to remark: RuntimeError: broken')
+    ]
+
+
+def test_what_a_plugin_of_nova_calls_remarks_is_its_own(lines):
+    class Foreign(Passing):
+        remarks = 'none of ours'
+
+    assert len(lines(logging.INFO, [Foreign('h1')])) == 0

@@ -9,6 +9,7 @@ from novasched.drivers.scope import (
     FORGET_AFTER_S,
     KnownRoots,
     by_provider,
+    cells_left_out,
     target_cell,
 )
 from novasched.objects.cell_mapping import CellMapping
@@ -126,3 +127,23 @@ def test_a_root_is_looked_up_again_for_it_may_get_a_parent():
     assert known.uuids() == {'orphan'}
     clock.go_on(1)
     assert known.uuids() == set()
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'silent', 'left_out'),
+    [
+        pytest.param(None, '', (), id='all answer'),
+        pytest.param(None, 'abc', ('east', 'b'), id='a disabled cell is not missed'),
+        pytest.param('a', 'ab', ('east',), id='the request wants one of them'),
+        pytest.param('d', 'ab', (), id='the request wants another'),
+    ],
+)
+def test_the_cells_left_out_have_names(wanted, silent, left_out):
+    names = {'a': 'east', 'b': None, 'c': 'off', 'd': 'west'}
+    cells = {u: Cell(u, name, None, None, u == 'c') for u, name in names.items()}
+    view = FakeView(factories.hosts(), cells)
+    view.silent = set(silent)
+    mapping = CellMapping(uuid=wanted, name=None) if wanted else None
+    destination = Destination(cell=mapping, allow_cross_cell_move=False)
+    request = factories.request(requested_destination=destination)
+    assert cells_left_out(view, request) == left_out

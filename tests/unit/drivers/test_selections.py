@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from novasched.drivers.selections import limits
+import pytest
+
+from novasched.drivers.selections import Picked, SelectionMaker, limits
 from novasched.objects.network import NetworkMetadata
 from novasched.objects.numa import NUMATopologyLimits
 from tests import factories
@@ -27,3 +29,34 @@ def test_limits_share_nothing_with_the_host():
 def test_no_limits():
     made = limits(factories.hosts(1).state(0))
     assert (made.numa_topology, made.disk_gb) == (None, None)
+
+
+CELLS = ['a', 'a', 'a', 'b', 'a', 'a', 'a']
+
+
+@pytest.mark.parametrize(
+    ('own', 'count', 'names', 'expected'),
+    [
+        pytest.param(False, 2, None, ['h1 h3 h5', 'h2 h3 h5'], id='the same for all'),
+        pytest.param(True, 1, None, ['h1 h3', 'h2 h5'], id='one each'),
+        pytest.param(True, 2, None, ['h1 h3 h6', 'h2 h5 h7'], id='in turn'),
+        pytest.param(
+            True, 9, None, ['h1 h3 h6', 'h2 h5 h7'], id='as many as there are'
+        ),
+        pytest.param(
+            True,
+            2,
+            ['h1', 'h2', 'h1', 'h4', 'h5', 'h5', 'h7'],
+            ['h1 h5', 'h2 h7'],
+            id='a host of several nodes is one host',
+        ),
+    ],
+)
+def test_alternates(own, count, names, expected):
+    names = names or [f'h{number}' for number in range(1, 8)]
+    nodes = [f'n{number}' for number in range(1, 8)]
+    hosts = factories.hosts(host=names, nodename=nodes, cell_uuid=CELLS)
+    picked = [Picked(hosts.state(place), None) for place in (0, 1)]
+    maker = SelectionMaker('1.36', 'nova')
+    found = maker.with_alternates(picked, hosts, count, own)
+    assert [' '.join(one.service_host for one in each) for each in found] == expected

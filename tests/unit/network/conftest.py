@@ -12,7 +12,9 @@ import urllib3
 from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
+from oslo_config import cfg
 
+from novasched.network import service_user, session
 from novasched.network.client import NetworkClient
 from novasched.objects.context import RequestContext
 
@@ -55,12 +57,13 @@ class Script(requests.adapters.BaseAdapter):
 def scripted():
     """Return a maker of a client and of the script of answers that it gets.
 
-    ``own`` False: the client has no credentials of its own. ``script.slept`` has the
+    ``own`` False: the client has no credentials of its own. ``service`` are those for
+    the token beside that of a user. ``script.slept`` has the
     seconds that it waited between attempts.
     """
     opened = []
 
-    def make(*answers, own=True, **options):
+    def make(*answers, own=True, service=None, **options):
         script = Script(answers)
         http = requests.Session()
         http.trust_env = False
@@ -76,6 +79,7 @@ def scripted():
                 **options,
             ),
             script.slept.append,
+            service,
         )
         opened.append(client)
         return client, script
@@ -100,3 +104,20 @@ def user():
 def nobody():
     """A context without a token."""
     return RequestContext(overwrite=False)
+
+
+@pytest.fixture
+def read_conf(tmp_path):
+    """Return a function from the text of a configuration file to what it says."""
+
+    def read(text=''):
+        path = tmp_path / 'nova.conf'
+        path.write_text(text)
+        made = cfg.ConfigOpts()
+        for reader in (service_user, session):
+            for group, opts in reader.OPTS.items():
+                made.register_opts(opts, group)
+        made([], default_config_files=[str(path)], default_config_dirs=[])
+        return made
+
+    return read

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 import requests
 import urllib3
+from keystoneauth1 import token_endpoint
 
 from novasched import errors
 from novasched.network.client import MOST_PAGES, NetworkClient
@@ -35,6 +36,39 @@ def test_a_port_is_looked_up_as_the_user(scripted, user, body, port):
     assert client.port(user, P1) == port
     assert script.asked == [('users', f'/v2.0/ports/{P1}')]
     assert script.headers[0]['X-OpenStack-Request-ID'] == 'req-1'
+
+
+class Renewed(token_endpoint.Token):
+    """Has a new token each time that the last was of no use."""
+
+    number = 1
+
+    def get_token(self, session):
+        return f'{self.token}-{self.number}'
+
+    def invalidate(self):
+        self.number += 1
+        return True
+
+
+def test_a_service_token_goes_along_with_that_of_the_user(scripted, user, nobody):
+    service = token_endpoint.Token('http://unused', 'service')
+    client, script = scripted((200, PORT), (200, PORT), service=service)
+    client.port(user, P1)
+    client.port(nobody, P1)
+    assert [headers.get('X-Service-Token') for headers in script.headers] == [
+        'service',
+        None,
+    ]
+    assert [token for token, _ in script.asked] == ['users', 'own']
+
+
+def test_a_service_token_that_expired_is_fetched_anew(scripted, user):
+    service = Renewed('http://unused', 'service')
+    client, script = scripted((401, ''), (200, PORT), service=service)
+    client.port(user, P1)
+    tokens = [headers['X-Service-Token'] for headers in script.headers]
+    assert tokens == ['service-1', 'service-2']
 
 
 def test_without_a_token_a_port_is_looked_up_as_ourselves(scripted, nobody):

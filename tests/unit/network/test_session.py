@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
-from novasched import errors
+from novasched import errors, http
 from novasched.network import session
 from novasched.network.client import NetworkClient
 
@@ -14,19 +13,9 @@ ADMIN = 'auth_type = admin_token\nendpoint = http://n\ntoken = t\n'
 
 
 @pytest.fixture
-def conf(tmp_path):
+def conf(read_conf):
     """Return a function from the text of [neutron] to a configuration."""
-
-    def read(neutron=''):
-        path = tmp_path / 'nova.conf'
-        path.write_text(f'[neutron]\n{neutron}\n')
-        made = cfg.ConfigOpts()
-        for group, opts in session.OPTS.items():
-            made.register_opts(opts, group)
-        made([], default_config_files=[str(path)], default_config_dirs=[])
-        return made
-
-    return read
+    return lambda neutron='': read_conf(f'[neutron]\n{neutron}\n')
 
 
 @pytest.fixture
@@ -75,7 +64,7 @@ def test_the_timeout_of_nova_comes_first(from_conf):
 @pytest.mark.parametrize('url', ['http://n', 'https://n'])
 def test_there_are_connections_for_all_threads(from_conf, url):
     pool = from_conf().session.session.get_adapter(url)
-    assert pool._pool_maxsize == session.POOL_SIZE == 64
+    assert pool._pool_maxsize == http.POOL_SIZE == 64
 
 
 def test_credentials(from_conf):

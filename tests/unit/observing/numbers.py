@@ -22,3 +22,5 @@ class FakeNumbers:
 
     def set(self, metric, value, *labels):
         self.gauges[metric.name, *labels] = value
+
+    def flush(self): ...

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
-from novasched import errors, opts
-from novasched.observing.addresses import Address, check, parse
+from novasched import errors
+from novasched.observing.addresses import Address, parse
 
 
 @pytest.mark.parametrize(
@@ -47,17 +46,3 @@ def test_what_is_no_address_is_named_with_its_option(text, said):
         parse('[healthcheck] uri', text)
     assert said in str(raised.value)
     assert '[healthcheck] uri' in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ('group', 'name'), [('healthcheck', 'uri'), ('novasched', 'metrics_uri')]
-)
-def test_under_eventlet_nothing_can_be_shown(group, name, tmp_path):
-    conf = cfg.ConfigOpts()
-    opts.register(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
-    check(conf, under_eventlet=True)
-    conf.set_override(name, f'unix://{tmp_path}/x', group)
-    check(conf)
-    with pytest.raises(errors.OptionError, match='concurrency_backend to threading'):
-        check(conf, under_eventlet=True)

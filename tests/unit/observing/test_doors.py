@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from novasched.manager import Asking
+from novasched.asking import Asking
 from novasched.observing.doors import OPEN, WatchedDoors
 from novasched.observing.health import PASS, Health
-from novasched.ports import Cell, Claimed
+from novasched.ports import Candidates, Cell, Claimed
 from tests.unit.fakes import FakeClock, FakePlacement
 from tests.unit.observing.numbers import FakeNumbers
 
@@ -52,6 +52,7 @@ def test_a_watched_view_is_measured_and_judged(doors, numbers, health):
     doors.view(view(lambda: refreshed.append(1))).refresh()
     assert refreshed == [1]
     assert len(numbers.observed[STAGE, 'Refresh']) == 1
+    health.look_at(doors.looks)
     assert health.checks()['cluster_view'].status == PASS
     doors.measure(1000.0)
     assert numbers.gauges['scheduler_cell_state_timestamp_seconds', 'cell1'] == 1000.0
@@ -60,6 +61,7 @@ def test_a_watched_view_is_measured_and_judged(doors, numbers, health):
 def test_before_there_is_a_view_there_is_nothing_to_measure(doors, numbers, health):
     doors.measure(1000.0)
     assert numbers.gauges == {}
+    health.look_at(doors.looks)
     assert set(health.checks()) == {'requests'}
 
 
@@ -73,7 +75,7 @@ def test_decisions_go_on_to_who_wants_them(doors, numbers):
     assert sum(numbers.counts.values()) == 1
 
 
-def test_the_other_parts_work_as_before(doors, health):
+def test_the_other_parts_work_as_before(doors, numbers, health):
     inner = FakePlacement('p1')
     placement = doors.placement(inner)
     assert placement.candidates(None, '').requests == tuple(inner.offered)
@@ -82,6 +84,8 @@ def test_the_other_parts_work_as_before(doors, health):
     assert api.cells() == [CELL]
     beats = doors.services(SimpleNamespace(beat=lambda *arguments: True))
     assert beats.beat(1, 2)
-    assert set(health.checks()) == {'api_db', 'heartbeat', 'placement', 'requests'}
+    assert set(health.checks()) == {'api_db', 'heartbeat', 'placement'}
     asking = doors.asking(Asking((), limit=7))
     assert (asking.limit, list(asking.prefilters)) == (7, [])
+    asking.on_cut(Candidates((), '1.36', cut=True))
+    assert numbers.counts['scheduler_candidates_truncated_total',] == 1

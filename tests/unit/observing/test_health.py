@@ -70,17 +70,13 @@ def test_news_are_wanted_when_they_are_bad_or_half_expired(health, clock):
     assert health.wants_news('placement')
 
 
-def test_looks_are_made_when_somebody_asks(health):
-    health.add(lambda: {'cluster_view': Check(PASS, 'now')})
+def test_looks_are_made_when_somebody_asks_and_without_old_news(health):
+    health.good('placement')
+    health.look_at([lambda: {'cluster_view': Check(PASS, 'now')}])
     health.good('api_db')
     assert list(health.checks()) == ['api_db', 'cluster_view']
-
-
-def test_a_reset_forgets_the_news_and_keeps_the_looks(health):
-    health.add(lambda: {'cluster_view': Check(PASS, 'now')})
-    health.good('api_db')
-    health.reset()
-    assert list(health.checks()) == ['cluster_view']
+    health.look_at([])
+    assert health.checks() == {}
 
 
 @pytest.mark.parametrize(

@@ -62,40 +62,21 @@ class TestPlacement:
         return make
 
     @pytest.mark.parametrize(
-        ('answer', 'query', 'expected', 'truncated', 'well'),
+        ('answer', 'expected', 'well'),
         [
-            pytest.param(
-                Candidates(({}, {}), VERSION), 'limit=3', 'found', 0, PASS, id='some'
-            ),
-            pytest.param(
-                Candidates(({}, {}), VERSION), 'a=b&limit=2', 'found', 1, PASS, id='cut'
-            ),
-            pytest.param(
-                Candidates(({}, {}), VERSION), 'a=b', 'found', 0, PASS, id='no limit'
-            ),
-            pytest.param(
-                Candidates((), VERSION), 'limit=2', 'none', 0, PASS, id='none'
-            ),
-            pytest.param(
-                QueryFailed(400, 'odd'), 'limit=2', 'failed', 0, PASS, id='a refusal'
-            ),
-            pytest.param(
-                QueryFailed(401, 'who?'), 'limit=2', 'failed', 0, WARN, id='no token'
-            ),
-            pytest.param(
-                QueryFailed(503, 'away'), 'limit=2', 'failed', 0, WARN, id='an error'
-            ),
-            pytest.param(
-                QueryFailed(0, 'gone'), 'limit=2', 'failed', 0, WARN, id='no answer'
-            ),
+            pytest.param(Candidates(({}, {}), VERSION), 'found', PASS, id='some'),
+            pytest.param(Candidates((), VERSION), 'none', PASS, id='none'),
+            pytest.param(QueryFailed(400, 'odd'), 'failed', PASS, id='a refusal'),
+            pytest.param(QueryFailed(401, 'who?'), 'failed', WARN, id='no token'),
+            pytest.param(QueryFailed(503, 'away'), 'failed', WARN, id='an error'),
+            pytest.param(QueryFailed(0, 'gone'), 'failed', WARN, id='no answer'),
         ],
     )
     def test_queries_are_counted_and_tell_how_placement_is(
-        self, ask, numbers, health, answer, query, expected, truncated, well
+        self, ask, numbers, health, answer, expected, well
     ):
-        assert ask(answer).candidates(None, query) is answer
+        assert ask(answer).candidates(None, 'a=b') is answer
         assert numbers.counts['scheduler_candidate_queries_total', expected] == 1
-        assert numbers.counts['scheduler_candidates_truncated_total',] == truncated
         assert numbers.observed[STAGE, 'Query'] == [1.0]
         assert status(health) == well
 

@@ -14,6 +14,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from novasched.objects.context import RequestContext
+from tests.unit.placement.answers import claim
 
 URL = 'http://placement.test/placement'
 
@@ -80,3 +81,16 @@ def scripted():
 @pytest.fixture
 def context():
     return RequestContext(request_id='req-own', overwrite=False)
+
+
+@pytest.fixture
+def claiming(scripted, context):
+    """Return a function that claims with prepared answers, all of which it needs."""
+
+    def run(*answers, **options):
+        adapter, script = scripted(*answers, **options)
+        outcome = claim(adapter, context)
+        assert not script.answers
+        return outcome, script
+
+    return run

@@ -66,6 +66,11 @@ def test_summaries_in_another_order(scripted, context):
     assert (found.requests, found.summaries) == ([ONE], {'rp': SUMMARY})
 
 
+def ours(caplog):
+    """What novasched said; libraries may say what they like."""
+    return [r for r in caplog.records if r.name.startswith('novasched')]
+
+
 def test_broken_summaries_do_not_keep_anybody_from_the_candidates(
     scripted, context, caplog
 ):
@@ -74,9 +79,9 @@ def test_broken_summaries_do_not_keep_anybody_from_the_candidates(
     adapter, _ = scripted((200, text))
     found = candidates(adapter, context, QUERY)
     assert found.requests == [ONE]
-    assert caplog.records == []
+    assert ours(caplog) == []
     assert (dict(found.summaries), len(found.summaries)) == ({}, 0)
-    assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [
+    assert [r.message for r in ours(caplog) if r.levelname == 'WARNING'] == [
         'The provider summaries of placement are no JSON: '
         f'Expecting value: line 1 column {text.index("?") + 1} (char {text.index("?")})'
     ]

@@ -9,8 +9,9 @@ import urllib3
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import token_endpoint
 
+from novasched import http
 from novasched.objects.context import RequestContext
-from novasched.placement.exchange import NoAnswer, ask, excerpt
+from novasched.placement.exchange import NoAnswer, ask
 
 BROKEN = requests.ConnectionError(
     urllib3.exceptions.ProtocolError('Connection aborted.')
@@ -169,5 +170,5 @@ def test_what_is_written_is_sent_once(scripted, context, method):
 
 def test_logs_get_the_begin_of_what_is_long(scripted, context):
     adapter, _ = scripted((500, 'é' * 5000))
-    found = excerpt(ask(adapter, context, 'PUT', '/', None))
+    found = http.excerpt(ask(adapter, context, 'PUT', '/', None))
     assert found == 'é' * 500

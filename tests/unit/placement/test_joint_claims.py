@@ -141,6 +141,12 @@ def test_what_keystoneauth_sent_twice_is_ours(claiming):
     assert outcome == [Claimed(A), Claimed(B)]
 
 
+def test_what_may_have_been_sent_twice_is_not_refused_unread(claiming):
+    options = {'connect_retries': 1, 'connect_retry_delay': 0.001}
+    outcome, _ = claiming(LOST, CHANGED, holds('one'), (500, ''), **options)
+    assert kind(outcome) == UNKNOWN
+
+
 def test_what_nobody_knows_is_undone_where_it_is_there(claiming, scripted, context):
     outcome, _ = claiming(LOST, NOTHING, LOST, NOTHING)
     adapter, script = scripted(holds('one'), SAVED, holds('other'))

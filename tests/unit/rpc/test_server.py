@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from types import SimpleNamespace
 
 import oslo_messaging
@@ -15,6 +16,7 @@ from novasched.objects.aggregate import Aggregate, AggregateList
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import Instance, InstanceList
 from novasched.objects.selection import Selection
+from novasched.rpc.caller import calling, current
 from novasched.rpc.serializer import encode
 from novasched.rpc.server import BaseEndpoint, Dispatcher, SchedulerEndpoint, Serializer
 from tests import factories
@@ -86,12 +88,12 @@ def test_arguments_are_decoded(manager, dispatch):
     ((name, request, *others),) = manager.calls
     assert name == 'select_destinations'
     assert request.instance_uuid == UUID
-    assert others == [[UUID], True, True]
+    assert others == [[UUID], True, True, None]
 
 
 def test_what_is_not_sent_has_novas_defaults(manager, dispatch):
     dispatch(spec_obj=factories.request())
-    assert manager.calls[0][2:] == (None, False, False)
+    assert manager.calls[0][2:] == (None, False, False, None)
 
 
 def test_dicts_describe_a_request(manager, dispatch):
@@ -259,3 +261,42 @@ def test_requests_are_watched_from_their_arrival(manager, answer, method, expect
     with contextlib.suppress(oslo_messaging.ExpectedException):
         dispatcher.dispatch(incoming)
     assert requests.told == expected
+
+
+def test_a_request_that_comes_too_late_is_refused_with_a_warning(
+    manager, dispatch, caplog
+):
+    late = SimpleNamespace(
+        message={}, client_timeout=1, stopwatch=SimpleNamespace(elapsed=lambda: 2.0)
+    )
+    with calling(late):
+        kind = dispatch(spec_obj=factories.request())
+    assert kind[:2] == ('nova.exception', 'NovaException')
+    assert manager.calls == []
+    (line,) = caplog.records
+    assert line.levelname == 'WARNING'
+    assert 'Nobody waits for this request any more' in line.getMessage()
+
+
+def test_the_manager_learns_who_waits(manager, dispatch):
+    with calling(SimpleNamespace(message={})):
+        dispatch(spec_obj=factories.request())
+        assert manager.calls[0][-1] is current()
+
+
+def test_the_first_sign_of_life_does_not_wait_for_the_second():
+    sent = []
+    received = Incoming({'method': 'x'})
+    received.client_timeout = 60
+    received.heartbeat = lambda: sent.append(1)
+
+    class Twice(threading.Event):
+        """Is set when it is waited for the second time."""
+
+        def wait(self, seconds):
+            waited.append(seconds)
+            return len(waited) > 1
+
+    waited = []
+    Dispatcher([BaseEndpoint()], Serializer())._watchdog(Twice(), received)
+    assert (waited, sent) == ([1.0, 30.0], [1])

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import types
 
+import oslo_messaging
 import pytest
 
-from novasched.rpc.stopping import Inside
+from novasched.rpc.caller import RpcCaller, current
+from novasched.rpc.stopping import Inside, Server
 
 
 def running(**parts):
@@ -51,3 +53,27 @@ def test_what_has_moved_is_one_warning(caplog, parts):
     (line,) = caplog.records
     assert line.levelname == 'WARNING'
     assert 'this oslo.messaging is not as expected' in line.getMessage()
+
+
+def test_who_waits_is_known_while_a_server_works(messaging_conf):
+    transport = oslo_messaging.get_rpc_transport(messaging_conf, 'fake://')
+    seen = []
+
+    class Incoming:
+        msg_id = 'id'
+        message = {'method': 'ping'}
+        ctxt = {}
+
+        def acknowledge(self):
+            seen.append(current())
+
+        def reply(self, *answer):
+            seen.append(current())
+
+    target = oslo_messaging.Target(topic='t', server='s')
+    dispatcher = types.SimpleNamespace(dispatch=lambda incoming: None)
+    Server(transport, target, dispatcher)._process_incoming([Incoming()])
+    transport.cleanup()
+    assert all(isinstance(caller, RpcCaller) for caller in seen)
+    assert len(seen) == 2
+    assert current() is None

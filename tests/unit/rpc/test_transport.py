@@ -97,3 +97,32 @@ def test_one_broker_of_several_is_enough(opened, port, closed_port):
 )
 def test_over_tls_only_the_connection_is_tried(opened, port, query, options):
     transport.check(opened(f'rabbit://a:b@127.0.0.1:{port}/{query}', **options))
+
+
+@pytest.mark.parametrize(
+    ('options', 'said'),
+    [
+        pytest.param({}, 'rabbit_qos_prefetch_count', id='without a limit of messages'),
+        pytest.param(
+            {'rabbit_qos_prefetch_count': 10},
+            'rabbit_transient_quorum_queue',
+            id='without quorum queues',
+        ),
+    ],
+)
+def test_streams_that_cannot_be_made_are_named(opened, closed_port, options, said):
+    url = f'rabbit://127.0.0.1:{closed_port}/?rabbit_stream_fanout=true'
+    with pytest.raises(errors.OptionError) as raised:
+        transport.check(opened(url, **options))
+    assert 'rabbit_stream_fanout' in str(raised.value)
+    assert said in str(raised.value)
+
+
+def test_streams_with_all_that_they_want_are_left_to_the_broker(opened, closed_port):
+    made = opened(
+        f'rabbit://127.0.0.1:{closed_port}/?rabbit_qos_prefetch_count=10',
+        rabbit_stream_fanout=True,
+        rabbit_transient_quorum_queue=True,
+    )
+    with pytest.raises(errors.OptionError, match='no broker answers'):
+        transport.check(made)

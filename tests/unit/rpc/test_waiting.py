@@ -65,8 +65,10 @@ def test_a_lost_connection_is_a_problem(asked, expected):
     assert problem_of(asked) == expected
 
 
-def test_without_an_observer_nothing_happens():
+def test_without_an_observer_it_is_known_what_is_under_way():
     unobserved = Unobserved()
     unobserved.arrived(1.0)
-    with unobserved.attempt():
-        pass
+    with unobserved.attempt(), unobserved.attempt():
+        assert all(since >= 0.0 for since in unobserved.under_way())
+        assert len(unobserved.under_way()) == 2
+    assert unobserved.under_way() == []

@@ -88,3 +88,19 @@ def test_why(hosts, text):
 @pytest.mark.parametrize('filter_', [CoreFilter, AggregateCoreFilter])
 def test_operators_are_told_that_it_is_of_the_past(filter_):
     assert filter_.deprecated.startswith(f'The {filter_.__name__} is deprecated since')
+
+
+@pytest.mark.parametrize(
+    ('totals', 'said'),
+    [
+        pytest.param([8, 8], [], id='all hosts report CPUs'),
+        pytest.param(
+            [0, 8],
+            [('VCPUs not set; assuming CPU collection broken: h1', True)],
+            id='one does not',
+        ),
+    ],
+)
+def test_hosts_that_report_no_cpus_are_named(totals, said):
+    hosts = factories.hosts(vcpus_total=totals)
+    assert list(CoreFilter().remarks(hosts, hosts, factories.request())) == said

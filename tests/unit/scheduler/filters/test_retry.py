@@ -53,6 +53,18 @@ def test_why():
     assert reason == (Code.TRIED_BEFORE, text)
 
 
+def test_every_host_that_was_tried_is_named():
+    hosts = factories.hosts(3)
+    request = factories.request(retry=retry(('h1', 'h1'), ('h3', 'h3')))
+    rejected = hosts[factories.np.array([True, False, True])]
+    said = list(FILTER.remarks(hosts, rejected, request))
+    tail = "fails.  Previously tried hosts: [['h1', 'h1'], ['h3', 'h3']]"
+    assert said == [
+        (f"Host ['h1', 'h1'] {tail}", False),
+        (f"Host ['h3', 'h3'] {tail}", False),
+    ]
+
+
 def test_operators_are_told_that_it_is_of_the_past():
     assert RetryFilter.deprecated.startswith(
         'The RetryFilter is deprecated since the 20.0.0 Train release.'

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cells whose computes have all fallen silent at once.
+
+Then it is the way of their heartbeats that is broken, or a clock, rather than
+every compute. The operator is told, and where there would be no host at all, those
+count for a while that were up when the last heartbeat came.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Iterable, Mapping, Set
+from typing import Any, Self
+
+from oslo_config import cfg
+
+from novasched.cluster.cell_nodes import CellNodes
+from novasched.cluster.services import Services, Silent
+from novasched.ports import Clock
+
+LOG = logging.getLogger(__name__)
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'novasched': [
+        cfg.FloatOpt(
+            'heartbeat_grace',
+            default=300.0,
+            min=0.0,
+            help="""
+Seconds for which computes count as up that have fallen silent all at once.
+
+When every compute of a cell, three at least, stops being heard of within one
+``service_down_time``, and no compute of any cell is up, nova finds no host. Here
+those that were up when the last heartbeat came are used for so much longer. 0: they
+are down, as with nova. Either way the log says so, once.
+
+Related options:
+
+* ``[DEFAULT] service_down_time``
+* ``[novasched] heartbeat_grace_for_each_cell``
+""",
+        ),
+        cfg.BoolOpt(
+            'heartbeat_grace_for_each_cell',
+            default=False,
+            help="""
+Grant ``heartbeat_grace`` to a cell even if computes of other cells are up.
+
+A host of the silent cell may then be chosen where nova would choose another.
+""",
+        ),
+    ]
+}
+
+
+class Silence:
+    """Decides for which cells the last heartbeats still count."""
+
+    def __init__(
+        self, clock: Clock, grace_s: float = 300.0, for_each_cell: bool = False
+    ) -> None:
+        self._clock = clock
+        self._grace_s = grace_s
+        self._for_each_cell = for_each_cell
+        self._since_s: dict[str, float] = {}
+        self._granted: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_conf(cls, conf: Any, clock: Clock) -> Self:
+        """Read the options."""
+        own = conf.novasched
+        return cls(clock, own.heartbeat_grace, own.heartbeat_grace_for_each_cell)
+
+    def judge(self, cells: Mapping[str, CellNodes], shown: Iterable[str]) -> None:
+        """Let silent computes of the cells shown count as up where they may, and of
+        no other cell."""
+        found = {uuid: cells[uuid].services for uuid in shown if uuid in cells}
+        granted = self.granted(found)
+        for uuid, cell in cells.items():
+            kept = uuid in granted
+            if cell.services.kept != kept:
+                cell.services = cell.services._replace(kept=kept)
+                cell.services_version += 1
+
+    def granted(self, cells: Mapping[str, Services]) -> frozenset[str]:
+        """Return the uuids of those of the cells that are granted the grace now.
+
+        ``cells`` are the services of all cells that hosts are taken from. Tells
+        once of each cell that falls silent, is heard of again or gets no more grace.
+        """
+        silent = {u: s.silent for u, s in cells.items() if s.silent is not None}
+        for uuid in self._since_s.keys() - silent.keys():
+            del self._since_s[uuid]
+            if uuid in cells:
+                LOG.info('Computes of cell %s are heard of again', uuid)
+        for uuid in silent.keys() - self._since_s.keys():
+            self._since_s[uuid] = self._clock.monotonic()
+            _tell(uuid, silent[uuid])
+        granted = frozenset(u for u, s in silent.items() if self._is_granted(u, s))
+        if granted and not self._for_each_cell:
+            some_is_up = any(s.some_is_usable() for s in cells.values())
+            granted = frozenset() if some_is_up else granted
+        self._tell_of_change(granted, silent.keys())
+        self._granted = granted
+        return granted
+
+    def _is_granted(self, uuid: str, silent: Silent) -> bool:
+        """Say whether the grace is not over, for us or for one who has just come."""
+        silent_s = self._clock.monotonic() - self._since_s[uuid]
+        age = self._clock.utcnow() - silent.since
+        grace = datetime.timedelta(seconds=self._grace_s)
+        return silent_s < self._grace_s and age < grace
+
+    def _tell_of_change(self, granted: frozenset[str], silent: Set[str]) -> None:
+        for uuid in granted - self._granted:
+            LOG.error(
+                'The computes of cell %s that were up when the last heartbeat came '
+                'count as up for %d s at most',
+                uuid,
+                self._grace_s,
+            )
+        for uuid in (self._granted - granted) & silent:
+            LOG.error('The computes of cell %s count as down from now on', uuid)
+
+
+def _tell(uuid: str, silent: Silent) -> None:
+    LOG.error(
+        'All computes of cell %s have fallen silent at once, %d that were up among '
+        'them; the last was heard of at %s UTC. Do the clocks agree, and does the '
+        'message bus, the conductor or the database of the cell take what they report?',
+        uuid,
+        len(silent.hosts),
+        silent.last,
+    )

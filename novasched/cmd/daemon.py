@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the daemons have in common before any of their modules is imported."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.cmd import concurrency
+
+QUESTIONS = {'-h', '--help', '--version'}
+
+
+class Program(NamedTuple):
+    """A daemon: its name, what it says it does, and options of its command line."""
+
+    name: str
+    does: str
+    options: Sequence[cfg.Opt] = ()
+
+
+def run(
+    program: Program,
+    argv: Sequence[str] | None,
+    serve: Callable[[Sequence[str]], int],
+) -> int:
+    """Run a daemon; what keeps it from running is one line and exit code 1."""
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        if QUESTIONS.intersection(argv):
+            _answer(program, argv)
+        concurrency.select(argv)
+        return serve(argv)
+    except (errors.NovaschedError, cfg.Error) as problem:
+        sys.stderr.write(f'{program.name}: {problem}\n')
+        return 1
+
+
+def _answer(program: Program, argv: Sequence[str]) -> None:
+    """Print the help or the version and exit, without loading the daemon."""
+    from oslo_log import log
+
+    conf = cfg.ConfigOpts()
+    log.register_options(conf)
+    conf.register_cli_opts(program.options)
+    version = f'novasched {importlib.metadata.version("novasched")}'
+    conf(list(argv), prog=program.name, description=program.does, version=version)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP to other services of the cloud, through keystoneauth1.
+
+Each has an option group of nova that says where it is and who we are there.
+"""
+
+from __future__ import annotations
+
+import requests
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import loading
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.plugin import BaseAuthPlugin
+from keystoneauth1.session import Session, TCPKeepAliveAdapter
+from oslo_config import cfg
+from urllib3.exceptions import NewConnectionError
+
+from novasched import errors
+
+POOL_SIZE = 64
+LONGEST_EXCERPT = 1000
+
+
+def options(service_type: str) -> list[cfg.Opt]:
+    """Return the options of the group of a service."""
+    adapter_opts = loading.get_adapter_conf_options(include_deprecated=False)
+    cfg.set_defaults(
+        adapter_opts,
+        service_type=service_type,
+        valid_interfaces=['internal', 'public'],
+    )
+    return [*credential_options(), *adapter_opts]
+
+
+def credential_options() -> list[cfg.Opt]:
+    """Return the options that say who we are, and how connections are made."""
+    return [
+        *loading.get_session_conf_options(),
+        *loading.get_auth_common_conf_options(),
+    ]
+
+
+def auth_from_conf(conf: cfg.ConfigOpts, group: str) -> BaseAuthPlugin | None:
+    """Make the credentials that a group names; None: it has no ``auth_type``.
+
+    Nothing is sent. Raises errors.OptionError for options that make no sense.
+    """
+    try:
+        return loading.load_auth_from_conf_options(conf, group)
+    except ksa.NoMatchingPlugin as error:
+        raise errors.OptionError(
+            f'[{group}] auth_type',
+            str(error),
+            'Set it to the name of a keystoneauth1 plugin, such as password.',
+        ) from error
+    except ksa.AuthPluginException as error:
+        raise errors.OptionError(
+            f'[{group}]', str(error), 'Set the options that auth_type asks for.'
+        ) from error
+
+
+def adapter_from_conf(conf: cfg.ConfigOpts, group: str, timeout_s: float) -> Adapter:
+    """Make the adapter that all requests to a service go through.
+
+    Nothing is sent: the first request gets a token. Without ``auth_type`` there are
+    no credentials. Error statuses do not raise. ``timeout_s`` holds where the group
+    sets no timeout. Raises errors.OptionError for options that make no sense.
+    """
+    auth = auth_from_conf(conf, group)
+    session = _session(conf, group, timeout_s)
+    try:
+        adapter = loading.load_adapter_from_conf_options(
+            conf, group, session=session, auth=auth, raise_exc=False
+        )
+    except TypeError as error:
+        raise errors.OptionError(
+            f'[{group}] valid_interfaces',
+            str(error),
+            'Name only internal, public and admin.',
+        ) from error
+    # Nova does not act on these options: requests say which version they want.
+    adapter.version = adapter.min_version = adapter.max_version = None
+    return adapter
+
+
+def _session(conf: cfg.ConfigOpts, group: str, timeout_s: float) -> Session:
+    http = requests.Session()
+    # keystoneauth1 keeps ten connections and throws away those of more threads.
+    pool = TCPKeepAliveAdapter(
+        pool_maxsize=POOL_SIZE,
+        tls_ciphers=conf[group].tls_ciphers,
+        tls_min_version=conf[group].tls_min_version,
+    )
+    for scheme in ('http://', 'https://'):
+        http.mount(scheme, pool)
+    session = loading.load_session_from_conf_options(
+        conf, group, session=http, app_name='novasched'
+    )
+    if conf[group].timeout is None:
+        session.timeout = timeout_s
+    return session
+
+
+def was_refused(error: ksa.ClientException) -> bool:
+    """Tell a refused connection from one that broke, and from what took too long.
+
+    keystoneauth1 has one class for the first two; what it caught tells them apart.
+    """
+    cause = error.__context__
+    reason = getattr(cause.args[0], 'reason', None) if cause and cause.args else None
+    return isinstance(reason, NewConnectionError)
+
+
+def excerpt(answer: requests.Response) -> str:
+    """Return the begin of what an answer says, for logs: it may have megabytes."""
+    return answer.content[:LONGEST_EXCERPT].decode(errors='replace')

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The heartbeats in memcached, as nova's driver ``mc`` writes and reads them.
+
+The key is ``<topic>:<host>``, the value the time of the beat. Nova lets no key
+expire at the server: who reads judges how old it is.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime
+import functools
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol, Self
+
+import oslo_cache
+from oslo_cache import _opts as cache
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.cluster.lanes import Lane
+from novasched.ports import Clock
+
+LOG = logging.getLogger(__name__)
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    str(group): list(options) for group, options in cache.list_opts()
+}
+"""Those of oslo.cache, which ``servicegroup_driver = mc`` needs."""
+
+LOOK_S = 1.0
+"""How long what was found counts: a beat holds for much longer."""
+
+WAIT_S = 0.5
+"""How long a request waits for memcached; then what was found before counts."""
+
+
+class Region(Protocol):
+    """What is used of a region of dogpile.cache."""
+
+    def get_multi(self, keys: Sequence[str], *, ignore_expiration: bool) -> Any:
+        """Return the value of each key, or a value that is no time."""
+
+    def set(self, key: str, value: Any) -> None:
+        """Write a value."""
+
+
+class Beats:
+    """What is known of heartbeats.
+
+    A beat that was seen counts as long as it is young enough, whatever becomes of
+    its key meanwhile: memcached forgets, and its servers come and go.
+    """
+
+    def __init__(self, region: Region, clock: Clock) -> None:
+        self._region = region
+        self._clock = clock
+        self._lane = Lane('memcached', 1)
+        weakref.finalize(self, self._lane.close)
+        self._lock = threading.Lock()
+        self._look: concurrent.futures.Future[None] | None = None
+        self._seen: dict[str, datetime.datetime] = {}
+        self._asked_s: dict[str, float] = {}
+        self._failing = False
+
+    @classmethod
+    def from_conf(cls, conf: Any, clock: Clock) -> Self:
+        """Read the options. Raises errors.OptionError."""
+        return cls(cls.region_from_conf(conf), clock)
+
+    @staticmethod
+    def region_from_conf(conf: Any) -> Region:
+        """Make what [cache] describes; it connects when it is first used.
+
+        Raises errors.OptionError.
+        """
+        oslo_cache.configure(conf)
+        region = oslo_cache.create_region()
+        try:
+            region = oslo_cache.configure_cache_region(conf, region)
+            _ = region.actual_backend
+        except Exception as problem:  # a backend is a plugin
+            raise errors.OptionError(
+                '[cache] backend',
+                f'{conf.cache.backend} cannot be used: {problem}',
+                'Correct the options of [cache], and install the client library',
+            ) from problem
+        return region
+
+    def now(self) -> datetime.datetime:
+        """Return the time of day by which beats are judged."""
+        return self._clock.utcnow()
+
+    def latest(self, keys: Collection[str]) -> Mapping[str, datetime.datetime]:
+        """Return the newest beat seen of these keys, and maybe of others.
+
+        Each is looked up once in ``LOOK_S`` at most; who is kept waiting for longer
+        than ``WAIT_S`` gets what was known before.
+        """
+        deadline, looks = time.monotonic() + WAIT_S, False
+        while not looks and (due := self._due(keys)):
+            with self._lock:
+                # Who waits for the look of another cell has one of his own after it.
+                looks = self._look is None or self._look.done()
+                if looks:
+                    look = functools.partial(self._look_up, due)
+                    self._look = self._lane.submit(look)
+                waiting = self._look
+            left_s = max(0.0, deadline - time.monotonic())
+            if waiting is None or not concurrent.futures.wait([waiting], left_s).done:
+                break
+        return self._seen
+
+    def _due(self, keys: Collection[str]) -> list[str]:
+        soonest = self._clock.monotonic() - LOOK_S
+        return [key for key in keys if self._asked_s.get(key, soonest) <= soonest]
+
+    def _look_up(self, keys: Sequence[str]) -> None:
+        asked_s = self._clock.monotonic()
+        try:
+            found = self._region.get_multi(keys, ignore_expiration=True)
+        except Exception as problem:  # noqa: BLE001 a backend is a plugin
+            if not self._failing:
+                LOG.error('Heartbeats cannot be read from memcached: %s', problem)
+            self._failing = True
+            return
+        if self._failing:
+            LOG.info('Heartbeats can be read from memcached again.')
+            self._failing = False
+        for key, value in zip(keys, found, strict=True):
+            self._asked_s[key] = asked_s
+            if isinstance(value, datetime.datetime):
+                self._seen[key] = value.replace(tzinfo=None)
+
+    def put(self, key: str) -> None:
+        """Write a heartbeat of now, and make sure that it is there.
+
+        Raises errors.StoreFailed.
+        """
+        now = self.now()
+        try:
+            self._region.set(key, now)
+            (found,) = self._region.get_multi([key], ignore_expiration=True)
+        except Exception as problem:  # a backend is a plugin
+            raise errors.StoreFailed('memcached', str(problem)) from problem
+        if found != now:
+            raise errors.StoreFailed('memcached', 'it did not keep a heartbeat')

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flavors and images that are known by name, or said in full."""
+
+from __future__ import annotations
+
+import tomllib
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from novasched import errors
+from novasched.objects.flavor import Flavor
+
+Image = Mapping[str, Any]
+
+SIZES = {
+    'm1.tiny': (1, 512, 1),
+    'm1.small': (1, 2048, 20),
+    'm1.medium': (2, 4096, 40),
+    'm1.large': (4, 8192, 80),
+}
+"""Built in: CPUs, MiB, GiB."""
+
+IMAGES: Mapping[str, Image] = {'cirros': {'min_ram': 0, 'min_disk': 0}}
+
+_NUMBERS = {
+    'vcpus': 'vcpus',
+    'ram': 'memory_mb',
+    'disk': 'root_gb',
+    'ephemeral': 'ephemeral_gb',
+    'swap': 'swap',
+}
+_NEEDED = ('vcpus', 'ram', 'disk')
+_UNSAID: Mapping[str, int] = dict.fromkeys(_NUMBERS, 0)
+
+
+def flavor_of(
+    text: str,
+    path: str | None = None,
+    in_database: Callable[[str], Flavor | None] = lambda name: None,
+) -> Flavor:
+    """Return the flavor that a text names, or says: ``vcpus=2,ram=2048,disk=20``.
+
+    A name is looked for in a file, in the API database, and among those built in.
+    Raises errors.OptionError.
+    """
+    if '=' in text:
+        return _flavor('inline', _assignments(text))
+    listed = _listed(path, 'flavors', '--flavor-file') if path else {}
+    if text in listed:
+        return _flavor(text, listed[text])
+    found = in_database(text)
+    if found is not None:
+        return found
+    if text in SIZES:
+        size = dict(zip(_NEEDED, SIZES[text], strict=True))
+        return _flavor(text, {'id': list(SIZES).index(text) + 1, **size})
+    raise errors.OptionError(
+        '--flavor',
+        f'there is no flavor {text}',
+        f'Name one of {", ".join([*listed, *SIZES])} or of the API database, or write '
+        'vcpus=2,ram=2048,disk=20',
+    )
+
+
+def image_of(text: str, path: str | None = None) -> Image:
+    """Return the image of a name, as the image service has it.
+
+    Raises errors.OptionError.
+    """
+    listed = _listed(path, 'images', '--image-file') if path else {}
+    found = listed.get(text, IMAGES.get(text))
+    if found is None:
+        raise errors.OptionError(
+            '--image',
+            f'there is no image {text}',
+            f'Name one of {", ".join({**listed, **IMAGES})}, or give --image-file',
+        )
+    return {
+        'id': name_uuid('image', text),
+        'status': 'active',
+        'properties': {},
+        **found,
+        'name': text,
+    }
+
+
+def check_fit(flavor: Flavor, image: Image) -> None:
+    """Look whether an image can start in a flavor; raises errors.OptionError."""
+    for least, has, unit in (
+        ('min_ram', flavor.memory_mb, 'MiB of memory'),
+        ('min_disk', flavor.root_gb, 'GiB of disk'),
+    ):
+        needed = int(image.get(least) or 0)
+        if needed > has:
+            raise errors.OptionError(
+                '--flavor',
+                f'image {image["name"]} needs {needed} {unit}, {flavor.name} has {has}',
+                'Name a larger flavor',
+            )
+
+
+def name_uuid(kind: str, name: str) -> str:
+    """Return the uuid of a thing that is known by its name, the same in every run."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, f'{kind}.{name}.api.novasched'))
+
+
+def pairs(texts: list[str], option: str) -> dict[str, list[str]]:
+    """Return the values of ``key=value`` texts by key, in order.
+
+    Raises errors.OptionError for a text that is none.
+    """
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        key, equals, value = text.partition('=')
+        if not equals or not key:
+            raise errors.OptionError(option, f'{text} is no pair', 'Write key=value')
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def _assignments(text: str) -> dict[str, str]:
+    """Read ``a=1,b=2,3``: a part without ``=`` goes on with the one before."""
+    parts: list[str] = []
+    for part in text.split(','):
+        if '=' in part or not parts:
+            parts.append(part)
+        else:
+            parts[-1] += f',{part}'
+    return {key: values[-1] for key, values in pairs(parts, '--flavor').items()}
+
+
+def _flavor(name: str, said: Mapping[str, Any]) -> Flavor:
+    """Make a flavor; what it does not know are extra specs."""
+    missing = [key for key in _NEEDED if key not in said]
+    if missing:
+        raise errors.OptionError(
+            '--flavor',
+            f'{name} does not say {", ".join(missing)}',
+            'Write vcpus=2,ram=2048,disk=20: CPUs, MiB and GiB',
+        )
+    rest = {key: value for key, value in said.items() if key not in _NUMBERS}
+    id_ = rest.pop('id', name_uuid('flavor', name))
+    extra = {**rest.pop('extra_specs', {}), **rest}
+    made = Flavor(
+        id=id_ if isinstance(id_, int) else 0,
+        flavorid=str(id_),
+        name=str(extra.pop('name', name)),
+        rxtx_factor=1.0,
+        vcpu_weight=None,
+        disabled=False,
+        is_public=True,
+        description=None,
+        extra_specs={str(key): _text(value) for key, value in extra.items()},
+        **{field: _number(name, key, said) for key, field in _NUMBERS.items()},
+    )
+    made.obj_reset_changes()
+    return made
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _number(name: str, key: str, said: Mapping[str, Any]) -> int:
+    text = str(said.get(key, _UNSAID[key]))
+    if not text.isdigit() or (key in ('vcpus', 'ram') and not int(text)):
+        raise errors.OptionError(
+            '--flavor',
+            f'{key} of {name} is {text or "nothing"}',
+            'Write a whole number, for CPUs and memory from 1 up',
+        )
+    return int(text)
+
+
+def _listed(path: str, kind: str, option: str) -> dict[str, dict[str, Any]]:
+    """Read the tables ``[[kind]]`` of a file, by their names."""
+    try:
+        content = tomllib.loads(Path(path).read_text())
+        entries = [dict(entry) for entry in content.get(kind, ())]
+        return {str(entry.pop('name')): entry for entry in entries}
+    except KeyError as problem:
+        raise errors.OptionError(
+            option, f'{path}: an entry has no name', f'Write name = "..." in [[{kind}]]'
+        ) from problem
+    except (OSError, ValueError, TypeError) as problem:
+        raise errors.OptionError(
+            option, f'{path}: {problem}', f'Write it in TOML, as tables [[{kind}]]'
+        ) from problem

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers, wherever they are: asked for, in a cell, or buried in cell0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from oslo_utils import uuidutils
+
+from novasched import errors
+from novasched.objects.instance import Instance
+from novasched.ports import CELL0_UUID
+from novasched.shims.api.service import Parts
+from novasched.shims.cells import Link
+from novasched.shims.store import listing, requests
+from novasched.shims.store.listing import Row
+
+STATES = {
+    'building': 'BUILD',
+    'active': 'ACTIVE',
+    'resized': 'VERIFY_RESIZE',
+    'error': 'ERROR',
+    'stopped': 'SHUTOFF',
+    'deleted': 'DELETED',
+}
+MOVING = ('resize_prep', 'resize_migrating', 'resize_migrated', 'resize_finish')
+UNKNOWN = 'UNKNOWN'
+ENDED = ('ACTIVE', 'ERROR', UNKNOWN)
+
+
+class Server(NamedTuple):
+    """A server as its owner sees it.
+
+    ``cell`` is the name of its cell, None while no cell has it; ``fault`` is why it
+    failed. A server of a cell that cannot be asked is UNKNOWN.
+    """
+
+    uuid: str
+    name: str
+    status: str
+    task: str | None = None
+    host: str | None = None
+    zone: str | None = None
+    cell: str | None = None
+    project_id: str | None = None
+    fault: str | None = None
+
+
+def status_of(row: Row) -> str:
+    """Return the status of a row, in the words of nova's API."""
+    if row.task_state in MOVING and row.vm_state == 'active':
+        return 'RESIZE'
+    return STATES.get(row.vm_state or '', (row.vm_state or UNKNOWN).upper())
+
+
+class Servers:
+    """Looks for servers; ``warn`` is told what could not be asked.
+
+    Every method raises errors.StoreFailed when the API database cannot be asked.
+    """
+
+    def __init__(self, parts: Parts, warn: Callable[[str], None]) -> None:
+        self._parts = parts
+        self._warn = warn
+
+    def all(self) -> list[Server]:
+        """Return all servers, the oldest first."""
+        return self._servers(self._parts.api.mappings(), None)
+
+    def some(self, uuids: Sequence[str]) -> list[Server]:
+        """Return those of some servers that there are, in the order asked for."""
+        with self._parts.database.read() as connection:
+            mappings = [
+                mapping
+                for condition in listing.mapped(uuids)
+                for mapping in requests.mappings(connection, condition)
+            ]
+        found = {each.uuid: each for each in self._servers(mappings, uuids)}
+        return [found[uuid] for uuid in uuids if uuid in found]
+
+    def one(self, name: str) -> Server:
+        """Return the server of a name or uuid.
+
+        Raises errors.OptionError if there is none, or more than one.
+        """
+        if uuidutils.is_uuid_like(name) and (found := self.some([name])):
+            return found[0]
+        named = [each for each in self.all() if each.name == name]
+        if len(named) == 1:
+            return named[0]
+        if not named:
+            raise errors.OptionError(
+                'NAME', f'there is no server {name}', 'See novasched list'
+            )
+        listed = ', '.join(each.uuid for each in named)
+        raise errors.OptionError(
+            'NAME', f'{len(named)} servers are called {name}: {listed}', 'Name a uuid'
+        )
+
+    def located(self, server: Server) -> tuple[Link, Instance] | None:
+        """Return the cell and the row of a server; None while it has none."""
+        link = self._parts.cells.of_instance(server.uuid)
+        found = None if link is None else link.servers.instance(server.uuid)
+        return None if link is None or found is None else (link, found)
+
+    def _servers(
+        self, mappings: Sequence[requests.Mapping], uuids: Sequence[str] | None
+    ) -> list[Server]:
+        by_cell: dict[str, list[requests.Mapping]] = {}
+        waiting = False
+        for mapping in mappings:
+            if mapping.cell_uuid is None:
+                waiting = True
+            else:
+                by_cell.setdefault(mapping.cell_uuid, []).append(mapping)
+        found = {
+            server.uuid: server
+            for cell_uuid, inside in by_cell.items()
+            for server in self._inside(cell_uuid, inside, uuids)
+        }
+        asked = self._asked_for() if waiting else {}
+        listed = (
+            asked.get(each.instance_uuid)
+            if each.cell_uuid is None
+            else found.get(each.instance_uuid)
+            for each in mappings
+        )
+        return [server for server in listed if server is not None]
+
+    def _asked_for(self) -> dict[str, Server]:
+        return {
+            each.uuid: Server(
+                each.uuid,
+                each.display_name or '',
+                'BUILD',
+                'scheduling',
+                zone=each.availability_zone,
+                project_id=each.project_id,
+            )
+            for each in self._parts.api.waiting()
+        }
+
+    def _inside(
+        self,
+        cell_uuid: str,
+        mappings: Sequence[requests.Mapping],
+        uuids: Sequence[str] | None,
+    ) -> Iterator[Server]:
+        wanted = [mapping.instance_uuid for mapping in mappings]
+        try:
+            link = self._parts.cells.link(cell_uuid)
+            with link.servers.database.read() as connection:
+                rows = listing.live(connection, None if uuids is None else wanted)
+                failed = [uuid for uuid in wanted if _is_failed(rows.get(uuid))]
+                faults = listing.faults(connection, failed)
+        except errors.NovaschedError as problem:
+            self._warn(f'{problem}. Its {len(wanted)} servers are {UNKNOWN}.')
+            for mapping in mappings:
+                yield Server(
+                    mapping.instance_uuid, '', UNKNOWN, project_id=mapping.project_id
+                )
+            return
+        name = 'cell0' if cell_uuid == CELL0_UUID else link.cell.name or cell_uuid
+        for uuid in wanted:
+            if (row := rows.get(uuid)) is not None:
+                fault = faults.get(uuid)
+                yield _server(row, name, fault.message if fault else None)
+
+
+def _is_failed(row: Row | None) -> bool:
+    return row is not None and row.vm_state == 'error'
+
+
+def _server(row: Row, cell: str, fault: str | None) -> Server:
+    return Server(
+        row.uuid,
+        row.name or '',
+        status_of(row),
+        row.task_state,
+        row.host,
+        row.zone,
+        cell,
+        row.project_id,
+        fault,
+    )
+
+
+def ended(servers: Iterable[Server]) -> list[Server]:
+    """Return those that nothing is being done to any more."""
+    return [each for each in servers if each.status in ENDED and each.task is None]

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Worker processes: each has one scheduler at a time, and replaces it at SIGHUP.
+
+The new one takes requests before the old one takes no more, so none waits for it.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import multiprocessing
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cotyledon
+from oslo_config import cfg
+from oslo_messaging import MessagingException  # type: ignore[import-untyped]
+from oslo_service import backend, service  # type: ignore[import-untyped]
+
+from novasched import errors
+from novasched.cluster.heartbeat import BINARY
+from novasched.observing.worker import Life
+
+LOG = logging.getLogger(__name__)
+
+PAUSE_S = 1.0
+"""Between two signals to a worker under eventlet, which hears none for a moment."""
+
+PROBLEMS = (errors.NovaschedError, cfg.Error, MessagingException)
+
+
+def _settle() -> None:
+    """Take what lives as long as the process out of garbage collection: an answer of
+    placement is a hundred thousand objects, and reading it starts full collections.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+class Worker(service.ServiceBase):  # type: ignore[misc]
+    """One worker: makes its scheduler after the fork, replaces it, and stops it.
+
+    What keeps it from starting is one line of the log, and exit code 1. ``reread``
+    reads the configuration again, or raises and leaves it as it was. In the process
+    that starts the workers nothing but that is done: those that it starts later are
+    to know it; after that it waits for ``pause_s`` before they are told. ``begin`` is
+    called once, in the process of the worker.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Life],
+        reread: Callable[[], None] = lambda: None,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._make = make
+        self._reread = reread
+        self._begin = begin
+        self.pause_s = 0.0
+        self._life: Life | None = None
+        self._begun = False
+        self._stopping = False
+        self._stopped = threading.Event()
+        self._swapping = threading.Lock()
+        self._reloading = threading.Lock()
+        self._wanted = threading.Event()
+        self._reloads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        self._begun = True
+        self._begin()
+        with self._reloading:
+            problem = self._start()
+        if problem:
+            # Not while it is handled: the log would add it to the line again.
+            LOG.critical('%s: %s', BINARY, problem)
+            raise SystemExit(1)
+
+    def _start(self) -> Exception | None:
+        try:
+            life = self._make()
+            life.start()
+        except PROBLEMS as problem:
+            return problem
+        if late := self._swapped(life):
+            late.stop()
+        _settle()
+        return None
+
+    def _swapped(self, life: Life) -> Life | None:
+        """Serve with this one from now on; return the one that is to end."""
+        with self._swapping:
+            if self._stopping:
+                return life
+            before, self._life = self._life, life
+            return before
+
+    def reset(self) -> None:
+        """Begin to read everything again; a reload that has not begun does for all
+        that asked for one."""
+        if not self._begun:
+            self._reread_or_tell()
+            time.sleep(self.pause_s)
+        elif not self._wanted.is_set():
+            self._wanted.set()
+            thread = threading.Thread(target=self._reload, name='reload', daemon=True)
+            alive = [each for each in self._reloads if each.is_alive()]
+            self._reloads = [*alive, thread]
+            thread.start()
+
+    def _reread_or_tell(self) -> bool:
+        found = None
+        try:
+            self._reread()
+        except PROBLEMS as problem:
+            found = problem
+        if found:  # told here for the same reason as in ``start``
+            LOG.error('Reloading failed, all goes on as it was: %s', found)
+        return found is None
+
+    def _reload(self) -> None:
+        with self._reloading:
+            self._wanted.clear()
+            life = None if self._stopping or not self._reread_or_tell() else self._new()
+            before = None if life is None else self._swapped(life)
+        if before is not None:
+            before.stop()
+            del before
+            _settle()
+
+    def _new(self) -> Life | None:
+        """Return a scheduler that serves; None if there can be none now."""
+        found = None
+        try:
+            life = self._make()
+            life.start()
+        except PROBLEMS as problem:
+            found = problem
+        except Exception as problem:  # the end of a thread
+            LOG.exception('Reloading failed by a defect: %s', problem)
+            return None
+        if found:
+            LOG.error('Reloading failed, the scheduler goes on as it was: %s', found)
+            return None
+        LOG.info('Reloaded the configuration, the cells and the plugins')
+        return life
+
+    def stop(self) -> None:
+        """Finish what is in hand, in the scheduler of before a reload, too."""
+        with self._swapping:
+            self._stopping, life = True, self._life
+        if life is not None:
+            life.stop()
+        for reload in self._reloads:
+            reload.join()
+        self._stopped.set()
+
+    def wait(self) -> None:
+        self._stopped.wait()
+
+    def state(self) -> Mapping[str, Any]:
+        """Return what the scheduler knows; nothing before there is one."""
+        return {} if self._life is None else self._life.state()
+
+
+class _Process(cotyledon.Service):
+    """A process in which a service of oslo.service runs."""
+
+    name = 'scheduler'
+
+    def __init__(self, worker_id: Any, service: Any) -> None:
+        super().__init__(worker_id)
+        self._service = service
+
+    def run(self) -> None:
+        self._service.start()
+        self._service.wait()
+
+    def terminate(self) -> None:
+        self._service.stop()
+
+    def reload(self) -> None:
+        self._service.reset()
+
+
+class _Green:
+    """The configuration, for a launcher that would read it again by itself."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._conf, name)
+
+    def mutate_config_files(self) -> None:
+        """Leave it to the services, of which each is reset."""
+
+
+def _survive() -> None:
+    """Let a worker of eventlet's launcher live through a second SIGHUP that comes while
+    it handles the first: the launcher leaves it to what kills by default."""
+    handler = service.SignalHandler()
+    clear = handler.clear
+
+    def clear_and_ignore() -> None:
+        clear()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    handler.clear = clear_and_ignore
+
+
+def serve(conf: cfg.ConfigOpts, worker: Worker, workers: int, *beside: Any) -> int:
+    """Run workers, and a process for each ``beside`` them; return the exit code."""
+    if backend.get_backend_type() == backend.BackendType.EVENTLET:
+        _survive()
+        worker.pause_s = PAUSE_S
+        launcher = service.launch(_Green(conf), worker, workers, 'mutate')
+        for each in beside:
+            launcher.launch_service(each, workers=1)
+        return int(launcher.wait() or 0)
+    manager = cotyledon.ServiceManager(
+        graceful_shutdown_timeout=conf.graceful_shutdown_timeout,
+        mp_context=multiprocessing.get_context('fork'),
+    )
+    manager.register_hooks(on_reload=worker.reset)
+    for each, count in ((worker, workers), *((each, 1) for each in beside)):
+        manager.add(_Process, count, args=(each,))
+    try:
+        manager.run()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0

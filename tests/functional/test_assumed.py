@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that follow each other before any compute has written its row."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from novasched import errors
+from novasched.app import SystemClock
+from novasched.db import tables
+from tests import factories
+from tests.functional.conftest import Host, new_uuids
+
+PLAIN = [Host('h1', memory_mb=9000), Host('h2', memory_mb=8500), Host('h3')]
+APART = ['ServerGroupAntiAffinityFilter']
+
+
+def node(number=0):
+    return factories.numa_cell(number, range(4 * number, 4 * number + 4))
+
+
+def pinned():
+    """Four CPUs of its own: a node for itself."""
+    cell = factories.guest_cell(cpus=range(4), policy='dedicated')
+    return {'numa_topology': factories.guest_topology(cell), 'vcpus': 4}
+
+
+def report(made, node, **usage):
+    """Write the row of h1 as its compute does."""
+    now = SystemClock().utcnow().replace(microsecond=0)
+    table = tables.compute_nodes
+    topology = factories.numa_topology(node)
+    row = {'updated_at': now, 'numa_topology': topology, **usage}
+    with made.databases['cell1'].cell.begin() as connection:
+        connection.execute(table.update().where(table.c.host == 'h1').values(row))
+
+
+@pytest.fixture
+def make(cloud):
+    """Make a cloud: `make(hosts, filters, **novasched)`."""
+
+    def made(hosts, filters, **novasched):
+        scheduling = {'enabled_filters': filters}
+        return cloud(hosts, filter_scheduler=scheduling, novasched=novasched)
+
+    return made
+
+
+@pytest.fixture
+def two_nodes(make):
+    """Two hosts with a node each: `two_nodes(assume_picks=True)`."""
+
+    def made(**novasched):
+        topology = factories.numa_topology(node())
+        hosts = [
+            Host('h1', memory_mb=9000, numa_topology=topology),
+            Host('h2', numa_topology=topology),
+        ]
+        return make(hosts, ['NUMATopologyFilter'], **novasched)
+
+    return made
+
+
+def test_two_requests_get_a_node_each(two_nodes):
+    made = two_nodes(assume_picks=True)
+    scheduler = made.compose()
+    assert made.ask(scheduler, new_uuids(), **pinned()) == [['h1']]
+    assert made.ask(scheduler, new_uuids(), **pinned()) == [['h2']]
+    with pytest.raises(errors.NoValidHost):
+        made.ask(scheduler, new_uuids(), **pinned())
+    assert len(made.held()) == 2
+
+
+def test_as_in_nova_two_requests_get_one_node(two_nodes):
+    made = two_nodes()
+    scheduler = made.compose()
+    for _ in range(2):
+        assert made.ask(scheduler, new_uuids(), **pinned()) == [['h1']]
+
+
+def test_a_row_that_shows_the_pick_is_believed(two_nodes):
+    made = two_nodes(assume_picks=True)
+    scheduler = made.compose()
+    made.ask(scheduler, new_uuids(), **pinned())
+    used = factories.numa_cell(0, range(4), pinned=range(4))
+    report(made, node=used, free_ram_mb=9000 - 512, vcpus_used=4)
+    assert made.ask(scheduler, new_uuids(), **pinned()) == [['h2']]
+    (h1,) = [h for h in made.decisions[-1].hosts.states() if h.host == 'h1']
+    assert (h1.free_ram_mb, h1.vcpus_used, h1.num_instances) == (9000 - 512, 4, 0)
+    report(made, node=node(), free_ram_mb=9000, vcpus_used=0)
+    assert made.ask(scheduler, new_uuids(), **pinned()) == [['h1']]
+
+
+def test_what_was_undone_is_forgotten(two_nodes):
+    made = two_nodes(assume_picks=True)
+    scheduler = made.compose()
+    with pytest.raises(errors.NoValidHost):
+        made.ask(scheduler, new_uuids(3), **pinned())
+    assert made.held() == {}
+    assert made.ask(scheduler, new_uuids(), **pinned()) == [['h1']]
+
+
+def test_members_that_come_one_by_one_are_kept_apart(make):
+    made = make(PLAIN, APART, assume_picks=True)
+    scheduler = made.compose()
+    found = []
+    for uuid in new_uuids(3):
+        group = factories.group(members=[uuid])
+        found += made.ask(scheduler, [uuid], instance_group=group)
+    assert sorted(found) == [['h1'], ['h2'], ['h3']]
+
+
+def test_members_that_come_one_by_one_are_kept_together(make):
+    made = make(PLAIN, ['ServerGroupAffinityFilter'], assume_picks=True)
+    scheduler = made.compose()
+    group = factories.group('affinity')
+    found = [
+        made.ask(scheduler, new_uuids(), instance_group=group, memory_mb=1024)
+        for _ in range(3)
+    ]
+    assert found == [[['h1']]] * 3
+
+
+@pytest.mark.parametrize(
+    ('hosts', 'filters', 'asked'),
+    [
+        pytest.param(
+            [
+                Host(f'h{number}', numa_topology=factories.numa_topology(node()))
+                for number in range(4)
+            ],
+            ['NUMATopologyFilter'],
+            lambda uuid: pinned(),
+            id='a node each',
+        ),
+        pytest.param(
+            [Host(f'h{number}') for number in range(4)],
+            APART,
+            lambda uuid: {'instance_group': factories.group(members=[uuid])},
+            id='members of one group',
+        ),
+    ],
+)
+def test_requests_at_once_never_get_one_host(make, hosts, filters, asked):
+    made = make(hosts, filters, assume_picks=True)
+    scheduler = made.compose()
+    uuids = new_uuids(6)
+    together = threading.Barrier(len(uuids))
+    answers = []
+
+    def ask(uuid):
+        together.wait(20)
+        try:
+            answers.append(made.ask(scheduler, [uuid], **asked(uuid))[0][0])
+        except errors.NoValidHost:
+            answers.append(None)
+
+    threads = [threading.Thread(target=ask, args=(uuid,)) for uuid in uuids]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    won = [host for host in answers if host]
+    assert len(answers) == 6
+    assert sorted(won) == [host.name for host in hosts]
+    assert len(made.held()) == 4
+
+
+def test_members_of_a_group_have_alternates_of_their_own(make):
+    hosts = [Host(f'h{number}', memory_mb=9000 - number) for number in range(6)]
+    options = {'own_alternates': True, 'assume_picks': True}
+    made = make(hosts, APART, **options)
+    uuids = new_uuids(2)
+    group = factories.group(members=uuids)
+    found = made.ask(
+        made.compose(), uuids, return_alternates=True, instance_group=group
+    )
+    assert found == [['h0', 'h2', 'h4'], ['h1', 'h3', 'h5']]

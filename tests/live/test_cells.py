@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three cells on three servers: mapped anew, taken away, paused and back again."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from tests.live.cloud import Cloud
+from tests.live.daemon import MANAGE, own_program
+from tests.live.hosts import HOSTS, compute_node_row, service_row
+from tests.live.peer import ANSWER_S, Reply
+from tests.live.servers.mariadb import MariaDB
+
+pytestmark = pytest.mark.ours
+
+LATE_S = 2.0
+BACK_S = 40
+START_S = 20
+NODE = 'node-4'
+"""The host of the third cell."""
+
+
+class Mixed:
+    """Servers for the databases of a cloud, by the names that it gives them."""
+
+    def __init__(self, main, second):
+        self._main = main
+        self._second = second
+
+    def create_database(self, name):
+        server = self._second if name == 'nova_cell2' else self._main
+        return server.create_database(f'mixed_{name}')
+
+
+class MixedCloud(Cloud):
+    """A cloud whose cells 1, 2 and 3 have a server each; the URLs of cell1 are
+    templates."""
+
+    def build(self, third):
+        """Build it, and move a host to the third cell, on a server of its own."""
+        self.urls['cell3'] = third.create_database('mixed_nova_cell3')
+        self._engines['cell3'] = sa.create_engine(self.urls['cell3'])
+        super().build()
+        conf = self.write_conf(
+            self.dir / 'cell3.conf', database={'connection': self.urls['cell3']}
+        )
+        self.manage(conf, 'db', 'sync', '--local_cell')
+        words = ('--name', 'cell3', '--database_connection', self.urls['cell3'])
+        transport = ('--transport-url', self.transport_url + 'cell3')
+        self.manage(
+            self.dir / 'cell0.conf', 'cell_v2', 'create_cell', *words, *transport
+        )
+        templates = {
+            'database_connection': '{scheme}://{username}:{password}@{hostname}:{port}'
+            '/mixed_nova_cell1?{query}',
+            'transport_url': '{scheme}://{username}:{password}@{hostname}:{port}/',
+        }
+        self.update('api', 'cell_mappings', templates, name='cell1')
+        self.move(NODE, 'cell1', 'cell3')
+
+    def move(self, name, source, target):
+        """Map a host to another cell: its rows go there, with new ids."""
+        for table, row in (('services', service_row), ('compute_nodes', None)):
+            found = self.table(source, table)
+            with self._engines[source].begin() as connection:
+                connection.execute(sa.delete(found).where(found.c.host == name))
+            make = row or compute_node_row
+            self.insert(target, table, [make(self.hosts[name])])
+        (cell,) = self.rows('api', 'cell_mappings', name=target)
+        self.update('api', 'host_mappings', {'cell_id': cell['id']}, host=name)
+
+    def heartbeat(self):
+        """Make the hosts beat, and the one of the third cell with them."""
+        super().heartbeat()
+        if 'cell3' in self._engines:
+            values = {'last_seen_up': self.now()}
+            self.update('cell3', 'services', values, host=NODE)
+
+
+@pytest.fixture(scope='module')
+def second(scratch):
+    """A MariaDB server that may be paused."""
+    directory = scratch / 'second'
+    directory.mkdir()
+    server = MariaDB(directory)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope='module')
+def cells(scratch, peer, rabbitmq, mariadb, second, postgres, placement, keystone):
+    """The cloud with a cell on each server."""
+    made = MixedCloud(
+        scratch / 'mixed',
+        Mixed(mariadb, second),
+        MANAGE or own_program('novasched-manage'),
+        placement,
+        keystone,
+        rabbitmq.url(),
+    )
+    try:
+        made.build(postgres)
+        peer.wait_ready()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def start(daemon, cells):
+    """Start a daemon on these cells that looks at them once a second."""
+
+    def started(**novasched):
+        return daemon(on=cells, novasched={'check_interval': 1, **novasched})
+
+    return started
+
+
+@pytest.fixture
+def paused(second):
+    """Pause the server of the second cell: `paused()`, and `paused.end()`."""
+
+    class Pause:
+        def __call__(self):
+            os.kill(second.process.pid, signal.SIGSTOP)
+
+        def end(self):
+            os.kill(second.process.pid, signal.SIGCONT)
+
+    made = Pause()
+    yield made
+    made.end()
+
+
+def host(asked, claims, **request):
+    """The host that is chosen; None: no valid host."""
+    uuids, answer = asked.client.submit(**request)
+    problem = answer.exception(ANSWER_S)
+    if problem is not None and problem.name == 'NoValidHost':
+        return None
+    reply = Reply(uuids, answer.result())
+    claims.expect(reply.uuid)
+    return reply.hosts[0]
+
+
+def timed(call):
+    """The answer, and how many seconds it took."""
+    started = time.monotonic()
+    return call(), time.monotonic() - started
+
+
+def test_cells_on_servers_of_different_kinds_stand_side_by_side(start, cells, claims):
+    asked = start()
+    for number, of in ((1, 'cell1'), (5, 'cell2'), (4, 'cell3')):
+        name = f'node-{number}'
+        assert host(asked, claims, destination={'host': name}) == name
+        cell = {'uuid': cells.cell_uuid(of)}
+        assert host(asked, claims, destination={'cell': cell}) == name
+
+
+def test_a_cell_is_disabled_and_enabled_without_a_signal(
+    start, cells, claims, eventually
+):
+    asked = start()
+    assert host(asked, claims, zone='az3') == 'node-5'
+    cells.update('api', 'cell_mappings', {'disabled': True}, name='cell2')
+    try:
+        eventually(lambda: host(asked, claims, zone='az3') is None, 'it is gone')
+        cell = {'uuid': cells.cell_uuid('cell2')}
+        assert host(asked, claims, destination={'cell': cell}) == 'node-5'
+    finally:
+        cells.update('api', 'cell_mappings', {'disabled': False}, name='cell2')
+    eventually(lambda: host(asked, claims, zone='az3') == 'node-5', 'it is back')
+
+
+def test_a_host_that_moves_to_another_cell_is_found_there(
+    start, cells, claims, eventually
+):
+    asked = start(reconcile_interval=1)
+    named = {'host': NODE}
+    here, there = ({'uuid': cells.cell_uuid(name)} for name in ('cell3', 'cell1'))
+    assert host(asked, claims, destination={**named, 'cell': here}) == NODE
+    cells.move(NODE, 'cell3', 'cell1')
+    try:
+        eventually(
+            lambda: host(asked, claims, destination={**named, 'cell': there}) == NODE,
+            'it is found in the other cell',
+        )
+        # Its rows are gone without a trace, which only a full read can show.
+        eventually(
+            lambda: host(asked, claims, destination={**named, 'cell': here}) is None,
+            'it is found nowhere else',
+        )
+        assert host(asked, claims, destination=named) == NODE
+    finally:
+        cells.move(NODE, 'cell1', 'cell3')
+
+
+def test_a_paused_cell_delays_one_request_and_comes_back(
+    start, paused, claims, eventually
+):
+    asked = start()
+    assert host(asked, claims, zone='az3') == 'node-5'
+    usual_s = max(timed(lambda: host(asked, claims))[1] for _ in range(3))
+    paused()
+    found, first_s = timed(lambda: host(asked, claims))
+    assert found == 'node-1'
+    following = [timed(lambda: host(asked, claims)) for _ in range(20)]
+    assert first_s - usual_s <= LATE_S
+    assert [found for found, _ in following] == ['node-1'] * 20
+    assert max(took_s for _, took_s in following) < 1.0
+    assert host(asked, claims, zone='az3') is None
+    paused.end()
+    eventually(lambda: host(asked, claims, zone='az3') == 'node-5', 'back', BACK_S)
+    told = [line for line in asked.log.splitlines() if 'is left out of all' in line]
+    assert len(told) == 1
+    assert 'cell2' in told[0]
+    assert asked.log.count('Timeout getting computes') == 1
+
+
+def test_requests_at_once_are_delayed_once(start, paused, claims):
+    asked = start()
+    host(asked, claims)
+    paused()
+    took = []
+
+    def ask():
+        took.append(timed(lambda: host(asked, claims))[1])
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(took) == 6
+    assert max(took) < 3 * LATE_S  # six waits would be more
+
+
+def test_a_start_and_a_reload_do_not_wait_for_a_paused_cell(
+    start, paused, claims, eventually
+):
+    paused()
+    asked, took_s = timed(start)
+    assert took_s < START_S
+    assert host(asked, claims) == 'node-1'
+    assert 'is left out of all decisions' in asked.log
+    said = len(asked.log)
+    asked.process.send(signal.SIGHUP)
+    eventually(lambda: len(asked.log) > said, 'a sign of the signal')
+    found, took_s = timed(lambda: host(asked, claims))
+    assert found == 'node-1'
+    assert took_s < START_S
+    paused.end()
+    eventually(lambda: host(asked, claims, zone='az3') == 'node-5', 'back', BACK_S)
+
+
+def test_a_cell_whose_computes_all_fall_silent_is_kept_and_told(
+    start, cells, claims, eventually
+):
+    asked = start()
+    assert host(asked, claims) == 'node-1'
+    ago = datetime.timedelta(seconds=90)
+    cells.heartbeat, beat = lambda: None, cells.heartbeat
+    try:
+        for each in HOSTS:
+            cell = 'cell3' if each.name == NODE else each.cell
+            if not each.down:
+                seen = {'last_seen_up': cells.now() - ago}
+                cells.update(cell, 'services', seen, host=each.name)
+        assert host(asked, claims) == 'node-1'
+        # The other cells have too few computes to tell.
+        assert host(asked, claims, zone='az3') is None
+    finally:
+        cells.heartbeat = beat
+        cells.heartbeat()
+    assert 'have fallen silent at once' in asked.log
+    assert host(asked, claims, zone='az3') == 'node-5'

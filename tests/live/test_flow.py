@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scheduler, conductor and computes of ours, on real servers: the whole flow."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.live.flow import HOSTS, fleet, running
+
+
+@pytest.fixture(scope='module')
+def flow(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+    """All programs, running on four hosts in two cells."""
+    directory = tmp_path_factory.mktemp('flow', numbered=False)
+    servers = (rabbitmq, mariadb, placement, keystone)
+    names = [name for name, _ in HOSTS]
+    with running(directory, servers, names, fleet(*HOSTS)) as made:
+        yield made
+
+
+def holders(placement, uuid):
+    """The names of the hosts where an instance holds something."""
+    names = {
+        each['uuid']: each['name']
+        for each in placement.get('/resource_providers')['resource_providers']
+    }
+    return {names[provider] for provider in placement.allocations(uuid)}
+
+
+def test_a_boot_is_active_on_the_host_that_placement_has_it_on(
+    flow, placement, new_uuid, claims
+):
+    uuid = new_uuid()
+    flow.boot([uuid])
+    instance = flow.ended(uuid)
+    assert instance.vm_state == 'active', flow.fault(uuid)
+    assert holders(placement, uuid) == {instance.host}
+    claims.expect(uuid)
+
+
+def test_a_boot_that_fits_nowhere_is_an_error_that_holds_nothing(flow, new_uuid):
+    uuid = new_uuid()
+    flow.boot([uuid], vcpus=64)
+    assert flow.ended(uuid).vm_state == 'error'
+    assert flow.fault(uuid).message == 'No valid host was found. '
+
+
+def test_a_refused_instance_ends_on_another_host(flow, placement, new_uuid, claims):
+    uuids = [new_uuid() for _ in range(4)]
+    for uuid in uuids:
+        # Instances of one request are no alternates for each other.
+        flow.boot([uuid], flavor='picky')
+    for uuid in uuids:
+        instance = flow.ended(uuid)
+        assert instance.host in ('flow-2', 'flow-3'), flow.fault(uuid)
+        assert holders(placement, uuid) == {instance.host}
+    claims.expect(*uuids)
+
+
+def test_an_instance_that_all_refuse_is_an_error_that_holds_nothing(flow, new_uuid):
+    uuid = new_uuid()
+    flow.boot([uuid], flavor='nowhere')
+    assert flow.ended(uuid).vm_state == 'error'
+    assert flow.fault(uuid).message.startswith('Exceeded maximum number of retries.')
+
+
+def test_an_instance_moves_and_is_deleted(flow, placement, new_uuid, eventually):
+    uuid = new_uuid()
+    flow.boot([uuid])
+    before = flow.ended(uuid)
+    flow.conductor.migrate_server(flow.context, before)
+
+    def moved():
+        after = flow.instance(uuid)
+        at_rest = after.host != before.host and after.task_state is None
+        return after if at_rest and placement.consumers() == {uuid} else None
+
+    after = eventually(moved, 'the move', 60)
+    assert holders(placement, uuid) == {after.host}
+    flow.computes().terminate_instance(flow.context, after.host, after)
+    eventually(lambda: flow.instance(uuid) is None, 'the end')
+    eventually(lambda: placement.consumers() == set(), 'the release')

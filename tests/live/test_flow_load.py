@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Five hundred boots on sixty hosts: all end, and everybody agrees how."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from tests.live.flow import running
+from tests.live.flow_books import Books, assert_named
+
+CELLS = ('cell1', 'cell2', 'cell3')
+FLEET = """
+[[hosts]]
+name = "load-{0}-{{}}"
+cell = "{0}"
+count = 16
+vcpus = 16
+memory_mb = 32768
+disk_gb = 200
+
+[[hosts]]
+name = "numa-{0}-{{}}"
+cell = "{0}"
+count = 2
+vcpus = 16
+memory_mb = 32768
+disk_gb = 200
+numa_nodes = 2
+dedicated_cpus = "0-3,8-11"
+
+[[hosts]]
+name = "pci-{0}-{{}}"
+cell = "{0}"
+count = 2
+vcpus = 16
+memory_mb = 32768
+disk_gb = 200
+numa_nodes = 2
+
+[[hosts.devices]]
+vendor_id = "8086"
+product_id = "1572"
+count = 4
+numa_node = 1
+"""
+REFUSALS = """
+[[rules]]
+outcome = "refuse"
+probability = 0.05
+"""
+NAMES = [
+    f'{kind}-{cell}-{number}'
+    for cell in CELLS
+    for kind, count in (('load', 16), ('numa', 2), ('pci', 2))
+    for number in range(1, count + 1)
+]
+ALIAS = {'name': 'nic', 'vendor_id': '8086', 'product_id': '1572'}
+FILTERS = (
+    'ComputeFilter',
+    'ComputeCapabilitiesFilter',
+    'ImagePropertiesFilter',
+    'ServerGroupAntiAffinityFilter',
+    'ServerGroupAffinityFilter',
+    'NUMATopologyFilter',
+    'PciPassthroughFilter',
+)
+PLAIN = {'vcpus': 1, 'memory_mb': 1024, 'root_gb': 2}
+PINNED = {
+    'flavor': 'pinned',
+    'vcpus': 2,
+    'memory_mb': 1024,
+    'extra_specs': {'hw:cpu_policy': 'dedicated'},
+}
+NIC = {'flavor': 'nic', **PLAIN, 'extra_specs': {'pci_passthrough:alias': 'nic:1'}}
+BIG = {'flavor': 'big', 'vcpus': 4, 'memory_mb': 4096, 'root_gb': 10}
+# Singles and many at once; 500 in all. There are 24 CPU pairs and 24 devices.
+ORDERS = (
+    [(1, PLAIN)] * 100
+    + [(1, BIG)] * 60
+    + [(1, PINNED)] * 20
+    + [(1, NIC)] * 20
+    + [(10, PLAIN)] * 18
+    + [(4, NIC), (4, PINNED)]
+    + [(8, {**PLAIN, 'policy': 'anti-affinity'})] * 14
+)
+
+pytestmark = pytest.mark.ours
+
+
+@pytest.fixture(scope='module')
+def crowd(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+    """All programs, running on sixty hosts in three cells."""
+    with running(
+        tmp_path_factory.mktemp('load', numbered=False),
+        (rabbitmq, mariadb, placement, keystone),
+        NAMES,
+        ''.join(FLEET.format(cell) for cell in CELLS) + REFUSALS,
+        CELLS,
+        conductor={'workers': 2},
+        scheduler={'workers': 2},
+        filter_scheduler={'enabled_filters': ','.join(FILTERS)},
+        pci={'alias': json.dumps(ALIAS)},
+    ) as made:
+        yield made
+
+
+def test_all_boots_end_and_everybody_agrees_how(crowd, placement, new_uuid, claims):
+    orders = list(ORDERS)
+    random.Random(1).shuffle(orders)
+    asked = []
+    for count, size in orders:
+        uuids = [new_uuid() for _ in range(count)]
+        crowd.boot(uuids, **size)
+        asked += uuids
+    assert len(asked) == 500
+    books = Books(crowd, placement)
+    active, failed = books.at_rest(asked, 240)
+    claims.expect(*active)
+    books.agree(asked)
+    assert_named(crowd, failed)
+    assert len(active) > 450

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler under test between the peer's own API, conductors and computes."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+
+import pytest
+
+from tests.live.daemon import OURS
+from tests.live.peer_api import PeerApi
+from tests.live.peer_cloud import ASIDE, COMPUTES, MORTAL, PICKY, PeerCloud
+
+SMALL = {'VCPU': 1, 'MEMORY_MB': 512, 'DISK_GB': 1}
+NO_VALID_HOST = (
+    'No valid host was found. ',
+    'No valid host was found. There are not enough hosts available.',
+)
+"""Placement has no candidate; none of its candidates will do, as hosts that just came
+back or went away have room in it."""
+BIGGER = {'VCPU': 2, 'MEMORY_MB': 1024, 'DISK_GB': 2}
+
+
+@pytest.fixture(scope='module')
+def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+    """The peer's programs and the scheduler under test, all at work."""
+    made = PeerCloud(
+        tmp_path_factory.mktemp('peer'),
+        rabbitmq=rabbitmq,
+        mariadb=mariadb,
+        placement=placement,
+        keystone=keystone,
+    )
+    try:
+        made.build()
+        scheduler = made.start_scheduler(made.write_scheduler_conf('scheduler'))
+        made.start_peer()
+        made.wait_ready(scheduler)
+        if OURS:
+            made.wait_mapped()
+        else:
+            made.discover_hosts()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope='module')
+def opened(peer_cloud):
+    """The API, with the flavors; two computes stand aside."""
+    api = PeerApi(peer_cloud.port)
+    try:
+        api.wait_ready(peer_cloud['api'])
+        api.add_flavor('small', 1, 512, 1)
+        api.add_flavor('bigger', 2, 1024, 2)
+        # One fits on each of the medium computes.
+        api.add_flavor('half', 6, 4096, 10)
+        for host in ASIDE:
+            api.set_service(host, status='disabled')
+        yield api
+    finally:
+        api.close()
+
+
+@pytest.fixture
+def api(opened, peer_cloud, eventually):
+    """The API for one test; what the test made is deleted, and must be gone."""
+    yield opened
+    opened.delete_all()
+    with contextlib.suppress(AssertionError):
+        eventually(lambda: not peer_cloud.left_over(), 'nothing to be left')
+    assert peer_cloud.left_over() == []
+
+
+@contextlib.contextmanager
+def enabled(api, host):
+    """Let a compute take part that stands aside; it is larger than all others."""
+    api.set_service(host, status='enabled')
+    try:
+        yield
+    finally:
+        api.set_service(host, status='disabled')
+
+
+def test_a_boot_is_active_where_placement_has_it(api, peer_cloud):
+    (uuid,) = api.boot()
+    api.active(uuid)
+    row, cell = peer_cloud.instance(uuid)
+    assert row['vm_state'] == 'active'
+    assert COMPUTES[row['host']][0] == cell
+    assert peer_cloud.held(uuid) == {row['host']: SMALL}
+
+
+def test_five_of_one_request_are_active_and_spread(api, peer_cloud):
+    uuids = api.boot(count=5)
+    for uuid in uuids:
+        api.active(uuid)
+    rows = [peer_cloud.instance(uuid)[0] for uuid in uuids]
+    for row in rows:
+        assert peer_cloud.held(row['uuid']) == {row['host']: SMALL}
+    # The weighers prefer the emptier host.
+    assert len({row['host'] for row in rows}) > 1
+
+
+def test_a_refused_server_is_active_on_an_alternate(api, peer_cloud):
+    with enabled(api, PICKY):
+        (uuid,) = api.boot()
+        api.active(uuid)
+    row, cell = peer_cloud.instance(uuid)
+    assert uuid in peer_cloud[PICKY].log
+    assert row['host'] != PICKY
+    assert cell == COMPUTES[PICKY][0]
+    assert peer_cloud.held(uuid) == {row['host']: SMALL}
+
+
+def test_a_resize_holds_both_hosts_until_it_is_confirmed(api, peer_cloud):
+    (uuid,) = api.boot(host='peer-1')
+    api.active(uuid)
+    api.act(uuid, 'resize', {'flavorRef': 'bigger'})
+    api.becomes(uuid, 'VERIFY_RESIZE')
+    row, cell = peer_cloud.instance(uuid)
+    (migration,) = peer_cloud.rows(cell, 'migrations', instance_uuid=uuid)
+    assert row['host'] != 'peer-1'
+    assert peer_cloud.held(uuid) == {row['host']: BIGGER}
+    assert peer_cloud.held(migration['uuid']) == {'peer-1': SMALL}
+    api.act(uuid, 'confirmResize')
+    api.becomes(uuid, 'ACTIVE')
+    assert peer_cloud.held(uuid) == {row['host']: BIGGER}
+    assert peer_cloud.held(migration['uuid']) == {}
+
+
+def test_a_reverted_resize_holds_what_it_held_before(api, peer_cloud):
+    (uuid,) = api.boot(host='peer-1')
+    api.active(uuid)
+    api.act(uuid, 'resize', {'flavorRef': 'bigger'})
+    api.becomes(uuid, 'VERIFY_RESIZE')
+    api.act(uuid, 'revertResize')
+    api.becomes(uuid, 'ACTIVE')
+    row, _ = peer_cloud.instance(uuid)
+    assert row['host'] == 'peer-1'
+    assert peer_cloud.held(uuid) == {'peer-1': SMALL}
+
+
+def test_a_resize_that_fits_nowhere_leaves_all_as_it_was(api, peer_cloud):
+    (uuid,) = api.boot(host='peer-4')
+    api.active(uuid)
+    # There is no other host in the cell.
+    api.act(uuid, 'resize', {'flavorRef': 'bigger'})
+    api.becomes(uuid, 'ACTIVE')
+    row, cell = peer_cloud.instance(uuid)
+    (migration,) = peer_cloud.rows(cell, 'migrations', instance_uuid=uuid)
+    assert migration['status'] == 'error'
+    assert row['host'] == 'peer-4'
+    assert peer_cloud.held(uuid) == {'peer-4': SMALL}
+
+
+def test_a_server_is_evacuated_from_a_compute_that_has_died(
+    api, peer_cloud, eventually
+):
+    with enabled(api, MORTAL):
+        (uuid,) = api.boot(host=MORTAL)
+        api.active(uuid)
+    peer_cloud[MORTAL].signal(signal.SIGKILL)
+    api.set_service(MORTAL, forced_down=True)
+    api.act(uuid, 'evacuate', {})
+    eventually(lambda: peer_cloud.instance(uuid)[0]['host'] != MORTAL, 'the evacuation')
+    api.active(uuid)
+    row, _ = peer_cloud.instance(uuid)
+    # The dead host is charged until it is back and has seen what it lost.
+    assert peer_cloud.held(uuid) == {MORTAL: SMALL, row['host']: SMALL}
+    peer_cloud.restart_compute(MORTAL)
+    eventually(lambda: peer_cloud.held(uuid) == {row['host']: SMALL}, 'the release', 60)
+    # Only now does the API let the service up again.
+    eventually(lambda: peer_cloud.is_told_of_evacuations(MORTAL), 'the news')
+    api.set_service(MORTAL, forced_down=False)
+    peer_cloud.wait_compute(MORTAL)
+
+
+def test_a_deleted_server_holds_nothing(api, peer_cloud):
+    (uuid,) = api.boot()
+    api.active(uuid)
+    assert peer_cloud.held(uuid)
+    api.delete(uuid)
+    assert peer_cloud.held(uuid) == {}
+
+
+def test_a_server_that_a_full_cloud_has_no_room_for_is_buried(api, peer_cloud):
+    uuids = api.boot('half', count=4)
+    for uuid in uuids:
+        api.active(uuid)
+    (late,) = api.boot('half')
+    server = api.becomes(late, 'ACTIVE', 'ERROR')
+    assert server['status'] == 'ERROR'
+    assert server['fault']['message'] in NO_VALID_HOST
+    assert server['fault']['code'] == 500
+    row, cell = peer_cloud.instance(late)
+    assert (cell, row['vm_state'], row['host']) == ('cell0', 'error', None)
+    assert peer_cloud.held(late) == {}
+    assert peer_cloud.rows('api', 'build_requests') == []

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walk docs/replace-nova-scheduler.md in a cloud of the peer where servers are booted.
+
+What the page says to type is read from the page: its files, its `sed`, its SQL.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+import requests
+import sqlalchemy as sa
+
+from tests.live.daemon import own_program
+from tests.live.peer_api import PeerApi
+from tests.live.peer_cloud import ASIDE, PeerCloud
+from tests.live.servers.process import free_port
+
+pytestmark = pytest.mark.ours
+
+PAGE = Path(__file__).parents[2] / 'docs/replace-nova-scheduler.md'
+OLD, TRIAL = 'ctl1', 'ctl1-novasched'
+STEP_S = 60
+
+
+class Page:
+    """What the page says, for files in a directory and ports that are free."""
+
+    def __init__(self, directory):
+        text = PAGE.read_text().replace('/etc/nova', str(directory))
+        self.dir = directory
+        self.health, self.metrics = free_port(), free_port()
+        self._text = text.replace(':9107', f':{self.health}').replace(
+            ':9108', f':{self.metrics}'
+        )
+
+    def _find(self, pattern):
+        (found,) = re.findall(pattern, self._text, re.MULTILINE | re.DOTALL)
+        return found
+
+    def write_trial_conf(self):
+        """Write the file of step 3; give its path."""
+        path = self.dir / 'novasched-trial.conf'
+        path.write_text(self._find(r'^```ini\n(.*?)^```'))
+        return path
+
+    def make_final_conf(self):
+        """Run the `sed` of step 5; give the path of what it writes."""
+        subprocess.run(
+            self._find(r'^ *(sed (?:[^\n]*\\\n)*[^\n]*)'), shell=True, check=True
+        )
+        return self.dir / 'novasched.conf'
+
+    def forget_trial(self):
+        """The SQL of step 5."""
+        return sa.text(self._find(r'^ +(UPDATE services[^;]*);'))
+
+    def is_healthy(self):
+        """Tell whether the health that step 7 looks at is `pass`."""
+        answer = requests.get(f'http://localhost:{self.health}/health', timeout=10)
+        return answer.json()['status'] == 'pass'
+
+    def attempts(self, result=''):
+        """Add up the counter that steps 4 and 7 look at."""
+        answer = requests.get(f'http://localhost:{self.metrics}/metrics', timeout=10)
+        counter = rf'^scheduler_schedule_attempts_total.*{result}.* (\S+)$'
+        return sum(map(float, re.findall(counter, answer.text, re.MULTILINE)))
+
+
+class Traffic:
+    """A user who boots a server, sees it run, deletes it, and boots the next."""
+
+    def __init__(self, port):
+        self._api = PeerApi(port)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._boot, daemon=True)
+        self.booted = 0
+        self.failure = None
+
+    def _boot(self):
+        try:
+            while not self._ended.is_set():
+                (uuid,) = self._api.boot()
+                self._api.active(uuid)
+                self._api.delete(uuid)
+                self.booted += 1
+        except AssertionError as failure:
+            self.failure = failure
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join(2 * STEP_S)
+        self._api.delete_all()
+        self._api.close()
+
+
+@pytest.fixture(scope='module')
+def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+    """The peer's programs, with a scheduler of the peer's."""
+    made = PeerCloud(
+        tmp_path_factory.mktemp('replaced'),
+        rabbitmq=rabbitmq,
+        mariadb=mariadb,
+        placement=placement,
+        keystone=keystone,
+    )
+    try:
+        made.build()
+        made.write_scheduler_conf(OLD)
+        made.start_peer_scheduler(OLD)
+        made.start_peer()
+        made.wait_ready(made[OLD])
+        made.discover_hosts()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def api(peer_cloud, eventually):
+    """The API with a flavor; the test's servers are deleted, and must be gone."""
+    api = PeerApi(peer_cloud.port)
+    try:
+        api.wait_ready(peer_cloud['api'])
+        api.add_flavor('small', 1, 512, 1)
+        for host in ASIDE:
+            api.set_service(host, status='disabled')
+        yield api
+        api.delete_all()
+        eventually(lambda: not peer_cloud.left_over(), 'nothing to be left')
+    finally:
+        api.close()
+
+
+def test_the_page_is_right_while_servers_are_booted(
+    peer_cloud, api, rabbitmq, eventually
+):
+    conf, page = peer_cloud.dir / f'{OLD}.conf', Page(peer_cloud.dir)
+
+    def consumers():
+        return rabbitmq.queue(peer_cloud.transport_url, 'scheduler')[1]
+
+    def boot(count):
+        for uuid in api.boot(count=count):
+            api.active(uuid)
+
+    def services():
+        found = api.services(binary='nova-scheduler')
+        return {each['host']: each['state'] for each in found}
+
+    with Traffic(peer_cloud.port) as traffic:
+        # Step 2
+        status = subprocess.run(
+            [
+                own_program('novasched-status'),
+                '--config-file',
+                conf,
+                'upgrade',
+                'check',
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert status.returncode in (0, 1), status.stdout + status.stderr
+        before = consumers()
+        # Steps 3 and 4
+        trial = peer_cloud.start_scheduler(conf, page.write_trial_conf(), name=TRIAL)
+        eventually(lambda: consumers() == before + 2, 'two more consumers', STEP_S)
+        assert rabbitmq.queue(peer_cloud.transport_url, f'scheduler.{TRIAL}')
+        for _ in range(8):
+            boot(1)
+        eventually(page.attempts, 'novasched to have its share', STEP_S)
+        assert set(services()) == {OLD, TRIAL}
+        # Step 5
+        peer_cloud[OLD].signal(signal.SIGTERM)
+        assert consumers() == 2
+        boot(2)
+        final_conf = page.make_final_conf()
+        assert trial.stop() == 0
+        final = peer_cloud.start_scheduler(conf, final_conf, name='final')
+        boot(2)
+        assert peer_cloud.would_change('cell0', page.forget_trial()) == 1
+        api.delete_service('nova-scheduler', TRIAL)
+        eventually(lambda: services() == {OLD: 'up'}, 'one service that is up')
+        # Step 7
+        eventually(page.is_healthy, 'health')
+        scheduled = functools.partial(page.attempts, 'result="scheduled"')
+        eventually(lambda: scheduled() >= 2, 'novasched to be the one that places')
+        assert page.attempts('result="error"') == 0
+        # Step 8
+        assert final.stop() == 0
+        peer_cloud.start_peer_scheduler(OLD, again=True)
+        boot(2)
+        eventually(lambda: services() == {OLD: 'up'}, 'one service that is up')
+    assert traffic.failure is None
+    assert traffic.booted > 0

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What requests picked, as later ones see it."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pytest
+from oslo_config import cfg
+
+from novasched.cluster import assumed
+from novasched.cluster.assumed import LOOK_EVERY_S, Assumed
+from novasched.cluster.picks import KNOWN_FOR_S
+from novasched.scheduler.fit.host_topology import HostPools
+from novasched.scheduler.pipeline import Profile
+from tests import factories
+from tests.unit.fakes import FakeClock, FakeView
+
+A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
+NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
+
+
+class Cloud:
+    """Hosts h1 to h3, what is assumed of them, and what they tell."""
+
+    def __init__(self, **columns):
+        self.hosts = factories.hosts(3, updated=[NOON] * 3, **columns)
+        self.clock = FakeClock()
+        self.told = {}
+        self.assumed = Assumed(self.told.get, clock=self.clock.monotonic)
+
+    def see(self):
+        return self.assumed.see(lambda: self.hosts)
+
+    def pick(self, place, uuid=A, after=None, mine=(), **values):
+        sight = self.see()
+        request = factories.request(instance_uuid=uuid, **values)
+        host = sight.hosts.state(place)
+        return self.assumed.add(host, sight.base, request, after, mine)
+
+    def report(self, place, **values):
+        """Write a new row of a host, in new columns of all."""
+        stamp = self.hosts.state(place).updated + datetime.timedelta(seconds=1)
+        self.hosts = self.hosts.replace(place, updated=stamp, **values)
+
+    @property
+    def free_ram_mb(self):
+        return self.see().hosts.free_ram_mb.tolist()
+
+
+@pytest.fixture
+def cloud():
+    return Cloud()
+
+
+@pytest.fixture
+def conf():
+    made = cfg.ConfigOpts()
+    made.register_opts(assumed.OPTS['novasched'], 'novasched')
+    made([], default_config_files=[], default_config_dirs=[])
+    return made
+
+
+def test_it_is_off_unless_asked_for(conf):
+    assert Assumed.from_conf(conf, None, None) is None
+    conf.set_override('assume_picks', True, 'novasched')
+    view = FakeView(None)
+    view.instances.told = {}.get
+    assert len(Assumed.from_conf(conf, view, Profile((), ()))) == 0
+
+
+def test_nothing_picked_is_nothing_changed(cloud):
+    assert cloud.see().hosts is cloud.hosts
+
+
+def test_a_pick_is_seen(cloud):
+    cloud.pick(1, memory_mb=1000, vcpus=2)
+    seen = cloud.see()
+    assert seen.hosts.free_ram_mb.tolist() == [8192, 7192, 8192]
+    assert seen.hosts.vcpus_used.tolist() == [0, 2, 0]
+    assert seen.hosts.num_instances.tolist() == [0, 1, 0]
+    assert seen.hosts.num_io_ops.tolist() == [0, 1, 0]
+    assert seen.base.column('free_ram_mb').tolist() == [8192] * 3
+    assert cloud.hosts.free_ram_mb.tolist() == [8192] * 3
+
+
+def test_what_was_worked_out_is_kept_until_something_changes(cloud):
+    cloud.pick(1)
+    first, second = (cloud.see().hosts.snapshot.column('free_ram_mb') for _ in '12')
+    assert first is second
+    cloud.pick(1, B)
+    assert cloud.free_ram_mb == [8192, 8192 - 1024, 8192]
+    cloud.report(0, free_ram_mb=1)
+    assert cloud.free_ram_mb == [1, 8192 - 1024, 8192]
+
+
+def test_a_row_that_shows_it_ends_it(cloud):
+    cloud.pick(1, memory_mb=1000)
+    cloud.report(1, free_ram_mb=7000, vcpus_used=1)
+    assert cloud.free_ram_mb == [8192, 7000, 8192]
+    cloud.clock.go_on(KNOWN_FOR_S)
+    assert cloud.free_ram_mb == [8192, 7000, 8192]
+    assert len(cloud.assumed) == 0
+
+
+def test_a_pick_is_forgotten_in_time(cloud):
+    cloud.pick(1)
+    cloud.clock.go_on(60)
+    assert cloud.free_ram_mb == [8192] * 3
+
+
+def test_what_a_host_tells_is_looked_for_now_and_then(cloud):
+    cloud.pick(1, memory_mb=1000)
+    cloud.report(1)
+    assert cloud.free_ram_mb == [8192, 7192, 8192]
+    cloud.told['h2'] = {A: None}
+    assert cloud.free_ram_mb == [8192, 7192, 8192]
+    cloud.clock.go_on(LOOK_EVERY_S)
+    assert cloud.free_ram_mb == [8192] * 3
+
+
+def test_hosts_may_move_come_and_go(cloud):
+    cloud.pick(1, memory_mb=1000)
+    former, cloud.hosts = cloud.hosts, factories.hosts(1)
+    assert cloud.free_ram_mb == [8192]
+    cloud.hosts = factories.hosts(host=['h3', 'h2'], updated=[NOON] * 2)
+    assert cloud.free_ram_mb == [8192, 7192]
+    cloud.hosts = factories.hosts(
+        host=['h3', 'h2'], updated=[NOON] * 2, cell_uuid=['cell1', 'cell2']
+    )
+    assert cloud.free_ram_mb == [8192, 8192]
+    cloud.hosts = former
+    assert cloud.free_ram_mb == [8192, 7192, 8192]
+
+
+def test_devices_are_taken(cloud):
+    cloud = Cloud(pci_stats=[factories.pools(1)] * 3)
+    cloud.pick(1, pci_requests=factories.devices())
+    found = cloud.see().hosts.pci_stats.tolist()
+    free = [sum(pool.count for pool in each.free) for each in found]
+    assert free == [1, 0, 1]
+    assert isinstance(found[1], HostPools)
+
+
+def test_members_of_a_group_are_seen(cloud):
+    group = factories.group()
+    cloud.pick(1, A, instance_group=group)
+    cloud.pick(0, B, instance_group=group)
+    cloud.pick(0, C)
+    assert [pick.uuid for pick in cloud.assumed.in_group(group.uuid)] == [A, B]
+    assert cloud.assumed.in_group('other') == []
+    seen = [sorted(host.instances) for host in cloud.see().hosts.states()]
+    assert seen == [[B], [A], []]
+
+
+def test_who_looked_before_the_last_pick_is_told(cloud):
+    sight = cloud.see()
+    mine = [cloud.pick(1, A)]
+    assert cloud.pick(1, B, after=sight.number, mine=mine) is not None
+    assert cloud.pick(1, C, after=sight.number, mine=mine) is None
+    assert cloud.pick(0, C, after=sight.number, mine=mine) is not None
+    picks = cloud.assumed.later(('cell1', 'uuid-h2'), sight.number)
+    assert [pick.uuid for pick in picks] == [A, B]
+    assert cloud.assumed.later(('cell1', 'uuid-h3'), 0) == []
+
+
+def test_who_looked_before_a_row_showed_the_last_pick_is_told_too(cloud):
+    before = cloud.see().number
+    cloud.pick(1, A, memory_mb=1000)
+    cloud.report(1, free_ram_mb=7192, vcpus_used=1)
+    assert cloud.free_ram_mb == [8192, 7192, 8192]
+    assert cloud.pick(1, B, after=before) is None
+
+
+def test_picks_are_taken_back(cloud):
+    first, second = cloud.pick(1, A), cloud.pick(1, B)
+    cloud.assumed.remove([first, first])
+    assert cloud.free_ram_mb == [8192, 8192 - 512, 8192]
+    cloud.assumed.remove([second])
+    cloud.assumed.remove([second])
+    assert cloud.free_ram_mb == [8192] * 3
+
+
+def test_an_instance_that_is_asked_for_again_is_nowhere_yet(cloud):
+    cloud.pick(1, A)
+    cloud.pick(2, B)
+    cloud.assumed.remove_instances([A, C])
+    assert cloud.free_ram_mb == [8192, 8192, 8192 - 512]
+    cloud.assumed.remove_instances([A])
+    assert len(cloud.assumed) == 1
+
+
+def test_hosts_are_taken_again_if_a_row_was_noticed_meanwhile(cloud):
+    cloud.pick(1, memory_mb=1000)
+    old = cloud.hosts
+    cloud.report(1, free_ram_mb=7192, vcpus_used=1)
+    taken = []
+
+    def take():
+        taken.append(1)
+        if len(taken) > 1:
+            return cloud.hosts
+        cloud.see()  # another request is faster
+        return old
+
+    assert cloud.assumed.see(take).hosts.free_ram_mb.tolist() == [8192, 7192, 8192]
+    assert len(taken) == 2
+
+
+def test_hosts_are_not_taken_for_ever(cloud):
+    taken = []
+
+    def take():
+        taken.append(1)
+        cloud.pick(1, B, memory_mb=1000)
+        cloud.report(1, free_ram_mb=-9000 * len(taken), vcpus_used=9 * len(taken))
+        cloud.see()
+        return cloud.hosts
+
+    cloud.assumed.see(take)
+    assert len(taken) == assumed.MOST_LOOKS
+
+
+def test_the_tables_of_a_request_are_its_own(cloud):
+    cloud.pick(1)
+    one, other = cloud.see().hosts, cloud.see().hosts
+    changed = one.replace(0, free_ram_mb=1)
+    assert np.array_equal(other.free_ram_mb, [8192, 8192 - 512, 8192])
+    assert changed.free_ram_mb.tolist()[0] == 1

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clocks that differ from ours are named once."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from novasched.cluster.cells import Cells
+from novasched.cluster.clocks import Clocks
+from tests.unit.cluster.fakes import (
+    NOON,
+    SECOND,
+    FakeCellStore,
+    FakeCellStores,
+    FakeClock,
+    cell,
+)
+
+
+@pytest.fixture
+def store():
+    made = FakeCellStore()
+    for id_ in range(1, 8):
+        made.add_host(id_)
+    return made
+
+
+@pytest.fixture
+def clocks(store):
+    clock = FakeClock()
+    cells = Cells(FakeCellStores(a=store), clock)
+    cells.replace([cell('a')])
+    yield Clocks(cells, clock, bound_s=10)
+    cells.close()
+
+
+def ahead(store, id_, seconds):
+    row = store.services[f'h{id_}']
+    store.services[f'h{id_}'] = row._replace(last_seen_up=NOON + seconds * SECOND)
+
+
+@pytest.mark.parametrize(
+    ('seconds', 'told'),
+    [
+        pytest.param(10, [], id='by as much as it may'),
+        pytest.param(
+            11,
+            ['The clock of the database of cell a is 11 s ahead of ours'],
+            id='ahead',
+        ),
+        pytest.param(
+            -11,
+            ['The clock of the database of cell a is 11 s behind ours'],
+            id='behind',
+        ),
+    ],
+)
+def test_the_clock_of_a_database(clocks, store, caplog, seconds, told):
+    store.ahead = seconds * SECOND
+    clocks.check()
+    clocks.check()
+    assert caplog.messages == told
+
+
+def test_that_a_clock_is_right_again_is_told(clocks, store, caplog):
+    caplog.set_level(logging.INFO)
+    for seconds in (60, 0, 0, 60):
+        store.ahead = seconds * SECOND
+        clocks.check()
+    assert [message.rpartition(' is ')[2] for message in caplog.messages] == [
+        '60 s ahead of ours',
+        'right again',
+        '60 s ahead of ours',
+    ]
+
+
+def test_the_time_that_a_question_takes_is_no_difference(clocks, store, caplog):
+    clock = clocks._clock
+    store.clock = clock
+    store.on_call = lambda name: clock.advance(30)
+    clocks.check()
+    assert caplog.messages == []
+
+
+def test_heartbeats_from_the_future_are_named_once(clocks, store, caplog):
+    ahead(store, 1, 10)
+    ahead(store, 2, 11)
+    clocks.check()
+    clocks.check()
+    assert caplog.messages == [
+        'Heartbeats of 1 computes of cell a are from the future, up to 11 s by our '
+        'clock: h2'
+    ]
+    caplog.clear()
+    for id_ in range(1, 8):
+        ahead(store, id_, 20 + id_)
+    clocks.check()
+    assert caplog.messages == [
+        'Heartbeats of 6 computes of cell a are from the future, up to 27 s by our '
+        'clock: h1, h3, h4, h5, h6, ...'
+    ]
+
+
+def test_a_cell_that_does_not_answer_is_not_judged(clocks, store, caplog):
+    ahead(store, 2, 11)
+    clocks.check()
+    caplog.clear()
+    store.fail()
+    clocks.check()
+    store.mend()
+    clocks.check()
+    assert [r for r in caplog.messages if 'from the future' in r] == []

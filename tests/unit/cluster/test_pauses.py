@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell is left out for longer each time, until it has answered for long."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.cluster.pauses import STEADY_S, Pauses
+from tests.unit.cluster.fakes import FakeClock
+
+
+@pytest.mark.parametrize(
+    ('alone', 'answers_s', 'second_s'),
+    [
+        pytest.param(False, None, 2, id='it did not answer'),
+        pytest.param(False, 2, 2, id='it answered for a moment'),
+        pytest.param(False, STEADY_S, 1, id='it has answered for long'),
+        pytest.param(True, None, 1, id='there is no other'),
+    ],
+)
+def test_the_second_pause(alone, answers_s, second_s):
+    clock = FakeClock()
+    pauses = Pauses(clock, longest_s=15)
+    assert pauses.begin('a', alone=False)
+    clock.advance(1)
+    if answers_s is not None:
+        assert pauses.end('a')
+        clock.advance(answers_s)
+    assert pauses.begin('a', alone=alone) is (answers_s is not None)
+    clock.advance(second_s - 0.5)
+    assert not pauses.is_over('a')
+    clock.advance(0.5)
+    assert pauses.is_over('a')
+
+
+def test_what_is_forgotten_was_never_left_out():
+    pauses = Pauses(FakeClock(), longest_s=15)
+    assert not pauses.end('a')
+    pauses.begin('a', alone=False)
+    pauses.forget('a')
+    assert 'a' not in pauses
+    assert pauses.is_over('a')

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of the journal: whose they are, and what stands in them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+
+import pytest
+
+from novasched.journal import files
+from novasched.journal.files import File, abandoned
+from novasched.journal.records import SETTLED, Moment, Record
+
+
+@pytest.fixture
+def line(intent):
+    return Record(intent(), Moment('boot', 1.0)).line()
+
+
+def taken(directory):
+    """The names of the files that can be taken over."""
+    return [os.path.basename(file.path) for file in abandoned(str(directory))]
+
+
+def test_a_file_is_its_makers_as_long_as_that_lives(directory):
+    made = File.create(str(directory))
+    assert taken(directory) == []
+    made.close()
+    made.close()
+    assert taken(directory) == [os.path.basename(made.path)]
+
+
+def test_who_loses_a_new_file_to_a_taker_makes_another(directory):
+    made = []
+
+    def lock(path, descriptor):
+        made.append(path)
+        if len(made) == 1:
+            os.close(descriptor)
+            return False
+        return files._lock(path, descriptor)
+
+    file = File.create(str(directory), lock)
+    assert made == [made[0], file.path]
+    file.remove()
+
+
+def test_a_file_that_cannot_be_locked_does_not_stay(directory):
+    def lock(path, descriptor):
+        os.close(descriptor)
+        raise OSError(errno.ENOLCK, 'no locks here')
+
+    with pytest.raises(OSError, match='no locks here'):
+        File.create(str(directory), lock)
+    assert list(directory.iterdir()) == []
+
+
+def test_of_two_takers_one_gets_it(directory):
+    File.create(str(directory)).close()
+    for _ in abandoned(str(directory)):
+        assert taken(directory) == []
+    assert len(taken(directory)) == 1
+
+
+def test_what_was_removed_is_nobodys(directory):
+    made = File.create(str(directory))
+    descriptor = os.open(made.path, os.O_RDWR)
+    made.remove()
+    assert not files._lock(made.path, descriptor)
+    assert taken(directory) == []
+
+
+def test_what_another_taker_removes_in_between_is_passed_over(directory):
+    first, second = (File.create(str(directory)) for _ in range(2))
+    first.close()
+    second.close()
+    found = abandoned(str(directory))
+    left = {first.path, second.path} - {next(found).path}
+    os.unlink(left.pop())
+    assert list(found) == []
+
+
+def test_only_the_files_of_this_machine_count(directory):
+    directory.mkdir()
+    (directory / 'claims-another-host-1.journal').touch()
+    made = File.create(str(directory))
+    os.rename(made.path, f'{made.path}.bak')
+    made.close()
+    assert taken(directory) == []
+
+
+@pytest.mark.parametrize(
+    ('host', 'boot', 'is_ours'),
+    [
+        pytest.param('here', 'other', True, id='the machine was started anew'),
+        pytest.param('other', 'this', True, id='a container was made anew'),
+        pytest.param('other', 'other', False, id='another machine'),
+        pytest.param('here-1', 'other', False, id='one with a name like ours'),
+        pytest.param('other', 'unknown', False, id='nobody knows which start'),
+    ],
+)
+def test_files_of_this_machine_are_taken_over(directory, host, boot, is_ours):
+    made = File.create(str(directory))
+    made.close()
+    _, this, random = os.path.basename(made.path).rsplit('-', 2)
+    host = host.replace('here', socket.gethostname())
+    boot = boot.replace('this', this)
+    os.rename(made.path, directory / f'claims-{host}-{boot}-{random}')
+    assert bool(taken(directory)) == is_ours
+
+
+def test_without_a_directory_there_are_none(directory):
+    assert taken(directory) == []
+
+
+def test_lines_are_counted_until_they_are_settled(directory, line):
+    made = File.create(str(directory))
+    offsets = [made.write(line) for _ in range(2)]
+    assert (made.open, made.end) == (2, 2 * len(line))
+    made.mark(offsets[1], SETTLED)
+    assert made.open == 1
+    assert [one.state for one in made.records()] == [b'o', b's']
+    made.cut()
+    assert (made.open, made.end, made.records()) == (0, 0, [])
+    made.remove()
+
+
+def test_a_torn_line_is_written_over(directory, line):
+    made = File.create(str(directory))
+    made.write(line)
+    with open(made.path, 'ab') as file:
+        file.write(line[:-5] + b'garbage that is longer than a line' * 20)
+    made.write(line)
+    assert len(made.records()) == 2
+    made.remove()
+
+
+def test_a_file_that_is_gone_may_be_removed(directory):
+    made = File.create(str(directory))
+    os.unlink(made.path)
+    made.remove()

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker writes down of its claims, and when it is forgotten."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+
+import pytest
+
+from novasched.journal.records import parse
+from novasched.journal.writing import CUT_AT, NEXT_AT
+
+BEFORE = {'allocations': {'old': {'resources': {'VCPU': 4}}}, 'project_id': 'p'}
+
+
+@pytest.fixture
+def written(directory):
+    """What stands in the journal: a state and a consumer for each line."""
+
+    def read():
+        return [
+            (one.state.decode(), one.intent.consumer_uuid)
+            for path in sorted(directory.glob('*.journal'))
+            for one in parse(path.read_bytes())
+        ]
+
+    return read
+
+
+def warnings(caplog):
+    return [r.getMessage() for r in caplog.records if r.name.startswith('novasched')]
+
+
+def test_an_intent_stands_there_before_its_claim(worker, intent, written):
+    first, second = worker().intend([intent('a'), intent('b')])
+    assert written() == [('o', 'a'), ('o', 'b')]
+    first.answering()
+    second.settle()
+    assert written() == [('a', 'a'), ('s', 'b')]
+    first.settle()
+    assert written() == [('s', 'a'), ('s', 'b')]
+
+
+def test_no_file_is_made_before_there_is_a_claim(worker, directory):
+    worker().close()
+    assert not directory.exists()
+
+
+def test_a_worker_that_ends_well_leaves_no_file(worker, intent, directory):
+    made = worker()
+    made.intend([intent()])[0].settle()
+    made.close()
+    assert list(directory.iterdir()) == []
+
+
+def test_what_is_open_stays_when_the_worker_ends(worker, intent, written):
+    made = worker()
+    first, _ = made.intend([intent('a'), intent('b')])
+    made.close()
+    first.settle()
+    assert written() == [('s', 'a'), ('o', 'b')]
+
+
+def test_a_file_that_cannot_be_removed_is_told(worker, intent, caplog):
+    made = worker()
+    made.intend([intent()])[0].settle()
+    inner = made._file
+    made._file = Full(inner, ['remove'])
+    made.close()
+    assert len(warnings(caplog)) == 1
+    inner.remove()
+
+
+def test_a_file_is_emptied_when_nothing_in_it_is_open(worker, intent, directory):
+    made = worker()
+    (kept,) = made.intend([intent('kept')])
+    for number in range(CUT_AT // 100):
+        made.intend([intent(str(number))])[0].settle()
+    (path,) = directory.iterdir()
+    assert path.stat().st_size > CUT_AT
+    kept.settle()
+    assert path.stat().st_size == 0
+    made.intend([intent('next')])
+    assert [one.intent.consumer_uuid for one in parse(path.read_bytes())] == ['next']
+
+
+def test_a_file_in_which_something_is_always_open_is_followed_by_another(
+    worker, intent, directory
+):
+    made = worker()
+    last = made.intend([intent('0')])[0]
+    for number in range(NEXT_AT // 100):
+        more = made.intend([intent(str(number))])[0]
+        last.settle()
+        last = more
+    assert sum(path.stat().st_size for path in directory.iterdir()) < NEXT_AT
+    last.settle()
+
+
+def test_what_a_consumer_holds_already_takes_the_place_of_the_line(
+    worker, intent, directory, written
+):
+    made = worker()
+    (entry,) = made.intend([intent()])
+    made.held('a', None, None)
+    made.held('other', BEFORE, 7)
+    made.held('a', BEFORE, 7)
+    made.held('a', BEFORE, 7)
+    assert written() == [('s', 'a'), ('o', 'a')]
+    (path,) = directory.iterdir()
+    lines = [one.intent for one in parse(path.read_bytes())]
+    assert [(one.before, one.generation) for one in lines] == [
+        (None, None),
+        (BEFORE, 7),
+    ]
+    entry.settle()
+    assert written() == [('s', 'a'), ('s', 'a')]
+
+
+def test_another_generation_takes_the_place_of_the_line(worker, intent, written):
+    made = worker()
+    (entry,) = made.intend([intent()])
+    made.held('a', BEFORE, 7)
+    made.held('a', BEFORE, 8)
+    assert written() == [('s', 'a'), ('s', 'a'), ('o', 'a')]
+    assert entry.record.intent.generation == 8
+
+
+def test_another_threads_claim_for_the_same_consumer_is_another(worker, intent):
+    made = worker()
+    (entry,) = made.intend([intent()])
+    other = threading.Thread(target=made.held, args=('a', BEFORE, 7))
+    other.start()
+    other.join()
+    assert entry.record.intent.before is None
+
+
+def test_what_was_interrupted_stays_open(worker, intent, written):
+    made = worker()
+    (entry,) = made.intend([intent()])
+    entry.leave()
+    made.held('a', BEFORE, 7)
+    made.close()
+    assert written() == [('o', 'a')]
+
+
+# -- a disk that does not take it
+
+
+def test_a_directory_that_cannot_be_is_told_once(worker, intent, tmp_path, caplog):
+    (tmp_path / 'file').touch()
+    made = worker(tmp_path / 'file' / 'journal')
+    assert 'cannot be written' in made.problem()
+    for _ in range(2):
+        (entry,) = made.intend([intent()])
+        made.held('a', BEFORE, 7)
+        entry.answering()
+        entry.settle()
+    (said,) = warnings(caplog)
+    assert 'cannot be written' in said
+
+
+class Full:
+    """A file on a disk that is full, or that takes nothing at all."""
+
+    def __init__(self, inner, fails):
+        self._inner = inner
+        self._fails = fails
+
+    def __getattr__(self, name):
+        if name in self._fails:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return getattr(self._inner, name)
+
+
+def test_a_full_disk_is_told_each_time_that_it_begins(worker, intent, written, caplog):
+    made = worker()
+    made.intend([intent('a')])
+    inner = made._file
+    for consumer in 'bc':
+        made._file = Full(inner, ['write'])
+        for _ in range(2):
+            made.intend([intent('lost')])[0].settle()
+        made._file = inner
+        made.intend([intent(consumer)])
+    assert len(warnings(caplog)) == 2
+    assert written() == [('o', 'a'), ('o', 'b'), ('o', 'c')]
+
+
+@pytest.mark.parametrize('fails', [['mark'], ['mark', 'remove']])
+def test_a_file_that_takes_no_state_is_not_acted_upon(
+    worker, intent, directory, caplog, fails
+):
+    made = worker()
+    (entry,) = made.intend([intent()])
+    inner = entry.file
+    made._file = entry.file = Full(inner, fails)
+    entry.answering()
+    assert len(list(directory.iterdir())) == ('remove' in fails)
+    assert ('Remove' in warnings(caplog)[-1]) == ('remove' in fails)
+    made.intend([intent()])
+    inner.remove()
+
+
+@pytest.mark.parametrize(
+    'again',
+    [
+        pytest.param(
+            lambda made, intent: made.intend([intent]), id='at the next claim'
+        ),
+        pytest.param(lambda made, intent: made.close(), id='at the end'),
+    ],
+)
+def test_a_file_that_could_not_be_removed_is_when_the_disk_is_back(
+    worker, intent, directory, caplog, again
+):
+    made = worker()
+    first, second = made.intend([intent('a'), intent('b')])
+    inner, fails = first.file, ['mark', 'remove']
+    made._file = first.file = second.file = Full(inner, fails)
+    first.answering()
+    second.answering()
+    made._remove_doomed()
+    assert sum('Remove' in line for line in warnings(caplog)) == 1
+    assert os.path.exists(inner.path)
+    fails.clear()
+    again(made, intent('c'))
+    assert not os.path.exists(inner.path)

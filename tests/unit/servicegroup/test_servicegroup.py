@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver is chosen by options, and what it needs is looked at."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched import errors, opts, servicegroup
+from novasched.servicegroup.beating import BeatingCellStores, BeatingServices
+from tests.unit.cluster.fakes import FakeCellStores, FakeClock
+
+POOL = {'enabled': True, 'backend': 'oslo_cache.memcache_pool'}
+
+
+@pytest.fixture
+def configured():
+    """Make a configuration of a driver and of [cache]."""
+
+    def make(driver, **cache):
+        conf = cfg.ConfigOpts()
+        opts.register(conf)
+        conf([], default_config_files=[], default_config_dirs=[])
+        conf.set_override('servicegroup_driver', driver)
+        for name, value in cache.items():
+            conf.set_override(name, value, 'cache')
+        return conf
+
+    return make
+
+
+def test_by_the_database_nothing_is_in_between(configured):
+    conf, stores, services = configured('db'), FakeCellStores(), object()
+    servicegroup.check(conf)
+    assert servicegroup.stores(conf, stores, FakeClock()) is stores
+    assert servicegroup.services(conf, services, FakeClock()) is services
+
+
+def test_by_memcached_it_stands_in_between(configured):
+    conf, clock = configured('mc', **POOL), FakeClock()
+    servicegroup.check(conf)
+    made = servicegroup.stores(conf, FakeCellStores(), clock)
+    assert isinstance(made, BeatingCellStores)
+    assert isinstance(servicegroup.services(conf, object(), clock), BeatingServices)
+    assert servicegroup.services(conf, None, clock) is None
+
+
+@pytest.mark.parametrize(
+    ('cache', 'option', 'says'),
+    [
+        pytest.param({}, '[cache] enabled', 'needs a cache', id='no cache'),
+        pytest.param(
+            {'enabled': True}, '[cache] backend', 'shares nothing', id='a null cache'
+        ),
+        pytest.param(
+            {'enabled': True, 'backend': 'dogpile.cache.pylibmc'},
+            '[cache] backend',
+            'pylibmc cannot be used',
+            id='dogpile.cache.pylibmc',
+        ),
+        pytest.param(
+            {**POOL, 'expiration_time': 9, 'backend_expiration_time': 1},
+            '[cache] backend',
+            'backend_expiration_time should not be smaller',
+            id='options that contradict each other',
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_named(configured, cache, option, says):
+    with pytest.raises(errors.OptionError, match=says) as failed:
+        servicegroup.check(configured('mc', **cache))
+    assert failed.value.option == option

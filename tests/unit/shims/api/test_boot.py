@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is left behind of servers that are asked for."""
+
+from __future__ import annotations
+
+import oslo_messaging
+import pytest
+
+from novasched import errors
+from novasched.shims.api import boot
+
+
+def test_each_server_has_a_build_request_a_mapping_and_a_spec(made):
+    uuids = made.boot('web', count=2, hints={'group': ['x']}, zone='az1')
+    assert [each.display_name for each in made.api.waiting()] == ['web-1', 'web-2']
+    assert [each.instance_uuid for each in made.api.mappings()] == uuids
+    kept = made.api.request_spec(uuids[1])
+    assert (kept.instance_uuid, kept.num_instances) == (uuids[1], 2)
+    assert (kept.availability_zone, kept.force_hosts) == ('az1', None)
+    assert (kept.project_id, kept.user_id) == ('project', 'user')
+    ((_, builds, requests, image),) = made.conductor.asked
+    assert [each.instance_uuid for each in builds] == uuids
+    assert [each.instance_uuid for each in requests] == uuids
+    assert image['name'] == 'cirros'
+
+
+def test_a_zone_may_force_a_host(made):
+    (uuid,) = made.boot(zone='az1:h1:n1')
+    kept = made.api.request_spec(uuid)
+    assert (kept.force_hosts, kept.force_nodes) == (['h1'], ['n1'])
+
+
+def test_a_host_is_a_destination_that_is_not_kept(made):
+    (uuid,) = made.boot(host='h1')
+    ((_, _, (request,), _),) = made.conductor.asked
+    assert request.requested_destination.host == 'h1'
+    assert 'requested_destination' not in made.api.request_spec(uuid)
+    with pytest.raises(errors.OptionError, match='h9 is mapped to no cell'):
+        made.boot(host='h9')
+
+
+def group(made, name='web', policy='anti-affinity', limit=None):
+    return boot.group_for(made.parts, made.context, name, policy, limit)
+
+
+def test_servers_join_their_group(made):
+    uuids = made.boot(count=2, group=group(made, limit=2))
+    found = made.api.server_group_of(uuids[0])
+    assert (found.name, found.policy) == ('web', 'anti-affinity')
+    assert found.rules == {'max_server_per_host': '2'}
+    assert list(found.members) == uuids
+    ((_, _, requests, _),) = made.conductor.asked
+    assert requests[1].instance_group.members == uuids
+    assert requests[1].scheduler_hints == {'group': [found.uuid]}
+    more = made.boot(group=group(made, policy=None))
+    assert list(made.api.server_group(found.uuid).members) == [*uuids, *more]
+
+
+@pytest.mark.parametrize(
+    ('name', 'policy', 'problem'),
+    [
+        pytest.param('db', None, 'Give --policy, one of affinity', id='unknown'),
+        pytest.param('web', 'affinity', 'is anti-affinity', id='another policy'),
+    ],
+)
+def test_a_group_that_cannot_be_joined(made, name, policy, problem):
+    group(made)
+    with pytest.raises(errors.OptionError, match=problem):
+        group(made, name, policy)
+
+
+@pytest.mark.parametrize('by', ['uuid', 'name'])
+def test_a_group_is_found_by_name_or_uuid(made, by):
+    known = group(made)
+    assert group(made, getattr(known, by), None) == known
+
+
+def test_where_the_conductor_is_away_nothing_is_left_behind(made):
+    known = group(made)
+    made.conductor.raises = oslo_messaging.MessageDeliveryFailure('no queue')
+    with pytest.raises(boot.NobodyListens, match='Start novasched-conductor'):
+        made.boot(count=2, group=known)
+    assert made.api.waiting() == []
+    assert made.api.mappings() == []
+    assert made.api.server_group(known.uuid).members == ()

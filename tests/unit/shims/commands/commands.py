@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands, run on parts of the API that are played."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+
+
+class Output(io.StringIO):
+    """A stream that may be a terminal."""
+
+    def __init__(self, is_terminal=False):
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self):
+        return self._is_terminal
+
+
+class App:
+    """What cliff gives to commands."""
+
+    def __init__(self):
+        self.stdout, self.stderr = Output(), Output()
+        self.options = argparse.Namespace(config_file=[], config_dir=[])
+
+
+def run(kind, parts, *words, form='json'):
+    """Run a command; return its exit code, its output, and what it said beside."""
+    app = App()
+
+    class Here(kind):
+        """The command, on the parts of the test."""
+
+        def parts(self):
+            return contextlib.nullcontext(parts)
+
+    command = Here(app, None)
+    parsed = command.get_parser('novasched').parse_args(['-f', form, *words])
+    code = command.run(parsed)
+    text = app.stdout.getvalue()
+    return code, json.loads(text) if form == 'json' else text, app.stderr.getvalue()

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers: how they start, replace their scheduler, and stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.workers import Worker
+from tests.unit.fakes import Part
+
+LIMIT_S = 20
+
+
+class Slow(Part):
+    """A life with a step that lasts until it is released."""
+
+    def __init__(self, told, name, slow_at):
+        super().__init__(told, name)
+        self._slow_at = slow_at
+        self.begun = threading.Event()
+        self.released = threading.Event()
+
+    def __getattr__(self, step):
+        def do():
+            if step == self._slow_at:
+                self.begun.set()
+                assert self.released.wait(LIMIT_S)
+            self._told.append(f'{self._name}.{step}')
+
+        return do
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def wait(told):
+    """Wait until something has been told, however often it is to be."""
+    changed = threading.Event()
+
+    def until(line, count=1):
+        for _ in range(LIMIT_S * 100):
+            if told.count(line) >= count:
+                return
+            changed.wait(0.01)
+        raise AssertionError((line, told))
+
+    return until
+
+
+def lives(*made):
+    """Make these, one after the other."""
+    return iter(made).__next__
+
+
+@pytest.mark.parametrize(
+    'problem',
+    [
+        errors.ServiceTooOld(74, 75),
+        errors.StoreFailed('nova at db1', 'gone'),
+        cfg.ConfigFileValueError('wrong'),
+        oslo_messaging.MessagingException('no broker'),
+    ],
+)
+@pytest.mark.parametrize('step', ['made', 'started'])
+def test_a_worker_that_cannot_start_says_one_line_and_exits(
+    told, caplog, problem, step
+):
+    def make():
+        if step == 'made':
+            raise problem
+        return Part(told, fails_at='start', problem=problem)
+
+    with pytest.raises(SystemExit) as raised:
+        Worker(make).start()
+    assert raised.value.code == 1
+    (line,) = caplog.records
+    assert (line.levelno, line.exc_info) == (logging.CRITICAL, None)
+    assert line.getMessage() == f'nova-scheduler: {problem}'
+
+
+def test_a_worker_stops_its_scheduler_and_then_its_wait_ends(told):
+    worker = Worker(lambda: Part(told))
+    worker.start()
+    worker.stop()
+    worker.wait()
+    assert told == ['scheduler.start', 'scheduler.stop']
+
+
+def test_a_worker_may_stop_before_it_has_started(told):
+    worker = Worker(lambda: Part(told))
+    worker.stop()
+    worker.wait()
+    worker.start()
+    assert told == ['scheduler.start', 'scheduler.stop']
+
+
+def test_the_new_scheduler_serves_before_the_old_one_stops(told, wait):
+    worker = Worker(
+        lives(Part(told, 'old'), Part(told, 'new')), lambda: told.append('reread')
+    )
+    worker.start()
+    worker.reset()
+    wait('old.stop')
+    assert told == ['old.start', 'reread', 'new.start', 'old.stop']
+    worker.stop()
+    assert told[-1] == 'new.stop'
+
+
+def test_who_starts_workers_only_reads_the_configuration(told):
+    Worker(lambda: Part(told), lambda: told.append('reread')).reset()
+    assert told == ['reread']
+
+
+def test_what_makes_no_sense_changes_nothing(told, caplog):
+    def reread():
+        told.append('reread')
+        raise errors.FilterNotFound(['Nosuch'])
+
+    worker = Worker(lambda: Part(told), reread)
+    worker.start()
+    worker.reset()
+    worker.stop()
+    assert told == ['scheduler.start', 'reread', 'scheduler.stop']
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert said.startswith('Reloading failed, all goes on as it was: ')
+
+
+@pytest.mark.parametrize('step', ['made', 'started'])
+def test_a_scheduler_that_cannot_start_leaves_the_old_one_in_service(
+    told, caplog, step
+):
+    problem = errors.StoreFailed('nova at db1', 'gone')
+    made = [Part(told, 'old'), Part(told, 'new', 'start', problem)]
+
+    def make():
+        if step == 'made' and len(made) == 1:
+            raise problem
+        return made.pop(0)
+
+    worker = Worker(make)
+    worker.start()
+    worker.reset()
+    worker.stop()
+    assert told[0] == 'old.start'
+    assert told[-1] == 'old.stop'
+    assert [each.getMessage() for each in caplog.records] == [
+        f'Reloading failed, the scheduler goes on as it was: {problem}'
+    ]
+
+
+def test_a_defect_while_reloading_leaves_the_old_one_in_service(told, caplog):
+    broken = Part(told, 'broken', 'start', LookupError('a defect'))
+    worker = Worker(lives(Part(told), broken))
+    worker.start()
+    worker.reset()
+    worker._reloads[0].join(LIMIT_S)
+    assert caplog.messages == ['Reloading failed by a defect: a defect']
+    assert told == ['scheduler.start', 'broken.start']
+    worker.stop()
+
+
+def test_signals_in_a_row_are_one_more_reload(told, wait):
+    first, slow = Part(told, 'first'), Slow(told, 'slow', 'start')
+    worker = Worker(lives(first, slow, Part(told, 'last')))
+    worker.start()
+    worker.reset()
+    assert slow.begun.wait(LIMIT_S)
+    for _ in range(5):
+        worker.reset()
+    slow.released.set()
+    wait('slow.stop')
+    worker.stop()
+    assert sorted(told) == [
+        f'{name}.{step}'
+        for name in ('first', 'last', 'slow')
+        for step in ('start', 'stop')
+    ]
+
+
+def test_a_stop_waits_for_the_scheduler_of_before(told):
+    slow = Slow(told, 'slow', 'stop')
+    worker = Worker(lives(slow, Part(told, 'new')))
+    worker.start()
+    worker.reset()
+    assert slow.begun.wait(LIMIT_S)
+    stopping = threading.Thread(target=worker.stop)
+    stopping.start()
+    slow.released.set()
+    stopping.join(LIMIT_S)
+    assert sorted(told[-2:]) == ['new.stop', 'slow.stop']
+
+
+def test_a_stop_in_the_midst_of_a_reload_stops_both(told):
+    old, new = Part(told, 'old'), Slow(told, 'new', 'start')
+    worker = Worker(lives(old, new))
+    worker.start()
+    worker.reset()
+    assert new.begun.wait(LIMIT_S)
+    stopping = threading.Thread(target=worker.stop)
+    stopping.start()
+    new.released.set()
+    stopping.join(LIMIT_S)
+    assert not stopping.is_alive()
+    assert {'old.stop', 'new.stop'} <= set(told)
+    worker.wait()
