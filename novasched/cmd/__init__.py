@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs; each module is one of them, or what some have in common."""
+
+import warnings
+
+# The libraries load eventlet where it is installed, whether it is used or not; its ten
+# lines hide ours, and who chose it knows.
+warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -35,8 +34,6 @@ def run(
     try:
         if QUESTIONS.intersection(argv):
             _answer(program, argv)
-        # Whoever chose eventlet knows; its ten lines hide what is wrong.
-        warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
         concurrency.select(argv)
         return serve(argv)
     except (errors.NovaschedError, cfg.Error) as problem:

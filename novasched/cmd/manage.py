@@ -4,14 +4,10 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Sequence
 
-# The libraries load eventlet where it is installed, whether it is used or not.
-warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
-
-from novasched.manage import cell_v2, schemas  # noqa: E402
-from novasched.manage.program import Program  # noqa: E402
+from novasched.manage import cell_v2, schemas
+from novasched.manage.program import Program
 
 COMMANDS = {
     'db sync': schemas.DbSync,

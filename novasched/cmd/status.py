@@ -4,13 +4,9 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Sequence
 
-# The libraries load eventlet where it is installed, whether it is used or not.
-warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
-
-from novasched.manage.status import Status, UpgradeCheck  # noqa: E402
+from novasched.manage.status import Status, UpgradeCheck
 
 COMMANDS = {'upgrade check': UpgradeCheck}
 

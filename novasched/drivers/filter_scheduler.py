@@ -217,7 +217,7 @@ class _Placing:
 
         Only when there is none the further candidates count, so that they get no
         host chosen where another one would do. A host that was refused for
-        anything but a lack of room is not asked for again.
+        anything but a lack of room is barred: it is not asked for again in this turn.
         """
         asked = 0
         for host, candidate in offers(self._hosts):
