@@ -7,6 +7,10 @@ threads, unless the program chooses before it imports anything else.
 
 from __future__ import annotations
 
-from oslo_service import backend  # type: ignore[import-untyped]
+try:
+    from oslo_service import backend  # type: ignore[import-untyped]
+except KeyboardInterrupt:
+    # Programs import this first of all, and end on Ctrl-C without a traceback.
+    raise SystemExit(130) from None
 
 backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)

@@ -132,13 +132,16 @@ def compose(
         (NOTICE_INTERVAL_S, Notices.of(profile, view.aggregates).tell),
     ]
     backport = ConductorBackport.from_conf(conf, given.transport)
+    serving = server.server(given.transport, host, manager, backport, doors.requests)
     beats = None if services is None else doors.services(services)
     return Scheduler(
         manager=manager,
         view=view,
-        server=server.server(given.transport, host, manager, backport, doors.requests),
+        server=serving,
         upkeep=Upkeep.from_conf(conf, view, clock, [*kept.chores, *chores]),
         heartbeat=Heartbeat.from_conf(conf, host, beats, given.on_service),
         drain_s=drain_s_of(conf),
         close=kept.close,
+        profile=profile,
+        finished=serving.requests.finished,
     )

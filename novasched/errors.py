@@ -14,6 +14,7 @@
             RequestGroupSuffixConflict, FlavorImageConflict, and one for each
             kind of demand; see the classes
         StoreFailed                   a database could not be asked
+          StoreInterrupted              it broke off, and may answer if asked again
         NetworkFailed                 the network service did not answer a question
           PortNotFound                  a requested port does not exist
           NetworkUnauthorized           it does not know who asks
@@ -21,6 +22,7 @@
         ExtensionFailed               a filter, weigher or driver raised
         MetricNotFound                a host lacks a metric that is required
         AllocationUpdateFailed        the consumer changed under the claim
+          AlreadyClaimed                it holds something, and this is no move
         AllocationDeleteFailed        placement refused to remove an allocation
       SetupError                      the service cannot run as it is configured
         OptionError                   one option is missing, wrong or unreachable
@@ -33,6 +35,24 @@
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Return a question that offers the known name most alike, or nothing."""
+    meant = closest(name, known)
+    return f' Did you mean {meant}?' if meant else ''
+
+
+def closest(name: str, known: Collection[str]) -> str | None:
+    """Return the known name that is most alike, None if none is."""
+    return next(iter(difflib.get_close_matches(name, known, 1, SIMILAR)), None)
+
+
+SIMILAR = 0.8
+"""How alike two names must be for one to count as the other, misspelt."""
 
 
 class NovaschedError(Exception):
@@ -179,6 +199,10 @@ class StoreFailed(RequestError):
         return f'{self.store} could not be asked: {self.problem}'
 
 
+class StoreInterrupted(StoreFailed):
+    """The connection was lost, or the transaction aborted in favour of another one."""
+
+
 class NetworkFailed(RequestError):
     """The network service could not be asked, or does not answer."""
 
@@ -246,6 +270,11 @@ class AllocationUpdateFailed(RequestError):
         )
 
 
+class AlreadyClaimed(AllocationUpdateFailed):
+    """The consumer holds allocations that a request should find none of: it was
+    delivered twice, or an earlier claim was left behind."""
+
+
 class AllocationDeleteFailed(RequestError):
     """Placement refused to remove the allocations of a consumer."""
 
@@ -280,30 +309,40 @@ class OptionError(SetupError):
 
     def __str__(self) -> str:
         problem, remedy = self.problem.rstrip('. \n'), self.remedy.rstrip('. ')
-        return f'{self.option}: {problem}. {remedy}.'
+        end = '' if problem.endswith('?') else '.'
+        return f'{self.option}: {problem}{end} {remedy}.'
 
 
 class FilterNotFound(SetupError):
-    """``enabled_filters`` names filters that are not available."""
+    """``enabled_filters`` names filters that are not ``available``."""
 
-    def __init__(self, names: list[str]) -> None:
-        super().__init__(names)
+    def __init__(self, names: list[str], available: Collection[str] = ()) -> None:
+        super().__init__(names, available)
         self.names = names
+        self.available = available
 
     def __str__(self) -> str:
-        return f'Scheduler Host Filter {", ".join(self.names)} could not be found.'
+        meant = ''.join(did_you_mean(name, self.available) for name in self.names)
+        return (
+            f'Scheduler Host Filter {", ".join(self.names)} could not be found.{meant}'
+        )
 
 
 class ClassNotFound(SetupError):
-    """A dotted path does not lead to a class of the right kind."""
+    """A dotted path does not lead to a class; the names of some are ``installed``."""
 
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(path, problem)
+    def __init__(
+        self, path: str, problem: str, installed: Collection[str] = ()
+    ) -> None:
+        super().__init__(path, problem, installed)
         self.path = path
         self.problem = problem
+        self.installed = installed
 
     def __str__(self) -> str:
-        return f'Class {self.path} could not be found: {self.problem}'
+        meant = did_you_mean(self.path.rpartition('.')[2], self.installed)
+        problem = f'{self.problem}.' if meant else self.problem
+        return f'Class {self.path} could not be found: {problem}{meant}'
 
 
 class TooOldComputeService(SetupError):

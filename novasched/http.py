@@ -6,6 +6,9 @@ Each has an option group of nova that says where it is and who we are there.
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import requests
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading
@@ -109,6 +112,15 @@ def was_refused(error: ksa.ClientException) -> bool:
     cause = error.__context__
     reason = getattr(cause.args[0], 'reason', None) if cause and cause.args else None
     return isinstance(reason, NewConnectionError)
+
+
+def parse_json(text: bytes | str) -> Any:
+    """Parse what another service sent; ValueError: it is no JSON, or nested too deep
+    to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError as problem:
+        raise ValueError('JSON that is nested too deep') from problem
 
 
 def excerpt(answer: requests.Response) -> str:

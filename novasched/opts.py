@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 
+from keystoneauth1 import loading
 from oslo_config import cfg
+from oslo_log import _options as logging
 from oslo_service import _options as launcher  # type: ignore[import-untyped]
 
 import novasched
@@ -34,6 +37,21 @@ READERS = (
     'servicegroup.memcached',
 )
 
+AUTHENTICATED = ('neutron', 'placement', 'service_user')
+"""Groups that hold the options of a kind of authentication, too."""
+
+AUTHENTICATIONS = (
+    'admin_token',
+    'http_basic',
+    'password',
+    'token',
+    'v2password',
+    'v3applicationcredential',
+    'v3password',
+    'v3token',
+    'v3totp',
+)
+
 
 def _modules(name: str) -> Iterator[ModuleType]:
     module = importlib.import_module(f'{novasched.__name__}.{name}')
@@ -42,16 +60,39 @@ def _modules(name: str) -> Iterator[ModuleType]:
         yield from _modules(f'{name}.{found.name}')
 
 
+def gathered(readers: Iterable[str]) -> dict[str, list[cfg.Opt]]:
+    """Return the options of modules of novasched and of all below them, by group."""
+    groups: dict[str, list[cfg.Opt]] = {}
+    for module in itertools.chain.from_iterable(map(_modules, readers)):
+        for group, found in getattr(module, 'OPTS', {}).items():
+            groups.setdefault(group, []).extend(found)
+    return groups
+
+
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return (group, options) for oslo-config-generator."""
     # oslo.service registers its own when it launches, with what it finds here.
     cfg.set_defaults(launcher.service_opts, graceful_shutdown_timeout=180)
-    groups: dict[str, list[cfg.Opt]] = {'DEFAULT': list(launcher.service_opts)}
-    for reader in READERS:
-        for module in _modules(reader):
-            for group, opts in getattr(module, 'OPTS', {}).items():
-                groups.setdefault(group, []).extend(opts)
+    groups = gathered(READERS)
+    groups['DEFAULT'] = [*launcher.service_opts, *groups['DEFAULT']]
     return sorted(groups.items())
+
+
+def known() -> dict[str, set[str]]:
+    """Return every name that an option may have in a file, old ones too, by group."""
+    names: dict[str, set[str]] = {}
+    for group, options in itertools.chain(list_opts(), logging.list_opts()):
+        found = names.setdefault(group or 'DEFAULT', set())
+        found.update(option.dest for option in options)
+        for option in options:
+            for old in option.deprecated_opts:
+                names.setdefault(old.group or group or 'DEFAULT', set()).add(
+                    old.name or option.dest
+                )
+    for group, kind in itertools.product(AUTHENTICATED, AUTHENTICATIONS):
+        for each in loading.get_plugin_options(kind):
+            names[group].update(named.dest for named in (each, *each.deprecated))
+    return names
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -103,7 +103,7 @@ def profile_from_conf(conf: Any, seen: Any = None) -> Profile:
     bare_metal = group.use_baremetal_filters
     enabled = group.baremetal_enabled_filters if bare_metal else group.enabled_filters
     if missing := [name for name in enabled if name not in available]:
-        raise errors.FilterNotFound(missing)
+        raise errors.FilterNotFound(missing, sorted(available))
     make = adoption.make
     made = {name: make(available[name], conf, FILTERS.option) for name in enabled}
     return Profile(
@@ -124,8 +124,16 @@ def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
         if is_novas and name.startswith(('all_', 'standard_')):
             found |= installed
         else:
-            found |= adoption.at(path, kind.base)
+            found |= _at(path, kind)
     return found
+
+
+def _at(path: str, kind: _Kind) -> dict[str, Any]:
+    try:
+        return adoption.at(path, kind.base)
+    except errors.ClassNotFound as problem:
+        names = sorted(_installed(kind))
+        raise errors.ClassNotFound(path, problem.problem, names) from problem
 
 
 def _installed(kind: _Kind) -> dict[str, Any]:

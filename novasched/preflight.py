@@ -14,7 +14,15 @@ from oslo_config import cfg
 from oslo_db import exception as db_exc  # type: ignore[import-untyped]
 from oslo_log import log
 
-from novasched import app, errors, opts, plugins, service, servicegroup
+from novasched import (
+    app,
+    configuration,
+    errors,
+    opts,
+    plugins,
+    service,
+    servicegroup,
+)
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import down_time
 from novasched.cluster.versions import OLDEST_COMPUTE_VERSION
@@ -39,7 +47,7 @@ def configure(conf: cfg.ConfigOpts, argv: Sequence[str]) -> cfg.ConfigOpts:
     Raises oslo_config.cfg.Error and errors.OptionError.
     """
     _read_files(conf, argv)
-    _set_up_logging(conf)
+    logs.set_up(conf)
     _read_all(conf)
     return conf
 
@@ -47,18 +55,7 @@ def configure(conf: cfg.ConfigOpts, argv: Sequence[str]) -> cfg.ConfigOpts:
 def _read_files(conf: cfg.ConfigOpts, argv: Sequence[str]) -> None:
     log.register_options(conf)
     opts.register(conf)
-    conf(
-        list(argv),
-        project='nova',
-        prog='novasched-scheduler',
-        default_config_files=cfg.find_config_files('nova', 'nova-scheduler'),
-        default_config_dirs=cfg.find_config_dirs('nova', 'nova-scheduler'),
-    )
-
-
-def _set_up_logging(conf: cfg.ConfigOpts) -> None:
-    log.setup(conf, 'nova')
-    logs.shorten()
+    configuration.read(conf, argv, 'nova-scheduler', prog='novasched-scheduler')
 
 
 def reread(conf: cfg.ConfigOpts, argv: Sequence[str]) -> None:
@@ -73,7 +70,7 @@ def reread(conf: cfg.ConfigOpts, argv: Sequence[str]) -> None:
     plugins.profile_from_conf(found, seen=conf)
     servicegroup.check(found)
     conf.reload_config_files()
-    _set_up_logging(conf)
+    logs.set_up(conf)
 
 
 def _read_all(conf: cfg.ConfigOpts) -> None:
@@ -100,17 +97,11 @@ def check(conf: cfg.ConfigOpts) -> None:
     Raises errors.SetupError that names the option and says what to do. Placement
     may be away: that is a warning.
     """
-    profile = _load_plugins(conf)
+    profile = load_plugins(conf)
     servicegroup.check(conf)
     addresses.check(conf)
-    _, raised = down_time(conf.service_down_time, conf.report_interval)
-    told = (
-        raised,
-        *old_names.warnings(conf),
-        *engines.warnings(conf),
-        recovery.problem(conf),
-    )
-    for warning in filter(None, told):
+    journal = filter(None, [recovery.prepare(conf)])
+    for warning in (*deprecations(profile), *warnings(conf), *journal):
         LOG.warning('%s', warning)
     _check_databases(conf)
     with contextlib.ExitStack() as opened:
@@ -129,6 +120,24 @@ def check(conf: cfg.ConfigOpts) -> None:
         )
 
 
+def warnings(conf: cfg.ConfigOpts) -> list[str]:
+    """Return a line for each option that does not do what its name promises."""
+    _, raised = down_time(conf.service_down_time, conf.report_interval)
+    told = (
+        raised,
+        *configuration.misspelt(conf, opts.known()),
+        *old_names.warnings(conf),
+        *engines.warnings(conf),
+    )
+    return [each for each in told if each]
+
+
+def deprecations(profile: Profile) -> list[str]:
+    """Return a line for each filter that is on its way out."""
+    told = (each.deprecated for each in profile.filters if each.deprecated)
+    return list(dict.fromkeys(told))
+
+
 def check_compute_version(minimum: int, tolerated: bool) -> None:
     """Raise errors.TooOldComputeService when a compute is too old; 0: none."""
     if not minimum or minimum >= OLDEST_COMPUTE_VERSION:
@@ -139,9 +148,10 @@ def check_compute_version(minimum: int, tolerated: bool) -> None:
     LOG.warning('%s', problem)
 
 
-def _load_plugins(conf: cfg.ConfigOpts) -> Profile:
+def load_plugins(conf: cfg.ConfigOpts) -> Profile:
+    """Load the filters and weighers. Raises errors.OptionError."""
     try:
-        profile = plugins.profile_from_conf(conf)
+        return plugins.profile_from_conf(conf)
     except (errors.FilterNotFound, errors.ClassNotFound) as problem:
         names = 'enabled_filters'
         if isinstance(problem, errors.ClassNotFound):
@@ -151,10 +161,6 @@ def _load_plugins(conf: cfg.ConfigOpts) -> Profile:
             str(problem),
             'Name only what is installed, here and in available_filters.',
         ) from problem
-    for warning in dict.fromkeys(each.deprecated for each in profile.filters):
-        if warning:
-            LOG.warning('%s', warning)
-    return profile
 
 
 def _read_cells(scheduler: service.Scheduler) -> None:

@@ -19,6 +19,7 @@ from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.upkeep import Upkeep
 from novasched.cluster.view import ClusterView
 from novasched.manager import SchedulerManager
+from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)
 
@@ -95,11 +96,21 @@ def drain_s_of(conf: cfg.ConfigOpts) -> int:
     return timeout_s - min(20, timeout_s)
 
 
+def _plugins(profile: Profile | None) -> dict[str, list[str]]:
+    """Return the names of filters, and of weighers with their multipliers."""
+    if profile is None:
+        return {}
+    weighers = [f'{type(w).__name__}={w.multiplier:g}' for w in profile.weighers]
+    filters = [type(each).__name__ for each in profile.filters]
+    return {'filters': filters, 'weighers': weighers}
+
+
 @dataclass(frozen=True)
 class Scheduler:
     """A composed scheduler. ``start`` loads the view and serves; ``stop`` ends it.
 
     Requests under way get ``drain_s`` to end; ``close`` is called after them.
+    ``profile`` is what the driver decides by.
     """
 
     manager: SchedulerManager
@@ -109,20 +120,24 @@ class Scheduler:
     heartbeat: Heartbeat | None
     drain_s: float
     close: Callable[[], None] = lambda: None
+    profile: Profile | None = None
+    finished: Callable[[], int] = lambda: 0
 
     def start(self) -> None:
         """Raises errors.ServiceTooOld and errors.StoreFailed, when all has ended."""
         with contextlib.ExitStack() as started:
             started.callback(self._let_go)
-            self.view.load()
             if self.heartbeat is not None:
                 self.heartbeat.start()
+            self.view.load()
             self.server.start()
             started.pop_all()
         self.upkeep.start()
 
-    def stop(self) -> None:
-        """Stop taking requests, finish those under way, then let go of the rest."""
+    def stop(self) -> int:
+        """Stop taking requests, finish those under way, then let go of the rest;
+        return how many were answered since the start."""
+        self.server.drain_s = self.drain_s
         self.server.stop()
         drained = threading.Thread(target=self.server.wait, daemon=True)
         drained.start()
@@ -131,10 +146,11 @@ class Scheduler:
             LOG.warning('Requests are still under way after %d s', self.drain_s)
         self.upkeep.stop()
         self._let_go()
+        return self.finished()
 
     def state(self) -> dict[str, Any]:
         """Return what a report shows: what is known of the cloud and how old it is,
-        and how long requests have been under way, in seconds."""
+        how long requests have been under way, in seconds, and what decides."""
         now, asked_at = time.monotonic(), self.view.asked_at()
         left_out = {cell.uuid for cell in self.view.cells.left_out()}
         cells = {
@@ -150,7 +166,12 @@ class Scheduler:
         }
         under_way = [round(since, 1) for since in self.server.requests.under_way()]
         hosts = len(self.view.hosts(None))
-        return {'cells': cells, 'hosts': hosts, 'requests under way': under_way}
+        return {
+            'cells': cells,
+            'hosts': hosts,
+            'requests under way': under_way,
+            **_plugins(self.profile),
+        }
 
     def _let_go(self) -> None:
         if self.heartbeat is not None:

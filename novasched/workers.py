@@ -12,7 +12,7 @@ import multiprocessing
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import cotyledon
@@ -22,6 +22,7 @@ from oslo_service import backend, service  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.cluster.heartbeat import BINARY
+from novasched.observing.announcement import Announcement
 from novasched.observing.worker import Life
 
 LOG = logging.getLogger(__name__)
@@ -48,7 +49,8 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
     reads the configuration again, or raises and leaves it as it was. In the process
     that starts the workers nothing but that is done: those that it starts later are
     to know it; after that it waits for ``pause_s`` before they are told. ``begin`` is
-    called once, in the process of the worker.
+    called once, in the process of the worker. ``announcement`` is what the log says
+    of all workers.
     """
 
     def __init__(
@@ -56,12 +58,15 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         make: Callable[[], Life],
         reread: Callable[[], None] = lambda: None,
         begin: Callable[[], None] = lambda: None,
+        announcement: Announcement | None = None,
     ) -> None:
         self._make = make
         self._reread = reread
         self._begin = begin
+        self.announcement = announcement or Announcement()
         self.pause_s = 0.0
         self._life: Life | None = None
+        self._answered = 0
         self._begun = False
         self._stopping = False
         self._stopped = threading.Event()
@@ -88,6 +93,8 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
             return problem
         if late := self._swapped(life):
             late.stop()
+        else:
+            self.announcement.started(life.state)
         _settle()
         return None
 
@@ -103,6 +110,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         """Begin to read everything again; a reload that has not begun does for all
         that asked for one."""
         if not self._begun:
+            self.announcement.reloading()
             self._reread_or_tell()
             time.sleep(self.pause_s)
         elif not self._wanted.is_set():
@@ -127,10 +135,17 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
             self._wanted.clear()
             life = None if self._stopping or not self._reread_or_tell() else self._new()
             before = None if life is None else self._swapped(life)
-        if before is not None:
-            before.stop()
+        if life is not None and before is not None:
+            if before is not life:
+                self.announcement.reloaded(life.state)
+            self._end(before)
             del before
             _settle()
+
+    def _end(self, life: Life) -> None:
+        answered = life.stop()
+        with self._swapping:
+            self._answered += answered
 
     def _new(self) -> Life | None:
         """Return a scheduler that serves; None if there can be none now."""
@@ -146,7 +161,6 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         if found:
             LOG.error('Reloading failed, the scheduler goes on as it was: %s', found)
             return None
-        LOG.info('Reloaded the configuration, the cells and the plugins')
         return life
 
     def stop(self) -> None:
@@ -154,9 +168,10 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         with self._swapping:
             self._stopping, life = True, self._life
         if life is not None:
-            life.stop()
+            self._end(life)
         for reload in self._reloads:
             reload.join()
+        self.announcement.finished(self._answered)
         self._stopped.set()
 
     def wait(self) -> None:
@@ -200,6 +215,12 @@ class _Green:
         """Leave it to the services, of which each is reset."""
 
 
+class _Beside(_Process):
+    """A process that shows what the workers say."""
+
+    name = 'observer'
+
+
 def _survive() -> None:
     """Let a worker of eventlet's launcher live through a second SIGHUP that comes while
     it handles the first: the launcher leaves it to what kills by default."""
@@ -215,6 +236,14 @@ def _survive() -> None:
 
 def serve(conf: cfg.ConfigOpts, worker: Worker, workers: int, *beside: Any) -> int:
     """Run workers, and a process for each ``beside`` them; return the exit code."""
+    code = _run(conf, worker, workers, beside)
+    worker.announcement.stopped()
+    return code
+
+
+def _run(
+    conf: cfg.ConfigOpts, worker: Worker, workers: int, beside: Iterable[Any]
+) -> int:
     if backend.get_backend_type() == backend.BackendType.EVENTLET:
         _survive()
         worker.pause_s = PAUSE_S
@@ -227,8 +256,9 @@ def serve(conf: cfg.ConfigOpts, worker: Worker, workers: int, *beside: Any) -> i
         mp_context=multiprocessing.get_context('fork'),
     )
     manager.register_hooks(on_reload=worker.reset)
-    for each, count in ((worker, workers), *((each, 1) for each in beside)):
-        manager.add(_Process, count, args=(each,))
+    manager.add(_Process, workers, args=(worker,))
+    for each in beside:
+        manager.add(_Beside, 1, args=(each,))
     try:
         manager.run()
     except SystemExit as end:

@@ -36,7 +36,8 @@ def a_compute_node_comes_with_every_column(databases):
     (row,) = SqlCellStore(databases.cell).compute_nodes()
     full |= {'id': id_, 'deleted_at': None}
     assert isinstance(row, ComputeNodeRow)
-    assert row._asdict() == {name: full[name] for name in ComputeNodeRow._fields}
+    columns = {name: full[name] for name in ComputeNodeRow._fields if name != 'mark'}
+    assert row._asdict() == columns | {'mark': row.mark}
 
 
 def live_compute_nodes_come_by_id(databases):
@@ -74,14 +75,64 @@ def changed_compute_nodes_are_those_stamped_since(databases):
     )
     store = SqlCellStore(databases.cell)
     # Stamps may have lost their fraction: a change at 12:00:00.9 says 12:00:00.
-    rows = store.compute_nodes_since(NOON + datetime.timedelta(microseconds=900000))
+    news = store.compute_node_news(NOON + datetime.timedelta(microseconds=900000))
+    rows = store.compute_nodes_of(sorted(news.ids))
     assert [row.hypervisor_hostname for row in rows] == [
         'updated',
         'created',
         'deleted',
     ]
     assert [row.deleted for row in rows] == [0, 0, 9]
-    assert store.compute_nodes_since(NOON + 2 * SECOND) == []
+    assert store.compute_node_news(NOON + 2 * SECOND).ids == []
+    assert store.compute_nodes_of([]) == []
+
+
+def live_compute_nodes_are_summed_up_by_their_marks(databases):
+    before = NOON - SECOND
+    databases.add(
+        tables.compute_nodes,
+        node(hypervisor_hostname='a', updated_at=NOON, created_at=before),
+        node(hypervisor_hostname='b', updated_at=NOON, created_at=None),
+        node(hypervisor_hostname='never', updated_at=None, created_at=None),
+        node(hypervisor_hostname='gone', deleted=9, deleted_at=NOON),
+        node(hypervisor_hostname='odd', deleted=None),
+    )
+    store = SqlCellStore(databases.cell)
+    marks = {row.id: row.mark for row in store.compute_nodes()}
+    news = store.compute_node_news(NOON)
+    assert (news.live, news.total) == (3, sum(marks.values()))
+    assert len(news.ids) == 3
+    assert store.compute_node_marks(None) == marks
+    assert store.compute_node_marks(NOON) == dict(list(marks.items())[:2])
+    assert len(set(marks.values())) == 3
+    assert store.compute_node_news(NOON + 9 * SECOND).total == news.total
+
+
+def every_write_changes_the_mark(databases):
+    (id_,) = databases.add(tables.compute_nodes, node(updated_at=NOON))
+    store = SqlCellStore(databases.cell)
+    table = tables.compute_nodes
+    seen = [store.compute_node_news(NOON).total]
+    for values in (
+        {'updated_at': NOON + SECOND},
+        {'vcpus_used': 2},
+        {'memory_mb_used': 513},
+        {'local_gb_used': 11},
+        {'running_vms': 1},
+        {'current_workload': 1},
+    ):
+        with databases.cell.begin() as connection:
+            connection.execute(sa.update(table).where(table.c.id == id_).values(values))
+        seen.append(store.compute_node_news(NOON).total)
+    assert len(set(seen)) == len(seen)
+
+
+def a_thousand_new_nodes_are_listed(databases):
+    rows = [node(hypervisor_hostname=f'n{n}', created_at=NOON) for n in range(1000)]
+    with databases.cell.begin() as connection:
+        connection.execute(sa.insert(tables.compute_nodes), rows)
+    news = SqlCellStore(databases.cell).compute_node_news(NOON)
+    assert (news.live, len(news.ids)) == (1000, 1000)
 
 
 def compute_services_include_disabled_ones(databases):
@@ -163,7 +214,9 @@ def nodes_share_texts_that_are_alike(databases):
     )
     store = SqlCellStore(databases.cell)
     one, two = store.compute_nodes()
-    three, _ = store.compute_nodes_since(NOON - 3600 * SECOND)
+    three, _ = store.compute_nodes_of(
+        sorted(store.compute_node_news(NOON - 3600 * SECOND).ids)
+    )
     assert one.numa_topology is two.numa_topology is three.numa_topology
     assert one.stats is None
 
@@ -288,6 +341,9 @@ CHECKS = [
     live_compute_nodes_come_by_id,
     a_node_without_a_host_has_the_host_of_its_service,
     changed_compute_nodes_are_those_stamped_since,
+    live_compute_nodes_are_summed_up_by_their_marks,
+    every_write_changes_the_mark,
+    a_thousand_new_nodes_are_listed,
     compute_services_include_disabled_ones,
     compute_services_are_found_by_host,
     services_that_are_not_as_usual_are_told,

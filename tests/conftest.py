@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for every test: hypothesis judges results, not the machine's speed."""
+"""What holds for every test: hypothesis judges results, not the machine's speed, and
+nothing is kept in a home."""
 
 from __future__ import annotations
 
 import os
 
 import hypothesis
+import pytest
 
 # First of all: it chooses threads, and the libraries keep to that.
 import novasched  # noqa: F401
@@ -18,7 +20,21 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile('ci' if os.environ.get('CI') else 'novasched')
 
 
+@pytest.fixture(scope='session', autouse=True)
+def state_directory(tmp_path_factory):
+    """Keeps what any scheduler of the tests writes out of the home of its user."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('STATE_DIRECTORY', str(tmp_path_factory.mktemp('state')))
+        yield
+
+
 def pytest_addoption(parser):
     parser.addoption(
         '--regold', action='store_true', help='accept our decisions as golden ones'
+    )
+    parser.addoption(
+        '--soak-minutes',
+        type=float,
+        default=0.5,
+        help='for how long tests/faults/test_soak.py does harm at random',
     )

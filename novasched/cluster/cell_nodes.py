@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from novasched.cluster.reading import Answer, Moment, Reading
+from novasched.cluster.reading import Answer, Known, Moment, Reading
 from novasched.cluster.services import Services
 from novasched.ports import ComputeNodeRow, ServiceRow
 
@@ -21,7 +21,8 @@ SERVICES_AGE_S = 5.0
 
 @dataclass(eq=False)
 class CellNodes:
-    """What is known of one cell; ``services_version`` grows with what filters see.
+    """What is known of one cell; ``services_version`` grows with what filters see,
+    and ``total`` is the sum of the marks of the rows.
 
     Of the questions answered, ``taken`` is the newest, ``whole`` the number of the
     newest for all nodes and ``listed`` that for all services. While questions
@@ -31,6 +32,8 @@ class CellNodes:
     """
 
     rows: dict[int, ComputeNodeRow] = field(default_factory=dict)
+    total: int = 0
+    takes: int = 0
     services: Services = field(default_factory=Services)
     services_version: int = 0
     looked_s: float = float('-inf')
@@ -50,6 +53,15 @@ class CellNodes:
             return None
         return self.taken.moment.before(moment) - overlap
 
+    def known(self) -> Known:
+        """Return what a delta is compared with."""
+        return Known(self.rows, len(self.rows), self.total, self.takes)
+
+    def is_in_doubt(self, reading: Reading, answer: Answer) -> bool:
+        """Say whether another answer was taken meanwhile, that may have been older."""
+        others = self.takes > reading.known.takes + 1
+        return others and answer.summed not in (None, (len(self.rows), self.total))
+
     def look_for(self, moment: Moment) -> frozenset[str]:
         """Return the hosts whose service is to be looked for once more."""
         old = moment.monotonic_s - self.looked_s >= SERVICES_AGE_S
@@ -68,7 +80,9 @@ class CellNodes:
         gone = {row.id for row in nodes if row.deleted != 0 and row.id in self.rows}
         if reading.since is None:
             absent = self.rows.keys() - {row.id for row in answer.nodes}
-            gone |= {id_ for id_ in absent if not self._is_outdone(id_, reading)}
+        else:
+            absent = self.rows.keys() & set(answer.gone)
+        gone |= {id_ for id_ in absent if not self._is_outdone(id_, reading)}
         return changed, gone
 
     def _is_outdone(self, id_: int, reading: Reading) -> bool:
@@ -82,15 +96,19 @@ class CellNodes:
         gone: Collection[int],
     ) -> None:
         """Take in an answer and its news."""
+        self.takes += 1
         number = reading.number
         if self.under_way - {number}:
             shown = [*gone, *(row.id for row in answer.nodes)]
             self.seen.update(
                 (id_, number) for id_ in shown if not self._is_outdone(id_, reading)
             )
-        self.rows.update(changed)
+        for id_, row in changed.items():
+            before = self.rows.get(id_)
+            self.total += row.mark - (0 if before is None else before.mark)
+            self.rows[id_] = row
         for id_ in gone:
-            del self.rows[id_]
+            self.total -= self.rows.pop(id_).mark
         self._take_services(reading, answer)
         if reading.since is None:
             self.whole = max(self.whole, number)

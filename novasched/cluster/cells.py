@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.cluster.lanes import Lane, wait
+from novasched.cluster.lanes import Lane, once_more, wait
 from novasched.cluster.pauses import Pauses
 from novasched.ports import CELL0_UUID, Cell, CellStore, CellStores, Clock
 
@@ -220,7 +220,9 @@ class Cells:
             lane = self._lanes.get(cell.uuid)
             if lane is None:
                 lane = self._lanes[cell.uuid] = Lane(f'cell {cell.uuid}', self._threads)
-            return lane.submit(lambda: question(cell, self._open(cell)))
+            return lane.submit(
+                lambda: once_more(lambda: question(cell, self._open(cell)))
+            )
 
     def _open(self, cell: Cell) -> CellStore:
         """Open a cell as it is mapped now."""

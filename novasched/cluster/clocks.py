@@ -5,23 +5,31 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Iterable, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 
 from novasched.cluster.cells import Cells
+from novasched.cluster.stamps import named
 from novasched.ports import Cell, CellStore, Clock, ServiceRow
 
 LOG = logging.getLogger(__name__)
 
-MOST_NAMES = 5
-
 
 class Clocks:
-    """Looks for clocks that differ by more than ``bound_s``, and names each once."""
+    """Looks for clocks that differ by more than ``bound_s``, and names each once.
 
-    def __init__(self, cells: Cells, clock: Clock, bound_s: float) -> None:
+    Heartbeats may be half of ``down_time_s`` older than those of the others.
+    """
+
+    def __init__(
+        self, cells: Cells, clock: Clock, bound_s: float, down_time_s: int = 60
+    ) -> None:
         self._cells = cells
         self._clock = clock
         self._bound = datetime.timedelta(seconds=bound_s)
+        self._down_time = datetime.timedelta(seconds=down_time_s)
+        self._beats: dict[str, Mapping[str, datetime.datetime]] = {}
+        self._lagging: dict[str, frozenset[str]] = {}
         self._ahead: dict[str, frozenset[str]] = {}
         self._differing: set[str] = set()
 
@@ -71,6 +79,34 @@ class Clocks:
                 len(new),
                 cell.uuid,
                 max(ahead[host] for host in new).total_seconds(),
-                ', '.join(new[:MOST_NAMES]) + (', ...' if new[MOST_NAMES:] else ''),
+                named(new),
             )
         self._ahead[cell.uuid] = frozenset(ahead)
+
+    def compare(self, cell_uuid: str, rows: Iterable[ServiceRow]) -> None:
+        """Name the computes of a cell whose heartbeats go on, and stay older than
+        those of the others. One whose heartbeats have ended is down, no more."""
+        beats = {r.host: r.last_seen_up for r in rows if r.last_seen_up}
+        before = self._beats.get(cell_uuid, {})
+        self._beats[cell_uuid] = beats
+        if not beats:
+            return
+        middle = statistics.median_low(beats.values())
+        lags = {
+            host: middle - beat
+            for host, beat in beats.items()
+            if middle - beat > self._down_time / 2 and before.get(host, beat) < beat
+        }
+        new = sorted(lags.keys() - self._lagging.get(cell_uuid, frozenset()))
+        if new:
+            most = max(lags[host] for host in new)
+            LOG.warning(
+                'Heartbeats of %d computes of cell %s are up to %.0f s older than '
+                'those of the others, and go on: %s. Are the clocks behind?%s',
+                len(new),
+                cell_uuid,
+                most.total_seconds(),
+                named(new),
+                ' They count as down.' if most > self._down_time else '',
+            )
+        self._lagging[cell_uuid] = frozenset(lags)

@@ -13,9 +13,9 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.cluster.heartbeat import BINARY
+from novasched.cluster.periodic import Chore
 from novasched.cluster.seat import Seat
 from novasched.cluster.services import Window, down_time
-from novasched.cluster.upkeep import Chore
 from novasched.ports import Cell, Clock, ServiceRow, ServiceStore
 
 LOG = logging.getLogger(__name__)

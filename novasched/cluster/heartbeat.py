@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from typing import Any, Self
 
 from novasched import errors
+from novasched.cluster.periodic import Runner
 from novasched.ports import ServiceRow, ServiceStore
 
 LOG = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Heartbeat:
         self._on_created = on_created
         self._binary = binary
         self._topic = topic
-        self._stopped = threading.Event()
+        self._runner: Runner | None = None
         self._failing = False
 
     @classmethod
@@ -65,16 +65,14 @@ class Heartbeat:
             self._on_created(self._row)
         self._count = self._row.report_count
         if self._interval_s:
-            threading.Thread(target=self._run, name='heartbeat', daemon=True).start()
+            first_s = min(FIRST_BEAT_S, self._interval_s)
+            beat = self._interval_s, self.beat
+            self._runner = Runner('heartbeat', [beat], [first_s])
+            self._runner.start()
 
     def stop(self) -> None:
-        self._stopped.set()
-
-    def _run(self) -> None:
-        wait_s = min(FIRST_BEAT_S, self._interval_s)
-        while not self._stopped.wait(wait_s):
-            self.beat()
-            wait_s = self._interval_s
+        if self._runner is not None:
+            self._runner.stop()
 
     def beat(self) -> None:
         """Write one heartbeat; a failure is logged once until it is over."""

@@ -15,11 +15,32 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future
 from typing import Any, NamedTuple, TypeVar
 
+from novasched import errors
+
 Answer = TypeVar('Answer')
 
 SLOWER = 3.0
 """How many times longer than the fastest one may always take: under load, they
 all take longer."""
+
+
+FAST_S = 0.5
+"""A read that breaks off sooner is made once more: it took next to nothing of the time
+that there is, and the first new connection shows whether the database serves."""
+
+
+def once_more(read: Callable[[], Answer]) -> Answer:
+    """Read; a second time, if the first one soon broke off.
+
+    What was pooled with a connection that is lost is not used again.
+    """
+    started = time.monotonic()
+    try:
+        return read()
+    except errors.StoreInterrupted:
+        if time.monotonic() - started > FAST_S:
+            raise
+    return read()
 
 
 class _Call(NamedTuple):
@@ -37,30 +58,46 @@ class _Call(NamedTuple):
 
 
 class Lane:
-    """At most ``width`` threads, made when there is work for one more."""
+    """At most ``width`` threads, which ``start`` starts when there is work for one
+    more."""
 
-    def __init__(self, name: str, width: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        width: int,
+        start: Callable[[threading.Thread], None] = threading.Thread.start,
+    ) -> None:
         self._name = name
         self._width = width
+        self._start = start
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._idle = 0
+        self._idle = 0  # less the calls that wait for a thread
 
     def submit(self, make: Callable[[], Answer]) -> Future[Answer]:
-        """Run ``make`` in a thread, after those that came before it."""
+        """Run ``make`` in a thread, after those that came before it.
+
+        Raises RuntimeError where there is no thread, and none can be started.
+        """
         future: Future[Answer] = Future()
         with self._lock:
+            if self._idle <= 0 and len(self._threads) < self._width:
+                self._add_thread()
+            self._idle -= 1
             self._calls.put(_Call(future, make))
-            if self._idle:
-                self._idle -= 1
-            elif len(self._threads) < self._width:
-                thread = threading.Thread(
-                    target=self._work, name=self._name, daemon=True
-                )
-                self._threads.append(thread)
-                thread.start()
         return future
+
+    def _add_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+        try:
+            self._start(thread)
+        except RuntimeError:
+            if not self._threads:
+                raise
+            return
+        self._threads.append(thread)
+        self._idle += 1
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:

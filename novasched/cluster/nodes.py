@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import logging
 from collections.abc import Collection, Iterable, Mapping
 
 from novasched.cluster.cell_nodes import CellNodes
 from novasched.cluster.columns import HostColumns
+from novasched.cluster.odd_rows import OddRows
 from novasched.cluster.reading import Answer, Moment, Reading
-from novasched.cluster.rows import Ratios, fitting, host_values
+from novasched.cluster.rows import Ratios, host_values
+from novasched.cluster.stamps import Stamps
 from novasched.ports import ComputeNodeRow
-
-LOG = logging.getLogger(__name__)
-
-MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a row raises that holds what no nova writes."""
 
 
 class Nodes:
@@ -33,6 +29,8 @@ class Nodes:
         self._ratios = ratios
         self._overlap = datetime.timedelta(seconds=overlap_s)
         self._numbers = itertools.count(1)
+        self._odd = OddRows()
+        self._stamps = Stamps(self._overlap)
         self.cells: dict[str, CellNodes] = {}
         self.hosts = HostColumns()
         self.changes = 0
@@ -57,27 +55,29 @@ class Nodes:
             all_services,
             cell.homeless,
             cell.look_for(moment),
+            cell.known(),
         )
         cell.under_way.add(reading.number)
         return reading
 
-    def take(self, reading: Reading, answer: Answer) -> None:
+    def take(self, reading: Reading, answer: Answer) -> bool:
         """Take in an answer; rebuild only hosts whose row differs.
 
-        An answer of a cell that was forgotten meanwhile is dropped.
+        An answer of a cell that was forgotten meanwhile is dropped. False: an older
+        answer was taken meanwhile, so the question is to be put again.
         """
         uuid, cell = reading.cell_uuid, self.cells.get(reading.cell_uuid)
         if cell is None or reading.number not in cell.under_way:
-            return
-        would_find = cell.since(reading.moment, self._overlap)
+            return True
+        self._odd.tell(uuid, answer.odd)
         changed, gone = cell.news(reading, answer)
-        if reading.since is None and would_find is not None:
-            _warn_of_missed(changed.values(), would_find)
+        self._stamps.look(reading, answer, cell, changed.values())
         self._change(
             {(uuid, id_): row for id_, row in changed.items()},
             [(uuid, id_) for id_ in gone],
         )
         cell.take(reading, answer, changed, gone)
+        return not cell.is_in_doubt(reading, answer)
 
     def end(self, reading: Reading) -> None:
         """Say that no answer will come any more."""
@@ -98,6 +98,8 @@ class Nodes:
         for uuid in cell_uuids:
             cell = self.cells.pop(uuid, None)
             if cell is not None:
+                self._odd.forget(uuid)
+                self._stamps.forget(uuid)
                 self._change({}, [(uuid, id_) for id_ in cell.rows])
 
     def _change(
@@ -107,21 +109,13 @@ class Nodes:
     ) -> None:
         if not changed and not gone:
             return
-        values, bad = {}, []
+        values, odd = {}, []
         for key, row in changed.items():
-            try:
-                values[key] = fitting(host_values(row, self._ratios))
-            except MISFITS as problem:
-                bad.append(key)
-                LOG.warning(
-                    'Ignoring compute node %s of host %s in cell %s: %s: %s',
-                    row.hypervisor_hostname,
-                    row.host,
-                    key[0],
-                    type(problem).__name__,
-                    problem,
-                )
-        self.hosts.apply(values, [*gone, *bad])
+            if row.host is None:  # it cannot be used, see odd_rows
+                odd.append(key)
+            else:
+                values[key] = host_values(row, self._ratios)
+        self.hosts.apply(values, [*gone, *odd])
         self.changes += 1
 
     def named(
@@ -145,23 +139,3 @@ class Nodes:
             for uuid, rows in found.items()
             if rows
         }
-
-
-def _warn_of_missed(
-    changed: Collection[ComputeNodeRow], since: datetime.datetime
-) -> None:
-    """Tell of rows that a delta would not have shown: their stamps are too old."""
-    missed = [
-        row
-        for row in changed
-        if max(filter(None, (row.updated_at, row.created_at)), default=since)
-        < since.replace(microsecond=0)
-    ]
-    if missed:
-        LOG.warning(
-            '%d compute nodes changed, but their time stamps say that they did not; '
-            'one is %s. Do the clocks differ by more than [novasched] '
-            'host_state_overlap?',
-            len(missed),
-            missed[0].hypervisor_hostname,
-        )

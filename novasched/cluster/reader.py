@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable
 
@@ -14,6 +15,9 @@ from novasched.ports import Cell, Clock
 
 ASIDE_AGE_S = 60.0
 """For how long changes will do of a cell that only requests which name it read."""
+
+ATTEMPTS = 5
+"""How often a cell is asked whose answer an older one came in between of."""
 
 
 class CellReader:
@@ -43,7 +47,28 @@ class CellReader:
         timeout_s: float | None = None,
     ) -> frozenset[str]:
         """Read what changed, or all; return the uuids of the cells that answered."""
-        cells = list(cells)
+        ask = functools.partial(
+            self._read, even_left_out=even_left_out, timeout_s=timeout_s
+        )
+        answered, doubtful = ask(cells, complete, all_services)
+        for _ in range(ATTEMPTS - 1):
+            if not doubtful:
+                break
+            doubtful = ask(doubtful, False, False)[1]
+        return frozenset(answered)
+
+    def _read(
+        self,
+        cells: Iterable[Cell],
+        complete: bool,
+        all_services: bool,
+        *,
+        even_left_out: bool,
+        timeout_s: float | None,
+    ) -> tuple[set[str], list[Cell]]:
+        """Put one question to each cell; return the uuids of those that answered, and
+        the cells to be asked again."""
+        cells, doubtful = list(cells), set()
         moment = Moment(self.window(), self._clock.monotonic())
         with self.lock:
             readings = {
@@ -61,12 +86,13 @@ class CellReader:
             )
             with self.lock:
                 for uuid, answer in answers.items():
-                    self._nodes.take(readings[uuid], answer)
+                    if not self._nodes.take(readings[uuid], answer):
+                        doubtful.add(uuid)
         finally:
             with self.lock:
                 for reading in readings.values():
                     self._nodes.end(reading)
-        return frozenset(answers)
+        return set(answers), [cell for cell in cells if cell.uuid in doubtful]
 
     def read_aside(self, cell: Cell) -> frozenset[str]:
         """Read what changed in a cell; all, if that was not done lately."""

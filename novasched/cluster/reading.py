@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from novasched.cluster.odd_rows import Odd, readable_nodes, readable_services
 from novasched.cluster.services import Services, Window
-from novasched.ports import CellStore, ComputeNodeRow, ServiceNews, ServiceRow
+from novasched.ports import CellStore, ComputeNodeRow, NodeNews, ServiceNews, ServiceRow
 
 
 class Moment(NamedTuple):
@@ -27,14 +28,65 @@ class Moment(NamedTuple):
         return min(self.window.now, later.window.now - elapsed)
 
 
+class Known(NamedTuple):
+    """The live compute nodes of a cell as they are known when a question begins.
+
+    ``live`` and ``total`` sum them up as ports.NodeNews does, ``takes`` counts the
+    answers that were taken in.
+    """
+
+    rows: Mapping[int, ComputeNodeRow] = {}
+    live: int = 0
+    total: int = 0
+    takes: int = 0
+
+    def mark(self, id_: int) -> int | None:
+        """Return the mark of a node; None: it is not known."""
+        row = self.rows.get(id_)
+        return None if row is None else row.mark
+
+    def explains(self, news: NodeNews, found: Mapping[int, ComputeNodeRow]) -> bool:
+        """Say whether the sum of all nodes is that of these, with the rows found."""
+        before = [self.rows[id_].mark for id_ in found if id_ in self.rows]
+        after = [row.mark for row in found.values() if row.deleted == 0]
+        return (news.live, news.total) == (
+            self.live - len(before) + len(after),
+            self.total - sum(before) + sum(after),
+        )
+
+
 class Answer(NamedTuple):
     """What one cell answered. ``services`` are all, or None when only the news were
-    asked for, and the services ``found`` of hosts that had none."""
+    asked for, and the services ``found`` of hosts that had none.
+
+    ``gone`` are the ids of nodes whose rows were removed without a trace, ``odd`` is
+    what no nova writes, and was left out. ``summed`` is what all live nodes sum up to.
+    """
 
     nodes: list[ComputeNodeRow]
     services: list[ServiceRow] | None
     news: ServiceNews = ServiceNews([], [])
     found: Sequence[ServiceRow] = ()
+    gone: Collection[int] = ()
+    odd: Sequence[Odd] = ()
+    summed: tuple[int, int] | None = None
+
+    def readable(self, known: Known) -> Answer:
+        """Return the answer without what no nova writes, and name that.
+
+        Rows that are known already were looked at before.
+        """
+        odd: list[Odd] = []
+        listed = self.services
+        return self._replace(
+            nodes=readable_nodes(self.nodes, odd, known.rows),
+            services=None if listed is None else readable_services(listed, odd),
+            news=self.news._replace(live=readable_services(self.news.live, odd)),
+            odd=odd,
+        )
+
+
+NOTHING = Known()
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,27 +106,69 @@ class Reading:
     all_services: bool = False
     homeless: Collection[str] = ()
     look_for: Collection[str] = ()
+    known: Known = NOTHING
 
     def ask(self, store: CellStore) -> Answer:
         """Read what changed, or all. The services come last: those of a node were
         committed before it."""
+        known = self.known
         with store.together() as rows:
             if self.since is None:
-                return Answer(rows.compute_nodes(), rows.compute_services())
-            nodes = rows.compute_nodes_since(self.since)
+                nodes, services = rows.compute_nodes(), rows.compute_services()
+                return Answer(nodes, services).readable(known)
+            wide = self.since - self.moment.window.span
+            changes = rows.compute_node_news(self.since)
+            nodes, gone = self._changed_nodes(rows, changes, self.since, wide)
+            summed = changes.live, changes.total
             if self.all_services:
-                return Answer(nodes, rows.compute_services())
+                services = rows.compute_services()
+                return Answer(nodes, services, gone=gone, summed=summed).readable(known)
             window = self.moment.window
-            news = rows.service_news(self.since, window.oldest, window.newest)
-            strangers = self._strangers(nodes, news)
-            found = rows.compute_services_of(strangers) if strangers else ()
-            return Answer(nodes, None, news, found)
+            news = rows.service_news(wide, window.oldest, window.newest)
+            answer = Answer(nodes, None, news, gone=gone, summed=summed).readable(known)
+            strangers = self._strangers(answer)
+            if not strangers:
+                return answer
+            odd = list(answer.odd)
+            found = readable_services(rows.compute_services_of(strangers), odd)
+            return answer._replace(found=found, odd=odd)
 
-    def _strangers(
-        self, nodes: Iterable[ComputeNodeRow], news: ServiceNews
-    ) -> list[str]:
+    def _changed_nodes(
+        self,
+        rows: CellStore,
+        news: NodeNews,
+        since: datetime.datetime,
+        wide: datetime.datetime,
+    ) -> tuple[list[ComputeNodeRow], set[int]]:
+        """Return the rows that changed, and the ids of those that are gone.
+
+        They are those stamped since a moment; where these do not explain the sum of
+        all, those whose marks differ, too: first of the recent ones, then of all.
+        """
+        known = self.known
+        ids = rows.compute_node_marks(since) if news.ids is None else news.ids
+        found = _by_id(rows, ids)
+        marks: dict[int, int] = {}
+        for moment in (wide, None):
+            if known.explains(news, found):
+                return list(found.values()), set()
+            marks = rows.compute_node_marks(moment)
+            differing = [
+                id_
+                for id_, mark in marks.items()
+                if mark != (found[id_].mark if id_ in found else known.mark(id_))
+            ]
+            found |= _by_id(rows, differing)
+        return list(found.values()), set(known.rows) - marks.keys() - found.keys()
+
+    def _strangers(self, answer: Answer) -> list[str]:
         """Return the hosts that have nodes, and no service that is known."""
-        known = {row.host for row in news.live}.union(self.homeless)
-        hosts = {row.host for row in nodes if row.host and row.deleted == 0}
+        known = {row.host for row in answer.news.live}.union(self.homeless)
+        hosts = {row.host for row in answer.nodes if row.host and row.deleted == 0}
         strangers = {h for h in hosts - known if not self.services.knows(h)}
         return sorted(strangers.union(self.look_for))
+
+
+def _by_id(rows: CellStore, ids: Iterable[int]) -> dict[int, ComputeNodeRow]:
+    wanted = sorted(ids)
+    return {row.id: row for row in rows.compute_nodes_of(wanted)} if wanted else {}

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from oslo_config import cfg
 
 from novasched.cluster.services import aware
@@ -160,20 +159,6 @@ def _unreported(row: ComputeNodeRow) -> dict[str, Any]:
         'nodename': row.hypervisor_hostname,
         'stats': {},
     }
-
-
-def fitting(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values if all fit into the columns of their kind.
-
-    Raises TypeError, ValueError or OverflowError.
-    """
-    for name in INTS:
-        np.int64(values[name])
-    for name in FLOATS:
-        np.float64(values[name])
-    for name in TEXTS:
-        hash(values[name])
-    return values
 
 
 def _free_disk_gb(row: ComputeNodeRow) -> int:

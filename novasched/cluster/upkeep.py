@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 from oslo_config import cfg
 
-from novasched import errors
+from novasched.cluster.periodic import Chore, Runner
 from novasched.cluster.view import ClusterView
 from novasched.ports import Clock
-
-LOG = logging.getLogger(__name__)
 
 STOP_S = 5.0
 
@@ -41,10 +37,6 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 
-Chore = tuple[float, Callable[[], None]]
-"""The seconds between two times, and what is done."""
-
-
 class Upkeep:
     """Runs the chores of a view when they are due, until it is stopped.
 
@@ -67,23 +59,17 @@ class Upkeep:
             (check_interval_s, view.check_instances),
             (reconcile_interval_s, view.reconcile),
         ]
-        now = clock.monotonic()
-        due = [now + interval for interval, _ in chores]
-        # Messages that came between the first look and the queue are lost.
-        due[0] = now
-        retry, retry_due = (
-            (retry_interval_s, view.retry_left_out),
-            now + retry_interval_s,
-        )
-        self._stopped = threading.Event()
-        self._lines = [
+        # Messages that came between the first look and the queue are lost: so now.
+        delays_s = [0.0, *(interval_s for interval_s, _ in chores[1:])]
+        retry = (retry_interval_s, view.retry_left_out)
+        self._runners = [
             # A cell that hangs in a full read keeps none from coming back.
-            _Line('retry', clock, self._stopped, [retry], [retry_due]),
-            _Line('upkeep', clock, self._stopped, chores, due),
+            Runner('retry', [retry], [retry_interval_s], clock.monotonic),
+            Runner('upkeep', chores, delays_s, clock.monotonic),
         ]
         for each in others:
             name = each[1].__name__
-            self._lines.append(_Line(name, clock, self._stopped, [each], [now]))
+            self._runners.append(Runner(name, [each], [0.0], clock.monotonic))
 
     @classmethod
     def from_conf(
@@ -96,55 +82,18 @@ class Upkeep:
         )
 
     def start(self) -> None:
-        for line in self._lines:
-            line.thread.start()
+        for runner in self._runners:
+            runner.start()
 
     def stop(self) -> None:
         """Stop after the chores that are being done, if that does not take long."""
-        self._stopped.set()
+        for runner in self._runners:
+            runner.stop()
         end = time.monotonic() + STOP_S
-        for line in self._lines:
-            if line.thread.is_alive():
-                line.thread.join(max(0.0, end - time.monotonic()))
+        for runner in self._runners:
+            runner.join(end - time.monotonic())
 
     def run_due(self) -> None:
         """Do every chore whose time has come, here and now."""
-        for line in self._lines:
-            line.run_due()
-
-
-class _Line:
-    """Chores that are done one after another, in one thread."""
-
-    def __init__(
-        self,
-        name: str,
-        clock: Clock,
-        stopped: threading.Event,
-        chores: Sequence[Chore],
-        due: list[float],
-    ) -> None:
-        self._clock = clock
-        self._stopped = stopped
-        self._chores = chores
-        self._due = due
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def run_due(self) -> None:
-        for number, (interval, chore) in enumerate(self._chores):
-            if self._due[number] <= self._clock.monotonic():
-                try:
-                    chore()
-                except errors.StoreFailed as problem:
-                    LOG.warning('%s failed, trying again: %s', chore.__name__, problem)
-                except Exception as problem:  # the thread must outlive a defect
-                    LOG.exception(
-                        '%s failed, trying again: %s', chore.__name__, problem
-                    )
-                self._due[number] = self._clock.monotonic() + interval
-
-    def _run(self) -> None:
-        while not self._stopped.wait(
-            max(0.0, min(self._due) - self._clock.monotonic())
-        ):
-            self.run_due()
+        for runner in self._runners:
+            runner.run_due()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cluster as it is known between requests, refreshed by what changed.
 
-Compute nodes are read by delta on their time stamps, with an overlap that covers
-clock skew, whole-second stamps and late commits. Of the services only the
-unavailable ones are asked for; of the instances those of the hosts of a request,
+Compute nodes are read by delta on their time stamps, and by a sum over all rows, which
+shows what was written by clocks that are behind or committed late. Of the services only
+the unavailable ones are asked for; of the instances those of the hosts of a request,
 when a filter or weigher first looks at them.
 """
 
@@ -48,8 +48,9 @@ OPTS: dict[str, list[cfg.Opt]] = {
             'host_state_overlap',
             default=10.0,
             min=2.0,
-            help='Seconds by which the clocks of those who write compute nodes may '
-            'differ, the time of their transactions included.',
+            help='Seconds by which the clocks that stamp compute nodes usually differ, '
+            'the time of their transactions included. Rows stamped by others are seen '
+            'as soon, by one or two questions more, and the log names their hosts.',
         ),
     ]
 }
@@ -83,7 +84,7 @@ class ClusterView:
         self._shown: frozenset[str] = frozenset()
         self.cells = cells
         self._versions = ComputeVersions(cells)
-        self._clocks = Clocks(cells, clock, overlap_s)
+        self._clocks = Clocks(cells, clock, overlap_s, service_down_time_s)
         self._silence = silence or Silence(clock)
         self.aggregates = AggregateView()
         self._aggregate_reader = AggregateReader(api, self.aggregates, clock, overlap_s)
@@ -149,9 +150,16 @@ class ClusterView:
     def read_services(self) -> None:
         """Find services that came or went without a word, and clocks that differ."""
         self._clocks.check()
-        self._reader.read(
+        answered = self._reader.read(
             self.cells.enabled(), all_services=True, timeout_s=BACKGROUND_TIMEOUT_S
         )
+        with self._lock:
+            cells = {
+                u: self._nodes.cells[u] for u in answered if u in self._nodes.cells
+            }
+            services = {uuid: cell.services.rows for uuid, cell in cells.items()}
+        for uuid, rows in services.items():
+            self._clocks.compare(uuid, rows.values())
 
     def reconcile(self) -> None:
         """Read all hosts of the cells that are not left out."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from novasched import errors
+from novasched import configuration, errors
 
 OPTION = '[DEFAULT] concurrency_backend'
 ENVIRONMENT = 'OS_NOVA_DISABLE_EVENTLET_PATCHING'
@@ -45,16 +45,5 @@ def _chosen(argv: Sequence[str]) -> str:
     conf = cfg.ConfigOpts()
     backends = ['auto', 'threading', 'eventlet']
     conf.register_opt(cfg.StrOpt('concurrency_backend', choices=backends))
-    conf(_files_and_directories(argv), project='nova', prog='nova-scheduler')
+    configuration.read(conf, configuration.arguments(argv), 'nova-scheduler')
     return 'eventlet' if conf.concurrency_backend == 'eventlet' else 'threading'
-
-
-def _files_and_directories(argv: Sequence[str]) -> list[str]:
-    found: list[str] = []
-    words = iter(argv)
-    for word in words:
-        if word in ('--config-file', '--config-dir'):
-            found += [word, next(words, '')]
-        elif word.startswith(('--config-file=', '--config-dir=')):
-            found.append(word)
-    return found

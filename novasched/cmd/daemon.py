@@ -11,9 +11,11 @@ from typing import NamedTuple
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.cmd import concurrency
+from novasched.cmd import concurrency, ending
 
 QUESTIONS = {'-h', '--help', '--version'}
+COMPLETION = '--shell_completion'
+"""An option of oslo.config whose templates its packages lack."""
 
 
 class Program(NamedTuple):
@@ -30,8 +32,16 @@ def run(
     serve: Callable[[Sequence[str]], int],
 ) -> int:
     """Run a daemon; what keeps it from running is one line and exit code 1."""
-    argv = sys.argv[1:] if argv is None else argv
+    words = sys.argv[1:] if argv is None else argv
+    return ending.quietly(lambda: _run(program, words, serve))
+
+
+def _run(
+    program: Program, argv: Sequence[str], serve: Callable[[Sequence[str]], int]
+) -> int:
     try:
+        if COMPLETION in (word.partition('=')[0] for word in argv):
+            raise errors.OptionError(COMPLETION, 'not offered', 'Leave it out')
         if QUESTIONS.intersection(argv):
             _answer(program, argv)
         concurrency.select(argv)
@@ -46,6 +56,7 @@ def _answer(program: Program, argv: Sequence[str]) -> None:
     from oslo_log import log
 
     conf = cfg.ConfigOpts()
+    conf.unregister_opt(cfg.StrOpt(COMPLETION.removeprefix('--')))
     log.register_options(conf)
     conf.register_cli_opts(program.options)
     version = f'novasched {importlib.metadata.version("novasched")}'

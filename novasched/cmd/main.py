@@ -9,6 +9,7 @@ import warnings
 
 from cliff.command import Command
 
+from novasched.cmd import ending
 from novasched.shims.commands.boot import Boot
 from novasched.shims.commands.delete import Delete
 from novasched.shims.commands.demo import Demo
@@ -33,4 +34,5 @@ def main(argv: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not sys.warnoptions:
         warnings.simplefilter('ignore')
-    return Novasched(COMMANDS).run(argv or ['help'])
+    words = argv or ['help']
+    return ending.quietly(lambda: Novasched(COMMANDS).run(words))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from novasched.cmd import ending
 from novasched.manage import cell_v2, schemas
 from novasched.manage.program import Program
 
@@ -22,7 +23,8 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, as nova-manage has them."""
-    return Program(COMMANDS).run(list(sys.argv[1:] if argv is None else argv))
+    words = list(sys.argv[1:] if argv is None else argv)
+    return ending.quietly(lambda: Program(COMMANDS).run(words))
 
 
 if __name__ == '__main__':

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Sequence
@@ -28,9 +29,17 @@ def _serve(argv: Sequence[str]) -> int:
     conf = preflight.configure(cfg.CONF, argv)
     preflight.check(conf)
     count = conf.scheduler.workers or os.cpu_count() or 1
-    with observed.sharing(conf, count) as shared:
+    with (
+        observed.sharing(conf, count) as shared,
+        contextlib.closing(observed.announcement(conf, count)) as announcement,
+    ):
         make = functools.partial(observed.from_conf, conf, shared)
         reread = functools.partial(preflight.reread, conf, argv)
-        worker = workers.Worker(make, reread, lambda: meditation.watch(conf))
+        worker = workers.Worker(
+            make,
+            reread,
+            lambda: meditation.watch(conf),
+            announcement,
+        )
         meditation.arrange(conf, worker.state)
         return workers.serve(conf, worker, count, *shared.beside)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from novasched.cmd import ending
 from novasched.manage.status import Status, UpgradeCheck
 
 COMMANDS = {'upgrade check': UpgradeCheck}
@@ -13,7 +14,8 @@ COMMANDS = {'upgrade check': UpgradeCheck}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, as nova-status has them."""
-    return Status(COMMANDS).run(list(sys.argv[1:] if argv is None else argv))
+    words = list(sys.argv[1:] if argv is None else argv)
+    return ending.quietly(lambda: Status(COMMANDS).run(words))
 
 
 if __name__ == '__main__':

@@ -42,6 +42,14 @@ POSTGRESQL_DRIVERS = frozenset(
     {'postgresql', 'postgresql+psycopg2', 'postgresql+psycopg'}
 )
 
+USABLE = 'Use mysql+pymysql, postgresql+psycopg2 or sqlite'
+EXTRAS = {
+    'mysql+pymysql': "pip install 'novasched[mysql]'",
+    'postgresql': "pip install 'novasched[postgres]'",
+    'postgresql+psycopg2': "pip install 'novasched[postgres]'",
+}
+"""What to do where a driver is missing, if novasched has an extra for it."""
+
 MAIN = '[database] connection'
 API = '[api_database] connection'
 API_REPLICA = '[api_database] slave_connection'
@@ -87,8 +95,7 @@ def warnings(conf: cfg.ConfigOpts) -> list[str]:
     )
     return [
         f'{option} is used for reading, as synchronous_reader is off: decisions may '
-        'miss what the replica does not have yet, and what it has later than after '
-        '[novasched] host_state_overlap is missed for up to reconcile_interval'
+        'miss what the replica does not have yet'
         for group, option in groups
         if _reads_from_replica(group)
     ]
@@ -158,7 +165,7 @@ def _engine(
         raise errors.OptionError(
             option,
             f'no usable driver: {transactions.describe(problem)}',
-            'Use mysql+pymysql, postgresql+psycopg2 or sqlite, and install the driver',
+            EXTRAS.get(url.drivername, USABLE),
         ) from problem
     return engine
 

@@ -33,6 +33,7 @@ from novasched.ports import (
     ComputeNodeRow,
     ImageRow,
     InstanceRow,
+    NodeNews,
     ServiceNews,
     ServiceRow,
 )
@@ -57,30 +58,26 @@ class SqlApiStore:
         self._defaults = defaults or cells.UrlDefaults()
 
     def cells(self) -> list[Cell]:
-        with self._database.read() as connection:
-            return cells.read(connection, self._defaults)
+        return self._database.reading(lambda c: cells.read(c, self._defaults))
 
     def host_cell(self, host: str) -> str | None:
-        with self._database.read() as connection:
-            return cells.host_cell(connection, host)
+        return self._database.reading(lambda c: cells.host_cell(c, host))
 
     def aggregates(self) -> list[Aggregate]:
-        with self._database.read() as connection:
-            return aggregates.read(connection)
+        return self._database.reading(aggregates.read)
 
     def aggregates_mark(self) -> AggregatesMark:
-        with self._database.read() as connection:
-            return aggregates.mark(connection)
+        return self._database.reading(aggregates.mark)
 
     def server_group(self, uuid: str) -> ServerGroup | None:
         """Return a server group by its uuid."""
-        with self._database.read() as connection:
-            return server_groups.by_uuid(connection, uuid)
+        return self._database.reading(lambda c: server_groups.by_uuid(c, uuid))
 
     def server_group_of(self, instance_uuid: str) -> ServerGroup | None:
         """Return the server group that an instance is a member of."""
-        with self._database.read() as connection:
-            return server_groups.by_member(connection, instance_uuid)
+        return self._database.reading(
+            lambda c: server_groups.by_member(c, instance_uuid)
+        )
 
     def map_new_hosts(self, make_engine: Callable[[str], sa.Engine]) -> Discovered:
         """Map the new hosts of all cells to their cells.
@@ -129,9 +126,17 @@ class SqlCellStore:
         with self._read() as connection:
             return hosts.read(connection)
 
-    def compute_nodes_since(self, since: datetime.datetime) -> list[ComputeNodeRow]:
+    def compute_node_news(self, since: datetime.datetime) -> NodeNews:
         with self._read() as connection:
-            return hosts.read_since(connection, since)
+            return hosts.read_news(connection, since)
+
+    def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
+        with self._read() as connection:
+            return hosts.read_marks(connection, since)
+
+    def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
+        with self._read() as connection:
+            return hosts.read_of(connection, ids)
 
     def compute_services(self) -> list[ServiceRow]:
         with self._read() as connection:
@@ -242,8 +247,7 @@ class SqlServiceStore:
 
         Raises errors.ServiceTooOld when all live ones are newer.
         """
-        with self._database.read() as connection:
-            minimum = services.minimum_version(connection, binary)
+        minimum = self._database.reading(lambda c: services.minimum_version(c, binary))
         if minimum > version:
             raise errors.ServiceTooOld(version, minimum)
 
@@ -254,12 +258,10 @@ class SqlServiceStore:
         )
 
     def of_program(self, binary: str) -> list[ServiceRow]:
-        with self._database.read() as connection:
-            return services.read(connection, binary)
+        return self._database.reading(lambda c: services.read(c, binary))
 
     def _find(self, host: str, binary: str) -> ServiceRow | None:
-        with self._database.read() as connection:
-            return services.find(connection, host, binary)
+        return self._database.reading(lambda c: services.find(c, host, binary))
 
     def _insert(self, host: str, binary: str, topic: str, version: int) -> bool:
         """Insert the row; False if a sibling was faster."""

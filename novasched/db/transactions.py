@@ -16,6 +16,7 @@ from oslo_utils import strutils
 from sqlalchemy import exc as sa_exc
 
 from novasched import errors
+from novasched.cluster.lanes import once_more
 
 Result = TypeVar('Result')
 
@@ -25,6 +26,8 @@ FAILURES: tuple[type[Exception], ...] = (
     db_exc.DBInvalidUnicodeParameter,
 )
 DEADLOCK_RETRIES = 5
+
+INTERRUPTIONS = (db_exc.DBConnectionError, db_exc.DBDeadlock)
 
 _LOCKED = 'database is locked'
 REPLICA = 'novasched_replica'
@@ -53,6 +56,15 @@ class Database:
         reader = self.engine.get_execution_options().get(REPLICA, self.engine)
         with self.translated(), reader.connect() as connection:
             yield connection
+
+    def reading(self, question: Callable[[sa.Connection], Result]) -> Result:
+        """Ask in a transaction; once more, on a new connection, if it broke off."""
+
+        def attempt() -> Result:
+            with self.read() as connection:
+                return question(connection)
+
+        return once_more(attempt)
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
@@ -101,7 +113,12 @@ class Database:
         try:
             yield
         except FAILURES as problem:
-            raise errors.StoreFailed(self.name, describe(problem)) from problem
+            failure = (
+                errors.StoreInterrupted
+                if isinstance(problem, INTERRUPTIONS)
+                else errors.StoreFailed
+            )
+            raise failure(self.name, describe(problem)) from problem
 
 
 def utcnow(connection: sa.Connection) -> datetime.datetime:

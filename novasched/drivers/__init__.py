@@ -97,6 +97,7 @@ class Parts:
             detail=Detail.from_conf(conf),
             assumed=Assumed.from_conf(conf, view, profile),
             own_alternates=conf.novasched.own_alternates,
+            watch=Watch.from_conf(conf),
         )
 
 

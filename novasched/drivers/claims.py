@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
@@ -20,7 +19,6 @@ from novasched.ports import (
     Claimed,
     Placement,
     Refused,
-    UndoUnanswered,
     Unknown,
     Wanted,
 )
@@ -29,6 +27,11 @@ LOG = logging.getLogger(__name__)
 
 ATTEMPTING = 'Attempting to claim resources in the placement API for instance %s'
 
+LEFT_BEHIND = (
+    'Allocations of %s may be left behind: %s. When placement answers again, remove '
+    'them with: openstack resource provider allocation delete %s'
+)
+
 UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
 
@@ -36,13 +39,13 @@ UNDO_WITHIN_S = 30.0
 class Claims:
     """Claims made within a ``with`` block; leaving it by an error undoes them.
 
-    All are tried to be undone, the last one first, even if undoing one fails; but not
-    for longer than UNDO_WITHIN_S, nor after placement did not answer. ``left_behind``
-    are the consumers of which nobody knows then. The error that ended the block is the
-    one that goes on. ``room`` knows what was claimed, and what was refused for want of
-    room; ``refused`` is the number of candidates that were refused, ``conflicts`` that
-    of those that may do when tried again. ``ledger`` has all
-    written down, should this process be killed. ``if_undone`` are called after that.
+    So does an answer that reaches no reader. Undoing ends soon after UNDO_WITHIN_S;
+    ``left_behind`` are the consumers of which nothing is known then. The error that
+    ended the block is the one that goes on. ``room`` knows what was claimed, and what
+    was refused for want of room; ``refused`` is the number of candidates that were
+    refused, ``conflicts`` that of those that may do when tried again. ``ledger`` has
+    all written down, should this process be killed. ``if_undone`` are called after
+    undoing.
     """
 
     def __init__(
@@ -51,7 +54,6 @@ class Claims:
         context: RequestContext,
         version: str,
         room: Room | None = None,
-        clock: Callable[[], float] = time.monotonic,
         ledger: Ledger | None = None,
     ) -> None:
         self._placement = placement
@@ -59,7 +61,6 @@ class Claims:
         self._user_id = context.user_id
         self._version = version
         self._made: list[Claimed | Unknown] = []
-        self._clock = clock
         self.room = room or Room({})
         self._ledger = ledger or Ledger()
         self.refused = 0
@@ -77,15 +78,19 @@ class Claims:
         traceback: TracebackType | None,
     ) -> None:
         if error is None:
-            self._ledger.answer()
+            self._ledger.answer(self._undo_unread if self._made else None)
             return
+        ended_by = error
         try:
             if self._made:
                 self._undo_all()
+        except BaseException as interruption:
+            ended_by = interruption
+            raise
         finally:
             for forget in self.if_undone:
                 forget()
-            self._ledger.end(error)
+            self._ledger.end(ended_by)
 
     def check_caller(self) -> None:
         """Raise CallerGone when nobody would learn of what was claimed."""
@@ -95,10 +100,11 @@ class Claims:
     def make(self, request: RequestSpec, candidate: Candidate) -> bool:
         """Claim a candidate for the instance of the request; False: refused.
 
-        Raises errors.AllocationUpdateFailed when the consumer changed meanwhile, or
-        when nobody can tell what became of the claim: all is undone, but a late one
-        must not be added to that for another host. Raises errors.NoValidHost when
-        placement cannot be reached, lest it is tried for each host.
+        Raises errors.AllocationUpdateFailed when the consumer changed meanwhile, holds
+        something though the request is no move, or when it is unknown what became of
+        the claim: all is undone, but a late one must not be added to that for another
+        host. Raises errors.NoValidHost when placement cannot be reached, so that it is
+        not tried for each host.
         """
         LOG.debug(ATTEMPTING, request.instance_uuid)
         with self._written(request, [Wanted(request.instance_uuid, candidate)]):
@@ -109,6 +115,7 @@ class Claims:
                 self._version,
                 request.project_id,
                 self._user_of(request),
+                adds=request.is_move,
             )
         match outcome:
             case Claimed():
@@ -172,6 +179,10 @@ class Claims:
         except errors.RequestError:
             self._ledger.settle(*(one.consumer_uuid for one in wanted))
             raise
+        except Exception as defect:
+            for one in wanted:
+                LOG.error(LEFT_BEHIND, one.consumer_uuid, defect, one.consumer_uuid)
+            raise
 
     def _user_of(self, request: RequestSpec) -> str | None:
         user_id = request.user_id if 'user_id' in request else None
@@ -200,41 +211,24 @@ class Claims:
         )
 
     def _undo_all(self) -> None:
-        """Undo the last claim first; past the deadline, and once placement does not
-        answer, only tell of the others."""
-        uuids = [claim.consumer_uuid for claim in self._made]
-        LOG.debug('Cleaning up allocations for %s', uuids)
-        until = self._clock() + UNDO_WITHIN_S
-        interrupted: BaseException | None = None
-        while self._made:
-            claim = self._made.pop()
-            left_s = until - self._clock()
-            if left_s <= 0:
-                self._leave(claim, 'there is no time left to undo it')
-                continue
-            try:
-                self._placement.undo(self._context, claim, left_s)
-                self._ledger.settle(claim.consumer_uuid)
-            except UndoUnanswered as problem:
-                until = self._clock()
-                self._leave(claim, problem)
-            except errors.AllocationDeleteFailed as problem:
-                self._leave(claim, problem)
-            except BaseException as problem:  # noqa: BLE001 the others come first
-                interrupted = problem
-        if interrupted is not None:
-            raise interrupted
+        """Undo what was claimed; name what may be left behind."""
+        claims = self._made[::-1]
+        consumers = [claim.consumer_uuid for claim in claims]
+        LOG.debug('Cleaning up allocations for %s', consumers)
+        left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
+        self._made.clear()
+        # Not to be undone later either: the caller may have it claimed again by then.
+        self._ledger.settle(*consumers)
+        self.left_behind += left
+        for consumer, why in left.items():
+            LOG.error(LEFT_BEHIND, consumer, why, consumer)
 
-    def _leave(self, claim: Claimed | Unknown, why: object) -> None:
-        consumer = claim.consumer_uuid
-        self.left_behind.append(consumer)
-        # Not to be undone later: the caller may have it claimed again by then.
-        self._ledger.settle(consumer)
-        LOG.error(
-            'Allocations of %s may be left behind: %s. When placement answers '
-            'again, remove them with: openstack resource provider allocation '
-            'delete %s',
-            consumer,
-            why,
-            consumer,
+    def _undo_unread(self) -> None:
+        """Undo claims whose answer reached no reader."""
+        LOG.warning(
+            'The answer to request %s could not be delivered; its claims are undone',
+            self._context.request_id,
         )
+        self._undo_all()
+        for forget in self.if_undone:
+            forget()

@@ -5,16 +5,25 @@ from __future__ import annotations
 
 import enum
 import itertools
+import json
+import logging
+import random
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from oslo_config import cfg
 
+from novasched import errors
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidates, QueryFailed
+from novasched.scheduler.hosts import HostTable
+from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.trace import Decision, Step
+
+LOG = logging.getLogger(__name__)
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
@@ -43,6 +52,11 @@ MOST_NAMES = 3
 MOST_ASKED = 1000
 """Hosts of which a filter is asked why it rejected them."""
 LONGEST_ANSWER = 200
+UNKNOWN = (
+    (re.compile(r'No such trait\(s\): (.+?)\.?$', re.MULTILINE), 'trait'),
+    (re.compile(r'No such resource class (\S+?)\.?$', re.MULTILINE), 'resource class'),
+)
+"""What placement says of names that it does not know."""
 
 
 class Level(enum.StrEnum):
@@ -75,6 +89,28 @@ class Detail:
         """Add which cells were left out."""
         return self._added(reason, *self._of_cells(cells))
 
+    def over_all(
+        self, last: Decision | None, offered: HostTable, profile: Profile
+    ) -> Decision | None:
+        """Return the last decision of a request, as it is over all its hosts.
+
+        A server starts from the survivors of the one before it: alone, its decision
+        counts only the hosts that were left then. Filters that do not decide alike once
+        more leave it as it is.
+        """
+        if last is None or self.level is Level.NONE or len(last.hosts) >= len(offered):
+            return last
+        hosts = HostTable(last.hosts.snapshot, offered.rows)
+        profile = replace(profile, weighers=())
+        try:
+            again = decide(profile, hosts, last.request, random.Random(last.seed))
+        except errors.NovaschedError as problem:
+            LOG.debug('The reasons are those of the last hosts only: %s', problem)
+            return last
+        if len(again.ranked) > len(last.ranked):
+            return last
+        return replace(again, cells_left_out=last.cells_left_out)
+
     def of_decision(
         self, reason: str, decision: Decision | None, index: int = 0, required: int = 1
     ) -> str:
@@ -97,9 +133,14 @@ class Detail:
             return 'Placement has no allocation candidates for what is asked for.'
         if not answer.status:
             return 'Placement did not answer.'
+        words = _words_of(answer.text)
+        for unknown, kind in UNKNOWN:
+            if found := unknown.search(words):
+                name = f' {found[1]}' if self.level is Level.ADMIN else ''
+                return f'Placement does not know the {kind}{name} that is asked for.'
         said = f'Placement answered with HTTP {answer.status}'
         if self.level is Level.ADMIN:
-            return f'{said}: {answer.text[:LONGEST_ANSWER]}'
+            return f'{said}: {words[:LONGEST_ANSWER]}'
         return f'{said}.'
 
     def _of_cells(self, cells: tuple[str, ...]) -> Iterator[str]:
@@ -139,6 +180,14 @@ class Detail:
             return said
         dots = ' ...' if len(hosts) > MOST_NAMES else ''
         return f'{said}: {" ".join(hosts[:MOST_NAMES])}{dots}'
+
+
+def _words_of(text: str) -> str:
+    """Return what an error of placement says, which comes in JSON; else all of it."""
+    try:
+        return str(json.loads(text)['errors'][0]['detail']).strip()
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return text
 
 
 def _by_code(step: Step, request: RequestSpec) -> dict[Code, list[str]]:

@@ -76,7 +76,7 @@ class _Placing:
         self._work = work
         self._assuming = assuming
         self._all_hosts = hosts
-        self._hosts = assuming.hosts(hosts)
+        self._hosts = self._offered = assuming.hosts(hosts)
         self._left_out = cells_left_out(parts.view, work.request)
         self._decision: Decision | None = None
         # A caller may schedule one request object twice.
@@ -161,7 +161,7 @@ class _Placing:
             'together; selecting anew.',
             len(self._picked),
         )
-        self._hosts = self._assuming.hosts(self._all_hosts)
+        self._hosts = self._offered = self._assuming.hosts(self._all_hosts)
         self._request = request
         self._picked.clear()
         self._untold.clear()
@@ -271,10 +271,11 @@ class _Placing:
                 len(self._picked),
                 self._work.required,
             )
+            parts, last = self._parts, self._decision
             raise errors.NoValidHost(
-                self._parts.detail.of_decision(
+                parts.detail.of_decision(
                     'There are not enough hosts available.',
-                    self._decision,
+                    parts.detail.over_all(last, self._offered, parts.profile),
                     len(self._picked),
                     self._work.required,
                 )

@@ -107,7 +107,7 @@ class ForeignDriver(Driver):
         with (
             self._named(),
             self._host_manager.serving(work.request, lap),
-            lap('Driver', self._name),
+            lap('Driver', self._name, 0),
         ):
             given = [values[name]() for name in self._parameters]
             found = self._driver.select_destinations(work.context, *given)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the journal has of the claims of one request, and who waits for its answer."""
+"""The journal entries of the claims of one request, and its caller."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from novasched.ports import Caller, Entry, Intent, Journal, Wanted
 
@@ -27,7 +27,8 @@ class Ledger:
         """Write down claims that are about to be made."""
         if self._journal is None:
             return
-        intents = [_intent(request_id, project_id, one) for one in wanted]
+        within_s = self._caller.patience_left_s() if self._caller else None
+        intents = [_intent(request_id, project_id, one, within_s) for one in wanted]
         entries = self._journal.intend(intents)
         for intent, entry in zip(intents, entries, strict=True):
             self._open[intent.consumer_uuid] = entry
@@ -53,18 +54,46 @@ class Ledger:
         if self._caller is not None:
             self._caller.check()
 
-    def answer(self) -> None:
-        """Let all claims stand, as the caller is about to learn of them."""
-        for entry in self._open.values():
-            if self._caller is None:
-                entry.settle()
-            else:
-                entry.answering()
-                self._caller.when_answered(entry.settle)
+    def answer(self, undo: Callable[[], None] | None = None) -> None:
+        """Let all claims stand, as the caller is about to learn of them.
+
+        ``undo`` takes them back, should the answer reach no reader.
+        """
+        entries = list(self._open.values())
         self._open.clear()
 
+        def settle() -> None:
+            for entry in entries:
+                entry.settle()
 
-def _intent(request_id: str | None, project_id: str | None, wanted: Wanted) -> Intent:
+        def take_back() -> None:
+            try:
+                if undo is not None:
+                    undo()
+            finally:
+                settle()
+
+        if self._caller is None:
+            settle()
+            return
+        for entry in entries:
+            entry.answering()
+        self._caller.when_answered(settle)
+        self._caller.if_undeliverable(take_back)
+
+
+def _intent(
+    request_id: str | None,
+    project_id: str | None,
+    wanted: Wanted,
+    undo_within_s: float | None,
+) -> Intent:
     allocations = wanted.candidate['allocations']
     amounts = {name: part['resources'] for name, part in allocations.items()}
-    return Intent(request_id, wanted.consumer_uuid, project_id, amounts)
+    return Intent(
+        request_id,
+        wanted.consumer_uuid,
+        project_id,
+        amounts,
+        undo_within_s=undo_within_s,
+    )

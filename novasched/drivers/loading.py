@@ -81,7 +81,9 @@ def _class_of(named: str) -> Any:
     if '.' in name:
         return _loaded(name, functools.partial(pkgutil.resolve_name, name))
     names = sorted({*installed, *novas.names})
-    raise _wrong(f'no driver is called {name}', f'Set it to one of: {", ".join(names)}')
+    meant = errors.did_you_mean(name, names)
+    said = f'no driver is called {name}.{meant}'
+    raise _wrong(said, f'Set it to one of: {", ".join(names)}')
 
 
 def _loaded(name: str, load: Callable[[], Any]) -> type:

@@ -27,7 +27,7 @@ class Room:
         self._most: dict[Stock, int] = {}
 
     def copy(self) -> Self:
-        """Return one that goes its own way from here."""
+        """Return an independent copy."""
         copied = type(self)(self._summaries)
         copied._taken = self._taken.copy()
         copied._refused = self._refused.copy()
@@ -86,8 +86,8 @@ class Room:
         try:
             summary = self._summaries[uuid]['resources'][resource_class]
             return int(summary['capacity'] - summary['used'])
-        except (KeyError, TypeError):
-            return None
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return None  # also for NaN and infinity
 
 
 def _amounts(candidate: Candidate) -> Iterator[tuple[Stock, int]]:

@@ -108,6 +108,7 @@ def configured(servers: Servers, directory: Path) -> cfg.ConfigOpts:
         urls = databases.Urls(servers.database, servers.database)
     for name, value, group in (
         ('transport_url', servers.broker or 'fake:///', None),
+        ('state_path', str(directory), None),
         ('connection', urls.api, 'api_database'),
         ('connection', urls.cell, 'database'),
         ('enabled_filters', FILTERS, 'filter_scheduler'),

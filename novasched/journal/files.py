@@ -15,9 +15,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Self
 
-from novasched.journal.records import SETTLED, Record, name_of_this_boot, parse
+from novasched.journal.records import SETTLED, Content, name_of_this_boot, parse
 
 SUFFIX = '.journal'
+ASIDE = '.odd'
+"""Follows the suffix of a file that could not be read in full."""
+READ_AT_MOST = 4 * 1024 * 1024
+"""Several times what a worker writes into one file."""
 _CLOSED = -1
 _UNKNOWN = 'unknown'
 _PARTS = 4
@@ -95,10 +99,11 @@ class File:
         if state == SETTLED:
             self.open -= 1
 
-    def records(self) -> list[Record]:
-        """Return all that stands in it."""
-        size = os.fstat(self._descriptor).st_size
-        return list(parse(os.pread(self._descriptor, size, 0)))
+    def content(self) -> Content:
+        """Return what stands in it; what goes beyond all size is one odd line."""
+        found = parse(os.pread(self._descriptor, READ_AT_MOST, 0))
+        beyond = os.fstat(self._descriptor).st_size > READ_AT_MOST
+        return found._replace(odd=found.odd + beyond)
 
     def cut(self) -> None:
         """Forget all that stands in it."""
@@ -111,6 +116,13 @@ class File:
             os.unlink(self.path)
         self.close()
 
+    def set_aside(self) -> str:
+        """Rename it, so that nobody takes it over again; return its new path."""
+        path = self.path + ASIDE
+        os.rename(self.path, path)
+        self.close()
+        return path
+
     def close(self) -> None:
         """Let go of it; whoever wants it may take it over."""
         descriptor, self._descriptor = self._descriptor, _CLOSED
@@ -118,25 +130,37 @@ class File:
             os.close(descriptor)
 
 
-def abandoned(directory: str) -> Iterator[File]:
-    """Yield the files whose workers are no more; each is ours until the next."""
+def abandoned(
+    directory: str, complain: Callable[[str, OSError], None]
+) -> Iterator[File]:
+    """Yield the files whose workers are no more; each is ours until the next.
+
+    ``complain`` gets the path of what cannot be read; the others are yielded.
+    """
     try:
         names = sorted(os.listdir(directory))
     except FileNotFoundError:
         return
-    for name in names:
-        if _is_ours(name):
-            file = _take(os.path.join(directory, name))
-            if file is not None:
-                try:
-                    yield file
-                finally:
-                    file.close()
+    except OSError as problem:
+        complain(directory, problem)
+        return
+    for name in filter(_is_ours, names):
+        path = os.path.join(directory, name)
+        try:
+            file = _take(path)
+        except OSError as problem:
+            complain(path, problem)
+            continue
+        if file is not None:
+            try:
+                yield file
+            finally:
+                file.close()
 
 
 def _take(path: str) -> File | None:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except (FileNotFoundError, PermissionError):  # gone, or another user's
         return None
     return File(path, descriptor) if _lock(path, descriptor) else None

@@ -7,12 +7,14 @@ done.
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import math
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any, NamedTuple
 
 from novasched.ports import Intent
@@ -77,25 +79,100 @@ class Record:
         wanted = self.intent.allocations
         return {**{name: dict(part) for name, part in wanted.items()}, **held}
 
+    def added(self) -> list[str]:
+        """Return the providers of which the consumer held nothing before."""
+        before = (self.intent.before or {}).get('allocations', {})
+        return sorted(set(self.intent.allocations) - set(before))
 
-def parse(content: bytes) -> Iterator[Record]:
-    """Yield the records of a file; a line that is not whole was never acted upon."""
-    offset = 0
+
+class Content(NamedTuple):
+    """The lines of a file; ``odd`` is the number of those that cannot be read."""
+
+    records: list[Record]
+    odd: int
+
+
+def parse(content: bytes) -> Content:
+    """Read the lines of a file.
+
+    A last line without an end was never acted upon, nor must a settled one be.
+    """
+    records, odd, offset = [], 0, 0
     for line in content.split(b'\n')[:-1]:
-        record = _record(line, offset)
-        if record is not None:
-            yield record
+        try:
+            records.append(_record(line, offset))
+        except _ODD:
+            odd += line[:1] != SETTLED
         offset += len(line) + 1
+    return Content(records, odd)
 
 
-def _record(line: bytes, offset: int) -> Record | None:
-    try:
-        fields = json.loads(line[1:])
-        moment = Moment(fields['boot'], float(fields['uptime']))
-        intent = Intent(**{name: fields[name] for name in _FIELDS})
-    except (ValueError, KeyError, TypeError):
+_ODD = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+_STATES = (OPEN, ANSWERING, SETTLED)
+_UUID = re.compile('[0-9A-Za-z-]+')
+"""Of consumers and providers, which become part of a URL, and of a command."""
+
+
+def _record(line: bytes, offset: int) -> Record:
+    """Read a line in full; fields of a newer version are ignored."""
+    state, fields = line[:1], _of_type(json.loads(line[1:].decode()), dict)
+    if state not in _STATES:
+        raise ValueError('a state of another version')
+    within_s = fields.get('undo_within_s')
+    intent = Intent(
+        _of_type(fields['request_id'], str, NoneType),
+        _uuid(fields['consumer_uuid']),
+        _of_type(fields['project_id'], str, NoneType),
+        _amounts(fields['allocations']),
+        _before(fields['before']),
+        _of_type(fields['generation'], int, NoneType),
+        None if within_s is None else _seconds(within_s),
+    )
+    boot_id = _of_type(fields['boot'], str, NoneType)
+    return Record(intent, Moment(boot_id, _seconds(fields['uptime'])), state, offset)
+
+
+def _of_type(found: Any, *types: type) -> Any:
+    """Return it if it is of such a type; a bool is no number."""
+    if type(found) not in types:
+        raise TypeError(f'{type(found).__name__} is none of {types}')
+    return found
+
+
+def _uuid(found: Any) -> str:
+    if not _UUID.fullmatch(found):
+        raise ValueError('no uuid')
+    return str(found)
+
+
+def _seconds(found: Any) -> float:
+    if not math.isfinite(_of_type(found, int, float)):
+        raise ValueError('no time')
+    return float(found)
+
+
+def _amounts(found: Any) -> dict[str, dict[str, int]]:
+    return {
+        _uuid(provider): {
+            name: _of_type(amount, int) for name, amount in _of_type(part, dict).items()
+        }
+        for provider, part in _of_type(found, dict).items()
+    }
+
+
+def _before(found: Any) -> dict[str, Any] | None:
+    if found is None:
         return None
-    return Record(intent, moment, line[:1], offset)
-
-
-_FIELDS = [one.name for one in dataclasses.fields(Intent)]
+    held = _amounts(
+        {
+            provider: _of_type(part, dict)['resources']
+            for provider, part in _of_type(found['allocations'], dict).items()
+        }
+    )
+    before: dict[str, Any] = {
+        name: _of_type(found[name], str, NoneType)
+        for name in ('project_id', 'user_id')
+        if name in found
+    }
+    before['allocations'] = {name: {'resources': held[name]} for name in held}
+    return before

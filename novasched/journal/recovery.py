@@ -4,105 +4,205 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from oslo_config import cfg
 
-from novasched import errors, journal
+from novasched import errors
+from novasched.journal import directory
 from novasched.journal.files import File, abandoned
-from novasched.journal.records import ANSWERING, OPEN, SETTLED, Record
+from novasched.journal.records import OPEN, SETTLED, Moment, Record
 from novasched.journal.writing import FileJournal
 from novasched.ports import UndoUnanswered
 
 LOG = logging.getLogger(__name__)
 
-INTERVAL_S = 60.0
-IN_FLIGHT_S = 120.0
-"""A claim that is not there may still be on its way to placement for so long."""
+OPTS: dict[str, list[cfg.Opt]] = {
+    'novasched': [
+        cfg.IntOpt(
+            'journal_undo_within',
+            default=300,
+            min=0,
+            help="""
+Seconds after which a claim in the journal of a killed worker is not undone in any case.
 
-TakeBack = Callable[[str, Mapping[str, Mapping[str, int]], Any, int | None], bool]
-"""Bring a consumer that holds just these amounts, and was claimed for once since a
-generation, back to what it held before; say whether it does. Raises
-errors.AllocationDeleteFailed."""
+A claim is undone only while its caller certainly waits for the answer, less 5 seconds:
+later, it may have had the same claim made again for the same server, which cannot be
+told from the first. Nova's callers want a sign of life within ``[DEFAULT]
+rpc_response_timeout``; with its default of 60 that is 25 seconds after the claim. This
+option can make it less. After that the claim is named in the log if it still stands,
+with the command that removes it. A claim that was made before the machine was started
+is never undone. 0: none is.
+""",
+        )
+    ]
+}
+
+INTERVAL_S = 5.0
+MARGIN_S = 5.0
+"""So long before its caller may give up a claim is not undone any more."""
+PATIENCE_S = 30.0
+"""A caller waits for so long at least where the line does not tell: half of nova's
+default rpc_response_timeout."""
 
 
-class Line:
-    """A record in the file of another worker."""
+class Claims(Protocol):
+    """Claims as placement has them.
 
-    def __init__(self, file: File, record: Record) -> None:
-        self.record = record
-        self._file = file
+    ``holds`` is what the consumer holds once it is claimed, and ``generation`` the one
+    that it had before; for a consumer that was claimed for again, both say no. Both
+    raise errors.AllocationDeleteFailed, and UndoUnanswered where placement is away.
+    """
 
-    def settle(self) -> None:
-        self._file.mark(self.record.offset, SETTLED)
+    def stands(
+        self,
+        consumer_uuid: str,
+        holds: Mapping[str, Mapping[str, int]],
+        generation: int | None,
+    ) -> bool:
+        """Say whether the consumer holds exactly this."""
+
+    def undo(
+        self,
+        consumer_uuid: str,
+        holds: Mapping[str, Mapping[str, int]],
+        before: Mapping[str, Any] | None,
+        generation: int | None,
+        left_s: Callable[[], float],
+    ) -> bool:
+        """Bring it back to what it held before, and say whether that was done; not
+        when nothing is left of the time in which it may be."""
 
 
 class Recovery:
     """Undoes what stands in the journals of workers that are no more as claimed and
-    not answered."""
+    not answered.
+
+    A caller that has given up may have the same claim made again, and that cannot be
+    told from the first. So a claim is undone only while its caller certainly waits, and
+    for ``at_most_s``; after that it is named in the log, if it stands.
+    """
 
     def __init__(
-        self, own: FileJournal, take_back: TakeBack, within_s: float = 300.0
+        self, own: FileJournal, claims: Claims, at_most_s: float = 300.0
     ) -> None:
         self._own = own
-        self._take_back = take_back
-        self._within_s = within_s
+        self._claims = claims
+        self._at_most_s = at_most_s
+        self._unreadable: set[str] = set()
 
     def undo_left_claims(self) -> None:
-        """Go through all files of workers that are no more.
+        """Go through all files of workers that are no more."""
+        look = Look(self._own.now, self._claims, self._at_most_s)
+        for file in abandoned(self._own.directory, look.complain):
+            try:
+                look.take_over(file)
+            except OSError as problem:
+                look.complain(file.path, problem)
+        for path, reason in look.unreadable.items():
+            if path not in self._unreadable:
+                LOG.warning(
+                    'The journal of claims cannot be used, %s: %s', path, reason
+                )
+        self._unreadable = set(look.unreadable)
+        if look.kept:
+            LOG.warning('Claims in the journal are kept for later: %s', look.kept[0])
 
-        Where placement is away, the rest is kept for the next time.
+
+class Look:
+    """One look at all files of workers that are no more.
+
+    ``kept`` are the reasons why claims are kept for the next one.
+    """
+
+    def __init__(
+        self, now: Callable[[], Moment], claims: Claims, at_most_s: float
+    ) -> None:
+        self._now = now
+        self._claims = claims
+        self._at_most_s = at_most_s
+        self._is_away = False
+        self.unreadable: dict[str, OSError] = {}
+        self.kept: list[errors.AllocationDeleteFailed] = []
+
+    def complain(self, path: str, problem: OSError) -> None:
+        """Take in that a file cannot be read or written."""
+        self.unreadable[path] = problem
+
+    def take_over(self, file: File) -> None:
+        """Do what can be done for each line; remove the file if nothing is kept.
+
+        A file with lines that cannot be read is set aside, as they may be claims.
         """
-        try:
-            for file in abandoned(self._own.directory):
-                self._take_over(file)
-        except UndoUnanswered as problem:
-            LOG.warning('Claims in the journal are kept for later: %s', problem)
-        except OSError as problem:
+        content = file.content()
+        is_done = True
+        # Those that may be undone come first: their time runs out.
+        for record in sorted(content.records, key=lambda one: self._left_s(one) <= 0):
+            if record.state != SETTLED:
+                if self._is_done(record):
+                    self._settle(file, record)
+                else:
+                    is_done = False
+        if not is_done:
+            return
+        if content.odd:
             LOG.warning(
-                'The journal of claims in %s cannot be read: %s',
-                self._own.directory,
-                problem,
+                'The journal of a killed worker has lines that cannot be read, %d; it '
+                'is kept as %s. Claims in it are not undone.',
+                content.odd,
+                file.set_aside(),
             )
-
-    def _take_over(self, file: File) -> None:
-        lines = [Line(file, record) for record in file.records()]
-        for line in lines:
-            if line.record.state == ANSWERING:
-                self._name(line.record, 'its worker ended while it answered')
-                line.settle()
-        if self._undo([line for line in lines if line.record.state == OPEN]):
+        else:
             file.remove()
 
-    def _undo(self, lines: Iterable[Line]) -> bool:
-        """Undo what can be; return whether nothing is kept for later."""
-        kept = 0
-        for line in lines:
-            try:
-                kept += not self._is_settled(line)
-            except UndoUnanswered:
-                raise
-            except errors.AllocationDeleteFailed as problem:
-                LOG.warning('A claim in the journal is kept for later: %s', problem)
-                kept += 1
-        return not kept
+    def _settle(self, file: File, record: Record) -> None:
+        """Where that cannot be written, the end of the file may do."""
+        try:
+            file.mark(record.offset, SETTLED)
+        except OSError as problem:
+            self.complain(file.path, problem)
 
-    def _is_settled(self, line: Line) -> bool:
-        record = line.record
-        age_s = self._own.now().since(record.written)
-        if age_s is None or age_s >= self._within_s:
-            self._name(record, 'it is too long ago to be undone')
-        elif not self._is_undone(record) and age_s < IN_FLIGHT_S:
-            return False
-        line.settle()
+    def _left_s(self, record: Record) -> float:
+        """Return for how many seconds the claim may still be undone."""
+        age_s = self._now().since(record.written)
+        if age_s is None:
+            return 0.0
+        patience_s = record.intent.undo_within_s
+        certain_s = (PATIENCE_S if patience_s is None else patience_s) - MARGIN_S
+        return min(certain_s, self._at_most_s) - age_s
+
+    def _is_done(self, record: Record) -> bool:
+        """Undo a claim, or name it; not as long as it may arrive, and be undone."""
+        why = 'its worker ended while it answered'
+        if record.state == OPEN:
+            if self._left_s(record) > 0 and self._is_undone(record):
+                return True
+            if self._left_s(record) > 0:
+                return False
+            why = 'it is too late to undo it'
+        if self._may_stand(record):
+            _name(record, why)
+        else:
+            LOG.debug('The claim of request %s is no more', record.intent.request_id)
         return True
 
     def _is_undone(self, record: Record) -> bool:
         intent = record.intent
-        undone = self._take_back(
-            intent.consumer_uuid, record.holds(), intent.before, intent.generation
-        )
+        if self._is_away:
+            return False
+        try:
+            undone = self._claims.undo(
+                intent.consumer_uuid,
+                record.holds(),
+                intent.before,
+                intent.generation,
+                lambda: self._left_s(record),
+            )
+        except errors.AllocationDeleteFailed as problem:
+            self._is_away = isinstance(problem, UndoUnanswered)
+            self.kept.append(problem)
+            return False
         if undone:
             LOG.warning(
                 'The claim of request %s for %s is undone: it was never answered',
@@ -111,16 +211,37 @@ class Recovery:
             )
         return undone
 
-    def _name(self, record: Record, why: str) -> None:
-        consumer = record.intent.consumer_uuid
-        LOG.warning(
-            'The claim of request %s for %s may be left behind, %s. If nobody knows '
-            'of it, remove it with: openstack resource provider allocation delete %s',
-            record.intent.request_id,
-            consumer,
-            why,
-            consumer,
-        )
+    def _may_stand(self, record: Record) -> bool:
+        """Find out whether the consumer holds what was claimed; nobody may know."""
+        intent = record.intent
+        if not record.added():
+            return False
+        if self._is_away:
+            return True
+        try:
+            return self._claims.stands(
+                intent.consumer_uuid, record.holds(), intent.generation
+            )
+        except errors.AllocationDeleteFailed as problem:
+            self._is_away = isinstance(problem, UndoUnanswered)
+            return True
+
+
+def _name(record: Record, why: str) -> None:
+    """Log a claim that may stand, and the command that removes it alone."""
+    intent, options = record.intent, ['delete']
+    if intent.before:
+        providers = [f'--provider {one}' for one in record.added()]
+        options = ['unset', '--os-placement-api-version 1.28', *providers]
+    LOG.warning(
+        'The claim of request %s for %s may be left behind, %s. If nobody knows of it, '
+        'remove it with: openstack resource provider allocation %s %s',
+        intent.request_id,
+        intent.consumer_uuid,
+        why,
+        ' '.join(options),
+        intent.consumer_uuid,
+    )
 
 
 class Kept(NamedTuple):
@@ -138,23 +259,22 @@ def _untold(
     """Write nothing down."""
 
 
-def from_conf(conf: cfg.ConfigOpts, take_back: TakeBack) -> Kept:
+def from_conf(conf: cfg.ConfigOpts, claims: Claims) -> Kept:
     """Make the journal, if there is to be one, and the chore that goes with it."""
-    directory = journal.directory_of(conf)
-    if directory is None:
+    at_most_s = conf.novasched.journal_undo_within
+    return kept_in(directory.from_conf(conf).path, claims, at_most_s)
+
+
+def kept_in(path: str | None, claims: Claims, at_most_s: float) -> Kept:
+    """Make the journal in a directory, if there is one."""
+    if path is None:
         return Kept(None, _untold, ())
-    own = FileJournal(directory)
-    recovery = Recovery(own, take_back, conf.novasched.journal_undo_within)
+    own = FileJournal(path)
+    recovery = Recovery(own, claims, at_most_s)
     chore = INTERVAL_S, recovery.undo_left_claims
     return Kept(own, own.held, [chore], own.close)
 
 
-def problem(conf: cfg.ConfigOpts) -> str | None:
-    """Return why claims cannot be written down, or None."""
-    directory = journal.directory_of(conf)
-    if directory is None:
-        return (
-            'There is no journal of claims, as neither [novasched] journal_dir nor '
-            '[DEFAULT] state_path is set: what a killed worker has claimed may stay.'
-        )
-    return FileJournal(directory).problem()
+def prepare(conf: cfg.ConfigOpts) -> str | None:
+    """Make the directory of the journal; return what an operator must know of it."""
+    return directory.from_conf(conf, directory.make).warning()

@@ -54,14 +54,6 @@ class FileJournal:
         self._failing = False
         self._doomed: list[File] = []
 
-    def problem(self) -> str | None:
-        """Return why nothing can be written, or None."""
-        try:
-            File.create(self.directory).remove()
-        except OSError as problem:
-            return UNWRITABLE % (self.directory, problem)
-        return None
-
     def intend(self, intents: Sequence[Intent]) -> Sequence[FileEntry]:
         now, thread = self.now(), threading.get_ident()
         with self._lock:

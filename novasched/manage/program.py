@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from cliff import app, command, commandmanager
 from oslo_config import cfg
 
-from novasched import errors
+from novasched import configuration, errors
 from novasched.db import cells, engines
 from novasched.db.transactions import Database
 from novasched.ports import Cell
@@ -132,7 +132,7 @@ class Program(app.App):
         arguments += [f'--config-dir={path}' for path in self.options.config_dir]
         self.conf = cfg.ConfigOpts()
         self.register_options(self.conf)
-        self.conf(arguments, project='nova', prog=self.CONFIGURED_AS)
+        configuration.read(self.conf, arguments, self.CONFIGURED_AS)
 
     def register_options(self, conf: cfg.ConfigOpts) -> None:
         """Register the options that the commands read."""

@@ -15,14 +15,14 @@ import requests
 import sqlalchemy as sa
 from keystoneauth1 import exceptions as ksa
 
-from novasched import app, errors, plugins
+from novasched import app, errors, preflight
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.versions import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
 from novasched.db import cells, schema, services, tables
 from novasched.db.stores import SqlServiceStore
-from novasched.drivers import old_names
 from novasched.placement import session
 from novasched.ports import CELL0_UUID
+from novasched.rpc import transport
 
 if TYPE_CHECKING:
     from novasched.manage.status import Status
@@ -169,24 +169,34 @@ def databases(program: Status) -> Verdict:
     return Verdict(Code.FAILURE, f'{"; ".join(dict.fromkeys(missing))}.')
 
 
+def message_queue(program: Status) -> Verdict:
+    """Connect to the broker of transport_url, and close the connection again."""
+    opened = transport.transport_from_conf(program.conf)
+    try:
+        transport.check(opened)
+    finally:
+        opened.cleanup()
+    return SUCCESS
+
+
 def scheduler(program: Status) -> Verdict:
     """Make a scheduler of the options, with its driver, filters and weighers."""
-    profile = plugins.profile_from_conf(program.conf)
+    profile = preflight.load_plugins(program.conf)
     with contextlib.ExitStack() as opened:
         given = app.given_from_conf(program.conf)
         opened.callback(given.close)
         made = app.compose(program.conf, given, profile)
         opened.callback(made.view.close, JOIN_S)
-    return _warned(each.deprecated for each in profile.filters if each.deprecated)
+    return _warned(preflight.deprecations(profile))
 
 
 def options(program: Status) -> Verdict:
-    """Look for options that are set and that do nothing here."""
-    return _warned(list(old_names.warnings(program.conf)))
+    """Look for options that are misspelt, or set and do nothing here."""
+    return _warned(preflight.warnings(program.conf))
 
 
 def _warned(lines: Iterable[str]) -> Verdict:
-    text = ' '.join(dict.fromkeys(lines))
+    text = ' '.join(lines)
     return Verdict(Code.WARNING, text) if text else SUCCESS
 
 
@@ -196,17 +206,30 @@ CHECKS: dict[str, Callable[[Status], Verdict]] = {
     'Older than N-1 computes': computes,
     'Newer schedulers': schedulers,
     'Databases': databases,
+    'Message queue': message_queue,
     'Driver, filters and weighers': scheduler,
     'Options': options,
 }
 
 
 def judge(program: Status) -> dict[str, Verdict]:
-    """Run every check; one that cannot be made is a failure, not the end."""
-    verdicts = {}
+    """Run every check; one that cannot be made is a failure, not the end.
+
+    A cause that an earlier check named is not repeated.
+    """
+    verdicts: dict[str, Verdict] = {}
+    first: dict[str, str] = {}
     for name, check in CHECKS.items():
         try:
             verdicts[name] = check(program)
         except errors.NovaschedError as problem:
-            verdicts[name] = Verdict(Code.FAILURE, str(problem))
+            before = first.setdefault(_cause(problem), name)
+            said = str(problem) if before == name else f'Skipped: see {before}.'
+            verdicts[name] = Verdict(Code.FAILURE, said)
     return verdicts
+
+
+def _cause(problem: errors.NovaschedError) -> str:
+    """Return what tells one cause from another: a driver lacks for every option."""
+    cause = problem.__cause__
+    return str(cause if isinstance(cause, ImportError) else problem)

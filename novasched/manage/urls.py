@@ -9,14 +9,18 @@ import oslo_messaging  # type: ignore[import-untyped]
 from oslo_config import cfg
 
 from novasched.db.transactions import mask
+from novasched.rpc.transport import HOW_TO_WRITE
 
 
 def check_transport(url: str) -> str | None:
     """Return what is wrong with the URL of a message queue; None: nothing."""
     try:
         oslo_messaging.TransportURL.parse(cfg.ConfigOpts(), url)
-    except (oslo_messaging.InvalidTransportURL, ValueError) as problem:
+    except oslo_messaging.InvalidTransportURL as problem:
         return str(problem)
+    except ValueError as problem:
+        # Where there is a password, the text may hold a part of it.
+        return HOW_TO_WRITE if '@' in url else str(problem)
     return None
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -162,7 +161,7 @@ def _read(
     """Read an answer of this shape; errors.NetworkFailed: it has another one."""
     if answer.status_code == requests.codes.ok:
         try:
-            return shape(json.loads(answer.content))
+            return shape(http.parse_json(answer.content))
         except ValueError as misfit:
             LOG.debug('%s: %s', problem, misfit)
     raise errors.NetworkFailed(

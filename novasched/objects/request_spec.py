@@ -235,6 +235,17 @@ class RequestSpec(AnswersAsDict, NovaObject):
         return hints.get('_nova_check_type') == ['rebuild']
 
     @property
+    def is_move(self) -> bool:
+        """The instance exists already, so that it may hold allocations elsewhere.
+
+        A conductor names its cell, and the host that it leaves, if it is not to return.
+        """
+        if 'ignore_hosts' in self and self.ignore_hosts:
+            return True
+        destination = self.requested_destination
+        return bool(destination and 'cell' in destination and destination.cell)
+
+    @property
     def checks_type(self) -> bool:
         """Filters run even where the request forces a host."""
         return bool(self.hint('_nova_check_type'))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.observing.catalogue import PREFIX
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'healthcheck': [
@@ -40,6 +41,15 @@ Where the metrics of all workers of this host are shown, at ``/metrics``.
 In the form of Prometheus; written as ``[healthcheck] uri``, and may be the same
 address. Unset: nothing is counted.
 """,
+        ),
+        cfg.StrOpt(
+            'metrics_prefix',
+            default=PREFIX,
+            choices=[
+                (PREFIX, 'a prefix of their own'),
+                ('scheduler', "that of kube-scheduler's metrics, for its dashboards"),
+            ],
+            help='What the names of all metrics begin with.',
         ),
     ],
 }
@@ -93,10 +103,11 @@ def _one(option: str, text: str) -> Address:
 
 
 class Wanted(NamedTuple):
-    """Where health and metrics are shown."""
+    """Where health and metrics are shown, and the prefix of the latter's names."""
 
     health: tuple[Address, ...] = ()
     metrics: tuple[Address, ...] = ()
+    prefix: str = PREFIX
 
     @classmethod
     def from_conf(cls, conf: Any) -> Wanted:
@@ -104,6 +115,7 @@ class Wanted(NamedTuple):
         return cls(
             parse(HEALTH, conf.healthcheck.uri),
             parse(METRICS, conf.novasched.metrics_uri),
+            conf.novasched.metrics_prefix,
         )
 
     def __bool__(self) -> bool:

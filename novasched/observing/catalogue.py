@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every metric: its name, kind, labels, and what it means.
 
-Names and labels are kube-scheduler's where it has the same thing. No label names a
-host, an instance or a project: there would be no end of them.
+After their prefix, names and labels are kube-scheduler's where it has the same thing.
+No label names a host, an instance or a project: there would be no end of them.
 """
 
 from __future__ import annotations
 
 import enum
 from typing import NamedTuple
+
+PREFIX = 'novasched'
 
 
 class Kind(enum.StrEnum):
@@ -42,23 +44,34 @@ class Metric(NamedTuple):
     buckets: tuple[float, ...] = ()
     across: str = ''
 
+    def called(self, prefix: str) -> str:
+        """Return the name with another prefix."""
+        return prefix + self.name.removeprefix(PREFIX)
+
 
 ATTEMPTS = Metric(
-    'scheduler_schedule_attempts_total',
+    'novasched_schedule_attempts_total',
     Kind.COUNTER,
     'Requests for destinations, by result: scheduled, unschedulable (there was no '
     'valid host) or error.',
     ('result',),
 )
+SERVERS_PLACED = Metric(
+    'novasched_servers_placed_total',
+    Kind.COUNTER,
+    'Servers that a host was chosen for, in requests that succeeded: a request for '
+    'eight servers counts eight. Where the compute refuses a server later, it counts '
+    'again when it is asked for again.',
+)
 ATTEMPT_SECONDS = Metric(
-    'scheduler_scheduling_attempt_duration_seconds',
+    'novasched_scheduling_attempt_duration_seconds',
     Kind.HISTOGRAM,
     'From the start of a request to its answer, by result, as above.',
     ('result',),
     REQUEST_BUCKETS_S,
 )
 ALGORITHM_SECONDS = Metric(
-    'scheduler_scheduling_algorithm_duration_seconds',
+    'novasched_scheduling_algorithm_duration_seconds',
     Kind.HISTOGRAM,
     'All filters and weighers of one decision. A request makes a decision for each '
     'server, and one more for the alternates of several.',
@@ -66,7 +79,7 @@ ALGORITHM_SECONDS = Metric(
     REQUEST_BUCKETS_S,
 )
 STAGE_SECONDS = Metric(
-    'scheduler_framework_extension_point_duration_seconds',
+    'novasched_framework_extension_point_duration_seconds',
     Kind.HISTOGRAM,
     'A stage of a request, by extension_point: PreFilter (the prefilters), Query '
     '(placement is asked for candidates), Refresh (the cluster view is brought up '
@@ -76,7 +89,7 @@ STAGE_SECONDS = Metric(
     REQUEST_BUCKETS_S,
 )
 PLUGIN_SECONDS = Metric(
-    'scheduler_plugin_execution_duration_seconds',
+    'novasched_plugin_execution_duration_seconds',
     Kind.HISTOGRAM,
     'One prefilter, filter or weigher, by plugin (its class or function) and '
     'extension_point: PreFilter, Filter or Score. One of ten is measured, as '
@@ -85,33 +98,33 @@ PLUGIN_SECONDS = Metric(
     PLUGIN_BUCKETS_S,
 )
 UNSCHEDULABLE = Metric(
-    'scheduler_unschedulable_decisions_total',
+    'novasched_unschedulable_decisions_total',
     Kind.COUNTER,
     'Decisions that left no host, by plugin: the filter that took the last one, or '
     'none if there was no host to begin with.',
     ('plugin',),
 )
 CANDIDATES = Metric(
-    'scheduler_candidates',
+    'novasched_candidates',
     Kind.HISTOGRAM,
     'Allocation candidates that placement offered for one query.',
     (),
     CANDIDATE_BUCKETS,
 )
 TRUNCATED = Metric(
-    'scheduler_candidates_truncated_total',
+    'novasched_candidates_truncated_total',
     Kind.COUNTER,
     'Answers of placement that were as long as the limit of the query: there may '
     'have been more candidates.',
 )
 QUERIES = Metric(
-    'scheduler_candidate_queries_total',
+    'novasched_candidate_queries_total',
     Kind.COUNTER,
     'Queries for candidates, by result: found, none or failed.',
     ('result',),
 )
 CLAIMS = Metric(
-    'scheduler_claims_total',
+    'novasched_claims_total',
     Kind.COUNTER,
     'Claims in placement, by result: claimed, conflict (HTTP 409: someone else was '
     'faster, or there is no room any more), refused (any other answer), unknown (no '
@@ -119,7 +132,7 @@ CLAIMS = Metric(
     ('result',),
 )
 CELL_TIME = Metric(
-    'scheduler_cell_state_timestamp_seconds',
+    'novasched_cell_state_timestamp_seconds',
     Kind.GAUGE,
     'When what the worker that is furthest behind knows of a cell was asked for, as '
     'seconds since 1970, by cell: its name, or its uuid. 0: the cell is gone or '
@@ -128,7 +141,7 @@ CELL_TIME = Metric(
     across='livemin',
 )
 CELL_AGE = Metric(
-    'scheduler_cell_state_age_seconds',
+    'novasched_cell_state_age_seconds',
     Kind.GAUGE,
     'How old that is, by cell. Between requests it grows, to [novasched] '
     'check_interval.',
@@ -136,7 +149,7 @@ CELL_AGE = Metric(
     across='livemin',
 )
 CELL_LEFT_OUT = Metric(
-    'scheduler_cell_left_out',
+    'novasched_cell_left_out',
     Kind.GAUGE,
     '1 if a worker leaves the cell out of its decisions, because its database is '
     'late or keeps failing, by cell.',
@@ -144,14 +157,36 @@ CELL_LEFT_OUT = Metric(
     across='livemax',
 )
 IN_FLIGHT = Metric(
-    'scheduler_requests_in_flight',
+    'novasched_requests_in_flight',
     Kind.GAUGE,
     'Requests for destinations that are being worked on now.',
     (),
     across='livesum',
 )
+THREADS = Metric(
+    'novasched_request_threads',
+    Kind.GAUGE,
+    'Requests that can be worked on at a time: executor_thread_pool_size of each '
+    'worker. As many in flight as threads means that messages wait.',
+    (),
+    across='livesum',
+)
+MESSAGES_WAITING = Metric(
+    'novasched_messages_waiting',
+    Kind.GAUGE,
+    'Messages that a worker has taken from its queue, and that no thread is free for.',
+    (),
+    across='livesum',
+)
+OLDEST_WAITING = Metric(
+    'novasched_oldest_waiting_message_seconds',
+    Kind.GAUGE,
+    'How long the oldest of them has waited; 0 when none waits.',
+    (),
+    across='livemax',
+)
 QUEUE_WAIT_SECONDS = Metric(
-    'scheduler_queue_wait_seconds',
+    'novasched_queue_wait_seconds',
     Kind.HISTOGRAM,
     'How long a message waited: since the broker got it, if the broker says when '
     '(RabbitMQ: message_interceptors.incoming.set_header_timestamp), else since a '
@@ -162,6 +197,7 @@ QUEUE_WAIT_SECONDS = Metric(
 
 ALL = (
     ATTEMPTS,
+    SERVERS_PLACED,
     ATTEMPT_SECONDS,
     ALGORITHM_SECONDS,
     STAGE_SECONDS,
@@ -175,5 +211,8 @@ ALL = (
     CELL_AGE,
     CELL_LEFT_OUT,
     IN_FLIGHT,
+    THREADS,
+    MESSAGES_WAITING,
+    OLDEST_WAITING,
     QUEUE_WAIT_SECONDS,
 )

@@ -64,7 +64,7 @@ class WatchedDoors(Doors):
         self._check_interval_s = check_interval_s
         self._stages = Stages(numbers)
         self._freshness: Freshness | None = None
-        requests = WatchedRequests(numbers, threads, patience_s)
+        self._watched = requests = WatchedRequests(numbers, threads, patience_s)
         self.looks: list[Look] = [lambda: {'requests': requests.look(health.time())}]
         self.requests = requests
 
@@ -105,5 +105,6 @@ class WatchedDoors(Doors):
 
     def measure(self, now: float) -> None:
         """Set the gauges that tell of now; in seconds since 1970."""
+        self._watched.measure()
         if self._freshness is not None:
             self._freshness.measure(self._numbers, now)

@@ -44,6 +44,7 @@ class Freshness:
         self._clock = clock
         self._health = health
         self._most_s = CHECKS_MISSED * check_interval_s
+        self._began_s = clock.monotonic()
         self._shown: set[str] = set()
 
     def look(self) -> dict[str, Check]:
@@ -65,21 +66,25 @@ class Freshness:
             for cell in enabled
         }
         ages_s = self._ages_s()
-        old = [ages_s.get(cell.uuid, float('inf')) for cell in enabled]
-        return {**found, 'cluster_view': self._judge(old, time)}
+        ages = [ages_s.get(cell.uuid) for cell in enabled]
+        return {**found, 'cluster_view': self._judge(ages, time)}
 
     def _ages_s(self) -> dict[str, float]:
         now_s = self._clock.monotonic()
         return {uuid: now_s - at_s for uuid, at_s in self._asked_at().items()}
 
-    def _judge(self, ages_s: list[float], time: str) -> Check:
-        old = sum(1 for age_s in ages_s if age_s > self._most_s)
-        if not old:
-            return Check(PASS, time)
-        output = (
-            f'{old} of {len(ages_s)} cells were not read for over {self._most_s:.0f} s'
-        )
-        return Check(WARN if old < len(ages_s) else FAIL, time, output)
+    def _judge(self, ages_s: list[float | None], time: str) -> Check:
+        """A cell that was not read yet is as old as the view, which may be new."""
+        view_s = self._clock.monotonic() - self._began_s
+        old = sum((view_s if s is None else s) > self._most_s for s in ages_s)
+        if old:
+            most = f'{self._most_s:.0f} s'
+            output = f'{old} of {len(ages_s)} cells were not read for over {most}'
+            return Check(WARN if old < len(ages_s) else FAIL, time, output)
+        if unread := ages_s.count(None):
+            output = f'{unread} of {len(ages_s)} cells were not read yet'
+            return Check(WARN, time, output)
+        return Check(PASS, time)
 
     def measure(self, numbers: Numbers, now: float) -> None:
         """Set the gauges of all cells; ``now`` is in seconds since 1970."""

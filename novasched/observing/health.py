@@ -125,13 +125,13 @@ class Health:
 def overall(checks: Iterable[Check]) -> str:
     """Return the state of what has these checks: that of the worst.
 
-    Without any it is well, as at the start; when all have expired, it fails.
+    Without any, nothing is known: a warning. When all have expired, it fails.
     """
     checks = list(checks)
     if checks and all(check.expired for check in checks):
         return FAIL
     found = {check.status for check in checks}
-    return next((status for status in WORST if status in found), PASS)
+    return next((status for status in WORST if status in found), WARN)
 
 
 def answer(

@@ -30,6 +30,7 @@ LOG = logging.getLogger(__name__)
 
 DEADLINE_S = 2.0
 RETRY_S = 5.0
+ENDING_INTERVAL_S = 0.2
 GONE = (ConnectionRefusedError, FileNotFoundError)
 
 
@@ -99,11 +100,11 @@ class Workers:
             problem = f'cannot be asked: {error}'
         return Told(pid, problem=f'worker {pid} {problem}')
 
-    def check(self, told: list[Told], time: str) -> Check | None:
-        """Judge whether all workers are there; None before the first has started."""
+    def check(self, told: list[Told], time: str) -> Check:
+        """Judge whether all workers are there; before the first is, they start."""
         self._seen = self._seen or bool(told)
         if not self._seen:
-            return None
+            return Check(WARN, time, worker.STARTING)
         if hung := [each.problem for each in told if each.problem]:
             return Check(FAIL, time, '; '.join(hung))
         if len(told) >= self._expected:
@@ -132,8 +133,21 @@ def _worst(said: list[tuple[int, Check]]) -> Check:
     )
 
 
+def not_ready(told: list[Told]) -> str | None:
+    """Return why no worker takes requests, or None if one does."""
+    reasons = []
+    for each in told:
+        ready = each.checks.get(worker.READY)
+        if ready is not None and ready.status == PASS:
+            return None
+        why = ready.output if ready is not None else worker.STARTING
+        reasons.append(each.problem or f'worker {each.pid}: {why}')
+    return '; '.join(reasons) or 'no worker is there'
+
+
 class HostService(service.ServiceBase):  # type: ignore[misc]
-    """The process: listens at the addresses until it is stopped.
+    """The process: listens at the addresses until it is stopped, and then until the
+    last worker has ended.
 
     ``metrics`` makes, in this process, the route of the metrics.
     """
@@ -152,6 +166,8 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         self._clock = clock
         self._metrics = metrics
         self._endpoints: list[Endpoint] = []
+        self._service_id: str | None = None
+        self._stopping = threading.Event()
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -163,7 +179,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
     def _started(self, endpoint: Endpoint, address: Address) -> bool:
         """Listen as soon as it is possible; a restart may find the address in use."""
         told = False
-        while not self._stopped.is_set():
+        while not self._stopping.is_set():
             try:
                 endpoint.start()
                 return True
@@ -171,13 +187,14 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
                 if not told:
                     LOG.error('Cannot listen at %s yet: %s', address, problem)
                 told = True
-                self._stopped.wait(RETRY_S)
+                self._stopping.wait(RETRY_S)
         return False
 
     def _routes(self) -> dict[Address, dict[str, Route]]:
         routes: dict[Address, dict[str, Route]] = {}
         for address in self._wanted.health:
             routes.setdefault(address, {})['/health'] = self.show_health
+            routes[address]['/ready'] = self.show_ready
         if self._wanted.metrics:
             show_metrics = self._metrics(self._workers)
             for address in self._wanted.metrics:
@@ -186,13 +203,26 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 
     def show_health(self, headers: Mapping[str, str]) -> Answer:
         """Answer for all workers."""
-        told = self._workers.told()
+        told, time = self._workers.told(), stamp(self._clock)
         checks = merged(told)
-        there = self._workers.check(told, stamp(self._clock))
-        if there is not None:
-            checks['workers'] = there
+        checks['workers'] = self._workers.check(told, time)
+        if self._stopping.is_set():
+            checks[worker.READY] = Check(WARN, time, worker.STOPPING)
         ids = (each.service_id for each in told if each.service_id)
-        return self._settings.answer(checks, next(ids, None))
+        self._service_id = next(ids, self._service_id)
+        return self._settings.answer(checks, self._service_id)
+
+    def show_ready(self, headers: Mapping[str, str]) -> Answer:
+        """Say whether requests are taken: by one worker at least."""
+        reason = worker.STOPPING if self._stopping.is_set() else None
+        reason = reason or not_ready(self._workers.told())
+        body = {'ready': reason is None, 'reason': reason or ''}
+        return Answer(
+            503 if reason else 200,
+            'application/json',
+            json.dumps(body).encode(),
+            {'Cache-Control': 'no-cache'},
+        )
 
     @property
     def ports(self) -> list[int]:
@@ -200,10 +230,18 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         return [each.port for each in self._endpoints if each.port]
 
     def stop(self) -> None:
+        """Say that the service stops while workers finish what they have."""
+        self._stopping.set()
+        end_s = self._clock.monotonic() + self._settings.stop_s
+        while self._clock.monotonic() < end_s and self._is_any_alive():
+            self._stopped.wait(ENDING_INTERVAL_S)
         self._stopped.set()
         for endpoint in self._endpoints:
             with contextlib.suppress(OSError):
                 endpoint.stop()
+
+    def _is_any_alive(self) -> bool:
+        return any(not each.problem for each in self._workers.told())
 
     def wait(self) -> None:
         self._stopped.wait()
@@ -212,14 +250,14 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         """Nothing is kept here that a reload could change."""
 
 
-def show_metrics(directory: str) -> Callable[[Workers], Route]:
+def show_metrics(directory: str, prefix: str) -> Callable[[Workers], Route]:
     """Return what makes the route of the metrics that are kept in a directory."""
 
     def make(workers: Workers) -> Route:
         # It settles at its import where values are kept: see there.
         from novasched.observing import prometheus
 
-        together = prometheus.Together(directory)
+        together = prometheus.Together(directory, prefix=prefix)
 
         def show(headers: Mapping[str, str]) -> Answer:
             workers.ask(worker.GAUGES)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from novasched import errors
 from novasched.objects.context import RequestContext
@@ -69,10 +69,11 @@ class WatchedPlacement:
         version: str,
         project_id: str | None,
         user_id: str | None,
+        adds: bool = False,
     ) -> Claimed | Refused | Unknown:
         with self._claiming():
             outcome = self._inner.claim(
-                context, consumer_uuid, candidate, version, project_id, user_id
+                context, consumer_uuid, candidate, version, project_id, user_id, adds
             )
         self._count(outcome)
         return outcome
@@ -117,7 +118,10 @@ class WatchedPlacement:
         return 'conflict' if outcome.status == 409 else 'refused'
 
     def undo(
-        self, context: RequestContext, claim: Claimed | Unknown, within_s: float
-    ) -> None:
+        self,
+        context: RequestContext,
+        claims: Sequence[Claimed | Unknown],
+        within_s: float,
+    ) -> Mapping[str, str]:
         with self._stages('Undo'):
-            self._inner.undo(context, claim, within_s)
+            return self._inner.undo(context, claims, within_s)

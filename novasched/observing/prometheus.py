@@ -20,7 +20,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, mult
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 
-from novasched.observing.catalogue import ALL, CELL_AGE, CELL_TIME, Kind, Metric
+from novasched.observing.catalogue import (
+    ALL,
+    CELL_AGE,
+    CELL_TIME,
+    PREFIX,
+    Kind,
+    Metric,
+)
 from novasched.observing.serving import Answer
 
 MOST_EVENTS = 2_000
@@ -34,7 +41,8 @@ class Metrics:
     with others by ``flush``, which is called before somebody looks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = PREFIX) -> None:
+        self._prefix = prefix
         self._events: collections.deque[tuple[Metric, tuple[str, ...], float]]
         self._events = collections.deque()
         self._flushing = threading.Lock()
@@ -45,14 +53,13 @@ class Metrics:
         self._labelled: dict[tuple[str, ...], Any] = {}
 
     def _make(self, metric: Metric) -> Any:
+        name = metric.called(self._prefix)
         match metric.kind:
             case Kind.COUNTER:
-                return Counter(
-                    metric.name, metric.doc, metric.labels, registry=self.registry
-                )
+                return Counter(name, metric.doc, metric.labels, registry=self.registry)
             case Kind.GAUGE:
                 return Gauge(
-                    metric.name,
+                    name,
                     metric.doc,
                     metric.labels,
                     registry=self.registry,
@@ -60,7 +67,7 @@ class Metrics:
                 )
             case Kind.HISTOGRAM:
                 return Histogram(
-                    metric.name,
+                    name,
                     metric.doc,
                     metric.labels,
                     registry=self.registry,
@@ -121,7 +128,13 @@ def _observe(histogram: Any, metric: Metric, values: list[float]) -> None:
 class Together:
     """The values of all workers that share a directory, and the ages of cells."""
 
-    def __init__(self, directory: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        directory: str,
+        clock: Callable[[], float] = time.time,
+        prefix: str = PREFIX,
+    ) -> None:
+        self._prefix = prefix
         self._shared = multiprocess.MultiProcessCollector(  # type: ignore[no-untyped-call]
             None, directory
         )
@@ -131,16 +144,17 @@ class Together:
         """Yield what prometheus_client makes text of."""
         for family in self._shared.collect():  # type: ignore[no-untyped-call]
             yield family
-            if family.name == CELL_TIME.name:
+            if family.name == CELL_TIME.called(self._prefix):
                 yield self._ages(family)
 
     def _ages(self, times: Family) -> Family:
-        ages = Family(CELL_AGE.name, CELL_AGE.doc, 'gauge')
+        name = CELL_AGE.called(self._prefix)
+        ages = Family(name, CELL_AGE.doc, 'gauge')
         now = self._clock()
         for sample in times.samples:
             if sample.value > 0:
                 age_s = max(0.0, now - sample.value)
-                ages.add_sample(CELL_AGE.name, sample.labels, age_s)
+                ages.add_sample(name, sample.labels, age_s)
         return ages
 
 

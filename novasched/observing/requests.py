@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,9 +74,32 @@ class WatchedRequests:
         self._clock = clock
         self._names = itertools.count()
         self._since: dict[int, float] = {}
+        self._queued: dict[int, float] = {}
+        self._finished = 0
+        self._counting = threading.Lock()
 
     def arrived(self, waited_s: float) -> None:
         self._numbers.observe(catalogue.QUEUE_WAIT_SECONDS, waited_s)
+
+    def queued(self, message: int, waited_s: float) -> None:
+        self._queued[message] = self._clock() - waited_s
+
+    def taken(self, message: int) -> None:
+        self._queued.pop(message, None)
+
+    def placed(self, servers: int) -> None:
+        self._numbers.count(catalogue.SERVERS_PLACED, by=servers)
+
+    def finished(self) -> int:
+        return self._finished
+
+    def measure(self) -> None:
+        """Set the gauges that tell of now."""
+        now, queued = self._clock(), list(self._queued.values())
+        oldest_s = max((now - since for since in queued), default=0.0)
+        self._numbers.set(catalogue.THREADS, self._threads)
+        self._numbers.set(catalogue.MESSAGES_WAITING, len(queued))
+        self._numbers.set(catalogue.OLDEST_WAITING, oldest_s)
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[None]:
@@ -91,6 +115,8 @@ class WatchedRequests:
             raise
         finally:
             del self._since[name]
+            with self._counting:
+                self._finished += 1
             took_s = self._clock() - since
             self._numbers.count(catalogue.IN_FLIGHT, by=-1)
             self._numbers.count(catalogue.ATTEMPTS, result)

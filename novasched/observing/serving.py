@@ -6,11 +6,13 @@ from __future__ import annotations
 import contextlib
 import http.client
 import http.server
+import io
 import logging
 import os
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -18,8 +20,16 @@ from novasched.observing.addresses import Address, listen
 
 LOG = logging.getLogger(__name__)
 
-PATIENCE_S = 5.0
-"""How long a client may take to send its request, and to read the answer."""
+DEADLINE_S = 5.0
+"""From the connection to the end of the answer, however the client sends and reads."""
+
+MOST_CLIENTS = 16
+"""Connections that one address serves at a time, each in a thread of its own."""
+
+MOST_HEAD = 16 * 1024
+"""Bytes of a request with its headers."""
+
+STOP_S = 5.0
 
 FAILED_ACCEPT_S = 0.2
 
@@ -37,10 +47,56 @@ Route = Callable[[Mapping[str, str]], Answer]
 """Gets the headers of a request."""
 
 
+def _refusal(status: http.HTTPStatus) -> bytes:
+    head = f'HTTP/1.0 {status.value} {status.phrase}'
+    return f'{head}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'.encode()
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
-    timeout = PATIENCE_S
+    """Reads the head of a request, then answers, both before the deadline."""
+
+    server: _Server
     server_version = 'novasched'
     sys_version = ''
+
+    def setup(self) -> None:
+        self.connection = self.request
+        self._end_s = time.monotonic() + self.server.deadline_s
+        self.rfile = io.BytesIO()
+        self.wfile = self._answered = io.BytesIO()
+
+    def handle(self) -> None:
+        try:
+            head = self._head()
+        except TimeoutError:
+            self.wfile.write(_refusal(http.HTTPStatus.REQUEST_TIMEOUT))
+            return
+        if len(head) > MOST_HEAD:
+            status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            self.wfile.write(_refusal(status))
+            return
+        self.rfile = io.BytesIO(head)
+        super().handle()
+
+    def finish(self) -> None:
+        """Send what was written; sendall() has one timeout for all of it."""
+        self.connection.settimeout(max(self._end_s - time.monotonic(), 0.1))
+        self.connection.sendall(self._answered.getvalue())
+
+    def _head(self) -> bytes:
+        """Return all up to the empty line, or a little more than is allowed, or what
+        came before the client closed. Raises TimeoutError at the deadline."""
+        head = b''
+        while b'\r\n\r\n' not in head and len(head) <= MOST_HEAD:
+            left_s = self._end_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            self.connection.settimeout(left_s)
+            more = self.connection.recv(MOST_HEAD)
+            if not more:
+                break
+            head += more
+        return head
 
     def do_GET(self) -> None:
         self._send(with_body=True)
@@ -61,8 +117,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def _answer(self) -> Answer:
-        routes: Mapping[str, Route] = self.server.routes  # type: ignore[attr-defined]
-        route = routes.get(self.path.partition('?')[0])
+        route = self.server.routes.get(self.path.partition('?')[0])
         if route is None:
             return Answer(404, 'text/plain', b'not found\n')
         try:
@@ -84,11 +139,19 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, listening: socket.socket, routes: Mapping[str, Route]) -> None:
+    def __init__(
+        self,
+        listening: socket.socket,
+        routes: Mapping[str, Route],
+        most_clients: int,
+        deadline_s: float,
+    ) -> None:
         super().__init__(('', 0), _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listening
         self.routes = routes
+        self.deadline_s = deadline_s
+        self._free = threading.BoundedSemaphore(most_clients)
         self._stopped = threading.Event()
 
     def serve(self) -> None:
@@ -100,6 +163,26 @@ class _Server(socketserver.ThreadingTCPServer):
             except OSError as problem:
                 if not self._stopped.wait(FAILED_ACCEPT_S):
                     LOG.warning('A connection was not accepted: %s', problem)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a client in a thread, or refuse it at once when all are taken."""
+        if self._free.acquire(blocking=False):
+            try:
+                super().process_request(request, client_address)
+                return
+            except RuntimeError as problem:  # the system has no thread left
+                self._free.release()
+                LOG.warning('A connection was not served: %s', problem)
+        with contextlib.suppress(OSError):
+            request.setblocking(False)
+            request.send(_refusal(http.HTTPStatus.SERVICE_UNAVAILABLE))
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def stop(self) -> None:
         """Wake who waits for connections, and let no more come."""
@@ -113,16 +196,29 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class Endpoint:
-    """Answers at one address, in threads of its own."""
+    """Answers at one address, in at most ``most_clients`` threads of its own.
 
-    def __init__(self, address: Address, routes: Mapping[str, Route]) -> None:
+    A client that is not done within ``deadline_s`` is cut off.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        routes: Mapping[str, Route],
+        most_clients: int = MOST_CLIENTS,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
         self._address = address
         self._routes = routes
+        self._most_clients = most_clients
+        self._deadline_s = deadline_s
         self._server: _Server | None = None
 
     def start(self) -> None:
         """Listen. Raises OSError."""
-        self._server = _Server(listen(self._address), self._routes)
+        self._server = _Server(
+            listen(self._address), self._routes, self._most_clients, self._deadline_s
+        )
         self._thread = threading.Thread(
             target=self._server.serve, name=f'http {self._address}', daemon=True
         )
@@ -140,7 +236,7 @@ class Endpoint:
         if self._server is None:
             return
         self._server.stop()
-        self._thread.join(PATIENCE_S)
+        self._thread.join(STOP_S)
         self._server.server_close()
         self._server = None
         if self._address.path:

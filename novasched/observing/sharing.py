@@ -42,7 +42,7 @@ class Shared:
             # It settles at its import where values are kept: see there.
             from novasched.observing import prometheus
 
-            numbers = prometheus.Metrics()
+            numbers = prometheus.Metrics(self.wanted.prefix)
         return Observer(
             self.settings,
             self.clock,
@@ -80,7 +80,7 @@ def shared(
             Workers(directory, workers, forgetting(wanted, directory)),
             settings,
             clock,
-            show_metrics(directory),
+            show_metrics(directory, wanted.prefix),
         )
         yield Shared(wanted, directory, settings, clock, (there,))
 

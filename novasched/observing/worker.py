@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 from oslo_config import cfg
 
-from novasched import errors
 from novasched.observing import health as health_
 from novasched.observing.addresses import Address
 from novasched.observing.doors import WatchedDoors
 from novasched.observing.health import Check, Health
+from novasched.observing.probing import Probe, Probing
 from novasched.observing.requests import Numbers
 from novasched.observing.serving import Answer, Endpoint
 from novasched.ports import Clock
@@ -44,20 +44,14 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 HEALTH, GAUGES = '/health', '/gauges'
+READY = 'ready'
+"""The check that says whether requests are taken."""
+
+STARTING, STOPPING = 'starting', 'stopping'
+MOST_QUESTIONS = 128
+"""Of one worker at a time: as many as the addresses of the host can have clients."""
+
 SOCKET = '{}.sock'
-PROBE_INTERVAL_S = 5.0
-
-
-@dataclass(frozen=True)
-class Probe:
-    """A question whose answer is news of a component: None, or what is wrong.
-
-    Unless ``always``, it is put only when there were no good news for long.
-    """
-
-    name: str
-    ask: Callable[[], str | None]
-    always: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +65,7 @@ class Settings:
     threads: int = 64
     patience_s: float = 60.0
     check_interval_s: float = 60.0
+    stop_s: float = 160.0
 
     @classmethod
     def from_conf(cls, conf: Any, host: str, description: str) -> Settings:
@@ -84,16 +79,22 @@ class Settings:
             threads=conf.executor_thread_pool_size,
             patience_s=conf.rpc_response_timeout,
             check_interval_s=conf.novasched.check_interval,
+            stop_s=conf.manager_shutdown_timeout,
         )
 
     def answer(self, checks: Mapping[str, Check], service_id: str | None) -> Answer:
-        """Return what a client of the health gets."""
+        """Return what a client of the health gets.
+
+        It is not to be kept while the service starts or stops.
+        """
+        ready = checks.get(READY)
+        lasts = ready is not None and ready.status == health_.PASS
         return health_.answer(
             checks,
             service_id=service_id,
             description=self.description,
             host=self.host,
-            max_age_s=self.max_age_s,
+            max_age_s=self.max_age_s if lasts else -1,
         )
 
 
@@ -103,60 +104,11 @@ class Life(Protocol):
     def start(self) -> None:
         """Begin to serve. Raises errors.NovaschedError."""
 
-    def stop(self) -> None:
-        """Finish what is in hand, and end."""
+    def stop(self) -> int:
+        """Finish what is in hand, and end; return how many requests were answered."""
 
     def state(self) -> Mapping[str, Any]:
         """Return what a report shows."""
-
-
-class Probing:
-    """Asks components that have not been heard of, in a thread of its own.
-
-    ``besides`` is called as often: a worker that is killed takes to its grave what
-    happened since then.
-    """
-
-    def __init__(
-        self,
-        health: Health,
-        probes: tuple[Probe, ...],
-        besides: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._health = health
-        self._probes = probes
-        self._besides = besides
-        self._stopped = threading.Event()
-
-    def start(self) -> None:
-        threading.Thread(target=self._run, name='health', daemon=True).start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def ask(self) -> None:
-        """Ask those that it is time to ask."""
-        for probe in self._probes:
-            if probe.always or self._health.wants_news(probe.name):
-                try:
-                    problem = probe.ask()
-                except errors.NovaschedError as error:
-                    problem = str(error)
-                self._tell(probe.name, problem)
-
-    def _tell(self, name: str, problem: str | None) -> None:
-        if problem is None:
-            self._health.good(name)
-        else:
-            self._health.bad(name, problem)
-
-    def _run(self) -> None:
-        while not self._stopped.wait(PROBE_INTERVAL_S):
-            try:
-                self._besides()
-                self.ask()
-            except Exception:  # the thread must outlive a defect
-                LOG.exception('Asking for news failed')
 
 
 class Observer:
@@ -242,7 +194,7 @@ class Observer:
     def _new_endpoint(self) -> Endpoint:
         path = os.path.join(self._directory, SOCKET.format(os.getpid()))
         routes = {HEALTH: self._show_health, GAUGES: self._set_gauges}
-        return Endpoint(Address(path=path), routes)
+        return Endpoint(Address(path=path), routes, MOST_QUESTIONS)
 
     def _show_health(self, headers: Mapping[str, str]) -> Answer:
         return self._settings.answer(self.health.checks(), self.health.service_id)
@@ -258,7 +210,8 @@ class ObservedLife:
     """A life that is observed from before its start. Satisfies Life.
 
     ``inner`` is what lives, behind ``doors``; ``probes`` ask for the news that it
-    does not bring.
+    does not bring. While it serves, ``listens`` returns at once why no message can
+    reach it, or None.
     """
 
     def __init__(
@@ -267,10 +220,14 @@ class ObservedLife:
         observer: Observer,
         doors: WatchedDoors,
         probes: tuple[Probe, ...],
+        listens: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._inner = inner
         self._observer = observer
         self._doors = doors
+        self._listens = listens
+        self._phase = STARTING
+        doors.looks.append(self._look)
         self._probing = Probing(observer.health, probes, observer.numbers.flush)
 
     def start(self) -> None:
@@ -279,13 +236,22 @@ class ObservedLife:
             started.callback(self._observer.end, self._doors)
             self._inner.start()
             started.pop_all()
+        self._phase = ''
         self._observer.take_over()
         self._probing.start()
 
-    def stop(self) -> None:
+    def stop(self) -> int:
+        self._phase = STOPPING
         self._probing.stop()
-        self._inner.stop()
+        answered = self._inner.stop()
         self._observer.end(self._doors)
+        return answered
+
+    def _look(self) -> Mapping[str, Check]:
+        problem = self._phase or self._listens()
+        time = self._observer.health.time()
+        status = health_.WARN if problem else health_.PASS
+        return {READY: Check(status, time, problem or '')}
 
     def state(self) -> Mapping[str, Any]:
         return self._inner.state()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 
 from keystoneauth1.adapter import Adapter
@@ -27,7 +26,7 @@ def aggregates(
         return None
     if answer.status_code == 200:
         try:
-            return _uuids(json.loads(answer.content)['aggregates'])
+            return _uuids(http.parse_json(answer.content)['aggregates'])
         except (ValueError, KeyError, TypeError):
             LOG.debug('Placement answered 200 with something else than aggregates')
     LOG.error(

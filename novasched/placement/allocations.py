@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,9 @@ from novasched.ports import QueryFailed
 LOG = logging.getLogger(__name__)
 
 VERSION = '1.28'
+
+FIRST_GENERATION = 1
+"""That of a consumer by the first claim, as it has none before."""
 
 Allocations = Mapping[str, Mapping[str, int]]
 """Amounts by resource class by provider."""
@@ -65,12 +68,12 @@ def held_by(
     if answer.status_code != 200:
         return QueryFailed(answer.status_code, http.excerpt(answer))
     try:
-        found = json.loads(answer.content)
+        found = http.parse_json(answer.content)
         if not found['allocations']:
             return NOTHING
         return Held(
             amounts(found['allocations']),
-            found['consumer_generation'],
+            operator.index(found['consumer_generation']),
             found['project_id'],
             found['user_id'],
         )
@@ -100,35 +103,6 @@ def delete(
         LOG.info('Deleted allocations for instance %s', consumer)
     elif failure.status == 404:
         return None
-    return failure
-
-
-def restore(
-    adapter: Adapter,
-    context: RequestContext,
-    consumer: str,
-    before: Mapping[str, Any],
-    ours: Allocations | None = None,
-    timeout_s: float | None = None,
-) -> QueryFailed | None:
-    """Make a consumer that still holds something hold ``before`` again.
-
-    Where ``ours`` is given, one that holds neither that nor ``before`` stays as it is.
-    """
-    held = held_by(adapter, context, consumer, timeout_s)
-    if isinstance(held, QueryFailed):
-        return held
-    known = (held.allocations if ours is None else ours, amounts(before['allocations']))
-    if not held.allocations or held.allocations not in known:
-        LOG.debug('Instance %s does not hold what we claimed; left so', consumer)
-        return None
-    # Sent even when nothing changed: the new generation bars a late claim.
-    body = {**before, 'consumer_generation': held.generation}
-    url = f'/allocations/{consumer}'
-    answer = ask(adapter, context, 'PUT', url, VERSION, body, timeout_s)
-    failure = _failure(answer)
-    if failure is None:
-        LOG.info('Restored allocations for instance %s', consumer)
     return failure
 
 

@@ -8,19 +8,16 @@ what the consumer holds is read only when placement says that this is wrong.
 from __future__ import annotations
 
 import abc
-import json
 import logging
 import re
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import requests
 from keystoneauth1.adapter import Adapter
 
 from novasched import http
-from novasched.placement.allocations import Allocations
 from novasched.placement.exchange import NoAnswer
-from novasched.ports import Refused, Unknown
+from novasched.ports import Refused
 
 LOG = logging.getLogger(__name__)
 
@@ -35,16 +32,6 @@ _EXHAUSTED = re.compile(
 )
 
 Outcome = TypeVar('Outcome')
-
-
-@dataclass(frozen=True)
-class Unsettled(Unknown):
-    """Also tells what was asked for, so that nothing else is taken back.
-
-    Where even reading failed, the consumer may hold what it held all along.
-    """
-
-    wanted: Allocations = field(default_factory=dict)
 
 
 class Attempts(abc.ABC, Generic[Outcome]):
@@ -159,7 +146,7 @@ class Attempts(abc.ABC, Generic[Outcome]):
 def what_changed(answer: requests.Response) -> str | None:
     """Return what changed meanwhile, consumer or provider; None for other errors."""
     try:
-        error = json.loads(answer.content)['errors'][0]
+        error = http.parse_json(answer.content)['errors'][0]
         if error['code'] != 'placement.concurrent_update':
             return None
         if 'consumer generation conflict' in error['detail']:

@@ -59,12 +59,20 @@ def read(content: bytes) -> Candidates:
     """
     text = content.decode()
     if start := _REQUESTS.match(text):
-        requests, end = _DECODER.raw_decode(text, start.end())
+        requests, end = _first_in(text, start.end())
         if rest := _SUMMARIES.match(text, end):
             return Candidates(_whole(requests), VERSION, Summaries(text, rest.end()))
-    found = json.loads(text)
+    found = http.parse_json(text)
     requests = _whole(found['allocation_requests'])
     return Candidates(requests, VERSION, _usable(found['provider_summaries']))
+
+
+def _first_in(text: str, start: int) -> tuple[Any, int]:
+    """Parse the JSON value that begins at ``start``; return it and where it ends."""
+    try:
+        return _DECODER.raw_decode(text, start)
+    except RecursionError as problem:
+        raise ValueError('JSON that is nested too deep') from problem
 
 
 def _whole(requests: Any) -> list[Candidate]:
@@ -117,7 +125,7 @@ class Summaries(Mapping[str, Any]):
     @functools.cached_property
     def _parsed(self) -> dict[str, Any]:
         try:
-            found = _usable(_DECODER.raw_decode(self._text, self._start)[0])
+            found = _usable(_first_in(self._text, self._start)[0])
         except ValueError as problem:
             LOG.warning('The provider summaries of placement are no JSON: %s', problem)
             found = {}

@@ -12,8 +12,14 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import errors
 from novasched.objects.context import RequestContext
-from novasched.placement.allocations import NOTHING, Held, amounts, held_by
-from novasched.placement.attempts import LOOKUP_TIMEOUT_S, Attempts, Unsettled
+from novasched.placement.allocations import (
+    FIRST_GENERATION,
+    NOTHING,
+    Held,
+    amounts,
+    held_by,
+)
+from novasched.placement.attempts import LOOKUP_TIMEOUT_S, Attempts
 from novasched.placement.exchange import NoAnswer, ask
 from novasched.ports import Candidate, Claimed, QueryFailed, Refused, Unknown
 
@@ -27,14 +33,19 @@ for it."""
 def untold(
     consumer_uuid: str, before: Mapping[str, Any] | None, generation: int | None
 ) -> None:
-    """Tell nobody."""
+    """Do nothing with it."""
 
 
 Outcome = Claimed | Refused | Unknown
 
 
 class Claim(Attempts[Outcome]):
-    """A PUT for one consumer, which may hold something already; see Attempts."""
+    """A PUT for one consumer, which may hold something already; see Attempts.
+
+    Only a claim that ``adds`` may be added to that. For any other it says that the
+    request was delivered twice, or that an earlier claim was left behind: the server
+    must not hold two hosts.
+    """
 
     def __init__(
         self,
@@ -46,9 +57,11 @@ class Claim(Attempts[Outcome]):
         project_id: str | None,
         user_id: str | None,
         on_held: OnHeld = untold,
+        adds: bool = False,
     ) -> None:
         super().__init__(adapter)
         self._on_held = on_held
+        self._adds = adds
         self._context = context
         self._consumer = consumer_uuid
         self._candidate = candidate
@@ -89,8 +102,7 @@ class Claim(Attempts[Outcome]):
         held = held_by(self._adapter, self._context, self._consumer)
         if isinstance(held, QueryFailed):
             return self._unknown(refused.text) if self._may_be_ours else refused
-        ours = held.allocations == amounts(self._wanted())
-        if ours and self._may_be_ours:
+        if self._is_made(held) and self._may_be_ours:
             return self._claimed()
         if self._conflicted:
             raise errors.AllocationUpdateFailed(
@@ -106,7 +118,7 @@ class Claim(Attempts[Outcome]):
         held = held_by(self._adapter, self._context, self._consumer, LOOKUP_TIMEOUT_S)
         if isinstance(held, QueryFailed):
             return self._unknown(text)
-        if held.allocations == amounts(self._wanted()):
+        if self._is_made(held):
             return self._claimed()
         if self._lost:
             return self._unknown(text)
@@ -116,6 +128,13 @@ class Claim(Attempts[Outcome]):
         return None
 
     def _learn(self, held: Held) -> None:
+        if held.allocations and not self._adds:
+            raise errors.AlreadyClaimed(
+                self._consumer,
+                'it holds allocations already, and this request is no move: it was '
+                'delivered twice, or an earlier claim was left behind. Look at them '
+                f'with: openstack resource provider allocation show {self._consumer}',
+            )
         self._held = held
         self._on_held(self._consumer, held.body(), held.generation)
 
@@ -123,10 +142,25 @@ class Claim(Attempts[Outcome]):
         held = held_by(self._adapter, self._context, self._consumer, LOOKUP_TIMEOUT_S)
         if isinstance(held, QueryFailed):
             return None
+        return self._is_made(held)
+
+    def _is_made(self, held: Held) -> bool:
+        """Say whether the consumer holds what was asked for, written once."""
+        if held.generation != self._generation_after():
+            return False
         return held.allocations == amounts(self._wanted())
 
+    def _generation_after(self) -> int:
+        """Return the generation that a 204 to the claim implies."""
+        before = self._held.generation
+        return FIRST_GENERATION if before is None else before + 1
+
+    def _undo(self) -> dict[str, Any]:
+        before = self._held.body() or {'allocations': {}, **self._owner}
+        return {**before, 'consumer_generation': self._generation_after()}
+
     def _claimed(self) -> Outcome:
-        return Claimed(self._consumer, self._held.body(), amounts(self._wanted()))
+        return Claimed(self._consumer, self._undo())
 
     def _refused(self, refused: Refused) -> Outcome:
         """After a lost attempt, only placement's own word is a refusal, and only where
@@ -137,5 +171,4 @@ class Claim(Attempts[Outcome]):
         return refused
 
     def _unknown(self, text: str) -> Outcome:
-        wanted = amounts(self._wanted())
-        return Unsettled(self._consumer, text, self._held.body(), wanted)
+        return Unknown(self._consumer, text, amounts(self._wanted()), self._undo())

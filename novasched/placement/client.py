@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from keystoneauth1.adapter import Adapter
 
@@ -47,6 +47,7 @@ class PlacementClient:
         version: str,
         project_id: str | None,
         user_id: str | None,
+        adds: bool = False,
     ) -> Claimed | Refused | Unknown:
         return claims.Claim(
             self._adapter,
@@ -57,6 +58,7 @@ class PlacementClient:
             project_id,
             user_id,
             self._on_held,
+            adds,
         ).run()
 
     def claim_all(
@@ -74,7 +76,9 @@ class PlacementClient:
     def undo(
         self,
         context: RequestContext,
-        claim: Claimed | Unknown,
+        claims: Sequence[Claimed | Unknown],
         within_s: float = undoing.UNDO_WITHIN_S,
-    ) -> None:
-        undoing.undo(self._adapter, context, claim, within_s)
+    ) -> Mapping[str, str]:
+        undo = undoing.Undoing(self._adapter, context, within_s)
+        undo.undo(claims)
+        return undo.left

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
+from typing import Any
 
 import requests
 from keystoneauth1.adapter import Adapter
 
 from novasched.objects.context import RequestContext
-from novasched.placement.allocations import amounts, held_by
-from novasched.placement.attempts import LOOKUP_TIMEOUT_S, Attempts, Unsettled
+from novasched.placement.allocations import FIRST_GENERATION, amounts, held_by
+from novasched.placement.attempts import LOOKUP_TIMEOUT_S, Attempts
 from novasched.placement.exchange import NoAnswer, ask
 from novasched.ports import Claimed, QueryFailed, Refused, Unknown, Wanted
 
@@ -72,9 +74,16 @@ class JointClaim(Attempts[Joint]):
 
     def _all_hold(self) -> bool | None:
         """Say whether every consumer holds what was asked for; None: nobody can tell.
-        They are asked one after another, only until one does not."""
+
+        They are asked one after another, only until one does not, and for no longer
+        than LOOKUP_TIMEOUT_S in all.
+        """
+        until = time.monotonic() + LOOKUP_TIMEOUT_S
         for one in self._wanted:
-            if not (holds := self._has(one)):
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return None
+            if not (holds := self._has(one, left_s)):
                 return holds
         return True
 
@@ -82,28 +91,31 @@ class JointClaim(Attempts[Joint]):
         """Ask for one consumer, which tells it for all."""
         return self._has(self._wanted[0])
 
-    def _has(self, one: Wanted) -> bool | None:
+    def _has(self, one: Wanted, timeout_s: float = LOOKUP_TIMEOUT_S) -> bool | None:
         """Say whether a consumer holds what was asked for; None: nobody can tell."""
-        held = held_by(
-            self._adapter, self._context, one.consumer_uuid, LOOKUP_TIMEOUT_S
-        )
+        held = held_by(self._adapter, self._context, one.consumer_uuid, timeout_s)
         if isinstance(held, QueryFailed):
             return None
+        if held.generation != FIRST_GENERATION:
+            return False
         return held.allocations == amounts(one.candidate['allocations'])
 
     def _claimed(self) -> Joint:
-        return [
-            Claimed(one.consumer_uuid, None, amounts(one.candidate['allocations']))
-            for one in self._wanted
-        ]
+        undo = self._undo()
+        return [Claimed(one.consumer_uuid, undo) for one in self._wanted]
 
     def _refused(self, refused: Refused) -> Joint:
         return self._unknown(refused.text) if self._lost else refused
 
     def _unknown(self, text: str) -> Joint:
+        undo = self._undo()
         return [
-            Unsettled(
-                one.consumer_uuid, text, None, amounts(one.candidate['allocations'])
+            Unknown(
+                one.consumer_uuid, text, amounts(one.candidate['allocations']), undo
             )
             for one in self._wanted
         ]
+
+    def _undo(self) -> dict[str, Any]:
+        nothing: dict[str, Any] = {'allocations': {}, **self._owner}
+        return {**nothing, 'consumer_generation': FIRST_GENERATION}

@@ -3,67 +3,106 @@
 
 from __future__ import annotations
 
-import functools
+import copy
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from keystoneauth1.adapter import Adapter
 
 from novasched import errors
 from novasched.objects import context as contexts
-from novasched.placement.allocations import VERSION, Allocations, held_by
+from novasched.placement.allocations import VERSION, Allocations, Held, held_by
 from novasched.placement.exchange import NoAnswer, ask
 from novasched.ports import QueryFailed, UndoUnanswered
 
 TIMEOUT_S = 10.0
 
 
-def through(
-    adapter: Adapter,
-) -> Callable[[str, Allocations, Mapping[str, Any] | None, int | None], bool]:
-    """Return ``undo`` through an adapter."""
-    return functools.partial(undo, adapter)
+@dataclass(frozen=True)
+class LeftClaims:
+    """Claims of killed workers, by an adapter. Satisfies journal.recovery.Claims."""
+
+    adapter: Adapter
+
+    def stands(
+        self, consumer_uuid: str, holds: Allocations, generation: int | None
+    ) -> bool:
+        """Say whether a consumer holds exactly this, and was claimed for once since a
+        generation. Raises as ``undo`` does."""
+        found = _standing(self.adapter, consumer_uuid, holds, generation, TIMEOUT_S)
+        return found is not None
+
+    def undo(
+        self,
+        consumer_uuid: str,
+        holds: Allocations,
+        before: Mapping[str, Any] | None,
+        generation: int | None,
+        left_s: Callable[[], float],
+    ) -> bool:
+        """Bring a consumer that holds exactly this back to what it held before.
+
+        ``generation`` is the consumer's before the claim; ``left_s`` tells for how long
+        the claim may still be undone. False: that is over, or the consumer holds
+        something else, or did when placement heard of it, or was claimed for again.
+        Raises errors.AllocationDeleteFailed where placement does neither, and
+        UndoUnanswered where it says nothing.
+        """
+        if (seconds := left_s()) <= 0:
+            return False
+        timeout_s = min(TIMEOUT_S, seconds)
+        held = _standing(self.adapter, consumer_uuid, holds, generation, timeout_s)
+        # The answer may have taken all the time that was left.
+        if held is None or (seconds := left_s()) <= 0:
+            return False
+        nothing: dict[str, Any] = {
+            'allocations': {},
+            'project_id': held.project_id,
+            'user_id': held.user_id,
+        }
+        # The generation lets it through only if nobody changed the consumer since.
+        body = {**(before or nothing), 'consumer_generation': held.generation}
+        url, timeout_s = f'/allocations/{consumer_uuid}', min(TIMEOUT_S, seconds)
+        answer = ask(
+            self.adapter, contexts.admin(), 'PUT', url, VERSION, body, timeout_s
+        )
+        if isinstance(answer, NoAnswer):
+            raise _failure(consumer_uuid, 0, answer.text)
+        if answer.status_code == 409:
+            return False
+        if answer.status_code != 204:
+            raise _failure(consumer_uuid, answer.status_code, answer.text)
+        return True
 
 
-def undo(
+def through(adapter: Adapter) -> LeftClaims:
+    """Return the claims behind an adapter.
+
+    It sends no request again by itself, as that would take longer than it may.
+    """
+    once = copy.copy(adapter)
+    once.connect_retries = once.status_code_retries = 0
+    return LeftClaims(once)
+
+
+def _standing(
     adapter: Adapter,
     consumer_uuid: str,
     holds: Allocations,
-    before: Mapping[str, Any] | None,
     generation: int | None,
-) -> bool:
-    """Bring a consumer that holds exactly this back to what it held before.
-
-    ``generation`` is the consumer's before the claim. False: it holds something else,
-    or did when placement heard of it, or was claimed for again. Raises
-    errors.AllocationDeleteFailed where placement does neither, and UndoUnanswered where
-    it says nothing.
-    """
-    context = contexts.admin()
-    held = held_by(adapter, context, consumer_uuid, TIMEOUT_S)
+    timeout_s: float,
+) -> Held | None:
+    """Return what a consumer holds if it is this; None: it is something else."""
+    held = held_by(adapter, contexts.admin(), consumer_uuid, timeout_s)
     if isinstance(held, QueryFailed):
         raise _failure(consumer_uuid, held.status, held.text)
     if not held.allocations or held.allocations != holds:
-        return False
+        return None
     # Who claimed the same on top of it, as the same move made again does, uses it.
     if held.generation != (generation or 0) + 1:
-        return False
-    nothing: dict[str, Any] = {
-        'allocations': {},
-        'project_id': held.project_id,
-        'user_id': held.user_id,
-    }
-    # The generation lets it through only if nobody changed the consumer since.
-    body = {**(before or nothing), 'consumer_generation': held.generation}
-    url = f'/allocations/{consumer_uuid}'
-    answer = ask(adapter, context, 'PUT', url, VERSION, body, TIMEOUT_S)
-    if isinstance(answer, NoAnswer):
-        raise _failure(consumer_uuid, 0, answer.text)
-    if answer.status_code == 409:
-        return False
-    if answer.status_code != 204:
-        raise _failure(consumer_uuid, answer.status_code, answer.text)
-    return True
+        return None
+    return held
 
 
 def _failure(

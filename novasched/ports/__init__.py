@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from novasched.objects.context import RequestContext
@@ -34,6 +34,7 @@ from novasched.ports.rows import (
     ComputeNodeRow,
     ImageRow,
     InstanceRow,
+    NodeNews,
     ServiceNews,
     ServiceRow,
 )
@@ -60,6 +61,7 @@ __all__ = [
     'Intent',
     'Journal',
     'Network',
+    'NodeNews',
     'Notifier',
     'Placement',
     'QueryFailed',
@@ -101,8 +103,16 @@ class CellStore(Protocol):
     def compute_nodes(self) -> list[ComputeNodeRow]:
         """Return all live compute nodes, by id."""
 
-    def compute_nodes_since(self, since: datetime.datetime) -> list[ComputeNodeRow]:
-        """Return the rows created, updated or deleted at or after ``since``.
+    def compute_node_news(self, since: datetime.datetime) -> NodeNews:
+        """Sum up the live compute nodes, and list the rows created, updated or
+        deleted at or after ``since``."""
+
+    def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
+        """Return the marks of the live compute nodes created or updated at or after
+        ``since``, by id; None: of all."""
+
+    def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
+        """Return the rows with these ids, by id.
 
         Deleted rows are included, with ``deleted`` not 0.
         """
@@ -189,11 +199,13 @@ class Placement(Protocol):
         version: str,
         project_id: str | None,
         user_id: str | None,
+        adds: bool = False,
     ) -> Claimed | Refused | Unknown:
-        """Claim a candidate for a consumer, adding to what it may hold.
+        """Claim a candidate for a consumer.
 
-        Raises errors.AllocationUpdateFailed when another process changes the
-        consumer meanwhile.
+        ``adds``: it may hold something already, which stays, as that of a move does.
+        Raises errors.AllocationUpdateFailed when it holds something otherwise, and
+        when another process changes the consumer meanwhile.
         """
 
     def claim_all(
@@ -210,10 +222,16 @@ class Placement(Protocol):
         """
 
     def undo(
-        self, context: RequestContext, claim: Claimed | Unknown, within_s: float
-    ) -> None:
-        """Bring the consumer back to what it held before; raises UndoUnanswered,
-        or another errors.AllocationDeleteFailed, soon after ``within_s``."""
+        self,
+        context: RequestContext,
+        claims: Sequence[Claimed | Unknown],
+        within_s: float,
+    ) -> Mapping[str, str]:
+        """Bring the consumers of one request back to what they held before.
+
+        Returns those that may still hold more, and why. What another process wrote
+        since stays as it is. Returns soon after ``within_s``.
+        """
 
 
 class Network(Protocol):
@@ -251,8 +269,21 @@ class Requests(Protocol):
     def arrived(self, waited_s: float) -> None:
         """Take in that a message has come to a thread after waiting so long."""
 
+    def queued(self, message: int, waited_s: float) -> None:
+        """Take in that a message waits for a thread, and has waited so long; it is
+        known by a number."""
+
+    def taken(self, message: int) -> None:
+        """Take in that a message waits no more."""
+
     def attempt(self) -> contextlib.AbstractContextManager[Any, bool | None]:
         """Return what is entered around one request for destinations."""
+
+    def placed(self, servers: int) -> None:
+        """Take in that a request has found hosts for so many servers."""
+
+    def finished(self) -> int:
+        """Return how many requests for destinations were answered."""
 
     def under_way(self) -> list[float]:
         """Return for how many seconds each request has been under way."""

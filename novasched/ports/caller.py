@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits for an answer, as those see him who work at it."""
+"""The RPC caller of a request, as manager and drivers see it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from novasched import errors
 
 
 class CallerGone(errors.RequestError):
-    """Nobody waits for the answer: what was claimed for it must not stay."""
+    """Nobody waits for the answer: what was claimed for it must not stay.
 
-    def __init__(self, why: str) -> None:
+    ``logged``: the log has a line on this caller already, for all of its requests.
+    """
+
+    def __init__(self, why: str, logged: bool = False) -> None:
         super().__init__(why)
         self.why = why
+        self.logged = logged
 
     def __str__(self) -> str:
         return f'Nobody waits for this request any more: {self.why}'
@@ -26,8 +30,18 @@ class Caller(Protocol):
     def check(self) -> None:
         """Raise CallerGone when nobody waits for the answer any more.
 
-        Returns soon where somebody waits, and where nobody can tell.
+        Returns soon where somebody waits, and where nobody can tell; also where the
+        caller may be reconnecting, as its answer can wait for it.
         """
+
+    def patience_left_s(self) -> float | None:
+        """Return for how long from now the caller certainly still waits, even if this
+        process dies now and sends no further sign of life. None: unknown."""
 
     def when_answered(self, done: Callable[[], None]) -> None:
         """Have ``done`` called when the answer has been handed over."""
+
+    def if_undeliverable(self, undo: Callable[[], None]) -> None:
+        """Have ``undo`` called in the place of ``done`` when the answer certainly
+        reached no reader. It may run in another thread, and minutes later: until then
+        the answer waits for a caller that reconnects."""

@@ -15,6 +15,8 @@ class Intent:
     ``allocations`` are amounts by resource class by provider. ``before`` is what the
     consumer holds already: the body that restores it, or None for nothing.
     ``generation`` is the consumer's before the claim; None: it has none.
+    ``undo_within_s`` is for how long from now the caller certainly still waits, and
+    makes no second claim; None: unknown.
     """
 
     request_id: str | None
@@ -23,6 +25,7 @@ class Intent:
     allocations: Mapping[str, Mapping[str, int]]
     before: Mapping[str, Any] | None = None
     generation: int | None = None
+    undo_within_s: float | None = None
 
 
 class Entry(Protocol):

@@ -46,13 +46,15 @@ class QueryFailed:
 
 @dataclass(frozen=True)
 class Claimed:
-    """The consumer holds the candidate. ``before`` is what it held already:
-    the body that restores it, or None when it held nothing. ``holds`` is what it
-    holds now, amounts by class by provider, lest undoing takes more."""
+    """The consumer holds the candidate.
+
+    ``undo`` is the body of the PUT that takes the claim back: what the consumer held
+    before, with the generation that it has since the claim. Placement refuses it once
+    anybody else wrote the consumer's allocations.
+    """
 
     consumer_uuid: str
-    before: Mapping[str, Any] | None = None
-    holds: Mapping[str, Mapping[str, int]] | None = field(default=None, compare=False)
+    undo: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
 
 @dataclass(frozen=True)
@@ -81,14 +83,22 @@ class Refused:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Nobody can tell whether placement took the claim: it must be undone.
+    """It is not known whether placement took the claim: it must be undone.
 
-    ``before`` as in Claimed.
+    ``holds`` is what the consumer holds if it did, amounts by class by provider, and
+    ``undo`` is as in Claimed then.
     """
 
     consumer_uuid: str
     text: str
-    before: Mapping[str, Any] | None = None
+    holds: Mapping[str, Mapping[str, int]] = field(
+        default_factory=dict[str, Mapping[str, int]], compare=False
+    )
+    undo: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+
+    def as_claimed(self) -> Claimed:
+        """Return the claim as one that placement took."""
+        return Claimed(self.consumer_uuid, self.undo)
 
 
 class UndoUnanswered(errors.AllocationDeleteFailed):

@@ -21,7 +21,11 @@ class Cell(NamedTuple):
 
 
 class ComputeNodeRow(NamedTuple):
-    """The columns of compute_nodes that scheduling reads; see the database."""
+    """The columns of compute_nodes that scheduling reads; see the database.
+
+    ``mark`` is a number that the database makes of the id and the time of the last
+    change: another one says that the row was written.
+    """
 
     id: int
     uuid: str | None
@@ -54,6 +58,19 @@ class ComputeNodeRow(NamedTuple):
     created_at: datetime.datetime | None
     updated_at: datetime.datetime | None
     deleted_at: datetime.datetime | None
+    mark: int = 0
+
+
+class NodeNews(NamedTuple):
+    """The live compute nodes of a cell summed up, and which of all rows are new.
+
+    ``live`` and ``total`` are how many are live and the sum of their marks; ``ids``
+    those created, updated or deleted since a moment, None: too many to list.
+    """
+
+    live: int
+    total: int
+    ids: list[int] | None
 
 
 class ServiceRow(NamedTuple):

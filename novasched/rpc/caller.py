@@ -9,42 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-import amqp  # type: ignore[import-untyped]
-import oslo_messaging  # type: ignore[import-untyped]
-from kombu import exceptions as kombu
-
 from novasched.ports import CallerGone
-from novasched.rpc.transport import CONNECTION_ERRORS
-from novasched.rpc.waiting import waited_s
+from novasched.rpc.broker import CLOCK_EVERY_S, UNANSWERED, BrokerClock
+from novasched.rpc.reply_queues import UNREAD, Readers, ReplyQueues
+from novasched.rpc.waiting import is_stamped, waited_s
 
 LOG = logging.getLogger(__name__)
 
 CLOCKS_DIFFER_S = 30.0
-"""How far the clocks of the broker and of this machine may be apart."""
-LOOK_AFTER_S = 5.0
-"""Only for requests that took so long the broker is asked whether somebody waits."""
-GONE_FOR_S = 5.0
-"""A caller that is connecting anew consumes its reply queue again within that time,
-or the longer one for which oslo.messaging tries to answer who is not there."""
-LOOK_EVERY_S = 0.5
+"""How far the clocks of the broker's nodes may be apart."""
+CLOCK_IS_NEW_S = 5.0
+"""No request is refused by an older comparison of the broker's clock with ours."""
 SIGN_TAKES_S = 1.0
 """So long a sign of life may be on its way, and the request was on its own."""
-BROKER_S = 2.0
-"""How long the answer of the broker is waited for."""
-
-_UNANSWERED = (
-    AttributeError,
-    OSError,
-    kombu.KombuError,
-    oslo_messaging.MessagingException,
-    *CONNECTION_ERRORS,
-)
+FIRST_SIGN_S = 1.0
+"""The first sign of life comes so soon, and the next one after one that failed."""
 
 
 class Patience(NamedTuple):
@@ -72,37 +56,49 @@ def _positive(value: Any) -> float | None:
     return number if number > 0 else None
 
 
+def _takes_s(sign_s: float) -> float:
+    return min(SIGN_TAKES_S, sign_s / 10)
+
+
 class RpcCaller:
     """The caller of one request over oslo.messaging. Satisfies ports.Caller.
 
-    ``consumers`` counts those who read its reply queue, None: unknown; ``clock`` gives
-    the time of day.
+    ``queues`` knows who reads answers, ``has_room`` whether one more answer may wait
+    for its reader; ``clock`` is the broker's, ``since`` a monotonic one.
     """
 
     def __init__(
         self,
         incoming: Any,
-        consumers: Callable[[], int | None] | None = None,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
+        queues: ReplyQueues | None = None,
+        has_room: Callable[[], bool] = lambda: True,
+        clock: BrokerClock | None = None,
+        since: Callable[[], float] = time.monotonic,
     ) -> None:
         self._incoming = incoming
-        self._consumers = consumers or (lambda: _within(BROKER_S, _counting(incoming)))
-        self._sleep = sleep
+        self._queue = getattr(incoming, 'reply_q', None) or ''
+        self._queues = queues if self._queue else None
+        self._has_room = has_room
+        self.clock = clock or BrokerClock()
         self._patience = Patience.of(incoming)
-        self._before_s = self._waited_before_s(clock)
+        self._before_s = self._waited_before_s()
+        self._since = since
+        self._sign_at: float | None = None
         self._done: list[Callable[[], None]] = []
+        self._undo: list[Callable[[], None]] = []
+        self.is_open = False
 
-    def _waited_before_s(self, clock: Callable[[], float]) -> float:
-        """Return how long it waited at the broker: at least, lest clocks that differ
-        have it refused. What expired there never comes here."""
-        told_s = waited_s(self._incoming, clock)
-        if told_s is None:
+    def _waited_before_s(self, clock_within_s: float = CLOCK_EVERY_S) -> float:
+        """Return how long it waited at the broker, at least: a time stamp proves
+        nothing before the broker's clock was compared with ours."""
+        if not is_stamped(self._incoming) or not self.clock.is_known(clock_within_s):
             return 0.0
-        before_s = told_s - self._here_s() - CLOCKS_DIFFER_S
-        if before_s > (self._patience.answer_s or float('inf')):
-            return 0.0
-        return max(0.0, before_s)
+        waited = waited_s(self._incoming, self.clock) or 0.0
+        before_s = waited - self._here_s() - CLOCKS_DIFFER_S
+        # What expired at the broker never comes here: a node's clock is wrong.
+        return (
+            before_s if 0 < before_s <= (self._patience.answer_s or before_s) else 0.0
+        )
 
     def _here_s(self) -> float:
         stopwatch = getattr(self._incoming, 'stopwatch', None)
@@ -113,25 +109,53 @@ class RpcCaller:
         """How long the caller waits already, at least."""
         return self._before_s + self._here_s()
 
+    @property
+    def silent_s(self) -> float:
+        """How long ago the last sign of life was sent, or else the request, at least.
+
+        A sign counts that the broker took for a caller that had not given up.
+        """
+        if self._sign_at is None:
+            return self.waits_s
+        return self._since() - self._sign_at
+
+    @property
+    def has_timed_out(self) -> bool:
+        """Say whether the caller has given up, or would before an answer is there."""
+        answer_s, _ = self._patience
+        return self._is_unsigned or (answer_s is not None and self.waits_s > answer_s)
+
+    @property
+    def _is_unsigned(self) -> bool:
+        sign_s = self._patience.sign_s
+        return sign_s is not None and self.silent_s > sign_s - _takes_s(sign_s)
+
     def check_turn(self) -> None:
         """Raise CallerGone when the request waited longer than its caller.
 
         Who waits for long already gets a sign of life at once. Where more is asked for
         than can be done, the next one is always one whose caller is about to give up.
         """
+        if self._queues is not None:
+            self._queues.expect(self._queue)
         sign_s = self._patience.sign_s or float('inf')
-        self._check_turn(min(SIGN_TAKES_S, sign_s / 10))
+        sign_takes_s = _takes_s(sign_s)
+        if self._is_late(sign_takes_s) and self._before_s:
+            self._before_s = self._waited_before_s(CLOCK_IS_NEW_S)
+        self._raise_if_late(sign_takes_s)
         if self.waits_s > sign_s / 2:
-            _tell(self._incoming)
-            self._check_turn(0.0)
+            self._tell()
+            self._raise_if_late(0.0)
 
-    def _check_turn(self, sign_takes_s: float) -> None:
-        waits_s = self.waits_s
+    def _is_late(self, sign_takes_s: float) -> bool:
         answer_s, sign_s = (limit or float('inf') for limit in self._patience)
-        longest_s = min(answer_s, sign_s)
-        if waits_s > min(answer_s, sign_s - sign_takes_s):
+        return self.waits_s > min(answer_s, sign_s - sign_takes_s)
+
+    def _raise_if_late(self, sign_takes_s: float) -> None:
+        if self._is_late(sign_takes_s):
+            longest_s = min(limit or float('inf') for limit in self._patience)
             raise CallerGone(
-                f'it came to its turn after {waits_s:.0f} s, and its caller waits '
+                f'it came to its turn after {self.waits_s:.0f} s, and its caller waits '
                 f'{longest_s:.0f} s'
             )
 
@@ -141,99 +165,102 @@ class RpcCaller:
             raise CallerGone(
                 f'it took {waits_s:.0f} s, and its caller waits {longest_s:.0f} s'
             )
-        if waits_s > LOOK_AFTER_S and self._is_gone():
-            raise CallerGone('its caller does not read answers any more')
+        if self._is_unsigned:
+            raise CallerGone(
+                f'its caller got no sign of life for {self.silent_s:.0f} s, and waits '
+                f'{self._patience.sign_s:.0f} s for one'
+            )
+        readers = Readers.UNKNOWN
+        if self._queues is not None:
+            readers = self._queues.readers(self._queue)
+        if readers is Readers.GONE:
+            raise CallerGone('its caller does not read answers any more', logged=True)
+        if readers is Readers.ABSENT and not self._has_room():
+            raise CallerGone(
+                'its caller reads no answers now, and too many wait for that already'
+            )
 
-    def _is_gone(self) -> bool:
-        """Look whether nobody reads the answer, and go on looking for a while."""
-        if not getattr(self._incoming, 'reply_q', None):
-            return False
-        for _ in range(int(self._gone_for_s() / LOOK_EVERY_S)):
-            if self._consumers() != 0:
-                return False
-            self._sleep(LOOK_EVERY_S)
-        return self._consumers() == 0
+    def patience_left_s(self) -> float | None:
+        """The last sign of life may be half of the time old that they may be apart, or
+        older where signs failed."""
+        answer_s, sign_s = self._patience
+        left_s = [] if answer_s is None else [answer_s - self.waits_s]
+        left_s += [] if sign_s is None else [sign_s / 2, sign_s - self.silent_s]
+        return max(0.0, min(left_s)) if left_s else None
 
-    def _gone_for_s(self) -> float:
-        driver = getattr(getattr(self._incoming, 'listener', None), 'driver', None)
-        retry_s = _positive(getattr(driver, 'missing_destination_retry_timeout', None))
-        return max(GONE_FOR_S, retry_s or 0.0)
+    def reassure(self, event: Any) -> None:
+        """Send signs of life: the first one soon, lest the caller waited for long.
+
+        None is sent once ``event`` is set, as the request is answered, nor to who has
+        given up. Where one fails, the next one comes soon.
+        """
+        sign_s = self._patience.sign_s
+        if sign_s is None:
+            return
+        wait_s = soon_s = min(FIRST_SIGN_S, sign_s / 2)
+        while not event.wait(wait_s) and not self.has_timed_out:
+            self._tell()
+            if self._sign_at is not None:
+                wait_s = max(soon_s, sign_s / 2 - self.silent_s)
+
+    def _tell(self) -> None:
+        """Send a sign of life, if somebody reads it. It counts as sent when it began,
+        and not at all if it took too long."""
+        at = self._since()
+        if self._queues is not None and self._queues.readers(self._queue) in UNREAD:
+            return
+        try:
+            self._incoming.heartbeat()
+        except UNANSWERED as problem:
+            LOG.debug('The caller could not be told that it is served: %s', problem)
+            return
+        if not self.has_timed_out:
+            self._sign_at = at
 
     def when_answered(self, done: Callable[[], None]) -> None:
         self._done.append(done)
 
+    def if_undeliverable(self, undo: Callable[[], None]) -> None:
+        self._undo.append(undo)
+
+    @property
+    def has_claims(self) -> bool:
+        """Say whether something is to be done once the answer is there, or lost."""
+        return bool(self._done or self._undo)
+
+    def keep_open(self) -> None:
+        """Take in that the answer waits, and will be there or lost later."""
+        self.is_open = True
+
     def answered(self) -> None:
-        """The answer has been handed over."""
-        for done in self._done:
-            done()
-        self._done.clear()
+        """The answer has been handed over, or may have been."""
+        self._call(self._done)
+
+    def undeliverable(self) -> None:
+        """The answer reached no reader, for certain."""
+        self._call(self._undo)
+
+    def _call(self, called: list[Callable[[], None]]) -> None:
+        called, self._done, self._undo = list(called), [], []
+        for each in called:
+            each()
 
 
 _calling: ContextVar[RpcCaller | None] = ContextVar('calling', default=None)
 
 
 @contextlib.contextmanager
-def calling(incoming: Any) -> Iterator[None]:
-    """Serve a message within, and answer it."""
-    caller = RpcCaller(incoming)
+def calling(caller: RpcCaller) -> Iterator[None]:
+    """Serve a message of a caller within, and answer it."""
     token = _calling.set(caller)
     try:
         yield
     finally:
         _calling.reset(token)
-        caller.answered()
+        if not caller.is_open:
+            caller.answered()
 
 
 def current() -> RpcCaller | None:
     """Return who waits for what this thread does, or None if nobody is known."""
     return _calling.get()
-
-
-def reassure(event: Any, incoming: Any) -> None:
-    """Send the caller the first sign of life: soon, lest it waited for long already.
-
-    None is sent once ``event`` is set: the request is answered.
-    """
-    if Patience.of(incoming).sign_s is not None and not event.wait(1.0):
-        _tell(incoming)
-
-
-def _tell(incoming: Any) -> None:
-    try:
-        incoming.heartbeat()
-    except _UNANSWERED as problem:
-        LOG.debug('The caller could not be told that it is served: %s', problem)
-
-
-def _counting(incoming: Any) -> Callable[[], int | None]:
-    """Return what asks the broker for the number of consumers of the reply queue.
-
-    A connection of oslo.messaging is borrowed, and a channel opened, as asking for a
-    queue that is gone closes it.
-    """
-
-    def count() -> int | None:
-        try:
-            with incoming.listener.driver._get_connection() as borrowed:
-                lock = borrowed.connection._connection_lock
-                with lock, borrowed.connection.connection.channel() as channel:
-                    found = channel.queue_declare(incoming.reply_q, passive=True)
-                    return int(found.consumer_count)
-        except amqp.NotFound:
-            return 0
-        except _UNANSWERED as problem:
-            LOG.debug('The broker does not tell who reads the answer: %s', problem)
-            return None
-
-    return count
-
-
-def _within(seconds: float, ask: Callable[[], int | None]) -> int | None:
-    """Return an answer, or None if it does not come within a time."""
-    answers: list[int | None] = []
-    asking = threading.Thread(
-        target=lambda: answers.append(ask()), name='caller', daemon=True
-    )
-    asking.start()
-    asking.join(seconds)
-    return answers[0] if answers else None

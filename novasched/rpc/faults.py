@@ -142,9 +142,11 @@ TABLE: dict[type[Exception], Form] = {
     errors.NetworkUnauthorized: _form('Unauthorized', code=401),
     errors.NetworkForbidden: _form('Forbidden', code=403),
     errors.AllocationUpdateFailed: _form('AllocationUpdateFailed', _allocation),
+    errors.AlreadyClaimed: _form('AllocationUpdateFailed', _allocation),
     errors.AllocationDeleteFailed: _form('AllocationDeleteFailed', _allocation),
     errors.MetricNotFound: _form('ComputeHostMetricNotFound', _metric, code=404),
     errors.StoreFailed: _form('DBError', module='oslo_db.exception', code=None),
+    errors.StoreInterrupted: _form('DBError', module='oslo_db.exception', code=None),
 }
 
 EXPECTED: tuple[type[Exception], ...] = tuple(

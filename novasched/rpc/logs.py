@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the message layer logs of messages that it cannot read: one line each."""
+"""The log: where it goes, and one line for a message that cannot be read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import logging
 import traceback
 from types import TracebackType
 
+from oslo_config import cfg
+from oslo_log import log
+
 import novasched
+from novasched import errors
 
 LOGGERS = ('oslo.messaging._drivers.impl_rabbit', 'oslo_messaging.rpc.server')
 
@@ -34,6 +38,23 @@ def _is_ours(trace: TracebackType | None) -> bool:
 
 
 ONE_LINE = OneLine()
+
+
+def set_up(conf: cfg.ConfigOpts) -> None:
+    """Log as the options of oslo.log say. Raises errors.OptionError."""
+    try:
+        log.setup(conf, 'nova')
+    except OSError as problem:
+        option = 'log_file' if problem.filename else 'use_syslog'
+        said = ': '.join(filter(None, (problem.filename, problem.strerror)))
+        raise errors.OptionError(
+            f'[DEFAULT] {option}', said, 'Name a place that this user can write to'
+        ) from problem
+    except log.LogConfigError as problem:
+        raise errors.OptionError(
+            '[DEFAULT] log_config_append', str(problem), 'Correct that file'
+        ) from problem
+    shorten()
 
 
 def shorten() -> None:

@@ -77,15 +77,24 @@ def decode(
 
     An object that is newer than we know, inside or as a whole, is asked for
     through ``backport``; if that fails, what a newer minor version added is
-    ignored. Raises errors.InvalidRequest for another major version or a bad
-    field, and errors.UnsupportedObject for a name that is unknown.
+    ignored. Raises errors.InvalidRequest for another major version, a bad field or
+    what is nested too deep, and errors.UnsupportedObject for a name that is unknown.
     """
+    try:
+        return _decode(value, context, backport)
+    except RecursionError:
+        raise errors.InvalidRequest('it is nested too deep') from None
+
+
+def _decode(
+    value: Any, context: RequestContext | None, backport: Backport | None
+) -> Any:
     if isinstance(value, dict):
         if base.NAME in value:
             return _decode_object(value, context, backport)
-        return {key: decode(item, context, backport) for key, item in value.items()}
+        return {key: _decode(item, context, backport) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [decode(item, context, backport) for item in value]
+        return [_decode(item, context, backport) for item in value]
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -37,6 +38,8 @@ def _answer(error: errors.RequestError, name: str) -> NoReturn:
     What a filter or weigher raised is a defect: it keeps its traceback.
     """
     level = LEVELS.get(type(error), logging.ERROR)
+    if isinstance(error, CallerGone) and error.logged:
+        level = logging.DEBUG
     defect = error if isinstance(error, errors.ExtensionFailed) else None
     LOG.log(level, '%s failed: %s', name, error, exc_info=defect)
     wire = faults.to_wire(error)
@@ -87,7 +90,9 @@ class SchedulerEndpoint:
             waiting = caller.current()
             if waiting is not None:
                 waiting.check_turn()
-            return self._select(context, arguments, waiting)
+            answer = self._select(context, arguments, waiting)
+            self._requests.placed(len(answer))
+            return answer
 
     def _select(
         self,
@@ -207,7 +212,8 @@ class Dispatcher(dispatcher.RPCDispatcher):  # type: ignore[misc]
 
     def dispatch(self, incoming: Any) -> Any:
         """Call the method that a message names."""
-        waited = waited_s(incoming)
+        waiting = caller.current()
+        waited = waited_s(incoming, waiting.clock if waiting else time.time)
         if waited is not None:
             self._requests.arrived(waited)
         try:
@@ -220,8 +226,10 @@ class Dispatcher(dispatcher.RPCDispatcher):  # type: ignore[misc]
             raise oslo_messaging.ExpectedException from None
 
     def _watchdog(self, event: Any, incoming: Any) -> None:
-        caller.reassure(event, incoming)
-        super()._watchdog(event, incoming)
+        if waiting := getattr(incoming, 'caller', None):
+            waiting.reassure(event)
+        else:
+            super()._watchdog(event, incoming)
 
 
 def _check_message(message: Any) -> None:

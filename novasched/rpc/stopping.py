@@ -5,16 +5,24 @@ from __future__ import annotations
 
 import functools
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
 from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
 from novasched.ports import Requests
-from novasched.rpc.caller import calling
+from novasched.rpc.answers import Answers, Incoming
+from novasched.rpc.broker import Broker, BrokerClock
+from novasched.rpc.caller import RpcCaller, calling
+from novasched.rpc.reply_queues import ReplyQueues
 from novasched.rpc.transport import CONNECTION_ERRORS, is_rabbit
+from novasched.rpc.waiting import Unobserved, waited_s
 
 LOG = logging.getLogger(__name__)
+
+LAST_PART = 0.8
+"""The rest of the time in which a server stops is for undoing what nobody reads."""
 
 GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
 
@@ -24,14 +32,27 @@ class Server(RPCServer):  # type: ignore[misc]
 
     oslo.messaging stops reading, but never tells the broker. What the broker sends
     until the connection closes is acknowledged while it closes, and forgotten.
-    ``requests`` knows which are under way.
+    ``requests`` knows which wait and which are under way; parked answers wait for their
+    callers, but not for longer than ``drain_s`` once the server stops. ``clock`` is the
+    broker's.
     """
 
-    requests: Requests
+    requests: Requests = Unobserved()
+    drain_s: float = float('inf')
+
+    def __init__(self, transport: Any, target: Any, dispatcher: Any) -> None:
+        super().__init__(transport, target, dispatcher)
+        driver = transport._driver
+        broker = Broker(driver)
+        retry_s = getattr(driver, 'missing_destination_retry_timeout', None) or 0
+        self.clock = BrokerClock(broker.clock_behind_s)
+        self._queues = ReplyQueues(broker.consumers, retry_s)
+        self._answers = Answers(self._queues)
 
     @functools.wraps(RPCServer.stop)  # with the mark of what is done in order
     def stop(self) -> None:
         """Take no more requests; those that came already are still served."""
+        self._answers.end_by(time.monotonic() + self.drain_s * LAST_PART)
         inside = Inside.of(self) if is_rabbit(self.transport.conf) else None
         super().stop()
         if inside is None:
@@ -45,9 +66,27 @@ class Server(RPCServer):  # type: ignore[misc]
         while incoming := inside.poll():
             inside.serve(incoming)
 
+    @functools.wraps(RPCServer.wait)
+    def wait(self) -> None:
+        """Wait for requests under way, and for their answers."""
+        super().wait()
+        self._answers.drain()
+        self._queues.stop()
+        self._answers.close()
+        self.clock.close()
+
+    def _on_incoming(self, incoming: Any) -> None:
+        self.requests.queued(id(incoming), waited_s(incoming[0]) or 0.0)
+        super()._on_incoming(incoming)
+
     def _process_incoming(self, incoming: Any) -> None:
-        with calling(incoming[0]):
-            super()._process_incoming(incoming)
+        self.requests.taken(id(incoming))
+        caller = RpcCaller(
+            incoming[0], self._queues, self._answers.has_room, self.clock
+        )
+        with calling(caller):
+            answering = Incoming(incoming[0], caller, self._answers)
+            super()._process_incoming([answering])
 
 
 class Inside(NamedTuple):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from typing import Any
 
@@ -17,6 +18,10 @@ from oslo_utils import strutils
 from novasched import errors
 
 OPTION = '[DEFAULT] transport_url'
+HOW_TO_WRITE = (
+    'Write it as rabbit://user:password@host:5672/, and what is special in user and '
+    'password percent-encoded: / as %2F, # as %23, ? as %3F, @ as %40, a comma as %2C.'
+)
 CONNECT_TIMEOUT_S = 5.0
 CONTROL_EXCHANGE = 'nova'
 CONNECTION_ERRORS: tuple[type[Exception], ...] = (
@@ -60,11 +65,12 @@ def transport_from_conf(
     except (
         oslo_messaging.InvalidTransportURL,
         oslo_messaging.DriverLoadFailure,
-        ValueError,
     ) as problem:
+        raise errors.OptionError(option, str(problem), HOW_TO_WRITE) from problem
+    except ValueError:  # its text may hold a part of the password
         raise errors.OptionError(
-            option, str(problem), 'Write it as rabbit://user:password@host:5672/.'
-        ) from problem
+            option, 'it makes no sense as a URL', HOW_TO_WRITE
+        ) from None
 
 
 def is_rabbit(conf: cfg.ConfigOpts) -> bool:
@@ -90,6 +96,19 @@ def brokers(conf: cfg.ConfigOpts) -> list[Any]:
     ]
 
 
+def address(conf: cfg.ConfigOpts) -> str:
+    """Return where messages go, without user and password."""
+    url = oslo_messaging.TransportURL.parse(conf)
+    hosts = ''
+    if is_rabbit(conf):
+        hosts = ','.join(
+            f'{f"[{each.hostname}]" if ":" in each.hostname else each.hostname}'
+            f':{each.port}'
+            for each in brokers(conf)
+        )
+    return f'{url.transport}://{hosts}/{url.virtual_host or ""}'
+
+
 def check(transport: Any) -> None:
     """Connect to the broker once. Raises errors.OptionError if none answers.
 
@@ -101,12 +120,24 @@ def check(transport: Any) -> None:
     url = oslo_messaging.TransportURL.parse(transport.conf)
     _check_queues(url, transport.conf)
     problems = [_problem(host, url, transport.conf) for host in brokers(transport.conf)]
+    if all(problems) and _cuts_password(transport.conf.transport_url):
+        problem = 'no broker answers, and an @ stands behind what seems to be the host'
+        raise errors.OptionError(OPTION, problem, HOW_TO_WRITE)
     if all(problems):
         raise errors.OptionError(
             OPTION,
             f'no broker answers: {"; ".join(p for p in problems if p)}',
             'Check that RabbitMQ runs there, and user, password and virtual host.',
         )
+
+
+def _cuts_password(url: str) -> bool:
+    """Say whether a host may be a user, and its port a part of the password.
+
+    So it is where a password holds a character that ends it.
+    """
+    first = re.split('[/?#,]', url.partition('://')[2], maxsplit=1)[0]
+    return '@' not in first and '@' in url
 
 
 def connection_to(host: Any, url: Any) -> Connection:

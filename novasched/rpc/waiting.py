@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,14 +15,22 @@ BROKERS_TIME = 'timestamp_in_ms'
 
 
 class Unobserved:
-    """Knows how long requests have been under way, no more. Satisfies
-    ports.Requests."""
+    """Knows how long requests have been under way, and how many were answered.
+    Satisfies ports.Requests."""
 
     def __init__(self) -> None:
         self._names = itertools.count()
         self._since: dict[int, float] = {}
+        self._finished = 0
+        self._counting = threading.Lock()
 
     def arrived(self, waited_s: float) -> None: ...
+
+    def queued(self, message: int, waited_s: float) -> None: ...
+
+    def taken(self, message: int) -> None: ...
+
+    def placed(self, servers: int) -> None: ...
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[None]:
@@ -31,6 +40,11 @@ class Unobserved:
             yield
         finally:
             del self._since[name]
+            with self._counting:
+                self._finished += 1
+
+    def finished(self) -> int:
+        return self._finished
 
     def under_way(self) -> list[float]:
         now = time.monotonic()
@@ -43,14 +57,23 @@ def waited_s(incoming: Any, clock: Callable[[], float] = time.time) -> float | N
     The broker's time counts, if it gives one; else it is since a thread of ours
     took the message from the queue.
     """
-    raw = getattr(incoming.message, '_raw_message', None)
-    headers = getattr(raw, 'headers', None)
-    if isinstance(headers, Mapping):
-        sent_ms = headers.get(BROKERS_TIME)
-        if isinstance(sent_ms, int | float):
-            return max(0.0, clock() - sent_ms / 1000)
+    sent_ms = _sent_ms(incoming)
+    if sent_ms is not None:
+        return max(0.0, clock() - sent_ms / 1000)
     stopwatch = getattr(incoming, 'stopwatch', None)
     return None if stopwatch is None else float(stopwatch.elapsed())
+
+
+def is_stamped(incoming: Any) -> bool:
+    """Say whether the broker has given a message its time."""
+    return _sent_ms(incoming) is not None
+
+
+def _sent_ms(incoming: Any) -> float | None:
+    raw = getattr(incoming.message, '_raw_message', None)
+    headers = getattr(raw, 'headers', None)
+    sent_ms = headers.get(BROKERS_TIME) if isinstance(headers, Mapping) else None
+    return sent_ms if isinstance(sent_ms, int | float) else None
 
 
 def problem_of(server: Any) -> str | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from novasched.scheduler import metrics
@@ -20,8 +20,8 @@ class Column(Generic[A, S]):
     """One column: A is its type on a table, S its type on a host.
 
     ``decode`` turns the value in the table into what a host shows; what is set on a
-    host is that already. ``kept``: it is made once for each host and request, as
-    plugins may change it; the table does not see that.
+    host is that already. ``kept``: it is a copy, made once for each host and request,
+    as plugins may change it in place; HostTable.keep() brings that into the table.
     """
 
     def __init__(
@@ -61,8 +61,12 @@ def optional_float(value: Any) -> Any:
 
 
 def metrics_list(value: Any) -> Any:
-    """Return the metrics in a JSON text; raises ValueError for nonsense."""
-    return list(metrics.parse(value)) if isinstance(value, str | None) else value
+    """Return a list of the metrics, or what a plugin put there and is none.
+
+    Raises ValueError for a text that is nonsense.
+    """
+    known = isinstance(value, Iterable | None)
+    return list(metrics.reported(value)) if known else value
 
 
 def own_dict(value: Any) -> Any:
@@ -70,6 +74,11 @@ def own_dict(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
+def own_lists(value: Any) -> Any:
+    """Return lists within lists that nobody else has."""
+    return [own_lists(each) for each in value] if isinstance(value, list) else value
+
+
 def own_list(value: Any) -> Any:
-    """Return a list that nobody else has of a tuple."""
-    return list(value) if isinstance(value, tuple) else value
+    """Return a list that nobody else has."""
+    return list(value) if isinstance(value, tuple | list) else value

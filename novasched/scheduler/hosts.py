@@ -23,6 +23,7 @@ from novasched.scheduler.attributes import (
     optional_int,
     own_dict,
     own_list,
+    own_lists,
 )
 from novasched.scheduler.columns import (
     Categories,
@@ -95,7 +96,7 @@ class Columns:
     cpu_info = Column[Categories[str | None], str | None]('JSON text, as reported.')
     supported_instances = Column[Categories[Any], Any](
         'Lists of [architecture, hypervisor type, vm mode]; None: never reported.',
-        copy.deepcopy,
+        own_lists,
         kept=True,
     )
     numa_topology = Column[Categories[Any], Any](
@@ -157,6 +158,14 @@ class HostTable(Columns):
         """Return the host at a position of this table."""
         return HostState(self.snapshot, int(self.rows[position]))
 
+    def set_by_plugins(self, name: str) -> dict[int, Any]:
+        """Return by position an attribute, no column, of the hosts that have it."""
+        own = self.snapshot.own
+        if not own:
+            return {}
+        each = enumerate(own.get(row, {}) for row in self.rows.tolist())
+        return {position: host[name] for position, host in each if name in host}
+
     def with_columns(self, **columns: Any) -> HostTable:
         return HostTable(self.snapshot.with_columns(columns), self.rows)
 
@@ -166,24 +175,28 @@ class HostTable(Columns):
         return HostTable(self.snapshot.replace(changes, np.array([row])), self.rows)
 
     def keep(self, states: Iterable[HostState]) -> HostTable:
-        """Return the given hosts of this table, with what was set on them.
+        """Return the given hosts of this table, with what was changed of them.
 
         A copy of a host takes its place: what was set on the copy is seen from then on.
         """
         states = list(states)
         snapshot = self.snapshot
-        for name, values in _set_on(states).items():
-            rows = np.array(list(values), np.intp)
-            snapshot = snapshot.replace({name: list(values.values())}, rows)
+        for name, values in _changes(states, snapshot).items():
+            column: Column[Any, Any] = vars(Columns)[name]
+            if column.kept and column.decode:
+                snapshot = snapshot.showing(name, values, column.decode)
+            else:
+                rows = np.array(list(values), np.intp)
+                snapshot = snapshot.replace({name: list(values.values())}, rows)
         snapshot.own.update((state._row, vars(state)) for state in states)
         return HostTable(snapshot, np.array([state._row for state in states], np.intp))
 
 
-def _set_on(states: Iterable[HostState]) -> dict[str, dict[int, Any]]:
-    """Return what was set on hosts: by name of the column, then by row."""
+def _changes(states: Iterable[HostState], among: Snapshot) -> dict[str, dict[int, Any]]:
+    """Return what was changed of hosts: by name of the column, then by row."""
     found: dict[str, dict[int, Any]] = {}
     for state in states:
-        for name, value in state._changes.items():
+        for name, value in state._changed(among).items():
             found.setdefault(name, {})[state._row] = value
     return found
 
@@ -224,9 +237,19 @@ class HostState(Columns):
         self._changes[name] = value
 
     def as_table(self) -> HostTable:
-        """Return a table of this one host, with what was set on it."""
-        hosts = HostTable(self._snapshot, np.array([self._row]))
-        return hosts.keep([self]) if self._changes else hosts
+        """Return a table of this one host, with what was changed of it."""
+        rows = np.array([self._row])
+        if not self._changed(self._snapshot):
+            return HostTable(self._snapshot, rows)
+        return HostTable(self._snapshot.apart(), rows).keep([self])
+
+    def _changed(self, among: Snapshot) -> dict[str, Any]:
+        """Return by name what was set on this host, or changed in place."""
+        changes = self._snapshot.changed_in_place(self._row, among) | self._changes
+        service = changes.get('service')
+        if isinstance(service, Mapping) and 'disabled' in service:
+            changes.setdefault('service_disabled', bool(service['disabled']))
+        return changes
 
     def consume_from_request(self, spec_obj: RequestSpec) -> None:
         """Subtract what an instance takes. Raises errors.UnsetField."""

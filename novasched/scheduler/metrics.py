@@ -50,6 +50,11 @@ def parse(text: str | None) -> tuple[Metric, ...]:
         raise ValueError(f'not a list of metrics: {text:.200}') from problem
 
 
+def reported(value: Any) -> tuple[Metric, ...]:
+    """Return the metrics in a JSON text, or in a list that a plugin put there."""
+    return parse(value) if isinstance(value, str | None) else tuple(value)
+
+
 def _metric(entry: dict[str, Any]) -> Metric:
     name = entry['name']
     if name not in NAMES:

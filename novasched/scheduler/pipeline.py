@@ -35,15 +35,18 @@ class Watch(Protocol):
     """Knows of each filter and weigher how long it runs: the core has no clock."""
 
     def __call__(
-        self, kind: str, name: str
+        self, kind: str, name: str, hosts: int
     ) -> contextlib.AbstractContextManager[Any, None]:
         """Return what is entered around a filter or weigher.
 
-        ``kind`` is Filter or Weigher, ``name`` that of the class.
+        ``kind`` is Filter or Weigher, ``name`` that of the class, and ``hosts`` how
+        many it is given.
         """
 
 
-def unwatched(kind: str, name: str) -> contextlib.AbstractContextManager[Any, None]:
+def unwatched(
+    kind: str, name: str, hosts: int
+) -> contextlib.AbstractContextManager[Any, None]:
     """Watch nothing."""
     return _NOTHING
 
@@ -108,7 +111,7 @@ def run_filters(
     steps: list[Step] = []
     rebuild = request.is_rebuild
     for filter_ in filters:
-        with watch('Filter', type(filter_).__name__), _named(filter_):
+        with watch('Filter', type(filter_).__name__, len(hosts)), _named(filter_):
             if not filter_.run_filter_for_index(index):
                 continue
             skipped = rebuild and not filter_.runs_on_rebuild()
@@ -150,7 +153,7 @@ def weigh(
     for weigher in weighers:
         name = type(weigher).__name__
         with (
-            watch('Weigher', name),
+            watch('Weigher', name, len(hosts)),
             _named(weigher),
             np.errstate(over='ignore', invalid='ignore'),
         ):

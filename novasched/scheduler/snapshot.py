@@ -5,11 +5,44 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from novasched.scheduler.columns import Categories, Lazy, Rows
+
+INCOMPARABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What a comparison raises for objects that have no say on equality."""
+
+
+class _Shown(NamedTuple):
+    """A value of a column, and the copy of it that a host shows."""
+
+    value: Any
+    copy: Any
+    decode: Callable[[Any], Any]
+
+    def is_changed(self) -> bool:
+        """Say whether a plugin changed the copy in place.
+
+        What it put there may refuse to be compared, as arrays do; what a column has
+        of itself never does.
+        """
+        if self.copy is self.value:
+            return False
+        try:
+            return bool(
+                self.copy != self.value and self.copy != self.decode(self.value)
+            )
+        except INCOMPARABLE:
+            return True
 
 
 class Snapshot:
@@ -23,7 +56,7 @@ class Snapshot:
         self._columns = columns
         own, shown = (_by_row(), _by_row()) if kin is None else (kin.own, kin._shown)
         self.own: collections.defaultdict[int, dict[str, Any]] = own
-        self._shown: collections.defaultdict[int, dict[str, Any]] = shown
+        self._shown: collections.defaultdict[int, dict[str, _Shown]] = shown
 
     def __len__(self) -> int:
         return len(self._columns['host'])
@@ -58,14 +91,34 @@ class Snapshot:
     ) -> Any:
         """Return what a host shows of a value: the same object while that stays."""
         of_host = self._shown[row]
-        if name not in of_host or of_host[name][0] is not value:
-            of_host[name] = value, decode(value)
-        return of_host[name][1]
+        if name not in of_host or of_host[name].value is not value:
+            of_host[name] = _Shown(value, decode(value), decode)
+        return of_host[name].copy
 
     def shown_of(self, row: int) -> dict[str, Any]:
         """Return what a host has shown, by name of the column."""
         of_host = self._shown.get(row, {})
-        return {name: shown for name, (_, shown) in of_host.items()}
+        return {name: shown.copy for name, shown in of_host.items()}
+
+    def changed_in_place(self, row: int, among: Snapshot) -> dict[str, Any]:
+        """Return by name what a host shows otherwise than ``among`` has it."""
+        return {
+            name: shown.copy
+            for name, shown in self._shown.get(row, {}).items()
+            if shown.is_changed() and among.column(name).item(row) is shown.value
+        }
+
+    def showing(
+        self, name: str, copies: Mapping[int, Any], decode: Callable[[Any], Any]
+    ) -> Snapshot:
+        """Return a snapshot with what hosts show by now, by row.
+
+        A host goes on to show the same object, so that later changes are seen, too.
+        """
+        values = {row: decode(copy) for row, copy in copies.items()}
+        for row, value in values.items():
+            self._shown[row][name] = _Shown(value, copies[row], decode)
+        return self.replace({name: list(values.values())}, np.array(list(values)))
 
     def replace(self, changes: Mapping[str, Sequence[Any]], rows: Rows) -> Snapshot:
         """Return a snapshot with new values in the given rows of some columns.

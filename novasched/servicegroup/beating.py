@@ -17,6 +17,7 @@ from novasched.ports import (
     ComputeNodeRow,
     ImageRow,
     InstanceRow,
+    NodeNews,
     ServiceNews,
     ServiceRow,
 )
@@ -80,8 +81,14 @@ class BeatingCellStore:
     def compute_nodes(self) -> list[ComputeNodeRow]:
         return self._inner.compute_nodes()
 
-    def compute_nodes_since(self, since: datetime.datetime) -> list[ComputeNodeRow]:
-        return self._inner.compute_nodes_since(since)
+    def compute_node_news(self, since: datetime.datetime) -> NodeNews:
+        return self._inner.compute_node_news(since)
+
+    def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
+        return self._inner.compute_node_marks(since)
+
+    def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
+        return self._inner.compute_nodes_of(ids)
 
     def compute_services(self) -> list[ServiceRow]:
         rows = self._inner.compute_services()

@@ -56,6 +56,23 @@ class QuotaExceeded(errors.RequestError):
         return f'Quota exceeded for instances: only {self.limit} are allowed.'
 
 
+class SchedulerBroke(errors.RequestError):
+    """A scheduler raised what is no error of nova or oslo.messaging; the cause.
+
+    The classes of Python arrive as they were raised, such as the ZeroDivisionError of
+    a filter.
+    """
+
+    def __init__(self, problem: Exception) -> None:
+        super().__init__(problem)
+        self.name = type(problem).__name__
+        # What comes from afar has its traceback in the text.
+        self.text = str(problem).partition('\n')[0]
+
+    def __str__(self) -> str:
+        return f'The scheduler failed with {self.name}: {self.text}'
+
+
 class Interrupted(errors.RequestError):
     """Whoever worked on an instance ended before the work did."""
 
@@ -72,6 +89,8 @@ def _message(problem: BaseException) -> str:
     if isinstance(problem, oslo_messaging.RemoteError):
         name, text = str(problem.exc_type), str(problem.value)
         return text if name in NOVAS else name
+    if isinstance(problem, SchedulerBroke):
+        return problem.name
     if isinstance(problem, errors.NovaschedError | faults.WireError):
         return str(problem)
     return type(problem).__name__

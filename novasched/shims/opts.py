@@ -3,29 +3,16 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterator
-from types import ModuleType
-
 from oslo_config import cfg
 
 from novasched import opts
 
-
-def _modules(name: str) -> Iterator[ModuleType]:
-    package = importlib.import_module(name)
-    for found in pkgutil.walk_packages(package.__path__, f'{name}.'):
-        yield importlib.import_module(found.name)
+READERS = ('shims.compute', 'shims.conductor')
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return (group, options) for oslo-config-generator."""
-    groups: dict[str, list[cfg.Opt]] = {}
-    for module in _modules(__name__.rpartition('.')[0]):
-        for group, found in getattr(module, 'OPTS', {}).items():
-            groups.setdefault(group, []).extend(found)
-    return sorted(groups.items())
+    return sorted(opts.gathered(READERS).items())
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -13,7 +13,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_service import service  # type: ignore[import-untyped]
 
-from novasched import errors
+from novasched import configuration, errors
 from novasched.db import engines
 from novasched.placement import session
 from novasched.rpc import logs, transport
@@ -32,15 +32,9 @@ def configure(
     """
     log.register_options(conf)
     opts.register(conf)
-    conf(
-        list(argv),
-        project='nova',
-        prog=program.replace('nova-', 'novasched-'),
-        default_config_files=cfg.find_config_files('nova', program),
-        default_config_dirs=cfg.find_config_dirs('nova', program),
-    )
-    log.setup(conf, 'nova')
-    logs.shorten()
+    prog = program.replace('nova-', 'novasched-')
+    configuration.read(conf, argv, program, prog=prog)
+    logs.set_up(conf)
     return conf
 
 

@@ -14,6 +14,7 @@ import oslo_messaging  # type: ignore[import-untyped]
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance, InstanceList
+from novasched.objects.network import no_network
 from novasched.objects.request_spec import RequestSpec, SchedulerLimits
 from novasched.objects.selection import Selection
 from novasched.ports import Requests
@@ -159,9 +160,8 @@ class ConductorClient:
         build_requests: Sequence[Any],
         request_specs: Sequence[RequestSpec],
         image: Any = None,
-        tags: Sequence[str] = (),
     ) -> None:
-        """Have new instances placed and built; each has a spec of its own."""
+        """Have new instances placed and built, without networks, each by its spec."""
         self._cast(
             context,
             'schedule_and_build_instances',
@@ -170,9 +170,9 @@ class ConductorClient:
             image=image,
             admin_password=None,
             injected_files=[],
-            requested_networks=None,
+            requested_networks=no_network(),
             block_device_mapping=[],
-            tags=list(tags),
+            tags=[],
         )
 
     def build_instances(

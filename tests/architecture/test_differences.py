@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-WEAKNESSES = range(1, 34)
+WEAKNESSES = range(1, 35)
 NAMED = re.compile(r'`(tests/[\w/]+\.py)::([\w:]+)`')
 NOT_YET = '**Not yet'
 

@@ -42,7 +42,8 @@ def test_every_program_has_a_page_that_is_installed(root, kept, entry_points):
     setup = configparser.ConfigParser()
     setup.read(root / 'setup.cfg')
     lines = ''.join(setup['options.data_files'].values()).split()
-    assert sorted(lines) == sorted(f'docs/man/{name}' for name in kept)
+    pages = [line for line in lines if line.startswith('docs/man/')]
+    assert sorted(pages) == sorted(f'docs/man/{name}' for name in kept)
 
 
 @pytest.mark.parametrize('program', ['main', 'manage', 'status'])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import collections
 import pathlib
 import re
@@ -11,10 +12,13 @@ import sys
 
 import pytest
 
+from novasched import opts
+from novasched.shims import opts as shims
+
 
 @pytest.fixture(scope='module')
-def options(root, tmp_path_factory):
-    """The options of the sample: (group, name) of each line, and its value."""
+def lines(root, tmp_path_factory):
+    """The lines of the sample."""
     path = tmp_path_factory.mktemp('sample') / 'novasched.conf.sample'
     generator = pathlib.Path(sys.executable).with_name('oslo-config-generator')
     configuration = root / 'etc' / 'novasched' / 'config-generator.conf'
@@ -23,8 +27,14 @@ def options(root, tmp_path_factory):
         capture_output=True,
         check=True,
     )
+    return path.read_text().splitlines()
+
+
+@pytest.fixture(scope='module')
+def options(lines):
+    """The options of the sample: (group, name) of each line, and its value."""
     found, group = [], None
-    for line in path.read_text().splitlines():
+    for line in lines:
         if heading := re.fullmatch(r'\[(\S+)\]', line):
             group = heading.group(1)
         elif option := re.fullmatch(r'#(\w+) = ?(.*)', line):
@@ -48,3 +58,40 @@ def test_every_option_stands_there_once(options):
 )
 def test_defaults_are_those_of_the_daemon(options, group, name, value):
     assert [v for option, v in options if option == (group, name)] == [value]
+
+
+def is_declaring(text):
+    """Say whether a module has options of its own."""
+    targets = (
+        target
+        for node in ast.parse(text).body
+        for target in [getattr(node, 'target', None), *getattr(node, 'targets', ())]
+    )
+    return any(getattr(target, 'id', None) == 'OPTS' for target in targets)
+
+
+def test_every_module_that_has_options_is_asked(package_files):
+    declaring = {
+        '.'.join(path.with_suffix('').parts[1:]).removesuffix('.__init__')
+        for path, text in package_files.items()
+        if is_declaring(text)
+    }
+    readers = (*opts.READERS, *shims.READERS)
+    asked = {
+        name
+        for name in declaring
+        if any(f'{name}.'.startswith(f'{reader}.') for reader in readers)
+    }
+    assert asked == declaring
+
+
+def test_lines_of_a_help_are_not_broken_again(lines):
+    written = {
+        f'# {line}'.rstrip()
+        for listed in (opts.list_opts(), shims.list_opts())
+        for _, options in listed
+        for option in options
+        if option.help and option.help.startswith('\n')
+        for line in option.help.strip().splitlines()
+    }
+    assert sorted(written - {line.rstrip() for line in lines}) == []

@@ -9,13 +9,13 @@ import statistics
 import pytest
 
 MOST_LINES = {
-    'cmd': 60,
+    'cmd': 80,
     'app.py': 150,
-    'opts.py': 60,
+    'opts.py': 110,
     'service.py': 200,
-    'plugins.py': 150,
+    'plugins.py': 160,
     'objects': 400,
-    'errors.py': 340,
+    'errors.py': 400,
 }
 MOST_LINES_ELSEWHERE = 300
 LONGEST_FILE = 500

@@ -25,6 +25,8 @@ PASSED_ON = (
 )
 PASSED_BACK = ('Content-Type', 'openstack-api-version', 'x-openstack-request-id')
 LONGEST_WAIT_S = 60
+FORWARD_S = 120
+"""A thousand claims at once take a while on a busy machine."""
 
 
 class Asked(NamedTuple):
@@ -142,6 +144,18 @@ def delay(seconds):
     return fault
 
 
+def one_at_a_time():
+    """Let placement do one thing after the other, as it cannot count otherwise."""
+    lock = threading.Lock()
+
+    def fault(exchange):
+        with lock:
+            answer = exchange.forward()
+        exchange.answer(answer)
+
+    return fault
+
+
 def answers(status, body=b'', content_type='application/json', *, after=False):
     """Answer in the place of placement; ``after``: once placement has done it."""
 
@@ -218,7 +232,7 @@ class Proxy:
             self._target + asked.path,
             body=asked.body or None,
             headers=asked.headers,
-            timeout=30,
+            timeout=FORWARD_S,
         )
         kept = {n: answer.headers[n] for n in PASSED_BACK if n in answer.headers}
         return Answer(answer.status, answer.data, kept)

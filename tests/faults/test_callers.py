@@ -1,77 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callers that give up or die, and workers that are killed: no claim stays behind."""
+"""Callers that give up or die: no claim stays behind."""
 
 from __future__ import annotations
 
-import signal
-import sys
-import uuid
-from pathlib import Path
+import time
 
-import amqp
 import pytest
 
+from novasched.rpc.reply_queues import GONE_FOR_S
 from tests.faults import proxy
-from tests.faults.conftest import CONF, PATIENT_S
+from tests.faults.callers import CLAIM, Impatient, boot, until
 from tests.functional.conftest import Host
-from tests.live import wire as wire_
-from tests.live.servers.process import Process, wait_until
-from tests.live.servers.rabbitmq import RabbitMQ
-from tests.live.wire import Wire
 
 HOSTS = [Host('h1'), Host('h2')]
-CLAIM = '^/allocations/'
-QUEUE = 'scheduler'
-WAIT_S = 60
 LONG_S = 6
-"""So long a request takes that the broker is asked whether its caller is there."""
-
-NOVA_CONF = """
-[DEFAULT]
-transport_url = {transport_url}
-host = killed
-state_path = {directory}
-[api_database]
-connection = sqlite:///{directory}/api
-[database]
-connection = sqlite:///{directory}/cell0
-[scheduler]
-workers = 1
-"""
-
-
-@pytest.fixture(scope='module')
-def rabbitmq(tmp_path_factory):
-    """A broker with virtual hosts to give away."""
-    server = RabbitMQ(tmp_path_factory.mktemp('callers'))
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-
-
-class Impatient(Wire):
-    """Its messages expire soon, as those of a caller that waits no longer."""
-
-    expires_s = 30
-
-    def publish(self, body):
-        self._channel.basic_publish(
-            amqp.Message(
-                body,
-                content_type='application/json',
-                content_encoding='utf-8',
-                expiration=str(self.expires_s * 1000),
-            ),
-            exchange=wire_.EXCHANGE,
-            routing_key=wire_.TOPIC,
-        )
-
-
-@pytest.fixture
-def url(rabbitmq):
-    return rabbitmq.create_vhost()
+QUICK = {'manager_shutdown_timeout': 25}
+"""A scheduler that stops has five seconds for what is under way."""
+SOON_S = 5
+"""Sooner than any caller is taken to be gone, on any machine."""
 
 
 @pytest.fixture
@@ -85,30 +31,9 @@ def made(cloud, url):
     )
 
 
-@pytest.fixture
-def connect(rabbitmq, url):
-    """Make callers."""
-    callers = []
-
-    def caller(**attributes):
-        callers.append(Impatient(rabbitmq, url))
-        vars(callers[-1]).update(attributes)
-        return callers[-1]
-
-    yield caller
-    for each in callers:
-        each.close()
-
-
-def boot(caller, timeout_s=None):
-    """Ask for a host; return the uuid of the server, and the id of the call."""
-    consumer = str(uuid.uuid4())
-    inner = wire_.message(args=wire_.boot_args([consumer]))
-    return consumer, caller.send(inner, timeout_s)
-
-
-def until(check, what):
-    return wait_until(check, WAIT_S, what)
+def gone(caplog):
+    """How many callers the log names as gone."""
+    return sum(line.startswith('A caller is gone') for line in caplog.messages)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +43,7 @@ def until(check, what):
         pytest.param(30, 2, id='it waits for a sign of life'),
     ],
 )
+@pytest.mark.scenario('F11', 'I2')
 def test_who_gave_up_before_his_turn_gets_no_claim(
     made, connect, caplog, expires_s, timeout_s
 ):
@@ -136,15 +62,117 @@ def test_who_gave_up_before_his_turn_gets_no_claim(
     assert said == ['WARNING']
 
 
-def test_the_claim_for_a_caller_that_died_is_undone(made, connect, rabbitmq, url):
-    made.proxy.on('PUT', CLAIM, proxy.delay(LONG_S))
+@pytest.mark.parametrize(
+    ('takes_s', 'stays'),
+    [
+        pytest.param(LONG_S, False, id='in a long request'),
+        pytest.param(2, False, id='in a short request'),
+        pytest.param(2, True, id='and left its reply queue behind'),
+    ],
+)
+@pytest.mark.scenario('F9', 'I2')
+def test_the_claim_for_a_caller_that_died_is_undone(
+    made, rabbitmq, url, caplog, takes_s, stays
+):
+    made.proxy.on('PUT', CLAIM, proxy.delay(takes_s))
     made.serve()
+    dying = Impatient(rabbitmq, url, stays)
+    consumer, _ = boot(dying)
+    until(lambda: made.proxy.asked('PUT', consumer), 'the claim')
+    dying.close()
+    until(lambda: consumer in made.held(), 'the claim')
+    until(lambda: made.held() == {}, 'no claim')
+    assert gone(caplog) == 1
+
+
+@pytest.mark.scenario('F9', 'I7')
+def test_requests_of_the_living_do_not_wait_for_the_dead(
+    cloud, rabbitmq, url, connect, caplog
+):
+    options = {'executor_thread_pool_size': 2, **QUICK}
+    made = cloud(HOSTS, DEFAULT={'transport_url': url, **options})
+    made.proxy.on('PUT', CLAIM, proxy.delay(2), times=2)
+    made.serve()
+    dying, living = Impatient(rabbitmq, url), connect()
+    consumers = {boot(dying)[0] for _ in range(2)}
+    until(lambda: len(made.proxy.asked('PUT', CLAIM)) == 2, 'the claims')
+    dying.close()
+    until(lambda: set(made.held()) == consumers, 'the claims')
+    since = time.monotonic()
+    consumer, call = boot(living)
+    assert living.answers(call)[-1]['failure'] is None
+    assert time.monotonic() - since < SOON_S
+    assert set(made.held()) == consumers | {consumer}
+    assert gone(caplog) == 0
+
+
+def test_a_server_that_stops_does_not_wait_for_the_dead(cloud, rabbitmq, url):
+    made = cloud(HOSTS, DEFAULT={'transport_url': url, **QUICK})
+    made.proxy.on('PUT', CLAIM, proxy.delay(2))
+    scheduler = made.serve()
     dying = Impatient(rabbitmq, url)
     consumer, _ = boot(dying)
     until(lambda: made.proxy.asked('PUT', consumer), 'the claim')
     dying.close()
-    until(lambda: made.proxy.asked('DELETE', consumer), 'the end of the claim')
+    until(lambda: consumer in made.held(), 'the claim')
+    scheduler.stop()
+    assert made.held() == {}
+
+
+@pytest.mark.parametrize(
+    'stays',
+    [
+        pytest.param(False, id='to a new queue'),
+        pytest.param(True, id='to the queue that it had'),
+    ],
+)
+def test_a_caller_that_reconnects_gets_its_answer_and_keeps_its_claim(
+    cloud, rabbitmq, url, stays
+):
+    made = cloud(HOSTS, DEFAULT={'transport_url': url, **QUICK})
+    made.proxy.on('PUT', CLAIM, proxy.delay(2))
+    made.serve()
+    caller = Impatient(rabbitmq, url, stays)
+    consumer, call = boot(caller)
+    until(lambda: made.proxy.asked('PUT', consumer), 'the claim')
+    caller.close()
+    until(lambda: consumer in made.held(), 'the claim')
+    time.sleep(GONE_FOR_S / 2)
+    caller.connect()
+    assert caller.answers(call)[-1]['failure'] is None
+    assert set(made.held()) == {consumer}
+    caller.close()
+
+
+@pytest.mark.scenario('F9', 'I2')
+def test_a_claim_is_undone_when_the_reply_queue_vanishes_before_the_answer(
+    made, connect
+):
+    caller = connect()
+
+    class Vanishing:
+        """Notifies as the last thing before the answer."""
+
+        def select_destinations(self, context, spec, phase):
+            if phase == 'end':
+                caller.close()
+
+    made.serve(notifier=Vanishing())
+    consumer, _ = boot(caller)
+    until(lambda: consumer in made.held(), 'the claim')
     until(lambda: made.held() == {}, 'no claim')
+
+
+@pytest.mark.parametrize(
+    'behind_s', [pytest.param(90, id='behind'), pytest.param(-90, id='ahead')]
+)
+@pytest.mark.scenario('F11', 'I6')
+def test_another_clock_of_the_broker_refuses_nobody(made, connect, behind_s):
+    made.serve()
+    caller = connect(behind_s=behind_s)
+    for _ in range(2):
+        _, call = boot(caller, 60)
+        assert caller.answers(call)[-1]['failure'] is None
 
 
 def test_the_claim_for_a_caller_that_waits_long_stays(made, connect):
@@ -156,123 +184,3 @@ def test_the_claim_for_a_caller_that_waits_long_stays(made, connect):
     assert first['ending'] is False
     assert last['failure'] is None
     assert set(made.held()) == {consumer}
-
-
-# -- workers that are killed
-
-
-class Workers:
-    """Daemons with one worker each, that are started one after another."""
-
-    def __init__(self, made, broker, url, directory):
-        self._broker = broker
-        self._url = url
-        self._directory = directory
-        self._conf = directory / 'nova.conf'
-        served = CONF.format(url=made.proxy.url, timeout_s=PATIENT_S)
-        text = NOVA_CONF.format(transport_url=url, directory=directory)
-        self._conf.write_text(text + served)
-        self._running = []
-
-    def start(self):
-        """Start a daemon; wait until it serves."""
-        program = Path(sys.executable).parent / 'novasched-scheduler'
-        log = self._directory / f'daemon-{len(self._running)}.log'
-        daemon = Process([program, '--config-file', self._conf], log)
-        self._running.append(daemon)
-        wait_until(self._serves, WAIT_S, 'the daemon', daemon)
-        return daemon
-
-    def _serves(self):
-        found = self._broker.queue(self._url, QUEUE)
-        return found is not None and found[1] > 0
-
-    def kill(self, daemon):
-        """Kill a daemon and its worker; wait until the broker has noticed."""
-        daemon.kill()
-        until(lambda: not self._serves(), 'the end of the daemon')
-
-    def journals(self):
-        """The files of the journal."""
-        return list((self._directory / 'novasched').glob('*.journal'))
-
-    def stop(self):
-        for daemon in self._running:
-            daemon.stop(signal.SIGTERM)
-
-
-@pytest.fixture
-def workers(made, rabbitmq, url, tmp_path):
-    found = Workers(made, rabbitmq, url, tmp_path)
-    yield found
-    made.proxy.release()
-    found.stop()
-
-
-def test_a_claim_of_a_killed_worker_is_undone_at_the_next_start(made, connect, workers):
-    made.proxy.on('PUT', CLAIM, proxy.late)
-    killed = workers.start()
-    consumer, _ = boot(connect())
-    until(lambda: consumer in made.held(), 'the claim')
-    workers.kill(killed)
-    assert set(made.held()) == {consumer}
-    again = workers.start()
-    until(lambda: made.held() == {}, 'no claim')
-    until(lambda: f'for {consumer} is undone' in again.log, 'a line of the log')
-    until(lambda: workers.journals() == [], 'the end of the journal')
-
-
-def test_a_claim_that_was_answered_stays(made, connect, workers):
-    killed = workers.start()
-    caller = connect()
-    consumer, call = boot(caller)
-    assert caller.answers(call)[-1]['failure'] is None
-    workers.kill(killed)
-    assert workers.journals()
-    workers.start()
-    until(lambda: workers.journals() == [], 'the end of the journal')
-    assert set(made.held()) == {consumer}
-
-
-def test_what_a_move_held_before_is_restored(made, connect, workers):
-    consumer = str(uuid.uuid4())
-    made.hold(consumer, h1={'VCPU': 2})
-    # The first is refused, as it does not know of the other host.
-    made.proxy.on('PUT', CLAIM, proxy.late, nth=2)
-    killed = workers.start()
-    args = wire_.boot_args([consumer])
-    args = wire_.changed(args, 'spec.ignore_hosts', ['h1'])
-    connect().send(wire_.message(args=args))
-    until(lambda: set(made.held()[consumer]) == {'h1', 'h2'}, 'the claim')
-    workers.kill(killed)
-    workers.start()
-    until(lambda: made.amounts(consumer) == {'h1': {'VCPU': 2}}, 'what was before')
-
-
-def test_a_claim_that_was_made_again_meanwhile_stays(made, connect, workers):
-    made.proxy.on('PUT', CLAIM, proxy.late)
-    killed = workers.start()
-    consumer, _ = boot(connect())
-    until(lambda: consumer in made.held(), 'the claim')
-    workers.kill(killed)
-    held = made.amounts(consumer)
-    made.hold(consumer, **held)
-    workers.start()
-    until(lambda: made.proxy.asked('GET', consumer), 'a look at the claim')
-    workers.stop()
-    assert made.amounts(consumer) == held
-
-
-def test_placement_may_be_away_when_a_claim_is_to_be_undone(made, connect, workers):
-    made.proxy.on('PUT', CLAIM, proxy.late)
-    killed = workers.start()
-    consumer, _ = boot(connect())
-    until(lambda: consumer in made.held(), 'the claim')
-    workers.kill(killed)
-    made.proxy.on('GET', CLAIM, proxy.answers(503), times=2)
-    waiting = workers.start()
-    until(lambda: 'kept for later' in waiting.log, 'a line of the log')
-    assert set(made.held()) == {consumer}
-    workers.kill(waiting)
-    workers.start()
-    until(lambda: made.held() == {}, 'no claim')

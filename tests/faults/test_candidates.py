@@ -77,8 +77,9 @@ def test_no_look_behind_the_limit_where_a_claim_failed(cloud):
     hosts = [Host(f'h{number}', vcpus=1) for number in range(6)]
     made = cloud(hosts, scheduler={'max_placement_results': 2})
     made.proxy.on('POST', '^/allocations$', proxy.answers(400, b'{}'), times=9)
-    made.proxy.on('PUT', '^/allocations/', proxy.answers(500, b'oops'), nth=2)
-    made.proxy.on('DELETE', '^/allocations/', proxy.answers(500, b'oops'), times=2)
+    # The second claim is refused, and the first one cannot be undone.
+    refused = proxy.answers(500, b'oops')
+    made.proxy.on('PUT', '^/allocations/', refused, nth=2, times=3)
     uuids = new_uuids(2)
     with pytest.raises(errors.NoValidHost, match='not enough hosts'):
         made.ask(made.compose(), uuids)
@@ -239,8 +240,8 @@ UNHEARD_OF = {'extra_specs': {'trait:CUSTOM_UNHEARD_OF': 'required'}}
             'user',
             UNHEARD_OF,
             None,
-            'found. Placement answered with HTTP 400.',
-            id='a bad query',
+            'found. Placement does not know the trait that is asked for.',
+            id='a trait that nobody knows',
         ),
         pytest.param(
             'user',

@@ -9,9 +9,13 @@ import time
 import pytest
 
 from novasched import errors
+from novasched.objects.cell_mapping import CellMapping
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import Destination
+from novasched.ports import CallerGone
 from tests.faults import proxy
 from tests.faults.conftest import child
-from tests.functional.conftest import Host, new_uuids
+from tests.functional.conftest import CELLS, Host, named_uuid, new_uuids
 
 HOSTS = [Host('h1', memory_mb=9000, vcpus=4), Host('h2', vcpus=4)]
 CLAIM = '^/allocations/'
@@ -19,6 +23,7 @@ JOINT = '^/allocations$'
 CLAIMS = f'{CLAIM}|{JOINT}'
 REFUSED = proxy.answers(500, b'oops')
 IMPATIENT_S = 2
+IN_CELL = Destination(cell=CellMapping(uuid=named_uuid(CELLS[0])))
 
 
 def conflict(detail):
@@ -42,7 +47,7 @@ def ask(made, count=1, **values):
 
 def one_by_one(made):
     """Refuse claims that are made together: each instance gets a request of its own."""
-    made.proxy.on('POST', JOINT, proxy.answers(400, b'{}'), times=99)
+    made.proxy.on('POST', JOINT, proxy.answers(400, b'{}'))
 
 
 # -- all or nothing
@@ -64,8 +69,8 @@ def test_a_request_without_a_list_of_resources_is_served(made):
 
 def test_one_claim_that_is_not_deleted_keeps_none_of_the_others(made):
     one_by_one(made)
-    made.proxy.on('PUT', CLAIM, REFUSED, nth=4, times=99)
-    made.proxy.on('DELETE', CLAIM, proxy.answers(500, b'oops'))
+    made.proxy.on('PUT', CLAIM, REFUSED, nth=4, times=2)
+    made.proxy.on('POST', JOINT, REFUSED, nth=2, times=2)
     with pytest.raises(errors.NoValidHost, match='not enough hosts'):
         ask(made, 4)
     assert made.held() == {}
@@ -73,9 +78,9 @@ def test_one_claim_that_is_not_deleted_keeps_none_of_the_others(made):
 
 def test_no_valid_host_stays_that_when_a_claim_cannot_be_undone(made, caplog):
     one_by_one(made)
-    made.proxy.on('PUT', CLAIM, REFUSED, nth=4, times=99)
-    for nth in (1, 2):
-        made.proxy.on('DELETE', CLAIM, proxy.answers(500, b'oops'), nth=nth)
+    made.proxy.on('POST', JOINT, REFUSED, nth=2, times=99)
+    # The fourth finds no host, and one of the three cannot be undone.
+    made.proxy.on('PUT', CLAIM, REFUSED, nth=4, times=4)
     with pytest.raises(errors.NoValidHost, match='not enough hosts'):
         ask(made, 4)
     (left,) = made.held()
@@ -93,6 +98,7 @@ def test_no_valid_host_stays_that_when_a_claim_cannot_be_undone(made, caplog):
         pytest.param(2, 'POST', id='of two together'),
     ],
 )
+@pytest.mark.scenario('F16', 'I2', 'I4')
 def test_a_claim_whose_answer_is_late_is_looked_up(cloud, count, method):
     made = cloud(HOSTS, timeout_s=IMPATIENT_S)
     made.proxy.on(method, CLAIMS, proxy.late)
@@ -110,6 +116,7 @@ def test_a_claim_whose_answer_is_late_is_looked_up(cloud, count, method):
         pytest.param(proxy.answers(502, b'<html>'), id='a gateway fails'),
     ],
 )
+@pytest.mark.scenario('F16', 'I2', 'I4')
 def test_a_claim_without_a_word_of_placement_is_looked_up(made, fault):
     made.proxy.on('PUT', CLAIM, fault)
     uuids, found = ask(made)
@@ -117,6 +124,7 @@ def test_a_claim_without_a_word_of_placement_is_looked_up(made, fault):
     assert made.held() == {uuids[0]: {'h1'}}
 
 
+@pytest.mark.scenario('F16', 'I2', 'I4')
 def test_a_claim_that_arrives_late_adds_nothing(cloud):
     made = cloud(HOSTS, timeout_s=IMPATIENT_S)
     made.proxy.on('PUT', CLAIM, proxy.stuck)
@@ -135,6 +143,7 @@ def test_a_claim_that_arrives_late_adds_nothing(cloud):
         pytest.param(3, 'POST', id='of three together'),
     ],
 )
+@pytest.mark.scenario('F16', 'I2')
 def test_a_claim_that_nobody_can_look_up_is_undone(made, count, method):
     made.proxy.on(method, CLAIMS, proxy.lose, times=2)
     made.proxy.on('GET', CLAIM, proxy.answers(500, b'oops'), times=2)
@@ -216,6 +225,7 @@ def test_an_odd_refusal_takes_the_next_host(made, status, body):
     assert made.held() == {uuids[0]: {'h2'}}
 
 
+@pytest.mark.scenario('F13', 'I2', 'I7')
 def test_conflicts_cost_no_sleep(made):
     made.proxy.on('PUT', CLAIM, provider_changed, times=8)
     scheduler = made.compose()
@@ -228,6 +238,7 @@ def test_conflicts_cost_no_sleep(made):
     assert made.held() == {}
 
 
+@pytest.mark.scenario('F13', 'I4', 'I6')
 def test_hosts_in_conflict_are_asked_again_before_there_is_none(made):
     made.proxy.on('PUT', CLAIM, provider_changed, times=4)
     uuids, found = ask(made)
@@ -235,6 +246,7 @@ def test_hosts_in_conflict_are_asked_again_before_there_is_none(made):
     assert made.held() == {uuids[0]: {'h1'}}
 
 
+@pytest.mark.scenario('F13', 'I2', 'I4')
 def test_after_conflicts_the_next_host_is_taken(made):
     made.proxy.on('PUT', CLAIM, provider_changed, times=2)
     uuids, found = ask(made)
@@ -285,7 +297,160 @@ def test_a_full_cloud_is_not_asked_host_by_host(cloud):
     assert len(made.proxy.seen) == 1
 
 
+def test_many_claims_are_undone_by_one_request(cloud, new_uuid):
+    made = cloud([Host('h1', vcpus=200, memory_mb=200_000, disk_gb=0)])
+    with pytest.raises(CallerGone):
+        select(made, made.compose(), new_uuids(150), Gone(), root_gb=0)
+    assert made.held() == {}
+    undo = made.proxy.asked('POST', JOINT)[1:]
+    assert len(undo) == 1
+    assert not made.proxy.asked('PUT', CLAIM)
+    assert not made.proxy.asked('DELETE', CLAIM)
+
+
 # -- another process works for the same server
+
+
+class Gone:
+    """A caller that is found to be gone after its claims were made."""
+
+    def __init__(self, meanwhile=lambda: None):
+        self._meanwhile = meanwhile
+
+    def check(self):
+        self._meanwhile()
+        raise CallerGone('its caller does not read answers any more')
+
+    def patience_left_s(self):
+        return None
+
+
+def select(made, scheduler, uuids, caller=None, **values):
+    context, request = RequestContext(overwrite=False), made.request(**values)
+    found = scheduler.manager.select_destinations(
+        context, request, uuids, True, False, caller
+    )
+    return [[each.service_host for each in selections] for selections in found]
+
+
+@pytest.mark.parametrize(
+    ('held', 'move'),
+    [
+        pytest.param({'h1': {'VCPU': 1}}, {'ignore_hosts': ['h1']}, id='evacuate'),
+        pytest.param({}, {'requested_destination': IN_CELL}, id='unshelve'),
+    ],
+)
+def test_a_move_that_was_made_again_and_answered_is_not_undone(
+    made, new_uuid, held, move
+):
+    server, answered = new_uuid(), []
+    if held:
+        made.hold(server, **held)
+    first, second = made.compose(), made.compose()
+
+    def again():
+        answered.extend(select(made, second, [server], **move))
+
+    with pytest.raises(CallerGone):
+        select(made, first, [server], Gone(again), **move)
+    ((host,),) = answered
+    assert set(made.amounts(server)) == {*held, host}
+
+
+@pytest.mark.parametrize(
+    'fault',
+    [
+        pytest.param(('GET', proxy.answers(500, b'oops')), id='no look is possible'),
+        pytest.param(('PUT', proxy.lose), id='the first undo is lost'),
+    ],
+)
+def test_an_undo_never_removes_what_another_process_claimed(made, new_uuid, fault):
+    server = new_uuid()
+    newer = {'h2': {'VCPU': 3, 'MEMORY_MB': 77}}
+
+    def claimed_anew():
+        made.placement.release(server)
+        made.hold(server, **newer)
+        made.hold(server, **newer)
+        method, how = fault
+        made.proxy.on(method, CLAIM, how, times=9)
+
+    with pytest.raises(CallerGone):
+        select(made, made.compose(), [server], Gone(claimed_anew))
+    assert made.amounts(server) == newer
+
+
+def test_an_undo_is_refused_where_another_writes_just_before_it(made, new_uuid):
+    server = new_uuid()
+    newer = {'h1': {'VCPU': 1, 'MEMORY_MB': 512, 'DISK_GB': 1}}
+
+    def just_before(exchange):
+        made.hold(server, **newer)
+        proxy.passed(exchange)
+
+    made.proxy.on('PUT', CLAIM, just_before, nth=2)
+    with pytest.raises(CallerGone):
+        select(made, made.compose(), [server], Gone())
+    assert made.amounts(server) == newer
+
+
+def test_a_request_that_is_delivered_twice_holds_one_host(cloud, new_uuid):
+    """The second copy meets another rank: the first has taken the room of its host."""
+    made = cloud([Host('h1', vcpus=1, memory_mb=9000), Host('h2', vcpus=1)])
+    server = new_uuid()
+    assert select(made, made.compose(), [server]) == [['h1']]
+    with pytest.raises(errors.AllocationUpdateFailed, match='delivered twice'):
+        select(made, made.compose(), [server])
+    assert made.held() == {server: {'h1'}}
+
+
+def test_several_that_are_delivered_twice_hold_one_host_each(made):
+    servers = new_uuids(3)
+    hosts = select(made, made.compose(), servers)
+    with pytest.raises(errors.AllocationUpdateFailed, match='delivered twice'):
+        select(made, made.compose(), servers)
+    expected = {u: set(found) for u, found in zip(servers, hosts, strict=True)}
+    assert made.held() == expected
+
+
+# -- JSON that is no answer
+
+BOMB = b'[' * 200_000
+
+
+@pytest.mark.parametrize(
+    ('method', 'where', 'status'),
+    [
+        pytest.param('GET', '^/allocation_candidates', 200, id='candidates'),
+        pytest.param('PUT', CLAIM, 409, id='claim'),
+    ],
+)
+def test_json_that_is_nested_too_deep_is_an_error(made, method, where, status):
+    made.proxy.on(method, where, proxy.answers(status, BOMB), times=9)
+    with pytest.raises(errors.NoValidHost):
+        ask(made)
+    assert made.held() == {}
+
+
+def test_a_look_that_is_answered_by_deep_json_leaves_no_claim(made):
+    made.proxy.on('PUT', CLAIM, proxy.lose)
+    made.proxy.on('GET', CLAIM, proxy.answers(200, BOMB))
+    with pytest.raises(errors.AllocationUpdateFailed, match='was undone'):
+        ask(made)
+    assert made.held() == {}
+
+
+@pytest.mark.parametrize('number', [b'NaN', b'Infinity', b'1e400', b'"x"', b'null'])
+def test_an_odd_capacity_is_none(made, number):
+    def odd(exchange):
+        answer = exchange.forward()
+        odd_number = b'"capacity": ' + number + b', "was": '
+        body = answer.body.replace(b'"capacity": ', odd_number)
+        exchange.answer(answer._replace(body=body))
+
+    made.proxy.on('GET', '^/allocation_candidates', odd, times=9)
+    uuids, found = ask(made, 3)
+    assert len(found) == len(made.held()) == len(uuids)
 
 
 def test_what_a_newer_attempt_claimed_is_not_wiped(made):

@@ -125,6 +125,7 @@ class Cloud:
         opts.register(conf)
         conf([], default_config_files=[], default_config_dirs=[])
         conf.set_override('transport_url', 'fake://')
+        conf.set_override('state_path', str(directory))
         conf.set_override('connection', f'sqlite:///{directory}/api', 'api_database')
         conf.set_override('connection', f'sqlite:///{directory}/cell0', 'database')
         for group, values in options.items():

@@ -92,15 +92,15 @@ def test_an_error_that_is_not_placements_takes_the_next_host(made, text):
 
 
 def test_a_consumer_that_keeps_changing_ends_all(one_by_one):
-    always(one_by_one.faults, 'PUT', answering(409, CHANGED))
-    one_by_one.faults.on('PUT', 1, lambda request, send: send())
+    for nth in (2, 3):
+        one_by_one.faults.on('PUT', nth, answering(409, CHANGED))
     with pytest.raises(errors.AllocationUpdateFailed):
         ask(one_by_one, 2)
     assert one_by_one.held() == {}
 
 
-def test_a_500_on_the_first_delete_keeps_none_from_being_undone(one_by_one, caplog):
-    one_by_one.faults.on('DELETE', 1, answering(500))
+def test_a_500_on_the_first_undo_keeps_none_from_being_undone(one_by_one, caplog):
+    one_by_one.faults.on('POST', 2, answering(500))
     for nth in (4, 5):
         one_by_one.faults.on('PUT', nth, answering(500))
     with pytest.raises(errors.NoValidHost):
@@ -111,17 +111,17 @@ def test_a_500_on_the_first_delete_keeps_none_from_being_undone(one_by_one, capl
 def test_an_undo_that_fails_for_good_leaves_just_that_one_and_says_so(
     one_by_one, caplog
 ):
-    for nth in (1, 2):
-        one_by_one.faults.on('DELETE', nth, answering(500))
-    for nth in (3, 4):
+    # Two are undone together, then one by one, the last one first.
+    for nth in (2, 3):
+        one_by_one.faults.on('POST', nth, answering(500))
+    for nth in (3, 4, 6, 7):
         one_by_one.faults.on('PUT', nth, answering(500))
     uuids = new_uuids(3)
     with pytest.raises(errors.NoValidHost):
         one_by_one.ask(one_by_one.compose(), uuids)
-    # The last one is undone first.
-    assert one_by_one.held() == {uuids[1]: {'h2'}}
+    (left,) = one_by_one.held()
     assert any(
-        'may be left behind' in record.getMessage() and uuids[1] in record.getMessage()
+        'may be left behind' in record.getMessage() and left in record.getMessage()
         for record in caplog.records
     )
 

@@ -11,131 +11,34 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 import requests
-from oslo_config import cfg
 
-from novasched import errors, observed, opts
-from novasched.observing import addresses, serving, sharing
+from novasched import errors
+from novasched.observing import serving, sharing
 from novasched.observing.addresses import Address, Wanted
-from novasched.observing.host import Workers
+from novasched.observing.host import HostService, Workers
+from novasched.observing.probing import PROBE_INTERVAL_S, Probe
 from novasched.observing.requests import NoNumbers
 from novasched.observing.serving import Answer, Endpoint
-from novasched.observing.worker import SOCKET, ObservedLife, Observer, Settings
+from novasched.observing.worker import (
+    SOCKET,
+    ObservedLife,
+    Observer,
+    Settings,
+)
 from novasched.rpc.faults import WireError
 from novasched.service import SystemClock
 from tests.functional.conftest import Host, new_uuids
+from tests.functional.endpoints import HERE, endpoint, get, hello
+
+__all__ = ['endpoint']
 
 ROOT = pathlib.Path(__file__).parents[2]
 SETTINGS = Settings('ctl1', 'nova-scheduler', threads=1, patience_s=0.0)
-HERE = '127.0.0.1'
-
-
-def get(url):
-    """Status, headers and text of an answer."""
-    answer = requests.get(url, timeout=20)
-    return answer.status_code, answer.headers, answer.text
-
-
-@pytest.fixture
-def endpoint(tmp_path):
-    """Serve routes at a port, or at a unix socket of this name."""
-    with contextlib.ExitStack() as stack:
-
-        def start(routes, path=''):
-            address = Address(path=str(tmp_path / path)) if path else Address(HERE, 0)
-            made = Endpoint(address, routes)
-            made.start()
-            stack.callback(made.stop)
-            return made
-
-        yield start
-
-
-def hello(headers):
-    return Answer(200, 'text/plain', b'hello', {'X-Said': headers.get('x-say', '')})
-
-
-class TestServing:
-    def test_a_port_answers(self, endpoint):
-        url = f'http://{HERE}:{endpoint({"/hello": hello}).port}'
-        answer = requests.get(f'{url}/hello?a=b', headers={'X-Say': 'hi'}, timeout=20)
-        assert (answer.status_code, answer.text) == (200, 'hello')
-        assert answer.headers['X-Said'] == 'hi'
-        assert get(f'{url}/other')[0] == 404
-        head = requests.head(f'{url}/hello', timeout=20)
-        assert (head.headers['Content-Length'], head.text) == ('5', '')
-        assert requests.post(f'{url}/hello', timeout=20).status_code == 501
-
-    def test_a_unix_socket_answers_and_goes_with_its_server(self, endpoint, tmp_path):
-        made = endpoint({'/hello': hello}, 'h.sock')
-        path = tmp_path / 'h.sock'
-        assert serving.ask(str(path), '/hello', 20) == (200, b'hello')
-        made.stop()
-        assert not path.exists()
-        with pytest.raises(FileNotFoundError):
-            serving.ask(str(path), '/hello', 20)
-
-    def test_what_a_dead_process_left_is_replaced(self, endpoint, tmp_path):
-        with socket.socket(socket.AF_UNIX) as left:
-            left.bind(str(tmp_path / 'h.sock'))
-        endpoint({'/hello': hello}, 'h.sock')
-        assert serving.ask(str(tmp_path / 'h.sock'), '/hello', 20)[0] == 200
-
-    def test_a_socket_in_use_and_a_file_are_left_alone(self, endpoint, tmp_path):
-        endpoint({'/hello': hello}, 'h.sock')
-        (tmp_path / 'file').write_text('mine')
-        for name in ('h.sock', 'file'):
-            with pytest.raises(OSError, match=r'in use|exists'):
-                endpoint({}, name)
-        assert (tmp_path / 'file').read_text() == 'mine'
-        assert serving.ask(str(tmp_path / 'h.sock'), '/hello', 20)[0] == 200
-
-    def test_a_route_that_fails_is_logged_and_the_others_serve(self, endpoint, caplog):
-        def broken(headers):
-            raise ZeroDivisionError
-
-        url = f'http://{HERE}:{endpoint({"/broken": broken, "/hello": hello}).port}'
-        assert get(f'{url}/broken')[0] == 500
-        assert '/broken failed' in caplog.text
-        assert get(f'{url}/hello')[0] == 200
-
-    def test_a_client_that_says_nothing_holds_up_no_other(self, endpoint):
-        port = endpoint({'/hello': hello}).port
-        with socket.create_connection((HERE, port)):
-            assert get(f'http://{HERE}:{port}/hello')[0] == 200
-
-
-class TestAddresses:
-    @staticmethod
-    def conf(**uris):
-        conf = cfg.ConfigOpts()
-        opts.register(conf)
-        conf([], default_config_files=[], default_config_dirs=[])
-        conf.set_override('uri', uris.get('health', ''), 'healthcheck')
-        conf.set_override('metrics_uri', uris.get('metrics', ''), 'novasched')
-        return conf
-
-    def test_addresses_that_can_be_used_are_left_free(self, tmp_path):
-        uri = f'tcp://{HERE}:0,unix://{tmp_path}/h.sock'
-        addresses.check(self.conf(health=uri, metrics=uri))
-        assert list(tmp_path.iterdir()) == []
-
-    @pytest.mark.parametrize(
-        ('kind', 'option'),
-        [('health', '[healthcheck] uri'), ('metrics', '[novasched] metrics_uri')],
-    )
-    def test_an_address_in_use_is_named_with_its_option(self, endpoint, kind, option):
-        uri = f'tcp://{HERE}:{endpoint({}).port}'
-        with pytest.raises(errors.OptionError) as raised:
-            addresses.check(self.conf(**{kind: uri}))
-        assert f'{option}: {uri}: Address already in use' in str(raised.value)
-
-    def test_without_addresses_nothing_is_made(self):
-        with observed.sharing(self.conf(), 2) as shared:
-            assert shared.beside == ()
 
 
 class Alive:
@@ -143,7 +46,8 @@ class Alive:
 
     def start(self): ...
 
-    stop = start
+    def stop(self):
+        return 0
 
 
 class Stillborn(Alive):
@@ -168,7 +72,7 @@ class TestLife:
         observer.health.good('api_db')
         status, body = serving.ask(str(path), '/health', 20)
         assert status == 200
-        assert set(json.loads(body)['checks']) == {'api_db', 'requests'}
+        assert set(json.loads(body)['checks']) == {'api_db', 'ready', 'requests'}
         life.stop()
         assert self.ended == [os.getpid()]
         assert not path.exists()
@@ -182,7 +86,7 @@ class TestLife:
         old.start()
         observer.health.good('api_db')
         new.start()
-        assert set(observer.health.checks()) == {'requests'}
+        assert set(observer.health.checks()) == {'ready', 'requests'}
         old.stop()
         path = tmp_path / SOCKET.format(os.getpid())
         assert serving.ask(str(path), '/gauges', 20)[0] == 200
@@ -201,9 +105,39 @@ class TestLife:
         loading = Loading()
         new = ObservedLife(loading, observer, observer.doors(), ())
         new.start()
-        assert set(loading.shown) == {'api_db', 'requests'}
+        assert set(loading.shown) == {'api_db', 'ready', 'requests'}
+        assert loading.shown['ready'].status == 'pass'
         old.stop()
         new.stop()
+
+    def test_a_life_is_ready_while_it_serves_and_can_be_reached(self, observer):
+        def ready():
+            found = observer.health.checks()['ready']
+            return found.output or found.status
+
+        class Watched(Alive):
+            def start(self):
+                seen.append(ready())
+
+            def stop(self):
+                seen.append(ready())
+                return 7
+
+        seen, problems = [], [None, 'the connection to the broker is lost']
+        life = ObservedLife(Watched(), observer, observer.doors(), (), problems.pop)
+        life.start()
+        seen += [ready(), ready()]
+        assert life.stop() == 7
+        lost = 'the connection to the broker is lost'
+        assert seen == ['starting', lost, 'pass', 'stopping']
+
+    def test_components_are_asked_as_soon_as_a_life_serves(self, observer):
+        asked = threading.Event()
+        probe = Probe('placement', asked.set)
+        life = ObservedLife(Alive(), observer, observer.doors(), (probe,))
+        life.start()
+        assert asked.wait(PROBE_INTERVAL_S / 2)
+        life.stop()
 
     def test_a_life_that_does_not_start_is_not_shown(self, observer, tmp_path):
         life = ObservedLife(Stillborn(), observer, observer.doors(), ())
@@ -233,11 +167,11 @@ class Shown:
             doors=doors, on_decision=doors.decisions(cloud.decisions.append)
         )
         life = ObservedLife(scheduler, observer, doors, probes)
+        (self.service,) = shared.beside
+        stack.callback(self.service.stop)  # which waits for the end of the life
         life.start()
         stack.callback(life.stop)
-        (self.service,) = shared.beside
         self.service.start()
-        stack.callback(self.service.stop)
         self.path = path
         self.directory = pathlib.Path(shared.directory)
 
@@ -264,6 +198,74 @@ def show(cloud, tmp_path):
         yield make
 
 
+class Starting:
+    """Workers that have not started, are there, and go, as the test says."""
+
+    def __init__(self, tmp_path):
+        self._directory = tmp_path
+        wanted = Wanted(health=(Address(HERE, 0),))
+        workers = Workers(str(tmp_path), 1)
+        self.service = HostService(wanted, workers, SETTINGS, SystemClock(), None)
+        self.service.start()
+        self.url = f'http://{HERE}:{self.service.ports[0]}'
+
+    def worker(self, ready):
+        """Make a worker that is ready or says why not; return what ends it."""
+        checks = {'ready': {'status': 'warn', 'time': 'now', 'output': ready}}
+        if ready == 'pass':
+            checks = {'ready': {'status': 'pass', 'time': 'now'}}
+        body = json.dumps({'checks': checks, 'serviceId': 'an-id'}).encode()
+        path = str(self._directory / '1.sock')
+        routes = {'/health': lambda headers: Answer(200, 'text/plain', body)}
+        made = Endpoint(Address(path=path), routes)
+        made.start()
+        return made.stop
+
+    def shown(self):
+        """Status, serviceId, whether it may be kept, and what /ready says."""
+        _, headers, text = get(f'{self.url}/health')
+        body = json.loads(text)
+        code, _, said = get(f'{self.url}/ready')
+        kept = headers['Cache-Control'] != 'no-cache'
+        reason = json.loads(said)['reason']
+        return body['status'], body['serviceId'], kept, code, reason
+
+
+class TestReady:
+    @pytest.fixture
+    def starting(self, tmp_path):
+        with contextlib.ExitStack() as stack:
+            made = Starting(tmp_path)
+            stack.callback(made.service.stop)
+            yield made
+
+    def test_the_service_passes_and_is_ready_only_while_it_serves(self, starting):
+        assert starting.shown() == ('warn', None, False, 503, 'no worker is there')
+        end = starting.worker('starting')
+        expected = ('warn', 'an-id', False, 503, 'worker 1: starting')
+        assert starting.shown() == expected
+        end()
+        end = starting.worker('pass')
+        assert starting.shown() == ('pass', 'an-id', True, 200, '')
+        end()
+        assert starting.shown() == ('fail', 'an-id', False, 503, 'no worker is there')
+
+    def test_a_service_that_stops_says_so_until_its_workers_have_ended(self, starting):
+        end = starting.worker('pass')
+        stopping = threading.Thread(target=starting.service.stop)
+        stopping.start()
+        deadline = time.monotonic() + 20
+        while starting.shown()[3] == 200:
+            assert time.monotonic() < deadline
+        assert starting.shown() == ('warn', 'an-id', False, 503, 'stopping')
+        assert stopping.is_alive()
+        end()
+        stopping.join(20)
+        assert not stopping.is_alive()
+        with pytest.raises(requests.ConnectionError):
+            get(f'{starting.url}/ready')
+
+
 class TestHealth:
     def test_requests_bring_news_of_what_they_need(self, show):
         made, shown = show()
@@ -271,7 +273,14 @@ class TestHealth:
         assert made.call(new_uuids())
         status, body = shown.health()
         cells = {f'cell_db:{uuid}' for uuid in made.cell_uuids.values()}
-        expected = {'api_db', 'placement', 'cluster_view', 'requests', 'workers'}
+        expected = {
+            'api_db',
+            'placement',
+            'cluster_view',
+            'requests',
+            'workers',
+            'ready',
+        }
         assert set(body['checks']) == expected | cells
         assert {c['status'] for c in body['checks'].values()} == {'pass'}
         assert (status, body['status']) == (200, 'pass')
@@ -365,19 +374,19 @@ def seen():
 class TestMetrics:
     def test_the_values_of_all_workers_are_added_up(self, seen):
         before, after = seen
-        name = 'scheduler_schedule_attempts_total{result="scheduled"}'
+        name = 'novasched_schedule_attempts_total{result="scheduled"}'
         assert (before[name], after[name]) == ('3.0', '4.0')
-        took = 'scheduler_scheduling_attempt_duration_seconds_count{result="scheduled"}'
+        took = 'novasched_scheduling_attempt_duration_seconds_count{result="scheduled"}'
         assert before[took] == '3.0'
 
     def test_what_is_under_way_is_forgotten_with_the_worker(self, seen):
         before, after = seen
-        assert before['scheduler_requests_in_flight'] == '2.0'
-        assert after.get('scheduler_requests_in_flight', '0.0') == '0.0'
+        assert before['novasched_requests_in_flight'] == '2.0'
+        assert after.get('novasched_requests_in_flight', '0.0') == '0.0'
 
     def test_the_age_of_a_cell_is_that_of_the_oldest_view(self, seen):
         before, after = seen
-        age = float(before['scheduler_cell_state_age_seconds{cell="cell1"}'])
+        age = float(before['novasched_cell_state_age_seconds{cell="cell1"}'])
         assert 2 <= age < 60
-        assert before['scheduler_cell_left_out{cell="cell1"}'] == '0.0'
-        assert 'scheduler_cell_state_age_seconds{cell="cell1"}' not in after
+        assert before['novasched_cell_left_out{cell="cell1"}'] == '0.0'
+        assert 'novasched_cell_state_age_seconds{cell="cell1"}' not in after

@@ -26,7 +26,14 @@ from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestSpec
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
-from novasched.ports import Candidates, Claimed, QueryFailed, Refused, Unknown
+from novasched.ports import (
+    Candidates,
+    Claimed,
+    QueryFailed,
+    Refused,
+    Unknown,
+    Wanted,
+)
 from novasched.resources import Facts, build_query, prefilters
 
 QUERY = 'limit=1000&resources=MEMORY_MB%3A512%2CVCPU%3A2'
@@ -122,9 +129,9 @@ def candidate(client, context, nodes):
 def claim(client, context, candidate):
     """Return a function that claims on a node, by its number."""
 
-    def run(consumer, number):
+    def run(consumer, number, adds=False):
         one = candidate(number)
-        return client.claim(context, consumer, one, '1.36', 'project', 'user')
+        return client.claim(context, consumer, one, '1.36', 'project', 'user', adds)
 
     return run
 
@@ -136,7 +143,7 @@ def held(adapter):
     def run(consumer):
         answer = adapter.get(f'/allocations/{consumer}', microversion='1.28').json()
         return {
-            provider: allocation['resources']['VCPU']
+            provider: allocation['resources'].get('VCPU')
             for provider, allocation in answer['allocations'].items()
         }
 
@@ -193,9 +200,34 @@ def test_claim_and_undo(client, context, nodes, claim, held, consumer):
     claimed = claim(consumer, 0)
     assert claimed == Claimed(consumer)
     assert held(consumer) == {nodes[0]: 2}
-    client.undo(context, claimed)
+    assert client.undo(context, [claimed]) == {}
     assert held(consumer) == {}
-    client.undo(context, claimed)
+    assert client.undo(context, [claimed]) == {}
+
+
+def test_what_another_claimed_the_same_again_is_kept(
+    client, context, nodes, claim, held, consumer
+):
+    claimed = claim(consumer, 0)
+    claim(consumer, 0, adds=True)
+    assert client.undo(context, [claimed]) == {}
+    assert held(consumer) == {nodes[0]: 2}
+
+
+def test_many_are_undone_by_one_request_but_for_one_that_another_wrote(
+    client, context, nodes, candidate, claim, held, faults
+):
+    one = {'allocations': {nodes[0]: {'resources': {'MEMORY_MB': 8}}}}
+    wanted = [Wanted(str(uuid.uuid4()), one) for _ in range(20)]
+    claimed = client.claim_all(context, wanted, '1.36', 'project', 'user')
+    faults.asked.clear()
+    assert client.undo(context, claimed[:10]) == {}
+    assert faults.asked == ['POST']
+    kept = claimed[13].consumer_uuid
+    claim(kept, 1, adds=True)
+    assert client.undo(context, claimed[10:]) == {}
+    holding = [each.consumer_uuid for each in wanted if held(each.consumer_uuid)]
+    assert holding == [kept]
 
 
 def test_a_claim_is_one_request(claim, faults, consumer):
@@ -207,12 +239,9 @@ def test_a_second_claim_adds_and_undo_restores(
     client, context, nodes, claim, held, consumer
 ):
     claim(consumer, 0)
-    second = claim(consumer, 1)
+    second = claim(consumer, 1, adds=True)
     assert held(consumer) == {nodes[0]: 2, nodes[1]: 2}
-    assert second.before['allocations'] == {
-        nodes[0]: {'resources': {'VCPU': 2, 'MEMORY_MB': 512}}
-    }
-    client.undo(context, second)
+    client.undo(context, [second])
     assert held(consumer) == {nodes[0]: 2}
 
 
@@ -242,7 +271,16 @@ def test_the_consumer_is_changed_under_the_claim(claim, faults, consumer):
     claim(consumer, 0)
     faults.spoil(conflict('consumer generation conflict - expected 2'), 'PUT', 2)
     with pytest.raises(errors.AllocationUpdateFailed, match=consumer):
+        claim(consumer, 1, adds=True)
+
+
+def test_a_consumer_that_holds_something_gets_no_second_host(
+    nodes, claim, held, consumer
+):
+    claim(consumer, 0)
+    with pytest.raises(errors.AllocationUpdateFailed, match='delivered twice'):
         claim(consumer, 1)
+    assert held(consumer) == {nodes[0]: 2}
 
 
 @pytest.mark.parametrize(
@@ -271,7 +309,7 @@ def test_a_claim_that_nobody_knows_of_is_undone(
     unknown = client.claim(context, consumer, one, '1.36', 'project', 'user')
     assert isinstance(unknown, Unknown)
     assert held(consumer) != {}
-    client.undo(context, unknown)
+    client.undo(context, [unknown])
     assert held(consumer) == {}
 
 
@@ -282,25 +320,25 @@ def test_undoing_what_nobody_knows_leaves_what_was_held(
     one = candidate(1)
     faults.spoil('drop', 'PUT')
     faults.spoil((500, b'<html/>'), 'GET')
-    unknown = client.claim(context, consumer, one, '1.36', 'project', 'user')
+    unknown = client.claim(context, consumer, one, '1.36', 'project', 'user', True)
     assert isinstance(unknown, Unknown)
-    client.undo(context, unknown)
+    client.undo(context, [unknown])
     assert held(consumer) == {nodes[0]: 2}
 
 
 @pytest.mark.parametrize('how', ['lose', 'drop', (500, b'<html/>')])
 def test_undo_survives_a_fault(client, context, claim, held, faults, consumer, how):
     claimed = claim(consumer, 0)
-    faults.spoil(how, 'DELETE')
-    client.undo(context, claimed)
+    faults.spoil(how, 'PUT')
+    assert client.undo(context, [claimed]) == {}
     assert held(consumer) == {}
 
 
 def test_undo_tells_when_it_fails(client, context, claim, faults, consumer):
     claimed = claim(consumer, 0)
-    faults.spoil('drop', 'DELETE', 2)
-    with pytest.raises(errors.AllocationDeleteFailed, match='Connection aborted'):
-        client.undo(context, claimed)
+    faults.spoil('drop', 'PUT', 2)
+    left = client.undo(context, [claimed])
+    assert 'Connection aborted' in left[consumer]
 
 
 class Forgetful(http.server.ThreadingHTTPServer):

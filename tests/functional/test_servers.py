@@ -82,12 +82,51 @@ def test_servers_of_a_group_are_booted_apart_and_freed(whole):
     code, again, _ = run(made, Boot, 'more', '--group', 'web')
     assert (code, again[0]['Status']) == (1, 'ERROR')
     assert again[0]['Fault'].startswith('No valid host was found.')
-    code, gone, _ = run(made, Delete, '--all')
+    code, gone, _ = run(made, Delete, '--all', '--yes')
     assert code == 0
     assert {each['Outcome'] for each in gone} == {'deleted'}
     assert made.held() == {}
     assert made.api.mappings() == []
     assert made.parts.groups.find('web', 'project').members == ()
+    assert run(made, List)[1] == []
+
+
+SMALL = 'vcpus=1,ram=512,disk=1'
+
+
+@pytest.mark.parametrize(
+    ('words', 'fault'),
+    [
+        pytest.param(
+            ('--flavor', f'{SMALL},trait:CUSTOM_X=required'),
+            'Placement does not know the trait CUSTOM_X that is asked for.',
+            id='an unknown trait',
+        ),
+        pytest.param(
+            ('--flavor', f'{SMALL},resources:CUSTOM_Y=1'),
+            'Placement does not know the resource class CUSTOM_Y that is asked for.',
+            id='an unknown resource class',
+        ),
+        pytest.param(
+            ('--count', '5', '--group', 'web', '--policy', 'anti-affinity'),
+            'For server 5 of 5: Rejected: ServerGroupAntiAffinityFilter 4 of 4 '
+            '(group-limit 4: ',
+            id='one more than there are hosts',
+        ),
+    ],
+)
+def test_the_fault_says_why_there_is_no_host(whole, words, fault):
+    made = whole(novasched={'no_valid_host_detail': 'admin'})
+    code, booted, _ = run(made, Boot, *words)
+    assert code == 1
+    for server in booted:
+        assert fault in server['Fault']
+
+
+def test_a_zone_that_there_is_not_is_refused(whole):
+    made = whole()
+    with pytest.raises(errors.OptionError, match='Name one of nova, zone-cell1, zone'):
+        run(made, Boot, '--availability-zone', 'mars')
     assert run(made, List)[1] == []
 
 
@@ -166,7 +205,7 @@ def test_a_host_of_another_cell_is_no_destination(whole):
 def test_a_server_whose_host_is_gone_is_deleted_by_force(whole):
     made = whole()
     _, (server,), _ = run(made, Boot, 'one')
-    code, (gone,), _ = run(made, Delete, 'one', '--force')
+    code, (gone,), _ = run(made, Delete, 'one', '--force', '--yes')
     assert (code, gone['Outcome']) == (0, 'deleted')
     assert made.held() == {}
     assert made.api.cell_of(server['ID']) is None

@@ -10,6 +10,7 @@ import pytest
 
 from tests.live.cloud import Cloud
 from tests.live.daemon import BACKEND, MANAGE, OURS, Daemon, own_program
+from tests.live.mixed_cloud import Mixed, MixedCloud
 from tests.live.peer import Client, Peer, peer_program
 from tests.live.servers.gate import Gate
 from tests.live.servers.keystone import Keystone
@@ -156,6 +157,40 @@ def clouds_of_our_own(scratch, peer, rabbitmq, placement, keystone, request):
     yield cloud_on
     for cloud in made.values():
         cloud.close()
+
+
+@pytest.fixture(scope='session')
+def second_mariadb(scratch):
+    """A MariaDB server that may be paused and stopped."""
+    directory = scratch / 'second'
+    directory.mkdir()
+    server = MariaDB(directory)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope='session')
+def mixed_cloud(
+    scratch, peer, rabbitmq, mariadb, second_mariadb, postgres, placement, keystone
+):
+    """A cloud by our novasched-manage of three cells, each on a server of its own."""
+    made = MixedCloud(
+        scratch / 'mixed',
+        Mixed(mariadb, second_mariadb),
+        MANAGE or own_program('novasched-manage'),
+        placement,
+        keystone,
+        rabbitmq.url(),
+    )
+    try:
+        made.build(postgres)
+        peer.wait_ready()
+        yield made
+    finally:
+        made.close()
 
 
 class _Renaming:

@@ -39,7 +39,9 @@ class FlowCloud(Cloud):
 
     def cell_transport_url(self, cell):
         """Every cell is on the one broker; how long clients wait parts their URLs."""
-        return f'{self.transport_url}?kombu_reconnect_delay=1.{self.cells.index(cell)}'
+        mark = '&' if '?' in self.transport_url else '?'
+        number = self.cells.index(cell)
+        return f'{self.transport_url}{mark}kombu_reconnect_delay=1.{number}'
 
 
 class Flow:
@@ -230,10 +232,11 @@ class _Renaming:
 
 
 @contextlib.contextmanager
-def running(directory, servers, hosts, fleet, cells=CELLS, **sections):
+def running(directory, servers, hosts, fleet, cells=CELLS, queues=None, **sections):
     """Run all programs on some hosts, in a cloud that is named after the directory.
 
-    `servers` are RabbitMQ, MariaDB, placement and Keystone.
+    `servers` are RabbitMQ, MariaDB, placement and Keystone; `queues` are options of
+    the kinds of queues that all make.
     """
     rabbitmq, mariadb, placement, keystone = servers
     cloud = FlowCloud(
@@ -242,7 +245,7 @@ def running(directory, servers, hosts, fleet, cells=CELLS, **sections):
         own_program('novasched-manage'),
         placement,
         keystone,
-        rabbitmq.create_vhost(),
+        rabbitmq.create_vhost(**(queues or {})),
         cells=cells,
     )
     with contextlib.ExitStack() as opened:

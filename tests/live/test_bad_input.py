@@ -55,6 +55,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize('body', BODIES)
+@pytest.mark.scenario('F26', 'I7')
 def test_a_message_that_is_no_request_harms_nobody(
     scheduler, wire, next_request_is_served, body
 ):
@@ -79,6 +80,7 @@ FIELDS = [
 
 
 @pytest.mark.parametrize(('path', 'value', 'classes'), FIELDS)
+@pytest.mark.scenario('F26', 'I8')
 def test_a_field_of_the_wrong_kind_is_a_typed_error(
     wire, next_request_is_served, path, value, classes
 ):
@@ -90,6 +92,7 @@ def test_a_field_of_the_wrong_kind_is_a_typed_error(
     assert failure['message']
 
 
+@pytest.mark.scenario('F26', 'I8')
 def test_an_unknown_object_is_a_typed_error(wire, next_request_is_served):
     args = wire_.boot_args([CONSUMER])
     args['spec_obj']['nova_object.name'] = 'NoSuchObject'

@@ -7,113 +7,27 @@ import datetime
 import os
 import signal
 import threading
-import time
 
 import pytest
-import sqlalchemy as sa
 
-from tests.live.cloud import Cloud
-from tests.live.daemon import MANAGE, own_program
-from tests.live.hosts import HOSTS, compute_node_row, service_row
-from tests.live.peer import ANSWER_S, Reply
-from tests.live.servers.mariadb import MariaDB
+from tests.live.hosts import HOSTS
+from tests.live.mixed_cloud import BACK_S, LATE_S, NODE, host, timed
 
 pytestmark = pytest.mark.ours
 
-LATE_S = 2.0
-BACK_S = 40
 START_S = 20
-NODE = 'node-4'
-"""The host of the third cell."""
 
 
-class Mixed:
-    """Servers for the databases of a cloud, by the names that it gives them."""
-
-    def __init__(self, main, second):
-        self._main = main
-        self._second = second
-
-    def create_database(self, name):
-        server = self._second if name == 'nova_cell2' else self._main
-        return server.create_database(f'mixed_{name}')
+@pytest.fixture
+def second(second_mariadb):
+    """The MariaDB server of the second cell."""
+    return second_mariadb
 
 
-class MixedCloud(Cloud):
-    """A cloud whose cells 1, 2 and 3 have a server each; the URLs of cell1 are
-    templates."""
-
-    def build(self, third):
-        """Build it, and move a host to the third cell, on a server of its own."""
-        self.urls['cell3'] = third.create_database('mixed_nova_cell3')
-        self._engines['cell3'] = sa.create_engine(self.urls['cell3'])
-        super().build()
-        conf = self.write_conf(
-            self.dir / 'cell3.conf', database={'connection': self.urls['cell3']}
-        )
-        self.manage(conf, 'db', 'sync', '--local_cell')
-        words = ('--name', 'cell3', '--database_connection', self.urls['cell3'])
-        transport = ('--transport-url', self.transport_url + 'cell3')
-        self.manage(
-            self.dir / 'cell0.conf', 'cell_v2', 'create_cell', *words, *transport
-        )
-        templates = {
-            'database_connection': '{scheme}://{username}:{password}@{hostname}:{port}'
-            '/mixed_nova_cell1?{query}',
-            'transport_url': '{scheme}://{username}:{password}@{hostname}:{port}/',
-        }
-        self.update('api', 'cell_mappings', templates, name='cell1')
-        self.move(NODE, 'cell1', 'cell3')
-
-    def move(self, name, source, target):
-        """Map a host to another cell: its rows go there, with new ids."""
-        for table, row in (('services', service_row), ('compute_nodes', None)):
-            found = self.table(source, table)
-            with self._engines[source].begin() as connection:
-                connection.execute(sa.delete(found).where(found.c.host == name))
-            make = row or compute_node_row
-            self.insert(target, table, [make(self.hosts[name])])
-        (cell,) = self.rows('api', 'cell_mappings', name=target)
-        self.update('api', 'host_mappings', {'cell_id': cell['id']}, host=name)
-
-    def heartbeat(self):
-        """Make the hosts beat, and the one of the third cell with them."""
-        super().heartbeat()
-        if 'cell3' in self._engines:
-            values = {'last_seen_up': self.now()}
-            self.update('cell3', 'services', values, host=NODE)
-
-
-@pytest.fixture(scope='module')
-def second(scratch):
-    """A MariaDB server that may be paused."""
-    directory = scratch / 'second'
-    directory.mkdir()
-    server = MariaDB(directory)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-
-
-@pytest.fixture(scope='module')
-def cells(scratch, peer, rabbitmq, mariadb, second, postgres, placement, keystone):
+@pytest.fixture
+def cells(mixed_cloud):
     """The cloud with a cell on each server."""
-    made = MixedCloud(
-        scratch / 'mixed',
-        Mixed(mariadb, second),
-        MANAGE or own_program('novasched-manage'),
-        placement,
-        keystone,
-        rabbitmq.url(),
-    )
-    try:
-        made.build(postgres)
-        peer.wait_ready()
-        yield made
-    finally:
-        made.close()
+    return mixed_cloud
 
 
 @pytest.fixture
@@ -140,23 +54,6 @@ def paused(second):
     made = Pause()
     yield made
     made.end()
-
-
-def host(asked, claims, **request):
-    """The host that is chosen; None: no valid host."""
-    uuids, answer = asked.client.submit(**request)
-    problem = answer.exception(ANSWER_S)
-    if problem is not None and problem.name == 'NoValidHost':
-        return None
-    reply = Reply(uuids, answer.result())
-    claims.expect(reply.uuid)
-    return reply.hosts[0]
-
-
-def timed(call):
-    """The answer, and how many seconds it took."""
-    started = time.monotonic()
-    return call(), time.monotonic() - started
 
 
 def test_cells_on_servers_of_different_kinds_stand_side_by_side(start, cells, claims):
@@ -206,6 +103,7 @@ def test_a_host_that_moves_to_another_cell_is_found_there(
         cells.move(NODE, 'cell1', 'cell3')
 
 
+@pytest.mark.scenario('F20', 'I6', 'I7')
 def test_a_paused_cell_delays_one_request_and_comes_back(
     start, paused, claims, eventually
 ):
@@ -228,6 +126,7 @@ def test_a_paused_cell_delays_one_request_and_comes_back(
     assert asked.log.count('Timeout getting computes') == 1
 
 
+@pytest.mark.scenario('F20', 'I7')
 def test_requests_at_once_are_delayed_once(start, paused, claims):
     asked = start()
     host(asked, claims)
@@ -264,6 +163,7 @@ def test_a_start_and_a_reload_do_not_wait_for_a_paused_cell(
     eventually(lambda: host(asked, claims, zone='az3') == 'node-5', 'back', BACK_S)
 
 
+@pytest.mark.scenario('F25', 'I6')
 def test_a_cell_whose_computes_all_fall_silent_is_kept_and_told(
     start, cells, claims, eventually
 ):

@@ -7,14 +7,30 @@ import pytest
 
 from tests.live.flow import HOSTS, fleet, running
 
+STREAMS = {
+    'rabbit_quorum_queue': 'true',
+    'rabbit_transient_quorum_queue': 'true',
+    'rabbit_stream_fanout': 'true',
+    'rabbit_qos_prefetch_count': '10',
+}
 
-@pytest.fixture(scope='module')
-def flow(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+
+@pytest.fixture(
+    scope='module',
+    params=[
+        pytest.param({}, id='classic queues'),
+        pytest.param(STREAMS, id='quorum queues and streams'),
+    ],
+)
+def flow(tmp_path_factory, rabbitmq, mariadb, placement, keystone, request):
     """All programs, running on four hosts in two cells."""
-    directory = tmp_path_factory.mktemp('flow', numbered=False)
+    name = 'streams' if request.param else 'flow'
+    directory = tmp_path_factory.mktemp(name, numbered=False)
     servers = (rabbitmq, mariadb, placement, keystone)
     names = [name for name, _ in HOSTS]
-    with running(directory, servers, names, fleet(*HOSTS)) as made:
+    with running(
+        directory, servers, names, fleet(*HOSTS), queues=request.param
+    ) as made:
         yield made
 
 
@@ -27,6 +43,7 @@ def holders(placement, uuid):
     return {names[provider] for provider in placement.allocations(uuid)}
 
 
+@pytest.mark.scenario('F12', 'I4')
 def test_a_boot_is_active_on_the_host_that_placement_has_it_on(
     flow, placement, new_uuid, claims
 ):
@@ -38,6 +55,7 @@ def test_a_boot_is_active_on_the_host_that_placement_has_it_on(
     claims.expect(uuid)
 
 
+@pytest.mark.scenario('F12', 'I2')
 def test_a_boot_that_fits_nowhere_is_an_error_that_holds_nothing(flow, new_uuid):
     uuid = new_uuid()
     flow.boot([uuid], vcpus=64)
@@ -64,6 +82,7 @@ def test_an_instance_that_all_refuse_is_an_error_that_holds_nothing(flow, new_uu
     assert flow.fault(uuid).message.startswith('Exceeded maximum number of retries.')
 
 
+@pytest.mark.scenario('F12', 'I2', 'I4')
 def test_an_instance_moves_and_is_deleted(flow, placement, new_uuid, eventually):
     uuid = new_uuid()
     flow.boot([uuid])

@@ -55,6 +55,7 @@ def test_a_second_start_takes_the_row_over(daemon, cloud):
     assert (now['id'], now['uuid'], now['version']) == (row['id'], row['uuid'], 74)
 
 
+@pytest.mark.scenario('F5', 'I3', 'I4', 'I7')
 def test_a_request_in_progress_is_answered_after_sigterm(
     daemon, rabbitmq, gate, placement, cloud, claims, eventually
 ):

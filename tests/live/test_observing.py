@@ -5,18 +5,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from tests.live.daemon import QUEUE
 from tests.live.servers.process import free_port
 
 pytestmark = pytest.mark.ours
 
 ANSWER_S = 20
+START_S = 120
+START = 'Starting scheduler node (version '
+RELOAD = 'Reloaded the configuration, the cells and the plugins: '
 WORKERS = 2
 
 
@@ -87,12 +93,16 @@ def test_health_and_metrics_of_all_workers_are_at_one_address(
         claims.expect(*uuids)
         assert answer.result(ANSWER_S)
     scheduled = '{result="scheduled"}'
-    attempts = _values(shown, 'scheduler_schedule_attempts_total')
+    attempts = _values(shown, 'novasched_schedule_attempts_total')
     assert attempts == {scheduled: 4.0}
-    assert _values(shown, 'scheduler_claims_total') == {'{result="claimed"}': 4.0}
-    assert _values(shown, 'scheduler_requests_in_flight') == {'': 0.0}
-    assert _values(shown, 'scheduler_queue_wait_seconds_count')[''] >= 4
-    ages = _values(shown, 'scheduler_cell_state_age_seconds')
+    assert _values(shown, 'novasched_claims_total') == {'{result="claimed"}': 4.0}
+    assert _values(shown, 'novasched_servers_placed_total') == {'': 4.0}
+    assert _values(shown, 'novasched_requests_in_flight') == {'': 0.0}
+    threads = WORKERS * 64
+    assert _values(shown, 'novasched_request_threads') == {'': threads}
+    assert _values(shown, 'novasched_messages_waiting') == {'': 0.0}
+    assert _values(shown, 'novasched_queue_wait_seconds_count')[''] >= 4
+    ages = _values(shown, 'novasched_cell_state_age_seconds')
     assert ages
     assert all(0 <= age < 70 for age in ages.values())
     text = _get(shown, '/metrics')[1]
@@ -126,3 +136,121 @@ def _is_replaced(shown, pid):
     code, statuses = _statuses(shown)
     gone = pid not in _children(shown.process.pid)
     return gone and code == 200 and statuses['workers'] == 'pass'
+
+
+def _ready(shown):
+    code, body = _get(shown, '/ready')
+    return code, json.loads(body or '{}').get('reason')
+
+
+def _watch(shown, ends):
+    """Look at /ready and then /health all the time until ``ends``; return each pair."""
+    seen = []
+    end = time.monotonic() + START_S
+    while not ends():
+        assert time.monotonic() < end, seen[-1:]
+        seen.append((_ready(shown), _health(shown)[1]))
+        time.sleep(0.1)
+    return seen
+
+
+@pytest.mark.parametrize('backend', ['threading', 'eventlet'])
+def test_a_daemon_says_in_its_log_and_at_ready_what_it_does(
+    daemon, rabbitmq, claims, tmp_path, eventually, backend
+):
+    log, port = tmp_path / 'scheduler.log', free_port()
+    uri = f'tcp://127.0.0.1:{port}'
+    shown = daemon(
+        wait=False,
+        DEFAULT={'log_file': log, 'host': 'telling', 'concurrency_backend': backend},
+        healthcheck={'uri': uri},
+        novasched={'metrics_uri': uri},
+        scheduler={'workers': WORKERS},
+    )
+    shown.endpoint = f'http://127.0.0.1:{port}'
+
+    def lines(words):
+        text = log.read_text() if log.exists() else ''
+        return [line for line in text.splitlines() if words in line]
+
+    before = _watch(shown, lambda: _ready(shown)[0] == 200)
+    assert rabbitmq.queue(shown.url, QUEUE)[1] > 0
+    # The last look at the health may come when it was ready just before.
+    assert not [body for _, body in before[:-1] if body.get('status') == 'pass']
+    assert _health(shown)[1]['serviceId']
+    eventually(lambda: lines(START), 'the line of the start')
+    (line,) = lines(START)
+    address = re.sub('//.*@', '//', shown.url)
+    for said in (
+        ' INFO ',
+        'host telling; 2 workers; ',
+        f'messages at {address}; ',
+        'filters ComputeFilter, ',
+        'RAMWeigher=1',
+        f'health at {uri}; metrics at {uri}',
+    ):
+        assert said in line
+    assert re.search('; [1-9][0-9]* cells; [1-9][0-9]* hosts; ', line)
+
+    eventually(lambda: _health(shown)[1]['status'] == 'pass', 'a good health')
+    shown.process.send(signal.SIGHUP)
+    reloading = _watch(shown, lambda: lines(RELOAD))
+    reloading += _watch(shown, _soon(3))
+    assert {ready for ready, _ in reloading} == {(200, '')}
+    assert not [b for _, b in reloading if b['status'] != 'pass']
+    assert len(lines(RELOAD)) == 1
+
+    victim = _a_worker(shown)
+    os.kill(victim, signal.SIGKILL)
+    eventually(lambda: _is_replaced(shown, victim), 'a new worker')
+    eventually(lambda: _health(shown)[1]['status'] == 'pass', 'a good health')
+    uuids, answer = shown.client.submit()
+    claims.expect(*uuids)
+    assert answer.result(ANSWER_S)
+    shown.process.send(signal.SIGTERM)
+    assert shown.process.wait(ANSWER_S) == 0
+    (line,) = lines('Stopped scheduler node (version ')
+    assert line.endswith(': 1 requests were finished')
+    assert len(lines(START)) == 1
+    for secret in ('broker-secret', 'placement-secret'):
+        assert secret not in log.read_text()
+
+
+def _soon(seconds):
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() > end
+
+
+def test_a_daemon_that_stops_is_not_ready_while_requests_end(
+    daemon, gate, claims, eventually
+):
+    port = free_port()
+    shown = daemon(
+        placement={'endpoint_override': gate.url},
+        healthcheck={'uri': f'tcp://127.0.0.1:{port}'},
+        scheduler={'workers': WORKERS},
+    )
+    shown.endpoint = f'http://127.0.0.1:{port}'
+    eventually(lambda: _ready(shown)[0] == 200, 'readiness')
+    gate.close()
+    uuids, answer = shown.client.submit()
+    assert gate.arrived.wait(ANSWER_S)
+    shown.process.send(signal.SIGTERM)
+    eventually(lambda: _ready(shown) == (503, 'stopping'), 'a word about the stop')
+    gate.open()
+    claims.expect(*uuids)
+    assert answer.result(ANSWER_S)
+    assert shown.process.wait(ANSWER_S) == 0
+
+
+def test_processes_are_called_what_they_are(shown, eventually):
+    eventually(lambda: _whole(shown), 'news of every component')
+    titles = [
+        Path(f'/proc/{pid}/cmdline').read_bytes().strip(b'\0').decode()
+        for pid in sorted(_children(shown.process.pid))
+    ]
+    assert sorted(title.partition(': ')[2] for title in titles) == [
+        'observer worker(0)',
+        'scheduler worker(0)',
+        'scheduler worker(1)',
+    ]

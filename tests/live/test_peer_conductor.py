@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
+import subprocess
 
 import pytest
 
-from tests.live.daemon import OURS
+from tests.live.daemon import OURS, own_program
 from tests.live.peer_api import PeerApi
 from tests.live.peer_cloud import ASIDE, COMPUTES, MORTAL, PICKY, PeerCloud
 
+COMMAND_S = 150
+WITHIN = ('--timeout', '120')
 SMALL = {'VCPU': 1, 'MEMORY_MB': 512, 'DISK_GB': 1}
 NO_VALID_HOST = (
     'No valid host was found. ',
@@ -198,3 +202,51 @@ def test_a_server_that_a_full_cloud_has_no_room_for_is_buried(api, peer_cloud):
     assert (cell, row['vm_state'], row['host']) == ('cell0', 'error', None)
     assert peer_cloud.held(late) == {}
     assert peer_cloud.rows('api', 'build_requests') == []
+
+
+def novasched(cloud, *words):
+    """Run a command of ours on the peer's cloud; give its exit code and its answer."""
+    conf = cloud.dir / 'cell0.conf'
+    done = subprocess.run(
+        [own_program('novasched'), '--config-file', conf, *words, '-f', 'json'],
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_S,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.skipif(not OURS, reason='the command is ours')
+def test_our_command_boots_servers_on_the_conductor_of_the_peer(api, peer_cloud):
+    code, booted = novasched(
+        peer_cloud, 'boot', 'ours', '--count', '2', '--flavor', 'small', *WITHIN
+    )
+    assert code == 0, booted
+    assert [(s['Name'], s['Status']) for s in booted] == [
+        ('ours-1', 'ACTIVE'),
+        ('ours-2', 'ACTIVE'),
+    ]
+    for server in booted:
+        assert peer_cloud.held(server['ID']) == {server['Host']: SMALL}
+    _, shown = novasched(peer_cloud, 'show', 'ours-1')
+    assert (shown['status'], shown['fault']) == ('ACTIVE', None)
+    assert shown['actions'][0]['action'] == 'create'
+    names = 'ours-1', 'ours-2'
+    code, deleted = novasched(peer_cloud, 'delete', *names, '--yes', *WITHIN)
+    assert (code, [s['Outcome'] for s in deleted]) == (0, ['deleted', 'deleted'])
+    for server in booted:
+        assert peer_cloud.held(server['ID']) == {}
+
+
+@pytest.mark.skipif(not OURS, reason='the command is ours')
+def test_our_command_shows_why_the_conductor_of_the_peer_failed(api, peer_cloud):
+    code, (server,) = novasched(
+        peer_cloud, 'boot', 'huge', '--flavor', 'vcpus=5000,ram=512,disk=1', *WITHIN
+    )
+    assert (code, server['Status']) == (1, 'ERROR')
+    assert server['Fault'].startswith('No valid host was found.')
+    _, shown = novasched(peer_cloud, 'show', 'huge')
+    assert (shown['cell'], shown['fault']) == ('cell0', server['Fault'])
+    assert novasched(peer_cloud, 'delete', 'huge', '--yes')[0] == 0

@@ -57,6 +57,7 @@ from tests.live.peer import PeerError
         ),
     ],
 )
+@pytest.mark.scenario('F26', 'I8')
 def test_what_the_endpoint_does_not_serve(
     scheduler, version, namespace, method, class_, text
 ):

@@ -36,6 +36,7 @@ WORKERS = 2
         pytest.param(STREAMS, 'eventlet', id='streams, under eventlet'),
     ],
 )
+@pytest.mark.scenario('F12', 'I3', 'I4')
 def test_calls_are_answered_and_casts_reach_every_worker(
     daemon, rabbitmq, claims, eventually, options, backend
 ):

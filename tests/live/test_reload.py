@@ -122,6 +122,7 @@ def steady(reloading):
     assert made.lost == []
 
 
+@pytest.mark.scenario('F6', 'I3', 'I7')
 def test_no_request_is_lost_by_reloads_and_a_stop(reloading, steady, eventually):
     eventually(reloading.is_whole, 'all workers')
     eventually(steady.more(20), 'answers')
@@ -140,7 +141,7 @@ def test_no_request_is_lost_by_reloads_and_a_stop(reloading, steady, eventually)
     assert reloading.accepts()
     assert reloading.workers() == before
     eventually(reloading.is_whole, 'all workers, still')
-    assert 'scheduler_schedule_attempts_total{result="scheduled"}' in reloading.get(
+    assert 'novasched_schedule_attempts_total{result="scheduled"}' in reloading.get(
         '/metrics'
     )
     assert 'Traceback' not in reloading.daemon.log
@@ -186,9 +187,7 @@ def test_reloads_leave_nothing_behind(reloading, eventually):
 def _reload(reloading, eventually):
     done = reloading.daemon.log.count('Reloaded')
     reloading.configure(STOCK)
-    eventually(
-        lambda: reloading.daemon.log.count('Reloaded') >= done + WORKERS, 'a reload'
-    )
+    eventually(lambda: reloading.daemon.log.count('Reloaded') > done, 'a reload')
     assert reloading.accepts()
 
 

@@ -18,6 +18,7 @@ import pytest
 import requests
 import sqlalchemy as sa
 
+from tests.faults.audit import Audit
 from tests.live.daemon import own_program
 from tests.live.peer_api import PeerApi
 from tests.live.peer_cloud import ASIDE, PeerCloud
@@ -62,7 +63,11 @@ class Page:
 
     def forget_trial(self):
         """The SQL of step 5."""
-        return sa.text(self._find(r'^ +(UPDATE services[^;]*);'))
+        return sa.text(self._find(r'^ +(UPDATE services SET deleted = id[^;]*);'))
+
+    def bring_trial_back(self):
+        """The SQL of step 5 that takes the other one back."""
+        return sa.text(self._find(r'^ +(UPDATE services SET deleted = 0[^;]*);'))
 
     def is_healthy(self):
         """Tell whether the health that step 7 looks at is `pass`."""
@@ -72,7 +77,7 @@ class Page:
     def attempts(self, result=''):
         """Add up the counter that steps 4 and 7 look at."""
         answer = requests.get(f'http://localhost:{self.metrics}/metrics', timeout=10)
-        counter = rf'^scheduler_schedule_attempts_total.*{result}.* (\S+)$'
+        counter = rf'^novasched_schedule_attempts_total.*{result}.* (\S+)$'
         return sum(map(float, re.findall(counter, answer.text, re.MULTILINE)))
 
 
@@ -80,22 +85,27 @@ class Traffic:
     """A user who boots a server, sees it run, deletes it, and boots the next.
 
     ``failures`` are those that did not run: when each was asked for, and why not.
+    ``strays`` run elsewhere than placement has them, or in two places.
     """
 
-    def __init__(self, port):
-        self._api = PeerApi(port)
+    def __init__(self, cloud):
+        self._cloud = cloud
+        self._api = PeerApi(cloud.port)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._boot, daemon=True)
         self.booted = 0
         self.failures = []
+        self.strays = []
 
     def _boot(self):
         while not self._ended.is_set():
             asked_s = time.monotonic()
             (uuid,) = self._api.boot()
             try:
-                self._api.active(uuid)
+                host = self._api.active(uuid)['OS-EXT-SRV-ATTR:host']
                 self.booted += 1
+                if (held := set(self._cloud.held(uuid))) != {host}:
+                    self.strays.append((uuid, host, held))
             except AssertionError as failure:
                 self.failures.append((asked_s, str(failure)))
             self._api.delete(uuid)
@@ -149,9 +159,11 @@ def api(peer_cloud, eventually):
         api.close()
 
 
+@pytest.mark.scenario('F33', 'I1', 'I2', 'I4')
 def test_the_page_is_right_while_servers_are_booted(
-    peer_cloud, api, rabbitmq, eventually
+    peer_cloud, api, rabbitmq, placement, eventually
 ):
+    audit = Audit.of(placement)
     conf, page = peer_cloud.dir / f'{OLD}.conf', Page(peer_cloud.dir)
 
     def consumers():
@@ -159,13 +171,15 @@ def test_the_page_is_right_while_servers_are_booted(
 
     def boot(count):
         for uuid in api.boot(count=count):
-            api.active(uuid)
+            host = api.active(uuid)['OS-EXT-SRV-ATTR:host']
+            assert set(peer_cloud.held(uuid)) == {host}
+        audit.check('I1')
 
     def services():
         found = api.services(binary='nova-scheduler')
         return {each['host']: each['state'] for each in found}
 
-    with Traffic(peer_cloud.port) as traffic:
+    with Traffic(peer_cloud) as traffic:
         # Step 2
         status = subprocess.run(
             [
@@ -202,6 +216,9 @@ def test_the_page_is_right_while_servers_are_booted(
         assert peer_cloud.would_change('cell0', page.forget_trial()) == 1
         api.delete_service('nova-scheduler', TRIAL)
         eventually(lambda: services() == {OLD: 'up'}, 'one service that is up')
+        assert peer_cloud.would_change('cell0', page.bring_trial_back()) == 1
+        left = rabbitmq.queue(peer_cloud.transport_url, f'scheduler.{TRIAL}')
+        assert left == (0, 0)
         # Step 7
         eventually(page.is_healthy, 'health')
         scheduled = functools.partial(page.attempts, 'result="scheduled"')
@@ -218,3 +235,5 @@ def test_the_page_is_right_while_servers_are_booted(
         traffic.failures
     )
     assert traffic.booted > 0
+    assert traffic.strays == []
+    audit.check('I1')

@@ -80,6 +80,7 @@ def test_a_change_of_a_service_counts_for_the_next_request(
     assert again.hosts == ['node-1']
 
 
+@pytest.mark.scenario('F23')
 def test_a_host_whose_heartbeats_have_ended_is_left_out(scheduler, cloud, claims):
     cloud.silence('node-1')
     try:

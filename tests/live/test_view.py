@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 import random
@@ -108,7 +109,7 @@ class Asked:
 
     def tables(self):
         """The table that each statement reads first, and the rows that came."""
-        names = (re.search(r'FROM (\w+)', each.text)[1] for each in self.statements)
+        names = (re.search(r'\nFROM (\w+)', each.text)[1] for each in self.statements)
         return [(n, each.rows) for n, each in zip(names, self.statements, strict=True)]
 
 
@@ -235,7 +236,7 @@ def ask(scheduler, asked):
 
 def test_a_quiet_request_asks_two_narrow_questions(ask, asked):
     ask()
-    assert asked.tables() == [('compute_nodes', 0), ('services', 0)]
+    assert asked.tables() == [('compute_nodes', 1), ('services', 0)]
     assert max(statement.parameters for statement in asked.statements) < 10
     assert asked.connections == 1
 
@@ -250,7 +251,7 @@ def test_a_request_for_a_zone_asks_whether_aggregates_changed(ask, asked, cloud)
     asked.clear()
     ask(availability_zone='az7')
     found = asked.tables()
-    assert found == [('aggregates', 3), ('compute_nodes', 0), ('services', 0)]
+    assert found == [('aggregates', 3), ('compute_nodes', 1), ('services', 0)]
 
 
 def test_a_new_host_brings_its_service_alone(ask, asked, cloud):
@@ -259,7 +260,42 @@ def test_a_new_host_brings_its_service_alone(ask, asked, cloud):
         tables.compute_nodes, a_node(HOSTS) | {'created_at': view_checks.utcnow()}
     )
     ask()
-    assert asked.tables() == [('compute_nodes', 1), ('services', 0), ('services', 1)]
+    assert asked.tables() == [
+        *[('compute_nodes', 1), ('compute_nodes', 1)],
+        *[('services', 0), ('services', 1)],
+    ]
+
+
+@pytest.mark.parametrize('behind_s', [15, 59])
+def test_a_host_stamped_by_a_clock_that_is_behind_brings_no_other_row(
+    ask, asked, cloud, behind_s
+):
+    stamp = view_checks.utcnow() - datetime.timedelta(seconds=behind_s)
+    cloud.add(tables.services, a_service(HOSTS) | {'created_at': stamp})
+    cloud.add(tables.compute_nodes, a_node(HOSTS) | {'created_at': stamp})
+    ask()
+    assert asked.tables() == [
+        *[('compute_nodes', 1)] * 3,
+        *[('services', 1)],
+    ]
+    asked.clear()
+    ask()
+    assert asked.tables() == [('compute_nodes', 1), ('services', 1)]
+
+
+def test_a_late_write_that_looks_old_is_found_by_the_marks_of_all(ask, asked, cloud):
+    table, old = tables.compute_nodes, NOON - datetime.timedelta(days=9)
+    with cloud.cell.begin() as connection:
+        connection.execute(
+            sa.update(table)
+            .where(table.c.host == 'h5')
+            .values(updated_at=old, free_ram_mb=1)
+        )
+    ask()
+    news, recent, every, row, services = asked.tables()
+    assert (news, recent) == (('compute_nodes', 1), ('compute_nodes', 0))
+    assert (every, row) == (('compute_nodes', HOSTS), ('compute_nodes', 1))
+    assert services == ('services', 0)
 
 
 def test_a_move_that_nobody_told_of_is_found_by_one_question(

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 
 import pytest
 
+from tests.live.daemon import own_program
 from tests.live.peer import PeerError
 from tests.live.servers.keystone import WRONG
 from tests.live.servers.process import free_port
+from tests.live.servers.rabbitmq import PASSWORD
 
 pytestmark = pytest.mark.ours
 
@@ -115,6 +119,48 @@ def test_a_wrong_option_is_one_plain_line(daemon, cloud, sections, group, option
     assert len(said) == 1, ended.log
     assert re.search(rf'\[{group}\] ?{option}\b', said[0]), said
     assert WRONG not in said[0]
+
+
+@pytest.mark.parametrize(
+    ('change', 'result', 'says'),
+    [
+        pytest.param(lambda url: url, 0, None, id='a broker that answers'),
+        pytest.param(_closed_port, 2, 'Connection refused', id='a wrong port'),
+        pytest.param(_wrong_password, 2, 'ACCESS_REFUSED', id='a wrong password'),
+        pytest.param(
+            lambda url: f'{url}-nosuch',
+            2,
+            'vhost .*-nosuch not found',
+            id='no such vhost',
+        ),
+    ],
+)
+def test_the_upgrade_check_tries_the_broker(rabbitmq, tmp_path, change, result, says):
+    conf = tmp_path / 'nova.conf'
+    conf.write_text(f'[DEFAULT]\ntransport_url = {change(rabbitmq.create_vhost())}\n')
+    status = subprocess.run(
+        [
+            own_program('novasched-status'),
+            f'--config-file={conf}',
+            'upgrade',
+            'check',
+            '--json',
+        ],
+        capture_output=True,
+        text=True,
+        timeout=START_S,
+        check=False,
+    )
+    assert (status.returncode, status.stderr) == (2, '')
+    checks = {each['check']: each for each in json.loads(status.stdout)['checks']}
+    queue = checks['Message queue']
+    assert queue['result'] == result
+    assert WRONG not in status.stdout
+    assert PASSWORD not in status.stdout
+    if says:
+        assert queue['details'].startswith('[DEFAULT] transport_url: ')
+        assert re.search(says, queue['details'])
+        assert '\n' not in queue['details']
 
 
 def test_a_placement_that_nobody_serves_is_a_warning_and_no_valid_host(daemon):

@@ -124,14 +124,28 @@ MISSING = object()
 
 
 class Wire:
-    """A connection to one virtual host with a reply queue of its own."""
+    """A connection to one virtual host with a reply queue of its own.
 
-    def __init__(self, broker, url):
-        self._holder = broker.connect(vhost_of(url))
+    The queue goes with the connection, or ``stays`` for a while, as that of a client of
+    oslo.messaging.
+    """
+
+    def __init__(self, broker, url, stays=False):
+        self._broker = broker
+        self._vhost = vhost_of(url)
+        self._stays = stays
+        self._reply_queue = f'reply_{uuid.uuid4().hex}'
+        self.connect()
+
+    def connect(self):
+        """Connect, also once more after a close."""
+        self._holder = self._broker.connect(self._vhost)
         self._connection = self._holder.__enter__()
         self._channel = self._connection.channel()
-        self._reply_queue = f'reply_{uuid.uuid4().hex}'
-        self._channel.queue_declare(self._reply_queue, exclusive=True)
+        options = {'exclusive': True}
+        if self._stays:
+            options = {'auto_delete': False, 'arguments': {'x-expires': 1800_000}}
+        self._channel.queue_declare(self._reply_queue, **options)
         self._answers = []
         self._channel.basic_consume(
             self._reply_queue, callback=self._answers.append, no_ack=True
@@ -195,5 +209,5 @@ class Wire:
         return final['result'], json.loads(failure) if failure else None
 
     def close(self):
-        """Close the connection; its reply queue goes with it."""
+        """Close the connection."""
         self._holder.__exit__(None, None, None)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 
+import numpy as np
+
 from novasched import errors
 from novasched.drivers import Driver, Placed
 from novasched.objects.selection import Selection
@@ -33,7 +35,7 @@ class FakePlacement:
     or an exception to be raised; when it is over, all are claimed. ``together`` is the
     outcome for several at once, and ``together_exhausted`` what there was too little
     of. What the providers have is in ``summaries``, as placement has it. ``before`` is
-    what every consumer held already. ``undo_fails`` names consumers, and how often.
+    what every consumer held already. Claims of ``unundone`` consumers stay.
     """
 
     def __init__(self, *providers, script=(), before=None):
@@ -41,7 +43,7 @@ class FakePlacement:
         self.failure = None
         self.script = list(script)
         self.before = before
-        self.undo_fails = {}
+        self.unundone = set()
         self.known_aggregates = {}
         self.aggregates_asked = []
         self.queries = []
@@ -67,7 +69,9 @@ class FakePlacement:
         """Answer every query with an error from now on."""
         self.failure = QueryFailed(status, text)
 
-    def claim(self, context, consumer, wanted, version, project_id, user_id):
+    def claim(
+        self, context, consumer, wanted, version, project_id, user_id, adds=False
+    ):
         self.tried.append((consumer, next(iter(wanted['allocations']))))
         self.owner = (project_id, user_id)
         outcome = self.script.pop(0) if self.script else 'claimed'
@@ -83,8 +87,8 @@ class FakePlacement:
             return Refused(0, 'nobody is there')
         self.held[consumer] = wanted
         if outcome == 'unknown':
-            return Unknown(consumer, 'no answer', self.before)
-        return Claimed(consumer, self.before)
+            return Unknown(consumer, 'no answer', undo=self.before or {})
+        return Claimed(consumer, self.before or {})
 
     @staticmethod
     def _exhausted(wanted):
@@ -104,13 +108,12 @@ class FakePlacement:
             return [Unknown(one.consumer_uuid, 'no answer') for one in wanted]
         return [Claimed(one.consumer_uuid) for one in wanted]
 
-    def undo(self, context, claim, within_s=None):
-        consumer = claim.consumer_uuid
-        self.undone.append((consumer, claim.before))
-        if self.undo_fails.get(consumer):
-            self.undo_fails[consumer] -= 1
-            raise errors.AllocationDeleteFailed(consumer, 'placement is away')
-        self.held.pop(consumer, None)
+    def undo(self, context, claims, within_s=None):
+        self.undone += [(claim.consumer_uuid, claim.undo) for claim in claims]
+        gone = [c.consumer_uuid for c in claims if c.consumer_uuid not in self.unundone]
+        for consumer in gone:
+            self.held.pop(consumer, None)
+        return dict.fromkeys(self.unundone & self.held.keys(), 'placement is away')
 
 
 class FakeDriver(Driver):
@@ -264,7 +267,7 @@ class FakeView:
         if candidates is None:
             return self._hosts
         wanted = [uuid in candidates for uuid in self._hosts.uuid.tolist()]
-        found = self._hosts[factories.np.array(wanted, bool)]
+        found = self._hosts[np.array(wanted, bool)]
         column = factories.objects([[] for _ in range(len(found.snapshot))])
         for row, uuid in zip(found.rows.tolist(), found.uuid.tolist(), strict=True):
             column[row] = list(candidates[uuid])
@@ -355,6 +358,12 @@ class FakeCaller:
         if self._gone:
             raise self._gone
 
+    def patience_left_s(self):
+        return None
+
+    def if_undeliverable(self, undo):
+        self.undeliverable = undo
+
     def when_answered(self, done):
         self._done.append(done)
 
@@ -364,7 +373,10 @@ class FakeCaller:
 
 
 class Part:
-    """Writes down what is done with it; fails in the step named."""
+    """Writes down what is done with it; fails in the step named.
+
+    As a life it has answered no request when it stops.
+    """
 
     def __init__(self, told, name='scheduler', fails_at=None, problem=None):
         self._told = told
@@ -377,5 +389,6 @@ class Part:
             self._told.append(f'{self._name}.{step}')
             if step == self._fails_at:
                 raise self._problem
+            return 0
 
         return do

@@ -63,7 +63,7 @@ class TestBeyondTheLimit:
         first, second = placement.queries
         assert first.replace('limit=2&', '') == second
         assert notifier.phases == ['start', 'end']
-        assert placement.undone == [(A, None)]
+        assert [consumer for consumer, _ in placement.undone] == [A]
         assert list(placement.held) == [A]
         assert caplog.messages == [
             'None of the hosts of the first 2 allocation candidates will do, and '
@@ -95,7 +95,7 @@ class TestBeyondTheLimit:
         assert placement.held == {}
 
     def test_no_look_while_a_claim_may_be_left_behind(self, look):
-        failed, attempts, placement, _ = look('abc', 'c', undo_fails={A: 1})
+        failed, attempts, placement, _ = look('abc', 'c', unundone={A})
         assert failed is not None
         assert len(attempts) == 1
         assert list(placement.held) == [A]

@@ -116,6 +116,24 @@ def test_a_wrong_value_is_named_before_anything_is_tried(configure, text, option
             id='a filter',
         ),
         pytest.param(
+            '[filter_scheduler]\nenabled_filters = ComputFilter\n',
+            errors.OptionError,
+            r'ComputFilter could not be found. Did you mean ComputeFilter\? Name only',
+            id='a filter that is misspelt',
+        ),
+        pytest.param(
+            '[filter_scheduler]\nweight_classes = nova.scheduler.weights.RAMWeigh\n',
+            errors.OptionError,
+            r'RAMWeigh could not be found: .* Did you mean RAMWeigher\? Name only',
+            id='a weigher that is misspelt',
+        ),
+        pytest.param(
+            '[scheduler]\ndriver = filter_schedular\n',
+            errors.OptionError,
+            r'called filter_schedular. Did you mean filter_scheduler\? Set it',
+            id='a driver that is misspelt',
+        ),
+        pytest.param(
             '[filter_scheduler]\nweight_classes = riddle.Weigher\n',
             errors.OptionError,
             'weight_classes: Class riddle.Weigher could not be found: ModuleNotFound',
@@ -184,6 +202,12 @@ def test_no_thread_is_left_when_the_workers_are_forked(cloud):
     before = set(threading.enumerate())
     preflight.check(cloud(74))
     assert set(threading.enumerate()) <= before
+
+
+def test_options_that_are_misspelt_are_warned_of(configure):
+    conf = configure('[scheduler]\nworkerz = 1\n')
+    said = '[scheduler] workerz is no option and does nothing. Did you mean workers?'
+    assert preflight.warnings(conf).count(said) == 1
 
 
 def test_options_that_are_not_served_are_warned_of(cloud, caplog):

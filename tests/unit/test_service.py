@@ -12,6 +12,9 @@ from oslo_config import cfg
 
 from novasched import errors, opts, service
 from novasched.ports import Cell
+from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.ram import RAMWeigher
 from novasched.service import Scheduler
 from tests.unit.fakes import Part
 
@@ -41,11 +44,12 @@ def scheduler(told, **parts):
 
 def test_a_scheduler_knows_the_cluster_before_it_serves(told):
     scheduler(told).start()
-    assert told == ['view.load', 'heartbeat.start', 'server.start', 'upkeep.start']
+    assert told == ['heartbeat.start', 'view.load', 'server.start', 'upkeep.start']
 
 
 def test_a_scheduler_ends_its_requests_before_it_lets_go_of_the_rest(told):
-    scheduler(told, close=lambda: told.append('close')).stop()
+    made = scheduler(told, close=lambda: told.append('close'), finished=lambda: 7)
+    assert made.stop() == 7
     assert told == [
         'server.stop',
         'server.wait',
@@ -79,8 +83,12 @@ def test_a_report_shows_cells_hosts_and_requests(told):
         hosts=lambda candidates: ['h1', 'h2'],
     )
     server = SimpleNamespace(requests=SimpleNamespace(under_way=lambda: [1.26]))
-    found = scheduler(told, view=view, server=server).state()
+    profile = Profile((NumInstancesFilter(limit=5),), (RAMWeigher(-1.5),))
+    made = scheduler(told, view=view, server=server, profile=profile)
+    found = made.state()
     assert found['hosts'] == 2
+    assert found['filters'] == ['NumInstancesFilter']
+    assert found['weighers'] == ['RAMWeigher=-1.5']
     assert found['requests under way'] == [1.3]
     assert found['cells']['u1'].pop('asked seconds ago') >= 5.0
     assert found['cells'] == {

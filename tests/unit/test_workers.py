@@ -11,6 +11,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.observing.announcement import Announcement
 from novasched.workers import Worker
 from tests.unit.fakes import Part
 
@@ -32,6 +33,7 @@ class Slow(Part):
                 self.begun.set()
                 assert self.released.wait(LIMIT_S)
             self._told.append(f'{self._name}.{step}')
+            return 0
 
         return do
 
@@ -212,3 +214,45 @@ def test_a_stop_in_the_midst_of_a_reload_stops_both(told):
     assert not stopping.is_alive()
     assert {'old.stop', 'new.stop'} <= set(told)
     worker.wait()
+
+
+class Lines(Announcement):
+    """Writes down what is to be announced."""
+
+    def __init__(self, told):
+        self._told = told
+
+    def started(self, state):
+        self._told.append('started')
+
+    def reloading(self):
+        self._told.append('reloading')
+
+    def reloaded(self, state):
+        self._told.append('reloaded')
+
+    def finished(self, requests):
+        self._told.append(f'{requests} finished')
+
+
+class Answering(Part):
+    """A life that has answered three requests when it stops."""
+
+    def stop(self):
+        return 3
+
+
+def test_a_worker_announces_its_start_its_reload_and_what_it_has_answered(told):
+    new = Answering(told, 'new')
+    made = lives(Answering(told, 'old'), new)
+    worker = Worker(made, announcement=Lines(told))
+    worker.start()
+    worker.reset()
+    worker._reloads[0].join(LIMIT_S)
+    worker.stop()
+    assert told == ['old.start', 'started', 'new.start', 'reloaded', '6 finished']
+
+
+def test_who_starts_workers_announces_that_they_will_reload(told):
+    Worker(lambda: Part(told), announcement=Lines(told)).reset()
+    assert told == ['reloading']

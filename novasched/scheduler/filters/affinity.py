@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import repeat
-from operator import contains
 from typing import Any
 
 import netaddr  # type: ignore[import-untyped]
@@ -17,6 +15,9 @@ from novasched.scheduler.columns import Instances, any_of
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import REJECTED, Code, Reason
+
+MOST_NAMED = 20
+"""A hint may name any number of instances, and each host has the reason."""
 
 
 def max_server_per_host(group: InstanceGroup) -> int:
@@ -162,11 +163,8 @@ def hinted(request: RequestSpec, name: str) -> list[str]:
 
 
 def _has_any(hosts: HostTable, uuids: list[str]) -> Mask:
-    found = np.zeros(len(hosts), bool)
-    column = hosts.instances.tolist()
-    for uuid in uuids:
-        found |= np.fromiter(map(contains, column, repeat(uuid)), bool)
-    return found
+    wanted, column = frozenset(uuids), hosts.instances.tolist()
+    return np.array([not each.keys().isdisjoint(wanted) for each in column], bool)
 
 
 class DifferentHostFilter(ColumnFilter):
@@ -202,8 +200,11 @@ class SameHostFilter(ColumnFilter):
         return _has_any(hosts, uuids) if uuids else np.ones(len(hosts), bool)
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
-        wanted = ', '.join(hinted(request, 'same_host'))
-        return Reason(Code.INSTANCE_ABSENT, f'runs none of {wanted}')
+        wanted = hinted(request, 'same_host')
+        text = ', '.join(wanted[:MOST_NAMED])
+        if len(wanted) > MOST_NAMED:
+            text += f' and {len(wanted) - MOST_NAMED} more'
+        return Reason(Code.INSTANCE_ABSENT, f'runs none of {text}')
 
 
 def _network(request: RequestSpec) -> netaddr.IPNetwork | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -123,36 +124,44 @@ def _column(name: str) -> Column[Any, Any] | None:
 
 
 def _start(host: HostState, name: str) -> Any:
-    value = getattr(host, name) if _column(name) else None
+    value = getattr(host, name) if _column(name) else vars(host).get(name)
     return host.stats.get(name) if value is None else value
 
 
 def _mask(hosts: HostTable, capability: Capability) -> Mask:
     """Ask once per distinct value of the column, then the stats of the rest."""
     column = _column(capability.name)
+    unnamed_pass = np.full(len(hosts), column is None and not capability.scoped)
     if column is None:
         outcomes = np.full(len(hosts), UNKNOWN, np.int8)
+        for position, value in hosts.set_by_plugins(capability.name).items():
+            outcomes[position] = _outcome(value, capability)
+            unnamed_pass[position] = False
     else:
         outcomes = _outcomes(hosts, column, capability)
     passes: Mask = outcomes == YES
     unknown = np.flatnonzero(outcomes == UNKNOWN)
     if len(unknown):
-        unnamed_pass = column is None and not capability.scoped
-        passes[unknown] = _stats_mask(hosts[unknown], capability, unnamed_pass)
+        left = hosts[unknown]
+        passes[unknown] = _stats_mask(left, capability, unnamed_pass[unknown])
     return passes
+
+
+def _outcome(value: Any, capability: Capability) -> int:
+    """Return YES, NO, or UNKNOWN where there is no value to start from."""
+    if value is None:
+        return UNKNOWN
+    return YES if capability.satisfied_by(value) else NO
 
 
 def _outcomes(
     hosts: HostTable, column: Column[Any, Any], capability: Capability
 ) -> NDArray[np.int8]:
-    """Return YES, NO, or UNKNOWN where the host has no value to start from."""
+    """Return the outcome for each host, asking once per distinct value."""
     decode: Callable[[Any], Any] = column.decode or (lambda value: value)
 
     def outcome(value: Any) -> int:
-        value = decode(value)
-        if value is None:
-            return UNKNOWN
-        return YES if capability.satisfied_by(value) else NO
+        return _outcome(decode(value), capability)
 
     values = getattr(hosts, column.name)
     if isinstance(values, Categories):
@@ -163,15 +172,14 @@ def _outcomes(
     return np.array([outcome(value) for value in distinct.tolist()], np.int8)[inverse]
 
 
-def _stats_mask(hosts: HostTable, capability: Capability, unnamed_pass: bool) -> Mask:
-    """``unnamed_pass``: hosts whose stats do not have the name pass."""
-    name = capability.name
-    answers: dict[str | None, bool] = {}
-    passes = np.full(len(hosts), unnamed_pass)
+def _stats_mask(hosts: HostTable, capability: Capability, unnamed_pass: Mask) -> Mask:
+    """Ask the stats; hosts pass by ``unnamed_pass`` whose stats lack the name."""
+    name, passes = capability.name, unnamed_pass.copy()
+    satisfied = functools.cache(capability.satisfied_by)
     for position, stats in enumerate(hosts.stats.tolist()):
         if name in stats:
             value = stats[name]
-            if value not in answers:
-                answers[value] = capability.satisfied_by(value)
-            passes[position] = answers[value]
+            # What a plugin put there may be anything, and have no hash.
+            ask = satisfied if isinstance(value, str) else capability.satisfied_by
+            passes[position] = ask(value)
     return passes

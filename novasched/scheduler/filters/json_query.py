@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from novasched import errors
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import (
@@ -27,6 +28,11 @@ from novasched.scheduler.hosts import (
     Objects,
 )
 from novasched.scheduler.reasons import Code, Reason
+
+MOST_CHARACTERS = 128 * 1024
+"""Nova's API takes no request that is longer."""
+MOST_WORDS = 1000
+MOST_NESTED = 50
 
 Values = NDArray[Any]
 """One value per host: bool where a command gave it, else Python objects."""
@@ -97,6 +103,33 @@ COMMANDS: dict[str, Command] = {
 }
 
 
+def parsed(text: str) -> Any:
+    """Return the query in a text.
+
+    Each word costs a column. Raises errors.NoValidHost for a query that is too large,
+    as who asks is told of that, and ValueError for what is no JSON.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise _too_large(f'{MOST_CHARACTERS} characters')
+    try:
+        query = json.loads(text)
+    except RecursionError:
+        raise _too_large(f'{MOST_NESTED} nested queries') from None
+    words, level = 0, [query]
+    for _ in range(MOST_NESTED):
+        level = [word for part in level if isinstance(part, list) for word in part]
+        words += len(level)
+        if words > MOST_WORDS:
+            raise _too_large(f'{MOST_WORDS} commands and arguments')
+    if any(isinstance(word, list) for word in level):
+        raise _too_large(f'{MOST_NESTED} nested queries')
+    return query
+
+
+def _too_large(bound: str) -> errors.NoValidHost:
+    return errors.NoValidHost(f'The hint "query" has more than {bound}.')
+
+
 def evaluate(query: Any, hosts: HostTable) -> Values:
     """Return what a query gives, per host. Raises on nonsense, as nova does."""
     if not query:
@@ -129,7 +162,10 @@ def _column(name: str, path: Sequence[str], hosts: HostTable) -> Objects:
     """Return what hosts have under a name and a path of keys; None: no such."""
     column = getattr(HostTable, name, None)
     if not isinstance(column, Column):
-        return _same(None, len(hosts))
+        own = _same(None, len(hosts))
+        for position, value in hosts.set_by_plugins(name).items():
+            own[position] = _follow(value, path)
+        return own
     values: Any = getattr(hosts, name)
     if isinstance(values, Categories):
         return values.map(lambda value: _follow(value, path), object)
@@ -143,8 +179,9 @@ def _column(name: str, path: Sequence[str], hosts: HostTable) -> Objects:
 
 def _follow(value: Any, path: Sequence[str]) -> Any:
     for key in path:
-        if value is not None:
-            value = value.get(key)
+        if value is None:
+            break
+        value = value.get(key)
     return value
 
 
@@ -156,7 +193,8 @@ class JsonFilter(ColumnFilter):
     are ``=``, ``<``, ``>``, ``<=``, ``>=``, ``in``, ``not``, ``and``, ``or``. A
     ``not`` holds if one of its arguments does not; inside another command it
     always holds. Raises if the hint is no query, or compares what cannot be
-    compared. Nova: scheduler/filters/json_filter.py.
+    compared; no host is valid for one of more than 1000 commands and arguments, 50
+    nested queries or 128 KiB. Nova: scheduler/filters/json_filter.py.
     """
 
     codes = (Code.QUERY_NOT_SATISFIED,)
@@ -165,7 +203,7 @@ class JsonFilter(ColumnFilter):
         query = request.hint('query')
         if not query or not len(hosts):
             return np.ones(len(hosts), bool)
-        values = evaluate(json.loads(query), hosts)
+        values = evaluate(parsed(query), hosts)
         if values.dtype == bool:
             return values
         return np.array(
@@ -174,4 +212,4 @@ class JsonFilter(ColumnFilter):
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         query = request.hint('query')
-        return Reason(Code.QUERY_NOT_SATISFIED, f'does not satisfy {query}')
+        return Reason(Code.QUERY_NOT_SATISFIED, f'does not satisfy {query:.200}')

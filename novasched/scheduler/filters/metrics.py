@@ -31,7 +31,7 @@ class MetricsFilter(ColumnFilter):
         self.names = frozenset(names)
         self.ignored = ignored
         self._lacking: PerValue[str | None] = PerValue(
-            lambda text: bool(self._missing(text)), bool
+            lambda reported: bool(self._missing(reported)), bool
         )
 
     @classmethod
@@ -40,8 +40,8 @@ class MetricsFilter(ColumnFilter):
         names = (name for name, _ in ratios.parse(setting))
         return cls(names, ratios.invalid(setting))
 
-    def _missing(self, text: str | None) -> frozenset[str]:
-        return self.names - {metric.name for metric in metrics.parse(text)}
+    def _missing(self, reported: Any) -> frozenset[str]:
+        return self.names - {metric.name for metric in metrics.reported(reported)}
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         if None in hosts.uuid.tolist():

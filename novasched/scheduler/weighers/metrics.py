@@ -91,9 +91,9 @@ class MetricsWeigher(Weigher):
             unavailable=group.weight_of_unavailable,
         )
 
-    def _numbers_in(self, text: str | None) -> list[float]:
+    def _numbers_in(self, reported: Any) -> list[float]:
         """Return the metrics of a host, one number for each ratio."""
-        found = {metric.name: metric.value for metric in metrics.parse(text)}
+        found = {metric.name: metric.value for metric in metrics.reported(reported)}
         return [_number(found.get(name, ABSENT)) for name, _ in self._ratios]
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Floats:

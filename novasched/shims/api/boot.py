@@ -20,6 +20,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.aggregates import metadata
 from novasched.shims import build_request
 from novasched.shims.api.service import Parts
 from novasched.shims.conductor.groups import group_object
@@ -27,6 +28,7 @@ from novasched.shims.conductor.spec import destined, instance_of, request_spec
 
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 LIMIT = 'max_server_per_host'
+ZONE = 'availability_zone'
 
 
 class NobodyListens(errors.RequestError):
@@ -93,18 +95,33 @@ def group_for(
     return parts.groups.create(name, policy, rules, *ids)
 
 
-def boot(parts: Parts, context: RequestContext, order: Order) -> list[str]:
-    """Ask for servers; return their uuids.
+def check_places(parts: Parts, zone: str | None, host: str | None) -> None:
+    """Look whether there is such a zone, and a cell of the host.
 
-    Where the conductor cannot be told, nothing is left behind. Raises NobodyListens,
-    errors.OptionError, errors.InvalidRequest and errors.StoreFailed.
+    ``zone`` may be zone:host:node. Raises errors.OptionError and errors.StoreFailed.
     """
-    if order.host is not None and parts.api.host_cell(order.host) is None:
+    named = (zone or '').partition(':')[0]
+    known = {parts.default_zone, *metadata(parts.api.aggregates()).get(ZONE, ())}
+    if named and named not in known:
+        raise errors.OptionError(
+            '--availability-zone',
+            f'there is no zone {named}',
+            f'Name one of {", ".join(sorted(known))}',
+        )
+    if host is not None and parts.api.host_cell(host) is None:
         raise errors.OptionError(
             '--host',
-            f'{order.host} is mapped to no cell',
+            f'{host} is mapped to no cell',
             'See novasched-manage cell_v2 list_hosts, and run cell_v2 discover_hosts',
         )
+
+
+def boot(parts: Parts, context: RequestContext, order: Order) -> dict[str, str]:
+    """Ask for servers; return their names by uuid, in the order of their numbers.
+
+    Where the conductor cannot be told, nothing is left behind. Raises NobodyListens,
+    errors.InvalidRequest and errors.StoreFailed.
+    """
     uuids = [str(uuid.uuid4()) for _ in range(order.count)]
     with contextlib.ExitStack() as undo:
         group = order.group
@@ -123,7 +140,7 @@ def boot(parts: Parts, context: RequestContext, order: Order) -> list[str]:
         except oslo_messaging.MessagingException as problem:
             raise NobodyListens(str(problem)) from problem
         undo.pop_all()
-    return uuids
+    return {instance.uuid: str(instance.display_name) for instance, _ in wanted}
 
 
 def _wanted(

@@ -69,7 +69,8 @@ class Delete:
         link.servers.update(uuid, task_state='deleting')
         link.servers.start_action(self._context, uuid, 'delete')
         try:
-            link.computes.terminate_instance(self._context, host, instance)
+            # An administrator, as computes of nova ask Neutron in their own name then.
+            link.computes.terminate_instance(self._context.elevated(), host, instance)
         except oslo_messaging.MessagingException:
             return False
         return True

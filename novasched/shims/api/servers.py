@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from oslo_utils import uuidutils
@@ -16,17 +17,18 @@ from novasched.shims.cells import Link
 from novasched.shims.store import listing, requests
 from novasched.shims.store.listing import Row
 
+UNKNOWN = 'UNKNOWN'
+DELETED = 'DELETED'
 STATES = {
     'building': 'BUILD',
     'active': 'ACTIVE',
     'resized': 'VERIFY_RESIZE',
     'error': 'ERROR',
     'stopped': 'SHUTOFF',
-    'deleted': 'DELETED',
+    'deleted': DELETED,
 }
 MOVING = ('resize_prep', 'resize_migrating', 'resize_migrated', 'resize_finish')
-UNKNOWN = 'UNKNOWN'
-ENDED = ('ACTIVE', 'ERROR', UNKNOWN)
+ENDED = ('ACTIVE', 'ERROR', UNKNOWN, DELETED)
 
 
 class Server(NamedTuple):
@@ -66,36 +68,55 @@ class Servers:
 
     def all(self) -> list[Server]:
         """Return all servers, the oldest first."""
-        return self._servers(self._parts.api.mappings(), None)
+        with self._parts.database.read() as connection:
+            found = requests.with_builds(connection)
+        return self._servers(found, None)
 
     def some(self, uuids: Sequence[str]) -> list[Server]:
         """Return those of some servers that there are, in the order asked for."""
         with self._parts.database.read() as connection:
-            mappings = [
-                mapping
+            mapped = [
+                pair
                 for condition in listing.mapped(uuids)
-                for mapping in requests.mappings(connection, condition)
+                for pair in requests.with_builds(connection, condition)
             ]
-        found = {each.uuid: each for each in self._servers(mappings, uuids)}
+        found = {each.uuid: each for each in self._servers(mapped, uuids)}
         return [found[uuid] for uuid in uuids if uuid in found]
 
-    def one(self, name: str) -> Server:
-        """Return the server of a name or uuid.
+    def asked_for(self, names: Mapping[str, str]) -> list[Server]:
+        """Return a server for each of these, in order: DELETED if it is not there.
+
+        ``names`` are their names by uuid, of servers that there have been.
+        """
+        found = {each.uuid: each for each in self.some(list(names))}
+        return [
+            found.get(uuid) or Server(uuid, name, DELETED)
+            for uuid, name in names.items()
+        ]
+
+    def one(self, name: str, project_id: str | None = None) -> Server:
+        """Return the server of a name or uuid, in a project or in any.
 
         Raises errors.OptionError if there is none, or more than one.
         """
-        if uuidutils.is_uuid_like(name) and (found := self.some([name])):
-            return found[0]
-        named = [each for each in self.all() if each.name == name]
-        if len(named) == 1:
-            return named[0]
+        found = self.some([name]) if uuidutils.is_uuid_like(name) else []
+        named = found or [each for each in self.all() if each.name == name]
+        own = [each for each in named if project_id in (None, each.project_id)]
+        if len(own) == 1:
+            return own[0]
         if not named:
             raise errors.OptionError(
                 'NAME', f'there is no server {name}', 'See novasched list'
             )
-        listed = ', '.join(each.uuid for each in named)
+        if not own:
+            raise errors.OptionError(
+                'NAME',
+                f'server {name} is of project {named[0].project_id}, not {project_id}',
+                'Give its --project-id, or --all-projects',
+            )
+        listed = ', '.join(each.uuid for each in own)
         raise errors.OptionError(
-            'NAME', f'{len(named)} servers are called {name}: {listed}', 'Name a uuid'
+            'NAME', f'{len(own)} servers are called {name}: {listed}', 'Name a uuid'
         )
 
     def located(self, server: Server) -> tuple[Link, Instance] | None:
@@ -105,41 +126,24 @@ class Servers:
         return None if link is None or found is None else (link, found)
 
     def _servers(
-        self, mappings: Sequence[requests.Mapping], uuids: Sequence[str] | None
+        self,
+        mapped: Sequence[tuple[requests.Mapping, Instance | None]],
+        uuids: Sequence[str] | None,
     ) -> list[Server]:
         by_cell: dict[str, list[requests.Mapping]] = {}
-        waiting = False
-        for mapping in mappings:
-            if mapping.cell_uuid is None:
-                waiting = True
-            else:
+        for mapping, _ in mapped:
+            if mapping.cell_uuid is not None:
                 by_cell.setdefault(mapping.cell_uuid, []).append(mapping)
         found = {
             server.uuid: server
             for cell_uuid, inside in by_cell.items()
             for server in self._inside(cell_uuid, inside, uuids)
         }
-        asked = self._asked_for() if waiting else {}
         listed = (
-            asked.get(each.instance_uuid)
-            if each.cell_uuid is None
-            else found.get(each.instance_uuid)
-            for each in mappings
+            found.get(mapping.instance_uuid) if wanted is None else _waiting(wanted)
+            for mapping, wanted in mapped
         )
         return [server for server in listed if server is not None]
-
-    def _asked_for(self) -> dict[str, Server]:
-        return {
-            each.uuid: Server(
-                each.uuid,
-                each.display_name or '',
-                'BUILD',
-                'scheduling',
-                zone=each.availability_zone,
-                project_id=each.project_id,
-            )
-            for each in self._parts.api.waiting()
-        }
 
     def _inside(
         self,
@@ -168,6 +172,17 @@ class Servers:
                 yield _server(row, name, fault.message if fault else None)
 
 
+def _waiting(instance: Instance) -> Server:
+    return Server(
+        instance.uuid,
+        instance.display_name or '',
+        'BUILD',
+        'scheduling',
+        zone=instance.availability_zone,
+        project_id=instance.project_id,
+    )
+
+
 def _is_failed(row: Row | None) -> bool:
     return row is not None and row.vm_state == 'error'
 
@@ -188,4 +203,29 @@ def _server(row: Row, cell: str, fault: str | None) -> Server:
 
 def ended(servers: Iterable[Server]) -> list[Server]:
     """Return those that nothing is being done to any more."""
-    return [each for each in servers if each.status in ENDED and each.task is None]
+    return [each for each in servers if _is_ended(each)]
+
+
+def _is_ended(server: Server) -> bool:
+    return server.status in ENDED and server.task is None
+
+
+def waited_for(servers: Iterable[Server]) -> str:
+    """Say what those wait for that have not ended, the most first."""
+    found = Counter(
+        (_who_is_next(each), each.status, each.task)
+        for each in servers
+        if not _is_ended(each)
+    )
+    return ', '.join(
+        f'{number} {"waits" if number == 1 else "wait"} for {who} '
+        f'({", ".join(filter(None, (status, task)))})'
+        for (who, status, task), number in found.most_common()
+    )
+
+
+def _who_is_next(server: Server) -> str:
+    """Return who must act on a server that is not built yet."""
+    if server.cell is None:
+        return 'the conductor and the scheduler'
+    return f'nova-compute on {server.host}' if server.host else 'a host to take it up'

@@ -75,7 +75,10 @@ class Names(Protocol):
 
 @dataclass(frozen=True)
 class Parts:
-    """What the API works with; ``database`` is the API database."""
+    """What the API works with; ``database`` is the API database.
+
+    Hosts that no aggregate puts into a zone are in ``default_zone``.
+    """
 
     api: ApiServers
     database: Database
@@ -85,6 +88,7 @@ class Parts:
     allocations: Holdings
     providers: Names
     aliases: Aliases = NO_ALIASES
+    default_zone: str = 'nova'
 
 
 def configure(files: Sequence[str], dirs: Sequence[str] = ()) -> cfg.ConfigOpts:
@@ -135,4 +139,5 @@ def opened(conf: cfg.ConfigOpts) -> Iterator[Parts]:
             allocations=Allocations(placement),
             providers=Providers(placement),
             aliases=Aliases.from_conf(conf),
+            default_zone=conf.default_availability_zone,
         )

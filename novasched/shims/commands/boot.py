@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from novasched.shims.commands.command import (
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from novasched.shims.api.servers import Server, Servers
     from novasched.shims.api.service import Parts
 
+QUIET_S = 15.0
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 
 
@@ -74,38 +77,63 @@ class Boot(ServerList):
         context = self.context(parsed_args)
         with self.parts() as parts:
             order = _order(parts, context, parsed_args)
-            uuids = boot.boot(parts, context, order)
+            names = boot.boot(parts, context, order)
             servers = Servers(parts, self.warn)
-            found = self._built(servers, uuids, parsed_args)
+            found = self._built(servers, names, parsed_args)
         if not parsed_args.no_wait and any(s.status != 'ACTIVE' for s in found):
             self.code = 1
         return COLUMNS, [row(server) for server in found]
 
     def _built(
-        self, servers: Servers, uuids: Sequence[str], parsed_args: argparse.Namespace
+        self, servers: Servers, names: dict[str, str], parsed_args: argparse.Namespace
     ) -> list[Server]:
-        """Wait until servers are built; return how they are then."""
-        from novasched.shims.api.servers import ended
+        """Wait until servers are built; return how they are then, all of them."""
+        from novasched.shims.api.servers import ended, waited_for
 
-        found = servers.some(uuids)
+        found = servers.asked_for(names)
         if parsed_args.no_wait:
             return found
-        with bar(self.app.stderr, 'building', len(uuids)) as show:
+        quiet = Quiet(self.warn)
+        with bar(self.app.stderr, 'building', len(names)) as show:
 
             def look() -> bool:
                 nonlocal found
-                found = servers.some(uuids)
-                # Those that somebody deleted are not waited for.
-                done = len(ended(found)) + len(uuids) - len(found)
-                show(done)
-                return done == len(uuids)
+                found = servers.asked_for(names)
+                show(done := len(ended(found)))
+                quiet.look(waited_for(found))
+                return done == len(found)
 
             if not wait(look, parsed_args.timeout):
                 self.warn(
-                    f'Not all are built after {parsed_args.timeout:.0f} s. See '
-                    'novasched show, and the logs of conductor and scheduler.'
+                    f'Not all are built after {parsed_args.timeout:.0f} s: '
+                    f'{waited_for(found)}. See novasched show, and the logs of '
+                    'conductor and scheduler.'
                 )
         return found
+
+
+class Quiet:
+    """Says once what is waited for, when it has been the same for a while."""
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        after_s: float = QUIET_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._say = say
+        self._after_s = after_s
+        self._clock = clock
+        self._last: str | None = None
+        self._since = clock()
+
+    def look(self, waited_for: str) -> None:
+        """Take what is waited for now; empty: nothing is."""
+        if waited_for != self._last:
+            self._last, self._since = waited_for, self._clock()
+        elif waited_for and self._clock() - self._since >= self._after_s:
+            self._say(f'Nothing has changed for {self._after_s:.0f} s: {waited_for}.')
+            self._since = math.inf
 
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
@@ -159,6 +187,7 @@ def _order(
     image = catalogue.image_of(parsed_args.image, parsed_args.image_file)
     catalogue.check_fit(flavor, image)
     hints = catalogue.pairs(parsed_args.hint, '--hint')
+    boot.check_places(parts, parsed_args.availability_zone, parsed_args.host)
     group = None
     if parsed_args.group is not None:
         named = parsed_args.group, parsed_args.policy, parsed_args.max_per_host

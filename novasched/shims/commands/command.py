@@ -8,6 +8,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from cliff.command import Command
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 NOBODY = 'admin'
 WAIT_S = 300.0
 POLL_S = 0.5
+PIPE_WIDTH = 120
+LEAST_WIDTH = 8
 COLUMNS = ('ID', 'Name', 'Status', 'Host', 'Fault')
 
 
@@ -94,6 +97,16 @@ class ServerList(ServerCommand, Lister):
 
     code = 0
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--long',
+            action='store_true',
+            help='print a table with all columns, as wide as it gets',
+        )
+        return parser
+
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command; return its exit code."""
         super().run(parsed_args)
@@ -105,10 +118,62 @@ class ServerList(ServerCommand, Lister):
         column_names: Sequence[str],
         data: Iterable[Sequence[Any]],
     ) -> int:
-        """Print the rows; what is not there is a dash where people read it."""
+        """Print the rows; a table is cut to the width of the terminal.
+
+        What is not there is a dash in it.
+        """
         if parsed_args.formatter == 'table':
-            data = [['-' if value is None else value for value in row] for row in data]
+            rows = [['-' if v is None else str(v) for v in row] for row in data]
+            width = parsed_args.max_width or _width_of(self.app.stdout)
+            if width > 0 and not parsed_args.long:
+                shown = parsed_args.columns or column_names
+                rows = fitted(column_names, rows, width, frozenset(shown))
+            data = rows
         return super().produce_output(parsed_args, column_names, data)
+
+
+def _width_of(stream: Any) -> int:
+    """Return the width of a terminal, or that of a table in a pipe or file."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or PIPE_WIDTH
+    except (OSError, ValueError):
+        return PIPE_WIDTH
+
+
+def fitted(
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    shown: AbstractSet[str],
+) -> list[list[str]]:
+    """Return the rows of a table in one line each, cut to fit into a width.
+
+    The widest column is cut first, the ID after all others; none to less than
+    LEAST_WIDTH or its name. Only the columns that are shown count.
+    """
+    lines = [[' '.join(value.split()) for value in row] for row in rows]
+    widths = [
+        max([len(name), *(len(line[place]) for line in lines)]) if name in shown else 0
+        for place, name in enumerate(names)
+    ]
+    count = sum(name in shown for name in names)
+    over = sum(widths) + 3 * count + 1 - width
+    while over > 0:
+        wide = [
+            place
+            for place, name in enumerate(names)
+            if widths[place] > max(LEAST_WIDTH, len(name))
+        ]
+        if not wide:
+            break
+        widest = max(wide, key=lambda place: (names[place] != 'ID', widths[place]))
+        widths[widest] -= 1
+        over -= 1
+    return [[_cut(*pair) for pair in zip(line, widths, strict=True)] for line in lines]
+
+
+def _cut(text: str, width: int) -> str:
+    return text if not width or len(text) <= width else f'{text[: width - 3]}...'
 
 
 def add_flavor(parser: argparse.ArgumentParser, default: str | None) -> None:

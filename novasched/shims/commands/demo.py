@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from novasched import errors
 from novasched.embedded import demo
+from novasched.shims.commands.command import COLUMNS
 
 if TYPE_CHECKING:
     from novasched.shims.demo.run import Result
@@ -93,10 +94,11 @@ def as_text(result: Result) -> str:
     """Return a table of the servers, and what is to be said of all of them."""
     import prettytable
 
-    table = prettytable.PrettyTable(['uuid', 'name', 'status', 'host', 'fault'])
+    table = prettytable.PrettyTable(COLUMNS)
     table.align = 'l'
     for each in result.servers:
-        table.add_row([each[name] or '-' for name in table.field_names])
+        fields = ('uuid', *(name.lower() for name in COLUMNS[1:]))
+        table.add_row([each[field] or '-' for field in fields])
     moved = result.moved or {}
     statuses = ', '.join(f'{n} {name}' for name, n in sorted(result.statuses.items()))
     lines = [

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from novasched.shims.commands.command import ServerList
+from novasched.shims.commands.command import COLUMNS, ServerList
 
 FIELDS = {
     'ID': 'uuid',
@@ -17,13 +17,17 @@ FIELDS = {
     'Host': 'host',
     'Zone': 'zone',
     'Cell': 'cell',
+    'Project': 'project_id',
     'Fault': 'fault',
 }
-COLUMNS = tuple(FIELDS)
 
 
 class List(ServerList):
-    """List the servers of all projects and cells, the oldest first."""
+    """List the servers of all projects and cells, the oldest first.
+
+    A table has the most important columns, and is cut to the width of the terminal;
+    --long and the other formats have all columns in full.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of the command's options."""
@@ -43,8 +47,10 @@ class List(ServerList):
         with self.parts() as parts:
             found = Servers(parts, self.warn).all()
         status = parsed_args.status and parsed_args.status.upper()
-        return COLUMNS, [
-            tuple(getattr(each, FIELDS[column]) for column in COLUMNS)
+        is_short = parsed_args.formatter == 'table' and not parsed_args.long
+        columns = COLUMNS if is_short and not parsed_args.columns else tuple(FIELDS)
+        return columns, [
+            tuple(getattr(each, FIELDS[column]) for column in columns)
             for each in found
             if parsed_args.host in (None, each.host)
             and status in (None, each.status)

@@ -19,6 +19,7 @@ from novasched.shims.cells import Cells, Link
 from novasched.shims.conductor.groups import GroupSetup
 from novasched.shims.conductor.provider_mapping import candidate_of
 from novasched.shims.conductor.quota import Quota
+from novasched.shims.failures import FAILURES, SchedulerBroke
 from novasched.shims.store.stores import ApiServers
 
 LOG = logging.getLogger(__name__)
@@ -62,14 +63,19 @@ class Parts:
     ) -> list[list[Selection]]:
         """Have hosts chosen and claimed, one list per instance, alternates last.
 
-        Members of its server group are looked for in one cell, or in all. Raises what
-        the scheduler answers, and oslo.messaging's MessagingException.
+        Members of its server group are looked for in one cell, or in all. Raises one
+        of failures.FAILURES, whatever the scheduler raises.
         """
         request = self.groups.of(request, only)
         started = time.monotonic()
-        chosen = self.schedulers.select_destinations(
-            context, request, uuids, return_alternates=alternates
-        )
+        try:
+            chosen = self.schedulers.select_destinations(
+                context, request, uuids, return_alternates=alternates
+            )
+        except FAILURES:
+            raise
+        except Exception as problem:  # another process may raise anything
+            raise SchedulerBroke(problem) from problem
         LOG.debug(
             'Took %0.2f seconds to select destinations for %s instance(s).',
             time.monotonic() - started,

@@ -12,6 +12,7 @@ from typing import Any
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
 from novasched.objects.instance import Instance
+from novasched.objects.instance_extra import InstanceInfoCache
 from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched.objects.request_spec import Destination, RequestGroup, RequestSpec
@@ -20,6 +21,8 @@ from novasched.shims.conductor.aliases import Aliases
 from novasched.shims.conductor.guest_nodes import topology_of
 
 NO_ALIASES = Aliases()
+NO_NETWORKS = '[]'
+"""The networks of a new instance, as nova caches them; its computes read no null."""
 
 
 def request_spec(
@@ -91,7 +94,11 @@ def destined(request: RequestSpec, host: str, node: str | None = None) -> Reques
 
 
 def instance_of(request: RequestSpec, name: str, number: int = 0) -> Instance:
-    """Return the new instance that a request is for, as the API first has it."""
+    """Return the new instance that a request is for, as the API first has it.
+
+    Host and node are left unset, as nova's API leaves them: a conductor of nova refuses
+    an instance whose node is None.
+    """
     flavor, image = request.flavor, request.image
     properties = image.properties if image and 'properties' in image else None
     found = {} if properties is None else properties.obj_to_primitive()
@@ -107,8 +114,6 @@ def instance_of(request: RequestSpec, name: str, number: int = 0) -> Instance:
         vm_state='building',
         task_state='scheduling',
         power_state=0,
-        host=None,
-        node=None,
         vcpus=flavor.vcpus,
         memory_mb=flavor.memory_mb,
         root_gb=flavor.root_gb,
@@ -123,6 +128,9 @@ def instance_of(request: RequestSpec, name: str, number: int = 0) -> Instance:
             for key, value in named.items()
             if isinstance(value, str | int | float)
         },
+        info_cache=InstanceInfoCache(
+            instance_uuid=request.instance_uuid, network_info=NO_NETWORKS
+        ),
         hidden=False,
         locked=False,
     )

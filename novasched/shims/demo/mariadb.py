@@ -64,7 +64,7 @@ def running(directory: Path) -> Iterator[str]:
         SERVER,
         '--no-defaults',
         f'--datadir={data}',
-        f'--socket={directory / "mariadb.sock"}',
+        '--socket=../mariadb.sock',  # from the data directory: long paths do not fit
         f'--pid-file={directory / "mariadb.pid"}',
         f'--port={port}',
         '--bind-address=127.0.0.1',

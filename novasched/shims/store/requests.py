@@ -40,6 +40,17 @@ class Mapping(NamedTuple):
     project_id: str
 
 
+_ID = instance_mappings.c.id
+_MAPPING = (
+    instance_mappings.c.instance_uuid,
+    cell_mappings.c.uuid,
+    instance_mappings.c.project_id,
+)
+_MAPPED = instance_mappings.outerjoin(
+    cell_mappings, instance_mappings.c.cell_id == cell_mappings.c.id
+)
+
+
 def add(
     connection: sa.Connection,
     instance: Instance,
@@ -150,8 +161,28 @@ def mappings(
     connection: sa.Connection, *conditions: sa.ColumnElement[bool]
 ) -> Sequence[Mapping]:
     """Return the mappings that meet all conditions, the oldest first."""
-    m, c = instance_mappings.c, cell_mappings.c
-    joined = instance_mappings.outerjoin(cell_mappings, m.cell_id == c.id)
-    query = sa.select(m.instance_uuid, c.uuid, m.project_id).select_from(joined)
-    rows = connection.execute(query.where(*conditions).order_by(m.id))
-    return [Mapping._make(row) for row in rows]
+    query = sa.select(*_MAPPING).select_from(_MAPPED).where(*conditions)
+    return [Mapping._make(row) for row in connection.execute(query.order_by(_ID))]
+
+
+def with_builds(
+    connection: sa.Connection, *conditions: sa.ColumnElement[bool]
+) -> list[tuple[Mapping, Instance | None]]:
+    """Return mappings, each with what is asked for while no cell has it.
+
+    A conductor maps an instance to its cell, and then takes its build request away. One
+    statement sees one of the two in any case; two might see neither.
+    """
+    b = build_requests.c
+    joined = _MAPPED.outerjoin(
+        build_requests, b.instance_uuid == instance_mappings.c.instance_uuid
+    )
+    query = sa.select(*_MAPPING, b.instance).select_from(joined).where(*conditions)
+    found = []
+    for *mapping, text in connection.execute(query.order_by(_ID)):
+        mapped = Mapping._make(mapping)
+        wanted = None
+        if mapped.cell_uuid is None and text is not None:
+            wanted = parse(json.loads(text))
+        found.append((mapped, wanted if isinstance(wanted, Instance) else None))
+    return found

@@ -50,10 +50,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Keystone:
-    """A thread that hands out tokens with a catalogue of one service."""
+    """A thread that hands out tokens with a catalogue of one service.
+
+    ``issued`` counts the tokens.
+    """
 
     def __init__(self):
         self.placement_url = None
+        self.issued = 0
         self._server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), _Handler)
         self._server.daemon_threads = True
         self._server.keystone = self
@@ -66,6 +70,7 @@ class Keystone:
 
     def token(self):
         """The body of a token that is good for ever."""
+        self.issued += 1
         domain = {'id': 'default', 'name': 'Default'}
         return {
             'methods': ['password'],

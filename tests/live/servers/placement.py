@@ -10,6 +10,7 @@ from pathlib import Path
 
 import requests
 import sqlalchemy as sa
+import urllib3
 
 from tests.live.servers.process import Process, free_port, run, wait_until
 
@@ -28,8 +29,12 @@ class Placement:
         self.url = f'http://127.0.0.1:{self.port}'
         self._database_url = database_url
         self._options = options
-        self._engine = sa.create_engine(database_url)
+        # No pool: its connections would be dead when a test has killed the database.
+        self._engine = sa.create_engine(database_url, poolclass=sa.NullPool)
         self._session = requests.Session()
+        # The server may close an idle connection just when it is used again.
+        again = urllib3.Retry(3, allowed_methods={'GET'}, status=0)
+        self._session.mount('http://', requests.adapters.HTTPAdapter(max_retries=again))
         self._env = dict(os.environ, OS_PLACEMENT_CONFIG_DIR=str(self.dir))
         self._server = None
 

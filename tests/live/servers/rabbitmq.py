@@ -20,7 +20,7 @@ SERVERS = ('/usr/lib/rabbitmq/bin/rabbitmq-server', shutil.which('rabbitmq-serve
 USER = 'live'
 PASSWORD = 'broker-secret'
 # Made at boot, from a file: rabbitmqctl takes seconds for each.
-VHOSTS = 40
+VHOSTS = 80
 
 
 class RabbitMQ:
@@ -45,7 +45,12 @@ class RabbitMQ:
             env=env,
         )
         wait_until(lambda: listens(self._epmd_port), 10, 'epmd', self._epmd)
+        self.run()
+
+    def run(self):
+        """Run the node; after kill(), it has what it had."""
         server = next(path for path in SERVERS if path and os.path.exists(path))
+        env = self._environment()
         self._server = Process([server], self.dir / 'console.log', env=env)
         wait_until(self._ready, 90, 'rabbitmq', self._server)
 
@@ -138,13 +143,22 @@ class RabbitMQ:
                 return None
             return found.message_count, found.consumer_count
 
+    def send(self, number):
+        """Send a signal to the Erlang VM; the server is a shell script around it."""
+        os.kill(int((self.dir / 'pid').read_text()), number)
+
+    def kill(self):
+        """End the node without a chance to tidy."""
+        self.send(signal.SIGKILL)
+        self._server.kill()
+
     def stop(self):
         """Stop the node and epmd."""
         if self._server:
             # The Erlang VM ends cleanly on SIGTERM; the shell script around it
             # would call rabbitmqctl, which takes seconds.
             with contextlib.suppress(OSError, ValueError, ProcessLookupError):
-                os.kill(int((self.dir / 'pid').read_text()), signal.SIGTERM)
+                self.send(signal.SIGTERM)
             with contextlib.suppress(AssertionError):
                 self._server.wait(20)
             self._server.stop(timeout_s=5)

@@ -16,6 +16,7 @@ from novasched.ports import (
     ComputeNodeRow,
     ImageRow,
     InstanceRow,
+    NodeNews,
     ServiceNews,
     ServiceRow,
 )
@@ -51,7 +52,8 @@ class FakeCellStore:
     """The database of one cell.
 
     ``on_call`` gets the name of each call before it is answered, and
-    ``on_answer`` after its rows were read; both may block or raise.
+    ``on_answer`` after its rows were read; both may block or raise. More ids than
+    ``longest_list`` are not listed as new.
     """
 
     def __init__(self):
@@ -62,6 +64,7 @@ class FakeCellStore:
         self.images = []
         self.calls = []
         self.since = []
+        self.longest_list = 100
         self.on_call = lambda name: None
         self.on_answer = lambda name: None
         self.clock = FakeClock()
@@ -107,23 +110,41 @@ class FakeCellStore:
         return found
 
     def compute_nodes(self):
-        return self._answer('compute_nodes', lambda: self._nodes(lambda row: True))
+        return self._answer('compute_nodes', self._nodes)
 
-    def _nodes(self, wanted):
+    def _nodes(self):
         live = [row for row in self.nodes.values() if row.deleted == 0]
-        return sorted(filter(wanted, live))
+        return sorted(map(marked, live), key=lambda row: row.id)
 
-    def compute_nodes_since(self, since):
+    def compute_node_news(self, since):
         self.since.append(since)
-        moment = since.replace(microsecond=0)
 
-        def changed(row):
-            stamps = (row.created_at, row.updated_at, row.deleted_at)
-            return any(stamp is not None and stamp >= moment for stamp in stamps)
+        def news():
+            live = self._nodes()
+            stamps = {
+                row.id: (row.created_at, row.updated_at, row.deleted_at)
+                for row in self.nodes.values()
+            }
+            ids = [id_ for id_, found in stamps.items() if is_since(since, *found)]
+            listed = ids if len(ids) <= self.longest_list else None
+            return NodeNews(len(live), sum(row.mark for row in live), listed)
 
+        return self._answer('compute_node_news', news)
+
+    def compute_node_marks(self, since):
         return self._answer(
-            'compute_nodes_since',
-            lambda: sorted(filter(changed, self.nodes.values()), key=lambda r: r.id),
+            'compute_node_marks',
+            lambda: {
+                row.id: row.mark
+                for row in self._nodes()
+                if since is None or is_since(since, row.created_at, row.updated_at)
+            },
+        )
+
+    def compute_nodes_of(self, ids):
+        return self._answer(
+            'compute_nodes_of',
+            lambda: [marked(self.nodes[id_]) for id_ in ids if id_ in self.nodes],
         )
 
     def compute_services(self):
@@ -138,8 +159,8 @@ class FakeCellStore:
     def service_news(self, since, oldest, newest):
         def told(row):
             seen = row.last_seen_up or row.created_at
-            in_time = seen is not None and oldest <= seen <= newest
-            new = row.created_at is not None and row.created_at >= since
+            in_time = is_time(seen) and oldest <= seen <= newest
+            new = is_time(row.created_at) and row.created_at >= since
             return row.disabled or row.forced_down or not in_time or new
 
         return self._answer(
@@ -165,7 +186,7 @@ class FakeCellStore:
             lambda: [
                 row
                 for row in self.services.values()
-                if row.last_seen_up is not None and row.last_seen_up > moment
+                if is_time(row.last_seen_up) and row.last_seen_up > moment
             ],
         )
 
@@ -262,6 +283,24 @@ def node(id_=1, **fields):
         deleted_at=None,
     )
     return row._replace(**fields)
+
+
+def marked(row):
+    """A row with its mark: another time of its last change, or amount, is another."""
+    stamp = row.updated_at or row.created_at
+    written = (row.id, str(stamp), row.vcpus_used, row.memory_mb_used)
+    return row._replace(mark=zlib.crc32(repr(written).encode()))
+
+
+def is_since(since, *stamps):
+    """Say whether one of the stamps is not before the second of a moment."""
+    moment = since.replace(microsecond=0)
+    return any(stamp >= moment for stamp in filter(is_time, stamps))
+
+
+def is_time(value):
+    """Say whether a value is a time; a date of zeros is before all of them."""
+    return isinstance(value, datetime.datetime)
 
 
 def service(host='h1', **fields):

@@ -98,3 +98,22 @@ def test_it_beats_by_itself_until_it_is_stopped():
     heart.start()
     assert store.beaten.wait(20)
     heart.stop()
+
+
+def test_it_beats_on_after_a_defect_of_a_driver(caplog):
+    store = FakeServiceStore()
+    tries, enough = [], threading.Event()
+
+    def break_down(service_id, report_count):
+        tries.append(report_count)
+        if len(tries) > 3:
+            enough.set()
+        raise AssertionError('Protocol error, expecting EOF')
+
+    store.beat = break_down
+    heart = Heartbeat(store, 'me', 0.01)
+    heart.start()
+    assert enough.wait(20)
+    heart.stop()
+    (record,) = [r for r in caplog.records if 'Protocol error' in r.getMessage()]
+    assert record.exc_info

@@ -70,6 +70,27 @@ def test_a_call_that_was_given_up_is_not_made(lane, gate):
     assert made == []
 
 
+def test_a_lane_outlives_a_thread_that_cannot_be_started(gate):
+    starts, made = [False, True, False], []
+
+    def start(thread):
+        if not starts.pop(0):
+            raise RuntimeError("can't start new thread")
+        thread.start()
+
+    lane = Lane('poor-lane', 2, start)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        lane.submit(lambda: made.append('refused'))
+    busy = lane.submit(lambda: gate.wait(DEADLINE_S))
+    waiting = lane.submit(lambda: 5)
+    gate.set()
+    assert busy.result(DEADLINE_S)
+    assert waiting.result(DEADLINE_S) == 5
+    assert made == []
+    lane.close()
+    lane.join(DEADLINE_S)
+
+
 def test_closing_ends_the_threads_when_their_work_is_done():
     lane = Lane('closed-lane', 2)
     last = lane.submit(lambda: 5)

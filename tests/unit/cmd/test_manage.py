@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from novasched.cmd.manage import COMMANDS, main
 from novasched.db import tables as declared
 from novasched.manage.program import Program
+from novasched.rpc.transport import HOW_TO_WRITE
 from tests.databases import Databases, node, service
 
 CELL0 = '00000000-0000-0000-0000-000000000000'
@@ -156,6 +157,11 @@ def test_a_cell_is_made_of_the_configured_urls_but_once(synced, tmp_path):
             'rabbit://h:port/',
             "invalid literal for int() with base 10: 'port'",
             id='a port that is no number',
+        ),
+        pytest.param(
+            'rabbit://nova:pa/ss@h:5672/',
+            HOW_TO_WRITE,
+            id='a password that is not encoded',
         ),
     ],
 )

@@ -18,6 +18,7 @@ from novasched.db import tables as declared
 from novasched.manage.status import Status
 from novasched.ports import CELL0_UUID
 from tests.databases import Databases, cell_mapping, node, service
+from tests.live.servers.process import free_port
 
 CHECKS = (
     'Cells v2',
@@ -25,6 +26,7 @@ CHECKS = (
     'Older than N-1 computes',
     'Newer schedulers',
     'Databases',
+    'Message queue',
     'Driver, filters and weighers',
     'Options',
 )
@@ -300,10 +302,9 @@ def test_a_cell_that_cannot_be_asked_is_a_failure(cloud, tmp_path):
 def test_filters_must_be_there(cloud):
     more = '[filter_scheduler]\nenabled_filters = NoSuchFilter\n'
     _, verdicts = cloud.judge(more=more)
-    assert verdicts['Driver, filters and weighers'] == (
-        FAILURE,
-        'Scheduler Host Filter NoSuchFilter could not be found.',
-    )
+    result, details = verdicts['Driver, filters and weighers']
+    assert result == FAILURE
+    assert 'Scheduler Host Filter NoSuchFilter could not be found.' in details
 
 
 def test_the_driver_must_be_there(cloud):
@@ -318,6 +319,67 @@ def test_what_does_nothing_is_a_warning(cloud):
     result, details = verdicts['Options']
     assert (code, result) == (WARNING, WARNING)
     assert 'use_baremetal_filters' in details
+
+
+@pytest.mark.parametrize(
+    ('more', 'says'),
+    [
+        pytest.param(
+            '[scheduler]\nworkerz = 1\n',
+            '[scheduler] workerz is no option and does nothing. Did you mean workers?',
+            id='an option',
+        ),
+        pytest.param(
+            '[filter_schedular]\nhost_subset_size = 2\n',
+            '[filter_schedular] is no group of options and does nothing. '
+            'Did you mean [filter_scheduler]?',
+            id='a group',
+        ),
+    ],
+)
+def test_what_is_misspelt_is_a_warning(cloud, more, says):
+    code, verdicts = cloud.judge(more=more)
+    assert (code, verdicts['Options']) == (WARNING, (WARNING, says))
+
+
+def test_a_broker_that_nobody_serves_is_a_failure(cloud):
+    url = f'rabbit://nova:s3cret@127.0.0.1:{free_port()}/'
+    code, verdicts = cloud.judge(more=f'[DEFAULT]\ntransport_url = {url}\n')
+    result, details = verdicts['Message queue']
+    assert (code, result) == (FAILURE, FAILURE)
+    assert details.startswith('[DEFAULT] transport_url: no broker answers: 127.0.0.1:')
+    assert 's3cret' not in details
+
+
+@pytest.mark.parametrize(
+    ('more', 'skipped'),
+    [
+        pytest.param(
+            '[api_database]\nconnection = sqlite:////nonexistent/x\n',
+            {'Older than N-1 computes', 'Databases'},
+            id='one database',
+        ),
+        pytest.param(
+            '[api_database]\nconnection = mysql+mysqldb://h/x\n'
+            '[database]\nconnection = mysql+mysqldb://h/y\n',
+            {
+                'Older than N-1 computes',
+                'Newer schedulers',
+                'Databases',
+                'Driver, filters and weighers',
+            },
+            id='a driver that both databases lack',
+        ),
+    ],
+)
+def test_one_cause_is_named_once(cloud, more, skipped):
+    code, verdicts = cloud.judge(more=more)
+    said = {name for name, verdict in verdicts.items() if verdict[1] == SKIPPED}
+    assert (code, said) == (FAILURE, skipped)
+    assert verdicts['Cells v2'][1].startswith('[api_database] connection: ')
+
+
+SKIPPED = 'Skipped: see Cells v2.'
 
 
 @pytest.mark.parametrize('words', [[], ['upgrade']])

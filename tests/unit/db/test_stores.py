@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from novasched import errors
-from novasched.db import engines
+from novasched.db import engines, hosts, tables
 from novasched.db.stores import SqlCellStore, SqlCellStores
 from novasched.ports import Cell
 from tests import store_checks
+from tests.databases import NOON, node
 
 CELL = Cell('c1', 'one', None, 'sqlite://', False)
 
@@ -17,6 +19,39 @@ CELL = Cell('c1', 'one', None, 'sqlite://', False)
 @pytest.mark.parametrize('check', store_checks.CHECKS, ids=lambda check: check.__name__)
 def test_on_sqlite(check, databases):
     check(databases)
+
+
+@pytest.mark.parametrize('longest', range(12))
+def test_a_list_that_a_server_cuts_is_none(databases, longest):
+    ids = [5, 17, 170, 9999]
+    rows = [node(id=id_, hypervisor_hostname=f'{id_}', updated_at=NOON) for id_ in ids]
+    databases.add(tables.compute_nodes, *rows)
+    uncut = len(','.join(map(str, ids)))
+
+    class Cut:
+        def __init__(self):
+            self.values = []
+
+        def step(self, value, separator):
+            if value is not None:
+                self.values.append(value)
+
+        def finalize(self):
+            return ','.join(self.values)[: uncut - longest]
+
+    with databases.cell.connect() as connection:
+        connection.connection.create_aggregate('group_concat', 2, Cut)
+        news = hosts.read_news(connection, NOON)
+    assert news.ids == (ids if longest == 0 else None)
+
+
+@pytest.mark.parametrize(
+    ('dialect', 'hinted'), [(mysql, True), (postgresql, False), (sqlite, False)]
+)
+def test_mysql_is_asked_not_to_cut_the_list(dialect, hinted):
+    asked = str(hosts.NEWS.compile(dialect=dialect.dialect()))
+    hint = 'SELECT /*+ SET_VAR(group_concat_max_len = 1048576) */ count('
+    assert asked.startswith(hint) == hinted
 
 
 @pytest.fixture

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deadlocks, and what errors tell."""
+"""Deadlocks, connections that are lost, and what errors tell."""
 
 from __future__ import annotations
+
+import sqlite3
 
 import pytest
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
+from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import exc as sa_exc
 
 from novasched import errors
@@ -26,6 +29,7 @@ def database(databases):
         pytest.param(2, 'done', id='after two deadlocks'),
     ],
 )
+@pytest.mark.scenario('F22')
 def test_a_deadlock_is_tried_again(database, deadlocks, result):
     problems = [db_exc.DBDeadlock()] * deadlocks
 
@@ -47,6 +51,101 @@ def test_deadlocks_without_end_fail(database):
     with pytest.raises(errors.StoreFailed):
         database.retrying(step)
     assert len(tries) == 1 + transactions.DEADLOCK_RETRIES
+
+
+LOST = sqlite3.ProgrammingError('Cannot operate on a closed database.')
+"""What SQLAlchemy takes for a connection that is lost, as it does others."""
+
+
+class Losing:
+    """A database whose next statements raise ``problems``; ``used`` are the
+    connections that its statements were on."""
+
+    def __init__(self, url):
+        self.problems, self.used = [], []
+        # That of oslo.db for SQLite cannot roll back what was lost.
+        self.engine = sa.create_engine(url)
+        exc_filters.register_engine(self.engine)
+        sa.event.listen(self.engine, 'do_execute', self._execute)
+        self.database = Database(self.engine, 'the cell')
+
+    def _execute(self, cursor, statement, parameters, context):
+        self.used.append(cursor.connection)
+        if self.problems:
+            raise self.problems.pop(0)
+
+
+@pytest.fixture
+def losing(databases):
+    made = Losing(databases.cell.url)
+    yield made
+    made.engine.dispose()
+
+
+def count(connection):
+    query = sa.select(sa.func.count()).select_from(tables.instances)
+    return connection.execute(query).scalar()
+
+
+def test_a_read_whose_connection_is_lost_is_made_on_a_new_one(losing):
+    losing.problems = [LOST]
+    assert losing.database.reading(count) == 0
+    lost, new = losing.used
+    assert lost is not new
+
+
+def test_after_a_loss_no_connection_of_the_pool_is_used(losing):
+    def count_twice():
+        with losing.database.read() as one, losing.database.read() as other:
+            count(one)
+            count(other)
+
+    count_twice()
+    before = list(losing.used)
+    losing.problems = [LOST]
+    losing.database.reading(count)
+    count_twice()
+    lost, *after = losing.used[len(before) :]
+    assert lost in before
+    assert not any(connection in before for connection in after)
+
+
+@pytest.mark.parametrize(
+    ('problems', 'error'),
+    [
+        pytest.param([LOST, LOST], errors.StoreInterrupted, id='lost twice'),
+        pytest.param(
+            [sqlite3.OperationalError('no such table: x')],
+            errors.StoreFailed,
+            id='what another try does not mend',
+        ),
+    ],
+)
+def test_a_read_is_made_twice_at_most(losing, problems, error):
+    losing.problems = list(problems)
+    with pytest.raises(error) as failed:
+        losing.database.reading(count)
+    assert type(failed.value) is error
+    assert len(losing.used) == len(problems)
+
+
+@pytest.mark.parametrize(
+    'aborted',
+    [
+        pytest.param(db_exc.DBDeadlock(), id='a deadlock, a lock not had in time'),
+        pytest.param(db_exc.DBConnectionError(), id='a connection that is lost'),
+    ],
+)
+@pytest.mark.scenario('F22')
+def test_a_read_that_a_server_aborts_is_made_again(database, aborted):
+    problems = [aborted]
+
+    def question(connection):
+        if problems:
+            raise problems.pop()
+        return 'done'
+
+    assert database.reading(question) == 'done'
 
 
 def test_a_bad_statement_is_a_store_that_failed(database):

@@ -13,11 +13,10 @@ from novasched.drivers.claims import UNDO_WITHIN_S, Claims
 from novasched.drivers.ledger import Ledger
 from novasched.drivers.room import Room
 from novasched.objects.context import RequestContext
-from novasched.ports import CallerGone, UndoUnanswered, Wanted
+from novasched.ports import CallerGone, Wanted
 from tests import factories
 from tests.unit.fakes import (
     FakeCaller,
-    FakeClock,
     FakeJournal,
     FakePlacement,
     candidate,
@@ -79,7 +78,7 @@ def test_a_claim_that_raises_undoes_the_earlier_ones(context, problem):
 
 def test_a_failing_undo_keeps_no_other_from_being_undone(context, caplog):
     placement = FakePlacement()
-    placement.undo_fails = {'a': 1}
+    placement.unundone = {'a'}
     with pytest.raises(errors.NoValidHost):
         claim_all(placement, context, then=errors.NoValidHost(''))
     assert list(placement.held) == ['a']
@@ -87,17 +86,33 @@ def test_a_failing_undo_keeps_no_other_from_being_undone(context, caplog):
     assert 'openstack resource provider allocation delete a' in line.getMessage()
 
 
-def test_an_interrupted_undo_goes_on_with_the_others(context):
-    class Interrupted(FakePlacement):
-        def undo(self, context, claim, within_s=None):
-            super().undo(context, claim)
-            if claim.consumer_uuid == 'c':
-                raise KeyboardInterrupt
+def test_a_defect_amid_a_claim_names_its_consumer(context, caplog):
+    with pytest.raises(KeyError):
+        claim_all(FakePlacement(script=['claimed', KeyError('defect')]), context)
+    (line,) = [r for r in caplog.records if r.levelno == logging.ERROR]
+    assert line.getMessage().startswith('Allocations of b may be left behind')
 
-    placement = Interrupted()
-    with pytest.raises(KeyboardInterrupt):
-        claim_all(placement, context, then=errors.NoValidHost(''))
-    assert placement.held == {}
+
+def test_all_are_undone_by_one_call(context):
+    calls = []
+
+    class Counting(FakePlacement):
+        def undo(self, context, claims, within_s=None):
+            calls.append(within_s)
+            return super().undo(context, claims)
+
+    with pytest.raises(errors.NoValidHost):
+        claim_all(Counting(), context, then=errors.NoValidHost(''))
+    assert calls == [UNDO_WITHIN_S]
+
+
+def test_the_claims_of_an_interrupted_undo_stay_in_the_journal(context):
+    class Interrupted(FakePlacement):
+        def undo(self, context, claims, within_s=None):
+            raise KeyboardInterrupt
+
+    told = journalled(Interrupted(), context, then=errors.NoValidHost(''))
+    assert told == [('a', 'left')]
 
 
 def test_what_a_consumer_held_before_is_what_undoing_is_told(context):
@@ -124,53 +139,11 @@ def test_a_claim_of_unknown_outcome_is_undone_at_once_and_ends_all(context):
 
 def test_a_claim_of_unknown_outcome_that_cannot_be_undone_ends_all(context):
     placement = FakePlacement(script=['claimed', 'unknown'])
-    placement.undo_fails = {'b': 1}
+    placement.unundone = {'b'}
     with pytest.raises(errors.AllocationUpdateFailed, match='may be left behind'):
         claim_all(placement, context)
     assert [consumer for consumer, _ in placement.undone] == ['b', 'a']
     assert list(placement.held) == ['b']
-
-
-class Silent(FakePlacement):
-    """Does not answer when it is to undo a claim of some consumers."""
-
-    def __init__(self, *consumers):
-        super().__init__()
-        self._silent = consumers
-
-    def undo(self, context, claim, within_s=None):
-        super().undo(context, claim)
-        if claim.consumer_uuid in self._silent:
-            raise UndoUnanswered(claim.consumer_uuid, 'timed out')
-
-
-def test_once_placement_is_silent_the_others_are_only_told(context, caplog):
-    placement = Silent('b')
-    with pytest.raises(errors.NoValidHost):
-        claim_all(placement, context, then=errors.NoValidHost(''))
-    assert [consumer for consumer, _ in placement.undone] == ['c', 'b']
-    lines = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
-    assert [line.split()[-1] for line in lines] == ['b', 'a']
-
-
-def test_undoing_has_an_end(context):
-    clock = FakeClock()
-
-    class Slow(FakePlacement):
-        def undo(self, context, claim, within_s=None):
-            super().undo(context, claim)
-            given.append(within_s)
-            clock.go_on(UNDO_WITHIN_S - 5)
-
-    placement, given = Slow(), []
-    claims = Claims(placement, context, '1.36', clock=clock.monotonic)
-    with contextlib.suppress(errors.NoValidHost), claims:
-        for name in 'abc':
-            request = factories.request(instance_uuid=name)
-            claims.make(request, candidate('host'))
-        raise errors.NoValidHost('')
-    assert given == [UNDO_WITHIN_S, 5]
-    assert claims.left_behind == ['a']
 
 
 @pytest.mark.parametrize('number', [1, 2])
@@ -222,7 +195,7 @@ def test_several_of_which_nobody_knows_are_all_undone(context):
     placement.together = 'unknown'
     with pytest.raises(errors.AllocationUpdateFailed):
         claim_together(placement, context)
-    assert placement.undone == [('b', None), ('a', None)]
+    assert [consumer for consumer, _ in placement.undone] == ['b', 'a']
 
 
 def test_claims_are_told_before_they_are_tried(context, caplog):
@@ -269,6 +242,27 @@ def test_claims_that_stay_are_answered(context):
     assert told == [('a', 'answering')]
 
 
+def test_claims_whose_answer_reaches_no_reader_are_undone(context):
+    placement, caller, journal = FakePlacement(), FakeCaller(), FakeJournal()
+    forgotten = []
+    ledger = Ledger(journal, caller)
+    with Claims(placement, context, '1.36', ledger=ledger) as claims:
+        claims.if_undone.append(lambda: forgotten.append('a'))
+        claims.make(factories.request(instance_uuid='a'), candidate('p'))
+    assert list(placement.held) == ['a']
+    caller.undeliverable()
+    assert placement.held == {}
+    assert journal.told == [('a', 'answering'), ('a', 'settled')]
+    assert forgotten == ['a']
+
+
+def test_an_answer_without_claims_may_reach_no_reader(context):
+    caller = FakeCaller()
+    with Claims(FakePlacement(), context, '1.36', ledger=Ledger(None, caller)):
+        pass
+    caller.undeliverable()
+
+
 @pytest.mark.parametrize(
     ('script', 'expected'),
     [
@@ -299,7 +293,7 @@ def test_claims_for_several_are_written_down_together(context):
 
 def test_what_cannot_be_undone_is_given_up(context):
     placement = FakePlacement()
-    placement.undo_fails = {'a': 1}
+    placement.unundone = {'a'}
     told = journalled(placement, context, then=errors.NoValidHost(''))
     assert told == [('a', 'settled')]
 

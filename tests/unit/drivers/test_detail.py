@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import random
 
 import pytest
@@ -144,13 +145,90 @@ def test_one_of_several_servers_is_told_by_its_number():
     assert said.startswith(f'{ENOUGH} For server 2 of 3: Rejected: Num')
 
 
+class Once(BaseHostFilter):
+    """Passes no host when it is first asked; then it passes all, or breaks."""
+
+    def __init__(self, then):
+        self._then = then
+        self._calls = 0
+
+    def filter_all(self, hosts, spec_obj):
+        self._calls += 1
+        if self._calls > 1 and self._then is not None:
+            raise self._then
+        return [] if self._calls == 1 else list(hosts)
+
+
+def of_last_two(filter_):
+    """The last decision of a request: over two of its five hosts."""
+    offered = factories.hosts(num_instances=list(range(5)))
+    profile, request = Profile([filter_], ()), factories.request()
+    last = decide(profile, offered[[3, 4]], request, random.Random(1))
+    return dataclasses.replace(last, cells_left_out=('east',)), offered, profile
+
+
+@pytest.mark.parametrize(
+    ('detail', 'filter_', 'text'),
+    [
+        pytest.param(USER, NumInstancesFilter(limit=0), '5 of 5', id='all are counted'),
+        pytest.param(
+            NONE, NumInstancesFilter(limit=0), '2 of 2', id='nothing is to be said'
+        ),
+        pytest.param(USER, Once(None), '2 of 2', id='a filter changes its mind'),
+        pytest.param(USER, Once(RuntimeError('x')), '2 of 2', id='a filter breaks'),
+    ],
+)
+def test_the_last_decision_is_made_over_all_hosts(detail, filter_, text):
+    made = detail.over_all(*of_last_two(filter_))
+    assert f'Filter {text} ' in USER.of_decision('', made).replace('Once', 'Filter')
+    assert made.cells_left_out == ('east',)
+
+
+def test_a_decision_over_all_hosts_is_not_made_again():
+    last, offered, profile = of_last_two(NumInstancesFilter(limit=0))
+    assert USER.over_all(last, offered[[3, 4]], profile) is last
+    assert USER.over_all(None, offered, profile) is None
+
+
 def test_without_a_decision_there_is_nothing_to_add():
     assert USER.of_decision(ENOUGH, None) == ENOUGH
+
+
+def refused(detail):
+    """What placement answers to a question that it does not take."""
+    error = {'status': 400, 'title': 'Bad Request', 'detail': detail}
+    return QueryFailed(400, json.dumps({'errors': [error]}))
+
+
+TRAIT = refused('No such trait(s): CUSTOM_X.\n\n')
+CLASS = refused(
+    'Invalid resource class in resources parameter: No such resource class CUSTOM_Y.'
+)
 
 
 @pytest.mark.parametrize(
     ('detail', 'answer', 'text'),
     [
+        (NONE, TRAIT, ''),
+        (ADMIN, TRAIT, 'Placement does not know the trait CUSTOM_X that is asked for.'),
+        (USER, TRAIT, 'Placement does not know the trait that is asked for.'),
+        (
+            ADMIN,
+            refused('No such trait(s): CUSTOM_A, CUSTOM_B.'),
+            'Placement does not know the trait CUSTOM_A, CUSTOM_B that is asked for.',
+        ),
+        (
+            ADMIN,
+            CLASS,
+            'Placement does not know the resource class CUSTOM_Y that is asked for.',
+        ),
+        (USER, CLASS, 'Placement does not know the resource class that is asked for.'),
+        (ADMIN, refused('Odd.'), 'Placement answered with HTTP 400: Odd.'),
+        (
+            ADMIN,
+            QueryFailed(400, '{"errors": []}'),
+            'Placement answered with HTTP 400: {"errors": []}',
+        ),
         (NONE, EMPTY, ''),
         (NONE, QueryFailed(400, 'odd'), ''),
         (

@@ -141,7 +141,7 @@ def test_after_a_claim_of_unknown_outcome_no_other_host_is_tried(run):
     offered = everywhere(script=['unknown'])
     with pytest.raises(errors.AllocationUpdateFailed, match='did not answer'):
         run(offered, [A])
-    assert offered.undone == [(A, None)]
+    assert [consumer for consumer, _ in offered.undone] == [A]
     assert [host for _, host in offered.tried] == ['uuid-h1']
 
 
@@ -471,3 +471,15 @@ def test_the_error_says_as_much_as_it_may(run, level, said):
             placement('h1', 'h2', 'h3'), [A, B], filters=[First()], detail=Detail(level)
         )
     assert raised.value.reason == f'There are not enough hosts available.{said}'
+
+
+def test_the_reasons_count_all_hosts_of_the_request(run):
+    request = factories.request(instance_group=factories.group(members=[A, B, C]))
+    filters = [Passing({'h1', 'h2'}), ServerGroupAntiAffinityFilter()]
+    offered, detail = placement('h1', 'h2', 'h3'), Detail(Level.ADMIN)
+    with pytest.raises(errors.NoValidHost) as raised:
+        run(offered, [A, B, C], request, filters=filters, detail=detail)
+    assert raised.value.reason.endswith(
+        'For server 3 of 3: Rejected: Passing 1 of 3 (rejected 1: h3); '
+        'ServerGroupAntiAffinityFilter 2 of 2 (group-limit 2: h1 h2).'
+    )

@@ -10,14 +10,14 @@ from oslo_config import cfg
 
 from novasched import drivers
 from novasched.cluster import assumed
-from novasched.drivers import Parts, Work, detail
+from novasched.drivers import Parts, Work, detail, watch
 from tests import factories
 
 
 @pytest.fixture
 def conf():
     made = cfg.ConfigOpts()
-    for reader in (drivers, detail, assumed):
+    for reader in (drivers, detail, watch, assumed):
         for group, listed in reader.OPTS.items():
             made.register_opts(listed, None if group == 'DEFAULT' else group)
     made([], default_config_files=[], default_config_dirs=[])
@@ -40,8 +40,10 @@ def test_how_many_hosts_are_required(uuids, required):
 def test_parts_are_made_of_options(conf):
     conf.set_override('max_attempts', 7, 'scheduler')
     conf.set_override('default_availability_zone', 'here')
+    conf.set_override('plugin_time_budget', 3.0, 'novasched')
     made = Parts.from_conf(conf, None, None, None, random.Random(1), print)
     assert (made.max_attempts, made.default_availability_zone) == (7, 'here')
     assert made.on_decision is print
+    assert made.watch.budget_s == 3.0
     assert made.detail.level == 'none'
     assert (made.assumed, made.own_alternates) == (None, False)

@@ -52,6 +52,20 @@ def test_an_answer_is_under_way_until_it_is_handed_over(journal):
     assert journal.told[2:] == [('a', 'settled')]
 
 
+def test_an_undo_that_fails_leaves_nothing_open(journal):
+    caller = FakeCaller()
+    ledger = Ledger(journal, caller)
+    ledger.intend('req-1', 'project', WANTED[:1])
+
+    def broken():
+        raise KeyError
+
+    ledger.answer(broken)
+    with pytest.raises(KeyError):
+        caller.undeliverable()
+    assert journal.told == [('a', 'answering'), ('a', 'settled')]
+
+
 def test_nobody_known_has_the_answer_at_once(journal):
     ledger = Ledger(journal)
     ledger.intend('req-1', 'project', WANTED[:1])

@@ -6,8 +6,11 @@ from __future__ import annotations
 import pytest
 
 from novasched.journal.records import Moment
+from novasched.journal.recovery import Recovery
 from novasched.journal.writing import FileJournal
 from novasched.ports import Intent
+
+UNDO_WITHIN_S = 600.0
 
 
 class Uptime:
@@ -57,3 +60,80 @@ def intent():
         return Intent(consumer_uuid=consumer, allocations=amounts, **given)
 
     return make
+
+
+class Consumers:
+    """What consumers hold, and the errors that placement makes, by consumer.
+
+    ``slow`` is called when placement is asked.
+    """
+
+    def __init__(self, **held):
+        self.held = held
+        self.errors = {}
+        self.asked = []
+        self.looked_at = []
+        self.generations = []
+        self.slow = lambda: None
+
+    def stands(self, consumer, holds, generation):
+        self.looked_at.append(consumer)
+        if consumer in self.errors:
+            raise self.errors[consumer]
+        return self.held.get(consumer) == holds
+
+    def undo(self, consumer, holds, before, generation, left_s):
+        self.asked.append(consumer)
+        self.generations.append(generation)
+        self.slow()
+        if consumer in self.errors:
+            raise self.errors[consumer]
+        if self.held.get(consumer) != holds or left_s() <= 0:
+            return False
+        self.held[consumer] = before
+        return True
+
+
+@pytest.fixture
+def consumers():
+    return Consumers(a={'p': {'VCPU': 1}})
+
+
+@pytest.fixture
+def look(worker, consumers):
+    """Have another worker look for claims."""
+    recovery = Recovery(worker(), consumers, UNDO_WITHIN_S)
+    return recovery.undo_left_claims
+
+
+@pytest.fixture
+def killed(worker):
+    """Make a worker that is killed after it has done something with an entry."""
+
+    def kill(intent, do=lambda entry: None, held=None):
+        dead = worker()
+        (entry,) = dead.intend([intent])
+        if held:
+            dead.held(intent.consumer_uuid, held, 7)
+        do(entry)
+        entry.file.close()
+
+    return kill
+
+
+@pytest.fixture
+def said(caplog):
+    """What the log says of the journal, since this was asked for last."""
+
+    def lines():
+        found = [r.getMessage() for r in caplog.records if r.name.startswith('novas')]
+        caplog.clear()
+        return found
+
+    return lines
+
+
+@pytest.fixture
+def files(directory):
+    """The names of all files of the journal."""
+    return lambda: [path.name for path in directory.iterdir()]

@@ -19,9 +19,14 @@ def line(intent):
     return Record(intent(), Moment('boot', 1.0)).line()
 
 
+def _never(path, problem):
+    raise problem
+
+
 def taken(directory):
     """The names of the files that can be taken over."""
-    return [os.path.basename(file.path) for file in abandoned(str(directory))]
+    found = abandoned(str(directory), _never)
+    return [os.path.basename(file.path) for file in found]
 
 
 def test_a_file_is_its_makers_as_long_as_that_lives(directory):
@@ -59,7 +64,7 @@ def test_a_file_that_cannot_be_locked_does_not_stay(directory):
 
 def test_of_two_takers_one_gets_it(directory):
     File.create(str(directory)).close()
-    for _ in abandoned(str(directory)):
+    for _ in abandoned(str(directory), _never):
         assert taken(directory) == []
     assert len(taken(directory)) == 1
 
@@ -76,7 +81,7 @@ def test_what_another_taker_removes_in_between_is_passed_over(directory):
     first, second = (File.create(str(directory)) for _ in range(2))
     first.close()
     second.close()
-    found = abandoned(str(directory))
+    found = abandoned(str(directory), _never)
     left = {first.path, second.path} - {next(found).path}
     os.unlink(left.pop())
     assert list(found) == []
@@ -121,9 +126,9 @@ def test_lines_are_counted_until_they_are_settled(directory, line):
     assert (made.open, made.end) == (2, 2 * len(line))
     made.mark(offsets[1], SETTLED)
     assert made.open == 1
-    assert [one.state for one in made.records()] == [b'o', b's']
+    assert [one.state for one in made.content().records] == [b'o', b's']
     made.cut()
-    assert (made.open, made.end, made.records()) == (0, 0, [])
+    assert (made.open, made.end, made.content()) == (0, 0, ([], 0))
     made.remove()
 
 
@@ -133,7 +138,7 @@ def test_a_torn_line_is_written_over(directory, line):
     with open(made.path, 'ab') as file:
         file.write(line[:-5] + b'garbage that is longer than a line' * 20)
     made.write(line)
-    assert len(made.records()) == 2
+    assert len(made.content().records) == 2
     made.remove()
 
 
@@ -141,3 +146,41 @@ def test_a_file_that_is_gone_may_be_removed(directory):
     made = File.create(str(directory))
     os.unlink(made.path)
     made.remove()
+
+
+@pytest.mark.parametrize(
+    'make',
+    [
+        pytest.param(lambda path: path.mkdir(), id='a directory'),
+        pytest.param(lambda path: path.symlink_to('/dev/null'), id='a link'),
+    ],
+)
+def test_what_cannot_be_read_stops_no_other(directory, make):
+    made = File.create(str(directory))
+    made.close()
+    name = os.path.basename(made.path)
+    path = directory / f'{name.rsplit("-", 1)[0]}-!{files.SUFFIX}'
+    make(path)
+    problems = {}
+    found = abandoned(str(directory), problems.__setitem__)
+    assert [os.path.basename(file.path) for file in found] == [name]
+    assert list(problems) == [str(path)]
+
+
+def test_a_file_is_read_up_to_a_size(directory, line):
+    made = File.create(str(directory))
+    made.write(line)
+    os.truncate(made.path, 10 * files.READ_AT_MOST)
+    with open(made.path, 'ab') as file:
+        file.write(b'\n' + line)
+    records, odd = made.content()
+    assert (len(records), odd) == (1, 1)
+    made.remove()
+
+
+def test_a_file_that_is_set_aside_is_nobodys(directory, line):
+    made = File.create(str(directory))
+    made.write(line)
+    path = made.set_aside()
+    assert taken(directory) == []
+    assert [str(each) for each in directory.iterdir()] == [path]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from novasched.journal.records import Moment, Record, clock_of_this_boot, parse
@@ -14,7 +16,8 @@ NOW = Moment('boot', 12.5)
 def test_a_line_is_read_as_it_was_written(intent):
     first, second = Record(intent(before=BEFORE), NOW), Record(intent('b'), NOW)
     content = first.line() + second.line()
-    found = list(parse(content))
+    found, odd = parse(content)
+    assert odd == 0
     assert [(one.intent, one.written, one.state) for one in found] == [
         (first.intent, NOW, b'o'),
         (second.intent, NOW, b'o'),
@@ -37,9 +40,89 @@ def test_a_line_is_read_as_it_was_written(intent):
 )
 def test_a_line_that_is_not_whole_is_none(intent, torn):
     whole = Record(intent(), NOW).line()
-    assert [one.intent for one in parse(whole + torn)] == [intent()]
+    found, odd = parse(whole + torn)
+    assert [one.intent for one in found] == [intent()]
+    assert odd == torn.endswith(b'\n')
     if torn.endswith(b'\n'):
-        assert [one.offset for one in parse(torn + whole)] == [len(torn)]
+        assert [one.offset for one in parse(torn + whole).records] == [len(torn)]
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        pytest.param({'allocations': 5}, id='allocations that are a number'),
+        pytest.param({'allocations': {'p': 3}}, id='a provider without resources'),
+        pytest.param({'allocations': {'p': {'VCPU': '1'}}}, id='an amount as text'),
+        pytest.param({'allocations': {'p': {'VCPU': True}}}, id='an amount as bool'),
+        pytest.param({'allocations': {'a b; c': {}}}, id='a provider of a shell'),
+        pytest.param({'before': 'x'}, id='text held before'),
+        pytest.param({'before': {}}, id='nothing said of what was held before'),
+        pytest.param({'before': {'allocations': []}}, id='a list held before'),
+        pytest.param({'before': {'allocations': {'p': {}}}}, id='none held before'),
+        pytest.param(
+            {'before': {'allocations': {}, 'user_id': 7}}, id='a number for a user'
+        ),
+        pytest.param({'consumer_uuid': 7}, id='a number for a consumer'),
+        pytest.param({'consumer_uuid': '../resource_providers'}, id='another URL'),
+        pytest.param({'consumer_uuid': None}, id='no consumer'),
+        pytest.param({'generation': 'x'}, id='a generation as text'),
+        pytest.param({'generation': 1.5}, id='half a generation'),
+        pytest.param({'request_id': []}, id='a list for a request'),
+        pytest.param({'project_id': 1}, id='a number for a project'),
+        pytest.param({'undo_within_s': '30'}, id='a patience as text'),
+        pytest.param({'undo_within_s': float('nan')}, id='a patience that is none'),
+        pytest.param({'uptime': float('inf')}, id='no end of time'),
+        pytest.param({'uptime': 10**400}, id='a time beyond all numbers'),
+        pytest.param({'boot': 1}, id='a number for a start of the machine'),
+    ],
+)
+def test_a_line_of_another_shape_is_odd(intent, change):
+    whole = Record(intent(), NOW).line()
+    odd = json.dumps({**json.loads(whole[1:]), **change}).encode() + b'\n'
+    found = parse(whole + b'o' + odd + whole)
+    assert [one.intent for one in found.records] == [intent(), intent()]
+    assert found.odd == 1
+    assert parse(b's' + odd).odd == 0
+
+
+@pytest.mark.parametrize(
+    'line',
+    [
+        pytest.param(b'o' + b'[' * 200_000, id='lists in lists'),
+        pytest.param(b'o' + b'{"a":' * 200_000, id='objects in objects'),
+        pytest.param(b'o"\xff"', id='no UTF-8'),
+        pytest.param(b'o' + b'1' * 10_000, id='a long number'),
+        pytest.param(b'onull', id='nothing'),
+        pytest.param(b'o"consumer_uuid"', id='text'),
+        pytest.param(b'o' + b'x' * 1_000_000, id='much of anything'),
+    ],
+)
+def test_nonsense_is_odd(intent, line):
+    whole = Record(intent(), NOW).line()
+    found = parse(line + b'\n' + whole)
+    assert [one.intent for one in found.records] == [intent()]
+    assert found.odd == 1
+
+
+def test_a_state_of_another_version_is_odd(intent):
+    assert parse(b'x' + Record(intent(), NOW).line()[1:]) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ('change', 'expected'),
+    [
+        pytest.param({'undo_within_s': 12.5}, 12.5, id='as it is written'),
+        pytest.param({'undo_within_s': None}, None, id='nobody knows'),
+        pytest.param({'color': 'red'}, None, id='a field of a newer version'),
+    ],
+)
+def test_lines_of_other_versions_are_read(intent, change, expected):
+    fields = json.loads(Record(intent(), NOW).line()[1:])
+    # Older versions did not write it.
+    del fields['undo_within_s']
+    (found,), odd = parse(b'o' + json.dumps({**fields, **change}).encode() + b'\n')
+    assert odd == 0
+    assert found.intent == intent(undo_within_s=expected)
 
 
 @pytest.mark.parametrize(

@@ -6,77 +6,27 @@ from __future__ import annotations
 import pytest
 from oslo_config import cfg
 
-from novasched import errors, journal
-from novasched.journal.recovery import IN_FLIGHT_S, Recovery, from_conf, problem
+from novasched import errors
+from novasched.journal import directory as directories
+from novasched.journal import recovery
+from novasched.journal.recovery import INTERVAL_S, Recovery, from_conf
 from novasched.ports import UndoUnanswered
+from tests.unit.journal.conftest import UNDO_WITHIN_S
 
 BEFORE = {'allocations': {'old': {'resources': {'VCPU': 4}}}, 'project_id': 'p'}
-LONG_S = 600.0
-
-
-class Consumers:
-    """What consumers hold, and the errors that placement makes, by consumer."""
-
-    def __init__(self, **held):
-        self.held = held
-        self.errors = {}
-        self.asked = []
-        self.generations = []
-
-    def take_back(self, consumer, holds, before, generation):
-        self.asked.append(consumer)
-        self.generations.append(generation)
-        if consumer in self.errors:
-            raise self.errors[consumer]
-        if self.held.get(consumer) != holds:
-            return False
-        self.held[consumer] = before
-        return True
-
-
-@pytest.fixture
-def consumers():
-    return Consumers(a={'p': {'VCPU': 1}})
-
-
-@pytest.fixture
-def look(worker, consumers):
-    """Have another worker look for claims."""
-    recovery = Recovery(worker(), consumers.take_back, LONG_S)
-    return recovery.undo_left_claims
-
-
-@pytest.fixture
-def killed(worker):
-    """Make a worker that is killed after it has done something with an entry."""
-
-    def kill(intent, do=lambda entry: None, held=None):
-        dead = worker()
-        (entry,) = dead.intend([intent])
-        if held:
-            dead.held(intent.consumer_uuid, held, 7)
-        do(entry)
-        entry.file.close()
-
-    return kill
-
-
-def said(caplog):
-    return [r.getMessage() for r in caplog.records if r.name.startswith('novasched')]
-
-
-def files(directory):
-    return [path.name for path in directory.iterdir()]
+PATIENCE_S = 30.0
+WINDOW_S = PATIENCE_S - 5.0
+"""A claim of a caller with such a patience may be undone for so long."""
 
 
 def test_a_claim_without_an_answer_is_undone(
-    killed, look, intent, consumers, directory, caplog
+    killed, look, intent, consumers, files, said
 ):
     killed(intent())
     look()
     assert consumers.held == {'a': None}
-    assert files(directory) == []
-    (line,) = said(caplog)
+    assert files() == []
+    (line,) = said()
     assert line == 'The claim of request req-1 for a is undone: it was never answered'
 
 
@@ -89,24 +39,22 @@ def test_what_was_held_before_comes_back(killed, look, intent, consumers):
 
 
 def test_a_claim_that_may_be_answered_is_only_named(
-    killed, look, intent, consumers, directory, caplog
+    killed, look, intent, consumers, files, said
 ):
     killed(intent(), lambda entry: entry.answering())
     look()
     assert consumers.asked == []
-    assert files(directory) == []
-    (line,) = said(caplog)
+    assert files() == []
+    (line,) = said()
     assert 'openstack resource provider allocation delete a' in line
 
 
-def test_what_is_settled_is_no_matter(
-    killed, look, intent, consumers, directory, caplog
-):
+def test_what_is_settled_is_no_matter(killed, look, intent, consumers, files, said):
     killed(intent(), lambda entry: entry.settle())
     look()
     assert consumers.asked == []
-    assert files(directory) == []
-    assert said(caplog) == []
+    assert files() == []
+    assert said() == []
 
 
 def test_a_worker_that_lives_keeps_its_claims(worker, look, intent, consumers):
@@ -116,48 +64,182 @@ def test_a_worker_that_lives_keeps_its_claims(worker, look, intent, consumers):
 
 
 def test_a_claim_that_may_still_arrive_is_looked_for_again(
-    killed, look, intent, consumers, directory, uptime, caplog
+    killed, look, intent, consumers, uptime, files
 ):
     claimed = consumers.held.pop('a')
     killed(intent())
     look()
-    assert len(files(directory)) == 1
+    assert len(files()) == 1
     consumers.held['a'] = claimed
     look()
     assert consumers.held == {'a': None}
-    assert files(directory) == []
+    assert files() == []
 
 
 def test_a_claim_that_never_arrived_is_forgotten(
-    killed, look, intent, consumers, directory, uptime, caplog
+    killed, look, intent, consumers, uptime, files, said
 ):
     consumers.held.clear()
     killed(intent())
-    uptime.seconds += IN_FLIGHT_S
+    for _ in range(int(WINDOW_S / INTERVAL_S)):
+        look()
+        assert len(files()) == 1
+        uptime.seconds += INTERVAL_S
     look()
-    assert files(directory) == []
-    assert said(caplog) == []
+    assert files() == []
+    assert said() == []
+
+
+@pytest.mark.parametrize(
+    ('patience_s', 'window_s'),
+    [
+        pytest.param(PATIENCE_S, WINDOW_S, id='as long as its caller waits'),
+        pytest.param(None, WINDOW_S, id='of a line that does not tell'),
+        pytest.param(12.0, 7.0, id='of a caller that is impatient'),
+        pytest.param(
+            1800.0, UNDO_WITHIN_S, id='of a caller that waits for longer than is set'
+        ),
+    ],
+)
+def test_a_claim_is_undone_within_a_time(
+    killed, look, intent, consumers, uptime, patience_s, window_s, files, said
+):
+    claimed = consumers.held.pop('a')
+    killed(intent(undo_within_s=patience_s))
+    uptime.seconds += window_s - 0.1
+    look()
+    assert len(files()) == 1
+    # Made again, and answered: it cannot be told from the first.
+    consumers.held['a'] = claimed
+    uptime.seconds += 0.1
+    look()
+    assert consumers.held == {'a': claimed}
+    assert files() == []
+    assert len(said()) == 1
+
+
+def test_a_caller_of_no_patience_is_never_undone(killed, look, intent, consumers):
+    killed(intent(undo_within_s=3.0))
+    look()
+    assert consumers.asked == []
+
+
+def test_none_is_undone_where_none_is_to_be(worker, killed, intent, consumers):
+    killed(intent())
+    Recovery(worker(), consumers, 0).undo_left_claims()
+    assert consumers.asked == []
+
+
+def test_a_claim_whose_time_ends_while_placement_answers_is_only_named(
+    killed, look, intent, consumers, uptime, files, said
+):
+    def slow():
+        uptime.seconds += WINDOW_S
+
+    consumers.slow = slow
+    killed(intent())
+    look()
+    assert consumers.held == {'a': {'p': {'VCPU': 1}}}
+    assert files() == []
+    (line,) = said()
+    assert 'too late' in line
+
+
+def test_those_that_may_be_undone_come_first(
+    worker, killed, look, intent, consumers, uptime
+):
+    consumers.held['b'] = consumers.held['a']
+    dead = worker()
+    (entry,) = dead.intend([intent('a')])
+    uptime.seconds += WINDOW_S
+    dead.intend([intent('b')])
+    entry.file.close()
+    # After the one of which it says nothing, placement is not asked any more.
+    consumers.errors = {'a': UndoUnanswered('a', 'away')}
+    look()
+    assert consumers.held['b'] is None
+
+
+@pytest.mark.parametrize(
+    ('before', 'command'),
+    [
+        pytest.param(None, 'delete a', id='all that it holds'),
+        pytest.param(
+            BEFORE,
+            'unset --os-placement-api-version 1.28 --provider p a',
+            id='what a move added',
+        ),
+    ],
+)
+def test_the_command_removes_the_claim_alone(
+    killed, look, intent, consumers, uptime, before, command, said
+):
+    if before:
+        consumers.held['a']['old'] = {'VCPU': 4}
+    killed(intent(), held=before)
+    uptime.seconds += WINDOW_S
+    look()
+    (line,) = said()
+    assert line.endswith(f'openstack resource provider allocation {command}')
+
+
+@pytest.mark.parametrize(
+    'state',
+    [
+        pytest.param(lambda entry: None, id='not answered'),
+        pytest.param(lambda entry: entry.answering(), id='answered perhaps'),
+    ],
+)
+@pytest.mark.parametrize(
+    'held',
+    [
+        pytest.param(None, id='it holds nothing'),
+        pytest.param({'q': {'VCPU': 1}}, id='it is elsewhere by now'),
+    ],
+)
+def test_a_claim_that_does_not_stand_is_not_named(
+    killed, look, intent, consumers, uptime, held, state, files, said
+):
+    consumers.held['a'] = held
+    killed(intent(), state)
+    uptime.seconds += WINDOW_S
+    look()
+    assert consumers.looked_at == ['a']
+    assert files() == []
+    assert said() == []
+
+
+def test_a_move_that_claimed_nothing_more_is_not_named(
+    killed, look, intent, consumers, uptime, said
+):
+    before = {'allocations': {'p': {'resources': {'VCPU': 1}}}}
+    killed(intent(), held=before)
+    uptime.seconds += WINDOW_S
+    look()
+    assert said() == []
 
 
 @pytest.mark.parametrize(
     'change',
     [
-        pytest.param({'seconds': 1000.0 + LONG_S}, id='too much time has passed'),
+        pytest.param(
+            {'seconds': 1000.0 + UNDO_WITHIN_S}, id='too much time has passed'
+        ),
         pytest.param({'boot_id': 'next'}, id='the machine was started anew'),
         pytest.param({'boot_id': None}, id='nobody knows the time'),
         pytest.param({'seconds': 5.0}, id='a container counts from its own start'),
     ],
 )
 def test_a_claim_of_long_ago_is_only_named(
-    killed, look, intent, consumers, directory, uptime, caplog, change
+    killed, look, intent, consumers, uptime, change, files, said
 ):
     killed(intent())
     vars(uptime).update(change)
     look()
     assert consumers.asked == []
-    assert files(directory) == []
-    (line,) = said(caplog)
-    assert 'too long ago' in line
+    assert files() == []
+    (line,) = said()
+    assert 'too late' in line
 
 
 @pytest.mark.parametrize(
@@ -168,17 +250,17 @@ def test_a_claim_of_long_ago_is_only_named(
     ],
 )
 def test_what_cannot_be_undone_now_is_kept(
-    killed, look, intent, consumers, directory, caplog, error
+    killed, look, intent, consumers, error, files, said
 ):
     killed(intent())
     consumers.errors = {'a': error}
     look()
     assert consumers.held == {'a': {'p': {'VCPU': 1}}}
-    assert len(said(caplog)) == 1
+    assert len(said()) == 1
     consumers.errors = {}
     look()
     assert consumers.held == {'a': None}
-    assert files(directory) == []
+    assert files() == []
 
 
 @pytest.mark.parametrize(
@@ -189,7 +271,7 @@ def test_what_cannot_be_undone_now_is_kept(
     ],
 )
 def test_others_are_tried_unless_placement_is_away(
-    worker, killed, look, intent, consumers, directory, error, expected
+    worker, killed, look, intent, consumers, error, expected, files
 ):
     consumers.errors = dict.fromkeys('abc', error)
     dead = worker()
@@ -197,17 +279,19 @@ def test_others_are_tried_unless_placement_is_away(
     entries[0].file.close()
     look()
     assert ''.join(consumers.asked) == expected
-    assert len(files(directory)) == 1
+    assert len(files()) == 1
 
 
 def test_a_directory_that_cannot_be_read_is_a_warning(
-    worker, consumers, tmp_path, caplog
+    worker, consumers, tmp_path, said
 ):
     (tmp_path / 'file').touch()
     own = worker(tmp_path / 'file')
-    Recovery(own, consumers.take_back).undo_left_claims()
-    (line,) = said(caplog)
-    assert 'cannot be read' in line
+    look = Recovery(own, consumers)
+    for _ in range(2):
+        look.undo_left_claims()
+    (line,) = said()
+    assert 'cannot be used' in line
 
 
 def test_the_next_start_finds_what_a_worker_left_in_the_middle_of_anything(
@@ -231,28 +315,28 @@ def test_the_next_start_finds_what_a_worker_left_in_the_middle_of_anything(
 @pytest.fixture
 def conf():
     made = cfg.ConfigOpts()
-    for group, listed in journal.OPTS.items():
-        made.register_opts(listed, None if group == 'DEFAULT' else group)
+    for options in (directories.OPTS, recovery.OPTS):
+        for group, listed in options.items():
+            made.register_opts(listed, None if group == 'DEFAULT' else group)
     made([], default_config_files=[])
     return made
 
 
-def test_without_a_place_there_is_no_journal_but_a_warning(conf, consumers):
-    kept = from_conf(conf, consumers.take_back)
+def test_without_a_directory_there_is_no_journal(consumers):
+    kept = recovery.kept_in(None, consumers, 300)
     kept.on_held('a', None, None)
     kept.close()
     assert (kept.journal, list(kept.chores)) == (None, [])
-    assert 'There is no journal of claims' in problem(conf)
 
 
-def test_the_chore_goes_with_the_journal(conf, consumers, tmp_path, intent, caplog):
+def test_the_chore_goes_with_the_journal(conf, consumers, tmp_path, intent, said):
     conf.set_override('state_path', str(tmp_path))
-    assert problem(conf) is None
-    kept = from_conf(conf, consumers.take_back)
+    assert recovery.prepare(conf) is None
+    kept = from_conf(conf, consumers)
     kept.journal.intend([intent()])
     kept.on_held('a', BEFORE, 7)
     ((interval_s, chore),) = kept.chores
-    assert interval_s == 60.0
+    assert interval_s == 5.0
     chore()
-    assert said(caplog) == []
+    assert said() == []
     kept.close()

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from novasched.observing.catalogue import ALL, Kind
+from novasched.observing.catalogue import ALL, IN_FLIGHT, PREFIX, Kind
 
 LABELS = {'result', 'extension_point', 'plugin', 'cell'}
 """No host, instance or project: there would be no end of their values."""
@@ -15,13 +15,18 @@ LABELS = {'result', 'extension_point', 'plugin', 'cell'}
 
 @pytest.mark.parametrize('metric', ALL, ids=lambda metric: metric.name)
 def test_a_metric_is_well_formed(metric):
-    assert re.fullmatch(r'scheduler_[a-z_]+', metric.name)
+    assert re.fullmatch(r'novasched_[a-z_]+', metric.name)
     assert metric.name.endswith('_total') == (metric.kind is Kind.COUNTER)
     assert set(metric.labels) <= LABELS
     assert bool(metric.buckets) == (metric.kind is Kind.HISTOGRAM)
     assert list(metric.buckets) == sorted(metric.buckets)
     assert bool(metric.across) == (metric.kind is Kind.GAUGE)
     assert metric.doc.endswith('.')
+
+
+def test_a_metric_can_have_the_prefix_of_kube_scheduler():
+    assert IN_FLIGHT.called('scheduler') == 'scheduler_requests_in_flight'
+    assert IN_FLIGHT.called(PREFIX) == IN_FLIGHT.name
 
 
 def test_every_label_is_explained():

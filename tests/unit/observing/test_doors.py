@@ -14,7 +14,7 @@ from novasched.ports import Candidates, Cell, Claimed
 from tests.unit.fakes import FakeClock, FakePlacement
 from tests.unit.observing.numbers import FakeNumbers
 
-STAGE = 'scheduler_framework_extension_point_duration_seconds'
+STAGE = 'novasched_framework_extension_point_duration_seconds'
 CELL = Cell('a', 'cell1', None, None, False)
 
 
@@ -55,12 +55,16 @@ def test_a_watched_view_is_measured_and_judged(doors, numbers, health):
     health.look_at(doors.looks)
     assert health.checks()['cluster_view'].status == PASS
     doors.measure(1000.0)
-    assert numbers.gauges['scheduler_cell_state_timestamp_seconds', 'cell1'] == 1000.0
+    assert numbers.gauges['novasched_cell_state_timestamp_seconds', 'cell1'] == 1000.0
 
 
-def test_before_there_is_a_view_there_is_nothing_to_measure(doors, numbers, health):
+def test_before_there_is_a_view_only_requests_are_measured(doors, numbers, health):
     doors.measure(1000.0)
-    assert numbers.gauges == {}
+    assert numbers.gauges == {
+        ('novasched_request_threads',): 1,
+        ('novasched_messages_waiting',): 0,
+        ('novasched_oldest_waiting_message_seconds',): 0.0,
+    }
     health.look_at(doors.looks)
     assert set(health.checks()) == {'requests'}
 
@@ -79,7 +83,7 @@ def test_the_other_parts_work_as_before(doors, numbers, health):
     inner = FakePlacement('p1')
     placement = doors.placement(inner)
     assert placement.candidates(None, '').requests == tuple(inner.offered)
-    placement.undo(None, Claimed('c'), 1.0)
+    placement.undo(None, [Claimed('c')], 1.0)
     api = doors.api(SimpleNamespace(cells=lambda: [CELL]))
     assert api.cells() == [CELL]
     beats = doors.services(SimpleNamespace(beat=lambda *arguments: True))
@@ -88,4 +92,4 @@ def test_the_other_parts_work_as_before(doors, numbers, health):
     asking = doors.asking(Asking((), limit=7))
     assert (asking.limit, list(asking.prefilters)) == (7, [])
     asking.on_cut(Candidates((), '1.36', cut=True))
-    assert numbers.counts['scheduler_candidates_truncated_total',] == 1
+    assert numbers.counts['novasched_candidates_truncated_total',] == 1

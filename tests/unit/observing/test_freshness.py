@@ -11,8 +11,8 @@ from novasched.ports import Cell
 from tests.unit.fakes import FakeClock
 from tests.unit.observing.numbers import FakeNumbers
 
-TIME = 'scheduler_cell_state_timestamp_seconds'
-OUT = 'scheduler_cell_left_out'
+TIME = 'novasched_cell_state_timestamp_seconds'
+OUT = 'novasched_cell_left_out'
 
 
 def cell(uuid, name=None):
@@ -92,9 +92,22 @@ def test_a_view_that_is_not_kept_up_is_seen(
     assert statuses(freshness)['cluster_view'] == expected
 
 
-def test_a_cell_that_was_never_read_counts_as_old(freshness, asked_at):
-    del asked_at['b']
-    assert statuses(freshness)['cluster_view'] == WARN
+@pytest.mark.parametrize(
+    ('later_s', 'status', 'output'),
+    [
+        pytest.param(10, WARN, '2 of 2 cells were not read yet', id='a new view'),
+        pytest.param(
+            181, FAIL, '2 of 2 cells were not read for over 180 s', id='an old view'
+        ),
+    ],
+)
+def test_cells_that_were_never_read_are_as_old_as_the_view(
+    freshness, clock, asked_at, later_s, status, output
+):
+    asked_at.clear()
+    clock.go_on(later_s)
+    found = freshness.look()['cluster_view']
+    assert (found.status, found.output) == (status, output)
 
 
 def test_the_times_of_cells_are_measured_by_name_or_else_by_uuid(

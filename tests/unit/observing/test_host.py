@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.observing.health import FAIL, PASS, WARN, Check
-from novasched.observing.host import Told, Workers, merged
+from novasched.observing.host import Told, Workers, merged, not_ready
 
 WELL = Check(PASS, '12:00')
 
@@ -65,8 +65,33 @@ def test_workers_that_are_missing_or_hang_are_seen(workers, expected):
     assert Workers('/nowhere', 2).check(workers, 'now') == expected
 
 
-def test_no_worker_is_well_at_the_start_and_a_failure_later():
+@pytest.mark.parametrize(
+    ('workers', 'expected'),
+    [
+        pytest.param([], 'no worker is there', id='none has a socket yet'),
+        pytest.param(
+            [told(1, ready=Check(WARN, 'now', 'starting')), told(2)],
+            'worker 1: starting; worker 2: starting',
+            id='none serves yet',
+        ),
+        pytest.param(
+            [told(1, ready=Check(WARN, 'now', 'starting')), told(2, ready=WELL)],
+            None,
+            id='one serves',
+        ),
+        pytest.param(
+            [Told(2, problem='worker 2 does not answer within 2 s')],
+            'worker 2 does not answer within 2 s',
+            id='the only one hangs',
+        ),
+    ],
+)
+def test_the_service_is_ready_when_one_worker_is(workers, expected):
+    assert not_ready(workers) == expected
+
+
+def test_without_workers_the_service_starts_at_first_and_has_failed_later():
     workers = Workers('/nowhere', 1)
-    assert workers.check([], 'now') is None
+    assert workers.check([], 'now') == Check(WARN, 'now', 'starting')
     assert workers.check([told(1)], 'now').status == PASS
     assert workers.check([], 'now') == Check(FAIL, 'now', '0 of 1 workers are there')

@@ -15,7 +15,7 @@ from novasched.ports import Candidates, Claimed, QueryFailed, Refused, Unknown
 from tests.unit.fakes import VERSION, FakeClock, FakePlacement
 from tests.unit.observing.numbers import FakeNumbers
 
-STAGE = 'scheduler_framework_extension_point_duration_seconds'
+STAGE = 'novasched_framework_extension_point_duration_seconds'
 
 
 @pytest.fixture
@@ -76,13 +76,13 @@ class TestPlacement:
         self, ask, numbers, health, answer, expected, well
     ):
         assert ask(answer).candidates(None, 'a=b') is answer
-        assert numbers.counts['scheduler_candidate_queries_total', expected] == 1
+        assert numbers.counts['novasched_candidate_queries_total', expected] == 1
         assert numbers.observed[STAGE, 'Query'] == [1.0]
         assert status(health) == well
 
     def test_candidates_are_measured(self, ask, numbers):
         ask(Candidates(({}, {}), VERSION)).candidates(None, '')
-        assert numbers.observed['scheduler_candidates',] == [2]
+        assert numbers.observed['novasched_candidates',] == [2]
 
     @pytest.mark.parametrize(
         ('answer', 'expected', 'well'),
@@ -99,7 +99,7 @@ class TestPlacement:
     ):
         placement = ask(answer)
         assert placement.claim(None, 'c', {}, VERSION, None, None) is answer
-        assert numbers.counts == {('scheduler_claims_total', expected): 1}
+        assert numbers.counts == {('novasched_claims_total', expected): 1}
         assert numbers.observed[STAGE, 'Claim'] == [1.0]
         assert status(health) == well
 
@@ -124,11 +124,11 @@ class TestPlacement:
         problem = errors.AllocationUpdateFailed('c', 'changed')
         with pytest.raises(errors.AllocationUpdateFailed):
             ask(problem).claim(None, 'c', {}, VERSION, None, None)
-        assert numbers.counts == {('scheduler_claims_total', 'error'): 1}
+        assert numbers.counts == {('novasched_claims_total', 'error'): 1}
 
     def test_taking_back_is_measured(self, numbers, stages, health):
         inner = FakePlacement()
         watched = WatchedPlacement(inner, numbers, stages, health)
-        watched.undo(None, Claimed('c'), 1.0)
-        assert inner.undone == [('c', None)]
+        watched.undo(None, [Claimed('c')], 1.0)
+        assert inner.undone == [('c', {})]
         assert numbers.observed[STAGE, 'Undo'] == [1.0]

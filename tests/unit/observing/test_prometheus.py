@@ -25,6 +25,11 @@ def test_every_metric_of_the_catalogue_but_the_derived_one_is_made(metrics):
     assert made == expected - {CELL_AGE.name}
 
 
+def test_names_begin_as_the_operator_wants():
+    made = {each.name for each in prometheus.Metrics('scheduler').registry.collect()}
+    assert all(name.startswith('scheduler_') for name in made)
+
+
 def test_counters_count(metrics):
     metrics.count(catalogue.ATTEMPTS, 'scheduled')
     metrics.count(catalogue.ATTEMPTS, 'scheduled', by=2)

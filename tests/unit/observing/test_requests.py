@@ -21,8 +21,8 @@ from tests import factories
 from tests.unit.fakes import FakeClock
 from tests.unit.observing.numbers import FakeNumbers
 
-STAGE = 'scheduler_framework_extension_point_duration_seconds'
-PLUGIN = 'scheduler_plugin_execution_duration_seconds'
+STAGE = 'novasched_framework_extension_point_duration_seconds'
+PLUGIN = 'novasched_plugin_execution_duration_seconds'
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ class TestAttempts:
     ):
         def attempt():
             with requests.attempt():
-                assert numbers.counts['scheduler_requests_in_flight',] == 1
+                assert numbers.counts['novasched_requests_in_flight',] == 1
                 clock.go_on(3)
                 if problem:
                     raise problem
@@ -71,15 +71,40 @@ class TestAttempts:
         else:
             attempt()
         assert numbers.counts == {
-            ('scheduler_requests_in_flight',): 0,
-            ('scheduler_schedule_attempts_total', result): 1,
+            ('novasched_requests_in_flight',): 0,
+            ('novasched_schedule_attempts_total', result): 1,
         }
-        took = numbers.observed['scheduler_scheduling_attempt_duration_seconds', result]
+        took = numbers.observed['novasched_scheduling_attempt_duration_seconds', result]
         assert took == [3.0]
+        assert requests.finished() == 1
 
     def test_the_wait_of_a_message_is_measured(self, requests, numbers):
         requests.arrived(0.25)
-        assert numbers.observed['scheduler_queue_wait_seconds',] == [0.25]
+        assert numbers.observed['novasched_queue_wait_seconds',] == [0.25]
+
+    def test_servers_are_counted_not_only_requests(self, requests, numbers):
+        requests.placed(8)
+        requests.placed(1)
+        assert numbers.counts['novasched_servers_placed_total',] == 9
+
+    def test_messages_that_wait_for_a_thread_and_the_oldest_are_measured(
+        self, requests, numbers, clock
+    ):
+        requests.queued(1, 5.0)
+        clock.go_on(2)
+        requests.queued(2, 0.0)
+
+        def measured():
+            requests.measure()
+            return list(numbers.gauges.values())
+
+        assert measured() == [2, 2, 7.0]
+        requests.taken(1)
+        requests.taken(1)
+        clock.go_on(1)
+        assert measured() == [2, 1, 1.0]
+        requests.taken(2)
+        assert measured() == [2, 0, 0.0]
 
     def test_requests_that_nobody_waits_for_warn_until_they_hold_all_threads(
         self, requests, clock
@@ -143,7 +168,7 @@ class TestStages:
         for _ in range(PLUGINS_EVERY):
             stages.decided(decision)
         assert numbers.observed == {
-            ('scheduler_scheduling_algorithm_duration_seconds',): [0.75] * 10,
+            ('novasched_scheduling_algorithm_duration_seconds',): [0.75] * 10,
             (STAGE, 'Filter'): [0.5] * 10,
             (STAGE, 'Score'): [0.25] * 10,
             (PLUGIN, 'NumInstancesFilter', 'Filter'): [0.5],
@@ -158,6 +183,6 @@ class TestStages:
         self, stages, numbers, num_instances, plugin
     ):
         stages.decided(self.decision(num_instances, {}))
-        name = 'scheduler_unschedulable_decisions_total'
+        name = 'novasched_unschedulable_decisions_total'
         assert numbers.counts == {(name, plugin): 1}
         assert not numbers.observed

@@ -10,11 +10,8 @@ from oslo_config import cfg
 
 from novasched import errors, opts
 from novasched.observing.health import FAIL, PASS, WARN, Health
-from novasched.observing.worker import (
-    Probe,
-    Probing,
-    Settings,
-)
+from novasched.observing.probing import Probe, Probing
+from novasched.observing.worker import Settings
 from tests.unit.fakes import FakeClock
 
 SETTINGS = Settings('ctl1', 'nova-scheduler')

@@ -60,7 +60,8 @@ CHANGED = concurrent('consumer generation conflict - expected 1 but got None')
 BUSY = concurrent('Inventory and/or allocations changed while attempting to allocate')
 
 
-def claim(adapter, context):
+def claim(adapter, context, adds=False):
     """Claim the candidate for the consumer."""
     client = PlacementClient(adapter)
-    return client.claim(context, CONSUMER, CANDIDATE, '1.36', 'project', 'user')
+    owner = OWNER['project_id'], OWNER['user_id']
+    return client.claim(context, CONSUMER, CANDIDATE, '1.36', *owner, adds)

@@ -31,10 +31,14 @@ class Script(requests.adapters.BaseAdapter):
     def send(self, request, **options):
         self.requests.append(request)
         self.options.append(options)
-        answer = self.answers.pop(0)
+        answer = self.answer(request)
         if isinstance(answer, Exception):
             raise answer
         return self._response(request, *answer)
+
+    def answer(self, request):
+        """The next one; a test may put another function in its place."""
+        return self.answers.pop(0)
 
     def close(self):
         pass
@@ -87,9 +91,9 @@ def context():
 def claiming(scripted, context):
     """Return a function that claims with prepared answers, all of which it needs."""
 
-    def run(*answers, **options):
+    def run(*answers, adds=False, **options):
         adapter, script = scripted(*answers, **options)
-        outcome = claim(adapter, context)
+        outcome = claim(adapter, context, adds)
         assert not script.answers
         return outcome, script
 

@@ -25,6 +25,8 @@ from tests.unit.placement.answers import (
     held,
 )
 
+NONE = {'allocations': {}, **OWNER}
+
 
 def test_a_claim_is_one_put(claiming):
     outcome, script = claiming(SAVED)
@@ -36,8 +38,8 @@ def test_a_claim_is_one_put(claiming):
 
 
 def test_what_the_consumer_holds_is_kept(claiming):
-    outcome, script = claiming(CHANGED, held(3, old=1), SAVED)
-    assert outcome == Claimed(CONSUMER, OLD)
+    outcome, script = claiming(CHANGED, held(3, old=1), SAVED, adds=True)
+    assert outcome == Claimed(CONSUMER)
     assert script.asked == [f'PUT {URL}', f'GET {URL}', f'PUT {URL}']
     version = script.requests[1].headers['OpenStack-API-Version']
     assert version == 'placement 1.28'
@@ -49,7 +51,7 @@ def test_what_the_consumer_holds_is_kept(claiming):
 
 
 def test_old_amounts_of_a_provider_stay(claiming):
-    _, script = claiming(CHANGED, held(3, new=1), SAVED)
+    _, script = claiming(CHANGED, held(3, new=1), SAVED, adds=True)
     assert script.body(2)['allocations'] == {'new': {'resources': {'VCPU': 1}}}
 
 
@@ -90,6 +92,7 @@ def test_old_amounts_of_a_provider_stay(claiming):
         pytest.param(
             [LOST, (200, {'allocations': ['x']})], Unknown, id='lost, and nonsense'
         ),
+        pytest.param([LOST, held('x', new=2)], Unknown, id='lost, no generation'),
         pytest.param(
             [LOST, NOTHING, LOST, held(1, new=2)], Claimed, id='lost twice, and saved'
         ),
@@ -127,22 +130,42 @@ def test_old_amounts_of_a_provider_stay(claiming):
     ],
 )
 def test_outcome(claiming, answers, outcome):
-    got, _ = claiming(*answers)
+    got, _ = claiming(*answers, adds=True)
     assert isinstance(got, outcome)
 
 
 @pytest.mark.parametrize(
-    ('answers', 'before'),
+    'answers',
     [
-        pytest.param([LOST, NOTHING, SAVED], None, id='nothing'),
-        pytest.param([LOST, NOTHING, LOST, LOST], None, id='nothing, unknown'),
-        pytest.param([LOST, held(3, old=1), SAVED], OLD, id='something'),
-        pytest.param([CHANGED, held(3, old=1), LOST, LOST], OLD, id='unknown'),
+        pytest.param([CHANGED, held(1, old=1)], id='another host'),
+        pytest.param([CHANGED, held(1, new=2)], id='the same, by another claim'),
+        pytest.param([LOST, held(1, old=1)], id='another host, after a lost claim'),
+        pytest.param([LOST, held(2, new=2)], id='the same, claimed again'),
     ],
 )
-def test_what_was_held_before(claiming, answers, before):
-    got, _ = claiming(*answers)
-    assert got.before == before
+def test_only_a_move_adds_to_what_is_held(scripted, context, answers):
+    adapter, script = scripted(*answers)
+    with pytest.raises(errors.AlreadyClaimed, match='delivered twice'):
+        claim(adapter, context)
+    assert script.asked == [f'PUT {URL}', f'GET {URL}']
+
+
+@pytest.mark.parametrize(
+    ('answers', 'before', 'generation'),
+    [
+        pytest.param([SAVED], NONE, 1, id='nothing'),
+        pytest.param([LOST, NOTHING, SAVED], NONE, 1, id='nothing, at the second time'),
+        pytest.param([LOST, held(1, new=2)], NONE, 1, id='nothing, looked up'),
+        pytest.param([LOST, NOTHING, LOST, LOST], NONE, 1, id='nothing, unknown'),
+        pytest.param([LOST, held(3, old=1), SAVED], OLD, 4, id='something'),
+        pytest.param([CHANGED, held(3, old=1), LOST, LOST], OLD, 4, id='unknown'),
+    ],
+)
+def test_undoing_restores_what_was_held_at_the_generation_of_the_claim(
+    claiming, answers, before, generation
+):
+    got, _ = claiming(*answers, adds=True)
+    assert got.undo == {**before, 'consumer_generation': generation}
 
 
 def test_the_look_at_what_became_of_a_claim_is_short(claiming):
@@ -152,7 +175,7 @@ def test_the_look_at_what_became_of_a_claim_is_short(claiming):
 
 def test_the_first_conflict_of_a_consumer_is_no_warning(claiming, caplog):
     caplog.set_level('DEBUG', 'novasched.placement')
-    claiming(CHANGED, held(3, old=1), BUSY, SAVED)
+    claiming(CHANGED, held(3, old=1), BUSY, SAVED, adds=True)
     said = [
         r.levelname for r in caplog.records if r.message.startswith('Failed to save')
     ]
@@ -199,7 +222,7 @@ def test_who_has_no_room_is_told(claiming, status, detail, exhausted):
 def test_somebody_else_changes_the_consumer(scripted, context, answers):
     adapter, _ = scripted(*answers)
     with pytest.raises(errors.AllocationUpdateFailed) as caught:
-        claim(adapter, context)
+        claim(adapter, context, adds=True)
     assert str(caught.value) == (
         f'Failed to update allocations for consumer {CONSUMER}. Error: another '
         f'process changed the consumer {CONSUMER} after the report client read the '

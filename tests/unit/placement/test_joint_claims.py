@@ -7,7 +7,7 @@ import pytest
 import requests
 
 from novasched.placement.client import PlacementClient
-from novasched.ports import Claimed, Refused, Unknown, Wanted
+from novasched.ports import Claimed, Refused, Wanted
 
 A, B = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab')
 SAVED = (204, '')
@@ -145,14 +145,3 @@ def test_what_may_have_been_sent_twice_is_not_refused_unread(claiming):
     options = {'connect_retries': 1, 'connect_retry_delay': 0.001}
     outcome, _ = claiming(LOST, CHANGED, holds('one'), (500, ''), **options)
     assert kind(outcome) == UNKNOWN
-
-
-def test_what_nobody_knows_is_undone_where_it_is_there(claiming, scripted, context):
-    outcome, _ = claiming(LOST, NOTHING, LOST, NOTHING)
-    adapter, script = scripted(holds('one'), SAVED, holds('other'))
-    client = PlacementClient(adapter)
-    for claim in outcome:
-        assert isinstance(claim, Unknown)
-        client.undo(context, claim)
-    asked = [f'{method} /allocations/{n}' for method, n in (('GET', A), ('DELETE', A))]
-    assert script.asked == [*asked, f'GET /allocations/{B}']

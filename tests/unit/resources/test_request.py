@@ -151,3 +151,12 @@ def test_the_options_of_nova():
     assert request.falls_back_from_conf(conf) is True
     conf.set_override('disable_fallback_pcpu_query', True, 'workarounds')
     assert request.falls_back_from_conf(conf) is False
+
+
+def test_looking_beyond_the_limit_can_be_turned_off():
+    conf = cfg.ConfigOpts()
+    for name, opts in request.OPTS.items():
+        conf.register_opts(opts, name)
+    assert request.looks_further_from_conf(conf) is True
+    conf.set_override('look_beyond_limit', False, 'novasched')
+    assert request.looks_further_from_conf(conf) is False

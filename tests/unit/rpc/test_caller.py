@@ -4,26 +4,22 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
 from types import SimpleNamespace
 
-import amqp
 import oslo_messaging
 import pytest
 
 from novasched.ports import CallerGone
-from novasched.rpc import caller as callers
+from novasched.rpc.broker import BrokerClock
 from novasched.rpc.caller import (
+    CLOCK_IS_NEW_S,
     CLOCKS_DIFFER_S,
-    GONE_FOR_S,
-    LOOK_AFTER_S,
     Patience,
     RpcCaller,
     calling,
     current,
-    reassure,
 )
+from novasched.rpc.reply_queues import Readers
 
 NOW_S = 10_000.0
 
@@ -47,12 +43,79 @@ def incoming(elapsed_s=0.0, timeout=None, **message):
     )
 
 
-def caller(received, *consumers):
-    """The caller of a message; the broker counts consumers as given, one by one."""
-    counted = iter(consumers)
-    slept = []
-    made = RpcCaller(received, lambda: next(counted), lambda: NOW_S, slept.append)
-    return made, slept
+class Queues:
+    """Knows of each queue what the test says; keeps which are expected."""
+
+    def __init__(self, readers=Readers.PRESENT):
+        self._readers = readers
+        self.expected = []
+
+    def expect(self, name):
+        self.expected.append(name)
+
+    def readers(self, name):
+        assert name == 'reply'
+        return self._readers
+
+
+def clock(*behind_s):
+    """A broker's clock that is found to be so far behind ours, one after another."""
+    left = list(behind_s)
+    times = iter(range(0, 10_000, 10))
+    return BrokerClock(lambda: left.pop(0), lambda: NOW_S, lambda: float(next(times)))
+
+
+def caller(received, behind_s=0.0):
+    """The caller of a message; the clock of the broker is so far behind ours."""
+    return RpcCaller(received, Queues(), clock=clock(behind_s, behind_s))
+
+
+class Stopwatch:
+    """Time since a request came, also as a monotonic clock."""
+
+    now = 0.0
+
+    def elapsed(self):
+        return self.now
+
+    __call__ = elapsed
+
+
+class Served:
+    """A request of a caller that wants a sign of life within ``sign_s``.
+
+    ``outcomes`` are those of its signs: None, or what is raised.
+    """
+
+    def __init__(self, sign_s=60, readers=Readers.PRESENT, **message):
+        self.watch, self.queues, self.sent = Stopwatch(), Queues(readers), []
+        self.outcomes = []
+        received = incoming(timeout=sign_s, **message)
+        received.stopwatch = self.watch
+        received.heartbeat = self._heartbeat
+        self.caller = RpcCaller(received, self.queues, since=self.watch)
+
+    def _heartbeat(self):
+        outcome = self.outcomes.pop(0) if self.outcomes else None
+        if outcome is not None:
+            raise outcome
+        self.sent.append(self.watch.now)
+
+    def runs(self, until_s):
+        """Send signs of life until that time."""
+        self.caller.reassure(Until(self.watch, until_s))
+        self.watch.now = until_s
+
+
+class Until:
+    """Is set at that time; waiting for it takes none."""
+
+    def __init__(self, watch, until_s):
+        self._watch, self._until_s = watch, until_s
+
+    def wait(self, seconds):
+        self._watch.now += seconds
+        return self._watch.now >= self._until_s
 
 
 # -- its turn
@@ -88,20 +151,45 @@ def caller(received, *consumers):
         pytest.param(
             incoming(timeout=10, sent_s=NOW_S - CLOCKS_DIFFER_S - 9),
             False,
-            id='the clock of the broker may be slow',
+            id='clocks of several brokers may differ',
         ),
         pytest.param(
             incoming(timeout=10, expires_ms='60000', sent_s=NOW_S - 3600),
             False,
-            id='the clock of the broker must be slow',
+            id='a broker must have another clock',
         ),
         pytest.param(SimpleNamespace(message={}), False, id='another message layer'),
     ],
 )
 def test_who_waited_too_long_gets_no_turn(received, is_late):
-    made, _ = caller(received)
+    made = caller(received)
     with pytest.raises(CallerGone) if is_late else contextlib.nullcontext():
         made.check_turn()
+
+
+@pytest.mark.parametrize(
+    ('behind_s', 'stamp_s', 'is_late'),
+    [
+        pytest.param(None, 3600, False, id='one stamp alone proves nothing'),
+        pytest.param(0.0, 100, True, id='the clocks agree'),
+        pytest.param(89.0, 89, False, id='a new request, by a clock behind'),
+        pytest.param(1830.0, 1830, False, id='a new request, by one far behind'),
+        pytest.param(600.0, 700, True, id='an old request, by a clock behind'),
+        pytest.param(-90.0, -90, False, id='a new request, by a clock ahead'),
+        pytest.param(-90.0, 10, True, id='an old request, by a clock ahead'),
+    ],
+)
+def test_no_clock_of_a_broker_refuses_what_is_new(behind_s, stamp_s, is_late):
+    received = incoming(timeout=60, expires_ms='1800000', sent_s=NOW_S - stamp_s)
+    made = caller(received, behind_s)
+    with pytest.raises(CallerGone) if is_late else contextlib.nullcontext():
+        made.check_turn()
+
+
+def test_clocks_are_compared_once_more_before_a_request_is_refused():
+    assert CLOCK_IS_NEW_S < 10  # seconds between two looks at the clock
+    received = incoming(timeout=60, sent_s=NOW_S - 200)
+    RpcCaller(received, Queues(), clock=clock(0.0, 200.0)).check_turn()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +203,7 @@ def test_who_waited_too_long_gets_no_turn(received, is_late):
 def test_who_waits_for_long_gets_a_sign_of_life_at_once(waits_s, timeout, signs):
     received, sent = incoming(waits_s, timeout=timeout), []
     received.heartbeat = lambda: sent.append(1)
-    caller(received)[0].check_turn()
+    caller(received).check_turn()
     assert len(sent) == signs
 
 
@@ -127,72 +215,122 @@ def test_a_sign_of_life_that_came_too_late_is_none():
 
     received.heartbeat = heartbeat
     with pytest.raises(CallerGone, match='after 61 s, and its caller waits 60 s'):
-        caller(received)[0].check_turn()
+        caller(received).check_turn()
 
 
 # -- the answer
 
 
 def test_an_answer_after_the_deadline_is_for_nobody():
-    made, _ = caller(incoming(LOOK_AFTER_S - 1, expires_ms='1000'))
+    made = caller(incoming(4, expires_ms='1000'))
     with pytest.raises(CallerGone, match='it took 4 s, and its caller waits 1 s'):
         made.check()
 
 
 def test_signs_of_life_keep_a_caller_waiting():
-    made, _ = caller(incoming(LOOK_AFTER_S - 1, timeout=1))
-    made.check()
-
-
-def test_the_broker_is_not_asked_about_short_requests():
-    made, _ = caller(incoming(LOOK_AFTER_S - 1))
-    made.check()
+    served = Served()
+    served.runs(600)
+    served.caller.check()
 
 
 @pytest.mark.parametrize(
-    'consumers',
+    ('served', 'elapsed_s', 'signed', 'is_gone'),
     [
-        pytest.param([1], id='it is there'),
-        pytest.param([None], id='nobody can tell'),
-        pytest.param([0, 0, 1], id='it connects anew'),
-        pytest.param([0, None], id='the broker is away'),
+        pytest.param(Served(), 59, False, False, id='it waits for the first sign'),
+        pytest.param(Served(), 60, False, True, id='it got none'),
+        pytest.param(Served(None), 9999, False, False, id='it needs none'),
+        pytest.param(Served(), 60, True, False, id='it waits for another'),
+        pytest.param(Served(), 61, True, True, id='it got no other'),
+        pytest.param(
+            Served(readers=Readers.ABSENT), 60, True, True, id='it did not read it'
+        ),
+        pytest.param(Served(None, expires_ms='9000'), 10, False, True, id='no answer'),
     ],
 )
-def test_who_is_there_gets_the_answer_of_a_long_request(consumers):
-    made, slept = caller(incoming(LOOK_AFTER_S + 1), *consumers)
-    made.check()
-    assert len(slept) == len(consumers) - 1
+def test_a_caller_without_a_sign_of_life_has_given_up(
+    served, elapsed_s, signed, is_gone
+):
+    if signed:
+        served.runs(2)
+    served.watch.now = elapsed_s
+    assert served.caller.has_timed_out == is_gone
+    with pytest.raises(CallerGone) if is_gone else contextlib.nullcontext():
+        served.caller.check()
+
+
+def test_a_sign_of_life_after_a_caller_gave_up_keeps_it_gone():
+    served = Served()
+    served.watch.now = 61
+    served.caller._tell()
+    assert served.caller.has_timed_out
 
 
 @pytest.mark.parametrize(
-    ('retry_s', 'expected_s'),
+    ('served', 'elapsed_s', 'left_s'),
     [
-        pytest.param(60, 60, id='as long as an answer is tried to be delivered'),
-        pytest.param(1, GONE_FOR_S, id='at least for a while'),
-        pytest.param(None, GONE_FOR_S, id='another message layer'),
+        pytest.param(Served(), 0, 30, id='a new request'),
+        pytest.param(Served(), 45, 15, id='signs of life failed'),
+        pytest.param(Served(), 70, 0, id='it has given up'),
+        pytest.param(Served(expires_ms='9000'), 4, 5, id='the answer comes first'),
+        pytest.param(Served(None), 4, None, id='nobody knows'),
     ],
 )
-def test_who_is_gone_for_long_gets_none(retry_s, expected_s):
-    received = incoming(LOOK_AFTER_S + 1)
-    driver = SimpleNamespace(missing_destination_retry_timeout=retry_s)
-    received.listener = SimpleNamespace(driver=driver)
-    made, slept = caller(received, *[0] * 200)
-    with pytest.raises(CallerGone, match='does not read answers'):
+def test_how_long_a_caller_still_waits_for_certain(served, elapsed_s, left_s):
+    served.watch.now = elapsed_s
+    assert served.caller.patience_left_s() == left_s
+
+
+def test_a_caller_waits_from_its_last_sign_of_life():
+    served = Served()
+    served.runs(42)
+    served.watch.now = 80
+    assert served.sent == [1, 31]
+    assert served.caller.patience_left_s() == 60 - (80 - 31)
+
+
+def test_a_look_at_the_reply_queue_begins_with_the_turn_of_a_request():
+    queues = Queues()
+    RpcCaller(incoming(), queues).check_turn()
+    assert queues.expected == ['reply']
+
+
+@pytest.mark.parametrize(
+    ('readers', 'has_room', 'why'),
+    [
+        pytest.param(Readers.PRESENT, False, None, id='it is there'),
+        pytest.param(Readers.UNKNOWN, False, None, id='nobody can tell'),
+        pytest.param(Readers.ABSENT, True, None, id='its answer can wait for it'),
+        pytest.param(Readers.ABSENT, False, 'too many wait', id='too many wait'),
+        pytest.param(Readers.GONE, True, 'does not read answers', id='it is gone'),
+    ],
+)
+def test_a_caller_that_is_gone_gets_no_claim(readers, has_room, why):
+    made = RpcCaller(incoming(), Queues(readers), lambda: has_room)
+    with pytest.raises(CallerGone, match=why) if why else contextlib.nullcontext():
         made.check()
-    assert sum(slept) == expected_s
+
+
+def test_the_log_has_one_line_for_all_requests_of_a_caller_that_is_gone():
+    made = RpcCaller(incoming(), Queues(Readers.GONE))
+    with pytest.raises(CallerGone) as raised:
+        made.check()
+    assert raised.value.logged
 
 
 @pytest.mark.parametrize(
     'reply_q', [pytest.param('', id='empty'), pytest.param(None, id='none')]
 )
 def test_a_message_without_a_reply_queue_is_served(reply_q):
-    received = incoming(LOOK_AFTER_S + 1)
+    received, queues = incoming(), Queues(Readers.GONE)
     received.reply_q = reply_q
-    caller(received)[0].check()
+    made = RpcCaller(received, queues)
+    made.check_turn()
+    made.check()
+    assert queues.expected == []
 
 
 def test_a_message_that_tells_nothing_is_served():
-    caller(SimpleNamespace(message={}))[0].check()
+    RpcCaller(SimpleNamespace(message={})).check()
 
 
 def test_patience_is_in_seconds():
@@ -203,25 +341,48 @@ def test_patience_is_in_seconds():
 
 
 def test_who_waits_is_known_while_a_message_is_served():
+    made = RpcCaller(incoming())
     assert current() is None
+    with calling(made):
+        assert current() is made
+    assert current() is None
+
+
+def told(made):
+    """Register with a caller; return what it calls."""
     done = []
-    with calling(incoming()):
-        current().when_answered(lambda: done.append('answered'))
-        assert done == []
-    assert done == ['answered']
-    assert current() is None
+    made.when_answered(lambda: done.append('answered'))
+    made.if_undeliverable(lambda: done.append('undone'))
+    return done
+
+
+@pytest.mark.parametrize(
+    ('outcome', 'expected'),
+    [
+        pytest.param(lambda made: None, ['answered'], id='it is answered'),
+        pytest.param(RpcCaller.keep_open, [], id='its answer waits'),
+        pytest.param(RpcCaller.undeliverable, ['undone'], id='it was undone'),
+        pytest.param(RpcCaller.answered, ['answered'], id='it was answered before'),
+    ],
+)
+def test_claims_stay_or_are_undone_once(outcome, expected):
+    made = RpcCaller(incoming())
+    done = told(made)
+    assert made.has_claims
+    with calling(made):
+        outcome(made)
+    assert done == expected
+    made.answered()
+    made.undeliverable()
+    assert len(done) == 1
+    assert not made.has_claims
 
 
 def test_who_waits_is_told_even_of_a_defect():
-    done = []
-
-    def serve():
-        with calling(incoming()):
-            current().when_answered(lambda: done.append('answered'))
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        serve()
+    made = RpcCaller(incoming())
+    done = told(made)
+    with pytest.raises(KeyError), calling(made):
+        raise KeyError
     assert done == ['answered']
 
 
@@ -229,13 +390,14 @@ def test_who_waits_is_told_even_of_a_defect():
 
 
 class Event:
-    """Says whether the request is answered, and keeps how long it was waited for."""
+    """Says whether the request is answered; in the end, it is."""
 
     def __init__(self, answered):
         self._answered = answered
 
     def wait(self, seconds):
-        return self._answered
+        answered, self._answered = self._answered, True
+        return answered
 
 
 @pytest.mark.parametrize(
@@ -249,7 +411,7 @@ class Event:
 def test_a_caller_soon_learns_that_it_is_served(timeout, answered, beats):
     received, sent = incoming(timeout=timeout), []
     received.heartbeat = lambda: sent.append(1)
-    reassure(Event(answered), received)
+    caller(received).reassure(Event(answered))
     assert len(sent) == beats
 
 
@@ -257,77 +419,22 @@ def test_a_caller_soon_learns_that_it_is_served(timeout, answered, beats):
     'problem',
     [oslo_messaging.MessageDeliveryFailure(), OSError(), AttributeError('heartbeat')],
 )
-def test_a_sign_of_life_that_fails_is_no_matter(problem):
-    received = incoming(timeout=60)
-
-    def heartbeat():
-        raise problem
-
-    received.heartbeat = heartbeat
-    reassure(Event(False), received)
+def test_a_sign_of_life_that_fails_is_soon_sent_again(problem):
+    served = Served()
+    served.outcomes = [None, problem, problem]
+    served.runs(70)
+    assert served.sent == [1, 33, 63]
+    served.caller.check()
 
 
-# -- the broker
+def test_who_has_given_up_gets_no_more_signs_of_life():
+    served = Served()
+    served.outcomes = [OSError('cut')] * 99
+    served.runs(600)
+    assert len(served.outcomes) == 99 - 59
 
 
-class Channel:
-    """Counts the consumers of a queue, or raises."""
-
-    def __init__(self, outcome):
-        self._outcome = outcome
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        return None
-
-    def queue_declare(self, queue, passive):
-        assert (queue, passive) == ('reply', True)
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        return SimpleNamespace(consumer_count=self._outcome)
-
-
-def connected(outcome):
-    """A message of a driver of oslo.messaging, as far as it is looked into."""
-    kombu = SimpleNamespace(channel=lambda: Channel(outcome))
-    rabbit = SimpleNamespace(_connection_lock=threading.Lock(), connection=kombu)
-    borrowed = SimpleNamespace(connection=rabbit)
-    received = incoming(LOOK_AFTER_S + 1)
-    driver = SimpleNamespace(_get_connection=lambda: contextlib.nullcontext(borrowed))
-    received.listener = SimpleNamespace(driver=driver)
-    return received
-
-
-@pytest.mark.parametrize(
-    ('outcome', 'expected'),
-    [
-        pytest.param(2, 2, id='consumers'),
-        pytest.param(0, 0, id='none'),
-        pytest.param(amqp.NotFound('gone'), 0, id='no queue'),
-        pytest.param(amqp.ConnectionForced('bye'), None, id='the broker stops'),
-        pytest.param(OSError('cut'), None, id='the connection breaks'),
-    ],
-)
-def test_the_broker_counts_who_reads_the_answer(outcome, expected):
-    assert callers._counting(connected(outcome))() == expected
-
-
-def test_a_message_layer_that_has_changed_tells_nothing():
-    assert callers._counting(incoming())() is None
-    RpcCaller(incoming(LOOK_AFTER_S + 1)).check()
-
-
-def test_the_broker_is_asked_without_being_told_how():
-    RpcCaller(connected(1)).check()
-
-
-def test_a_broker_that_hangs_is_not_waited_for():
-    hangs = threading.Event()
-    since = time.monotonic()
-    try:
-        assert callers._within(0.01, hangs.wait) is None
-    finally:
-        hangs.set()
-    assert time.monotonic() - since < 5
+def test_a_sign_of_life_waits_for_a_reader():
+    served = Served(readers=Readers.ABSENT)
+    served.runs(10)
+    assert served.sent == []

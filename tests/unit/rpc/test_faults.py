@@ -159,6 +159,13 @@ def test_samples_are_reproduced(error, sample):
             id='a consumer that changed',
         ),
         pytest.param(
+            errors.AlreadyClaimed('c0ffee', 'no move'),
+            'nova.exception',
+            'AllocationUpdateFailed',
+            {'consumer_uuid': 'c0ffee', 'error': 'no move', 'code': 500},
+            id='a consumer that holds something already',
+        ),
+        pytest.param(
             errors.AllocationDeleteFailed('c0ffee', 'status 500'),
             'nova.exception',
             'AllocationDeleteFailed',

@@ -213,3 +213,18 @@ def test_another_major_version_is_an_invalid_request():
 def test_bad_objects_are_typed_errors(primitive, error):
     with pytest.raises(error):
         decode([primitive], CONTEXT)
+
+
+@pytest.mark.parametrize(
+    'wrap',
+    [
+        pytest.param(lambda inner: [inner], id='lists'),
+        pytest.param(lambda inner: {'a': inner}, id='dicts'),
+    ],
+)
+def test_what_is_nested_too_deep_is_a_typed_error(wrap):
+    value = 1
+    for _ in range(10_000):
+        value = wrap(value)
+    with pytest.raises(errors.InvalidRequest, match='nested too deep'):
+        decode(value, None)

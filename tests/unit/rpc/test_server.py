@@ -16,7 +16,9 @@ from novasched.objects.aggregate import Aggregate, AggregateList
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import Instance, InstanceList
 from novasched.objects.selection import Selection
-from novasched.rpc.caller import calling, current
+from novasched.ports import CallerGone
+from novasched.rpc.answers import Incoming as Wrapped
+from novasched.rpc.caller import RpcCaller, calling, current
 from novasched.rpc.serializer import encode
 from novasched.rpc.server import BaseEndpoint, Dispatcher, SchedulerEndpoint, Serializer
 from tests import factories
@@ -225,6 +227,9 @@ class FakeRequests:
     def arrived(self, waited_s):
         self.told.append(waited_s)
 
+    def placed(self, servers):
+        self.told.append(f'{servers} servers')
+
     @contextlib.contextmanager
     def attempt(self):
         try:
@@ -238,7 +243,12 @@ class FakeRequests:
 @pytest.mark.parametrize(
     ('answer', 'method', 'expected'),
     [
-        pytest.param([], 'select_destinations', [0.5, 'done'], id='a request'),
+        pytest.param(
+            [[], []],
+            'select_destinations',
+            [0.5, '2 servers', 'done'],
+            id='a request for two servers',
+        ),
         pytest.param(
             errors.NoValidHost('none'),
             'select_destinations',
@@ -269,7 +279,7 @@ def test_a_request_that_comes_too_late_is_refused_with_a_warning(
     late = SimpleNamespace(
         message={}, client_timeout=1, stopwatch=SimpleNamespace(elapsed=lambda: 2.0)
     )
-    with calling(late):
+    with calling(RpcCaller(late)):
         kind = dispatch(spec_obj=factories.request())
     assert kind[:2] == ('nova.exception', 'NovaException')
     assert manager.calls == []
@@ -278,25 +288,56 @@ def test_a_request_that_comes_too_late_is_refused_with_a_warning(
     assert 'Nobody waits for this request any more' in line.getMessage()
 
 
+@pytest.mark.parametrize(
+    ('logged', 'level'),
+    [
+        pytest.param(False, 'WARNING', id='a caller that gave up'),
+        pytest.param(True, 'DEBUG', id='one that the log has named as gone'),
+    ],
+)
+def test_a_caller_that_is_gone_is_one_line_of_log(
+    manager, dispatch, caplog, logged, level
+):
+    caplog.set_level('DEBUG', 'novasched')
+    manager.answer = CallerGone('gone', logged=logged)
+    dispatch(spec_obj=factories.request())
+    (line,) = caplog.records
+    assert line.levelname == level
+
+
 def test_the_manager_learns_who_waits(manager, dispatch):
-    with calling(SimpleNamespace(message={})):
+    with calling(RpcCaller(SimpleNamespace(message={}))):
         dispatch(spec_obj=factories.request())
         assert manager.calls[0][-1] is current()
 
 
-def test_the_first_sign_of_life_does_not_wait_for_the_second():
-    sent = []
+class Twice(threading.Event):
+    """Is set when it is waited for the second time."""
+
+    def __init__(self):
+        super().__init__()
+        self.waited = []
+
+    def wait(self, seconds):
+        self.waited.append(round(seconds))
+        return len(self.waited) > 1
+
+
+@pytest.mark.parametrize(
+    ('wrap', 'waited'),
+    [
+        pytest.param(
+            lambda one: Wrapped(one, RpcCaller(one), None),
+            [1, 30],
+            id='the first sign of life does not wait for the second',
+        ),
+        pytest.param(lambda one: one, [30, 30], id='a message of another server'),
+    ],
+)
+def test_a_caller_gets_signs_of_life(wrap, waited):
+    sent, event = [], Twice()
     received = Incoming({'method': 'x'})
     received.client_timeout = 60
     received.heartbeat = lambda: sent.append(1)
-
-    class Twice(threading.Event):
-        """Is set when it is waited for the second time."""
-
-        def wait(self, seconds):
-            waited.append(seconds)
-            return len(waited) > 1
-
-    waited = []
-    Dispatcher([BaseEndpoint()], Serializer())._watchdog(Twice(), received)
-    assert (waited, sent) == ([1.0, 30.0], [1])
+    Dispatcher([BaseEndpoint()], Serializer())._watchdog(event, wrap(received))
+    assert (event.waited, sent) == (waited, [1])

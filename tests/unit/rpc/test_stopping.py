@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import types
 
 import oslo_messaging
@@ -55,25 +57,88 @@ def test_what_has_moved_is_one_warning(caplog, parts):
     assert 'this oslo.messaging is not as expected' in line.getMessage()
 
 
-def test_who_waits_is_known_while_a_server_works(messaging_conf):
+@pytest.fixture
+def served(messaging_conf):
+    """Make a server over messages in memory; its dispatcher calls what is given."""
     transport = oslo_messaging.get_rpc_transport(messaging_conf, 'fake://')
-    seen = []
-
-    class Incoming:
-        msg_id = 'id'
-        message = {'method': 'ping'}
-        ctxt = {}
-
-        def acknowledge(self):
-            seen.append(current())
-
-        def reply(self, *answer):
-            seen.append(current())
-
     target = oslo_messaging.Target(topic='t', server='s')
-    dispatcher = types.SimpleNamespace(dispatch=lambda incoming: None)
-    Server(transport, target, dispatcher)._process_incoming([Incoming()])
+
+    def make(dispatch=lambda incoming: None):
+        return Server(transport, target, types.SimpleNamespace(dispatch=dispatch))
+
+    yield make
     transport.cleanup()
+
+
+class Message:
+    """A message of another layer than RabbitMQ."""
+
+    msg_id = 'id'
+    message = {'method': 'ping'}
+    ctxt = {}
+
+    def __init__(self, seen):
+        self._seen = seen
+
+    def acknowledge(self):
+        self._seen.append(current())
+
+    def reply(self, *answer):
+        self._seen.append(current())
+
+
+def test_who_waits_is_known_while_a_server_works(served):
+    seen = []
+    served()._process_incoming([Message(seen)])
     assert all(isinstance(caller, RpcCaller) for caller in seen)
     assert len(seen) == 2
     assert current() is None
+
+
+class Call(Message):
+    """A message of RabbitMQ whose reply queue is gone."""
+
+    reply_q = 'reply'
+    orig_msg_id = 'id'
+    listener = types.SimpleNamespace(
+        driver=types.SimpleNamespace(
+            _get_connection=lambda: contextlib.nullcontext(
+                types.SimpleNamespace(channel=1)
+            )
+        )
+    )
+
+    def _send_reply(self, connection, *answer):
+        self._seen.append('sent')
+        raise oslo_messaging.MessageUndeliverable(None, None, None, None)
+
+
+def test_a_server_that_stops_ends_what_its_callers_do_not_read(served):
+    seen = []
+
+    def dispatch(incoming):
+        current().if_undeliverable(lambda: seen.append('undone'))
+
+    server = served(dispatch)
+    server.start()
+    server._process_incoming([Call(seen)])
+    assert seen[1:] == ['sent']
+    server.drain_s = 0
+    server.stop()
+    server.wait()
+    assert 'undone' in seen
+
+
+def test_a_server_that_has_stopped_leaves_no_thread_behind(served):
+    before = set(threading.enumerate())
+    server = served(lambda incoming: current().if_undeliverable(lambda: None))
+    server.start()
+    server.clock.is_known()
+    server._process_incoming([Call([])])
+    server.drain_s = 0
+    server.stop()
+    server.wait()
+    left = set(threading.enumerate()) - before
+    for thread in left:
+        thread.join(10)
+    assert not [thread.name for thread in left if thread.is_alive()]

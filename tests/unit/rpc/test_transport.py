@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 
 import pytest
@@ -52,6 +53,48 @@ def test_a_url_that_makes_no_sense_is_named(opened, url):
         opened(url)
     assert str(raised.value).startswith('[DEFAULT] transport_url: ')
     assert 'rabbit://user:password@host' in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    'password',
+    [
+        pytest.param('S3/cret', id='a slash'),
+        pytest.param('S3#cret', id='a hash'),
+        pytest.param('S3?cret', id='a question mark'),
+        pytest.param('S3[cret', id='a bracket'),
+        pytest.param('S3,cret', id='a comma'),
+        pytest.param('77/cret', id='a slash after digits'),
+        pytest.param('77#cret', id='a hash after digits'),
+        pytest.param('77?cret', id='a question mark after digits'),
+        pytest.param('77,cret', id='a comma after digits'),
+    ],
+)
+def test_no_part_of_a_password_is_shown_that_is_not_encoded(
+    opened, closed_port, password
+):
+    url = f'rabbit://localhost:{password}@127.0.0.1:{closed_port}/'
+    with pytest.raises(errors.OptionError) as raised:
+        transport.check(opened(url))
+    text = str(raised.value)
+    assert 'percent-encoded: / as %2F' in text
+    assert not {'S3', '77', 'cret'} & set(re.split(r'\W+', text))
+    assert raised.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ('url', 'expected'),
+    [
+        pytest.param('fake://', 'fake:///', id='in memory'),
+        pytest.param(
+            'rabbit://u:secret@h1:5673,u:secret@[::1]/nova',
+            'rabbit://h1:5673,[::1]:5672/nova',
+            id='two brokers',
+        ),
+        pytest.param('rabbit://u:secret@h1/', 'rabbit://h1:5672/', id='the default'),
+    ],
+)
+def test_an_address_has_no_secrets(opened, url, expected):
+    assert transport.address(opened(url).conf) == expected
 
 
 def test_messages_in_memory_need_no_broker(opened):

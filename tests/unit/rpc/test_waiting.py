@@ -68,7 +68,11 @@ def test_a_lost_connection_is_a_problem(asked, expected):
 def test_without_an_observer_it_is_known_what_is_under_way():
     unobserved = Unobserved()
     unobserved.arrived(1.0)
+    unobserved.queued(1, 0.0)
+    unobserved.taken(1)
+    unobserved.placed(1)
     with unobserved.attempt(), unobserved.attempt():
         assert all(since >= 0.0 for since in unobserved.under_way())
         assert len(unobserved.under_way()) == 2
     assert unobserved.under_way() == []
+    assert unobserved.finished() == 2

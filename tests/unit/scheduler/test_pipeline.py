@@ -365,7 +365,7 @@ def test_a_watch_sees_every_filter_and_weigher():
     seen = []
 
     @contextlib.contextmanager
-    def watch(kind, name):
+    def watch(kind, name, hosts):
         seen.append(f'{kind} {name} begins')
         yield
         seen.append(f'{kind} {name} ends')

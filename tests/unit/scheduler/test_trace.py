@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import random
 
-from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.notices import Notice
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.weighers import BaseHostWeigher
@@ -30,6 +31,17 @@ class Remembers(BaseHostFilter):
 
     def filter_all(self, filter_obj_list, spec_obj):
         return [*filter_obj_list, *self.hosts.states()]
+
+
+class Remarks(ColumnFilter):
+    """Takes out the second host, and says so."""
+
+    def mask(self, hosts, request):
+        return hosts.host != 'h2'
+
+    def remarks(self, before, rejected, request):
+        hosts = before.host.tolist(), rejected.host.tolist()
+        yield Notice(f'{hosts} for {request.instance_uuid}')
 
 
 class Stops(BaseHostFilter):
@@ -56,6 +68,16 @@ class Lazy(BaseHostWeigher):
 def decide_on(filters, hosts, *weighers):
     profile = Profile(tuple(filters), weighers)
     return decide(profile, hosts, factories.request(), random.Random(1))
+
+
+def test_a_filter_remarks_on_what_it_took_out():
+    request = factories.request()
+    silent, step = decide_on(
+        [NumInstancesFilter(), Remarks()], factories.hosts(2)
+    ).steps
+    assert list(silent.remarks(request)) == []
+    (said,) = step.remarks(request)
+    assert said == Notice(f"(['h1', 'h2'], ['h2']) for {request.instance_uuid}")
 
 
 def said(made):

@@ -261,7 +261,11 @@ def test_stores_are_those_of_the_cells(cloud):
 def test_all_else_is_asked_of_the_database(cloud):
     store = cloud.stores.open(cell('a'))
     assert [row.host for row in store.compute_nodes()] == ['h1', 'h2', 'h3']
-    assert store.compute_nodes_since(cloud.clock.utcnow()) == []
+    assert store.compute_node_news(cloud.clock.utcnow()).ids == []
+    assert list(store.compute_node_marks(None)) == [
+        row.id for row in store.compute_nodes()
+    ]
+    assert store.compute_nodes_of([]) == []
     assert [row.host for row in store.compute_services_of(['h2'])] == ['h2']
     assert store.minimum_compute_version() == 74
     assert store.instances_on(['h1']) == store.images_on(['h1']) == []

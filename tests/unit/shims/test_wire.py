@@ -11,6 +11,7 @@ from kombu.exceptions import OperationalError
 from oslo_config import cfg
 
 from novasched.objects.instance import InstanceList
+from novasched.rpc.serializer import decode
 from novasched.shims import opts, wire
 from novasched.shims.brokers import Brokers
 from novasched.shims.sending import sending
@@ -111,6 +112,8 @@ def test_conductors(transport):
         client.migrate_server(user, None, wait=False, host_list=[selection('h')])
         soon(lambda: len(recorder.told) == 4)
     assert [method for method, _ in recorder.told] == [*methods, 'migrate_server']
+    networks = decode(recorder.told[0][1]['requested_networks'], user)
+    assert [each.network_id for each in networks] == ['none']
     assert len(recorder.told[1][1]['host_lists'][0]) == 1
     assert recorder.told[2][1]['host_list'] is None
     assert len(recorder.told[3][1]['host_list']) == 1

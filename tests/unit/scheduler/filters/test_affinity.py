@@ -214,6 +214,13 @@ def test_why_of_hosts(filter_, hint, code, text):
     assert filter_.why(host, request) == (code, text)
 
 
+def test_the_reason_names_some_of_many_instances():
+    host = factories.hosts(1).state(0)
+    request = factories.request(scheduler_hints={'same_host': ['U'] * 1000})
+    text = SameHostFilter().why(host, request).text
+    assert text == f'runs none of {", ".join(["U"] * 20)} and 980 more'
+
+
 NEAR = SimpleCIDRAffinityFilter()
 
 

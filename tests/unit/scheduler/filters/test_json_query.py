@@ -7,7 +7,9 @@ import json
 
 import pytest
 
+from novasched import errors
 from novasched.scheduler.filters.json_query import JsonFilter
+from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import Code
 from tests import factories
 
@@ -129,6 +131,63 @@ def test_each_host_has_its_own_nulls():
     assert found.host.tolist() == []
     found = FILTER.apply(hosts, request(['and', ['not', '$stats.a'], TRUE]))
     assert found.host.tolist() == ['h1', 'h2', 'h4']
+
+
+def nested(depth):
+    """Queries one within the other, the innermost of one command."""
+    return '["and",' * (depth - 1) + '["and"]' + ']' * (depth - 1)
+
+
+@pytest.mark.parametrize(
+    'query',
+    [
+        pytest.param(json.dumps(['and', *[1] * 999]), id='many arguments'),
+        pytest.param(nested(50), id='deeply nested'),
+        pytest.param(json.dumps(['or', 'x' * 130_000]), id='long'),
+        pytest.param('["or", "$stats' + '.x' * 60_000 + '", 1]', id='a long path'),
+    ],
+)
+def test_a_query_may_be_large(query):
+    assert len(FILTER.apply(HOSTS, request(query))) == 1
+
+
+@pytest.mark.parametrize(
+    ('query', 'bound'),
+    [
+        pytest.param(
+            json.dumps(['and', *[1] * 1000]),
+            '1000 commands and arguments',
+            id='too many arguments',
+        ),
+        pytest.param(
+            json.dumps(['and', *[['and', *[1] * 99]] * 10]),
+            '1000 commands and arguments',
+            id='too many arguments of nested queries',
+        ),
+        pytest.param(nested(51), '50 nested queries', id='too deeply nested'),
+        pytest.param(
+            '[' * 50_000 + ']' * 50_000,
+            '50 nested queries',
+            id='too deeply nested to be read',
+        ),
+        pytest.param(
+            json.dumps(['or', 'x' * 131_072]), '131072 characters', id='too long'
+        ),
+    ],
+)
+def test_no_host_is_valid_for_a_query_that_is_too_large(query, bound):
+    with pytest.raises(errors.NoValidHost, match=f'"query" has more than {bound}'):
+        FILTER.apply(HOSTS, request(query))
+
+
+def test_who_asks_is_told_that_a_query_is_too_large():
+    with pytest.raises(errors.NoValidHost, match='more than 50 nested queries'):
+        run_filters([FILTER], HOSTS, request(nested(51)))
+
+
+def test_a_reason_is_short():
+    reason = FILTER.why(HOSTS.state(0), request(json.dumps(['and', 0, 'x' * 9999])))
+    assert len(reason.text) < 300
 
 
 def test_why():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from novasched.objects.pci import InstancePCIRequests
 from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
@@ -36,7 +37,7 @@ def test_hosts_pass_with_enough_devices():
     assert passed(table, devices(2)) == ['h1', 'h3']
 
 
-@pytest.mark.parametrize('asked', [None, factories.InstancePCIRequests(requests=[])])
+@pytest.mark.parametrize('asked', [None, InstancePCIRequests(requests=[])])
 def test_without_devices_every_host_passes(asked):
     table = hosts(None, None, candidates=[])
     request = factories.request(pci_requests=asked)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from novasched import errors
@@ -56,7 +57,7 @@ def test_why():
 def test_every_host_that_was_tried_is_named():
     hosts = factories.hosts(3)
     request = factories.request(retry=retry(('h1', 'h1'), ('h3', 'h3')))
-    rejected = hosts[factories.np.array([True, False, True])]
+    rejected = hosts[np.array([True, False, True])]
     said = list(FILTER.remarks(hosts, rejected, request))
     tail = "fails.  Previously tried hosts: [['h1', 'h1'], ['h3', 'h3']]"
     assert said == [

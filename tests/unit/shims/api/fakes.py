@@ -88,7 +88,7 @@ class Api:
 
     def boot(self, name='vm', **values):
         """Ask for servers; return their uuids."""
-        return boot.boot(self.parts, self.context, self.order(name, **values))
+        return list(boot.boot(self.parts, self.context, self.order(name, **values)))
 
     def build(self, uuid, cell=None, cell_uuid=CELL1_UUID, **values):
         """Do what conductor and compute do."""

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+
 import oslo_messaging
 import pytest
 
 from novasched import errors
+from novasched.db import tables
 from novasched.shims.api import boot
 
 
@@ -35,8 +39,38 @@ def test_a_host_is_a_destination_that_is_not_kept(made):
     ((_, _, (request,), _),) = made.conductor.asked
     assert request.requested_destination.host == 'h1'
     assert 'requested_destination' not in made.api.request_spec(uuid)
-    with pytest.raises(errors.OptionError, match='h9 is mapped to no cell'):
-        made.boot(host='h9')
+
+
+@pytest.mark.parametrize(
+    ('zone', 'host', 'problem'),
+    [
+        pytest.param(None, None, None, id='anywhere'),
+        pytest.param('az1', None, None, id='a zone of an aggregate'),
+        pytest.param('az2', None, None, id='a zone of an aggregate of two'),
+        pytest.param('internal', None, None, id='the default zone'),
+        pytest.param(':h1', None, None, id='a host in whatever zone'),
+        pytest.param('az1:h1:n1', 'h1', None, id='a zone and a host'),
+        pytest.param(
+            'mars',
+            None,
+            r'there is no zone mars\. Name one of az1, az2, internal\.$',
+            id='an unknown zone',
+        ),
+        pytest.param('mars:h1', None, 'no zone mars', id='an unknown zone and a host'),
+        pytest.param('nova', None, 'no zone nova', id='not the default zone'),
+        pytest.param(None, 'h9', 'h9 is mapped to no cell', id='an unknown host'),
+    ],
+)
+def test_places_that_there_are_not_are_refused(made, zone, host, problem):
+    (id_,) = made.neighbours.databases.add(tables.aggregates, {'name': 'a'})
+    made.neighbours.databases.add(
+        tables.aggregate_metadata,
+        {'aggregate_id': id_, 'key': 'availability_zone', 'value': 'az1, az2'},
+    )
+    parts = dataclasses.replace(made.parts, default_zone='internal')
+    expected = pytest.raises(errors.OptionError, match=problem) if problem else None
+    with expected or contextlib.nullcontext():
+        boot.check_places(parts, zone, host)
 
 
 def group(made, name='web', policy='anti-affinity', limit=None):

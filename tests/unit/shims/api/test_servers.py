@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
+import sqlalchemy as sa
 
 from novasched import errors
 from novasched.ports import CELL0_UUID
@@ -96,3 +99,64 @@ def test_what_is_worked_on_has_not_ended():
         servers.Server('4', '', 'ERROR'),
     ]
     assert [each.uuid for each in servers.ended(made)] == ['1', '4']
+
+
+def moving(made, uuids, after):
+    """Let a conductor take servers up after so many reads of the API database."""
+    reads = itertools.count()
+    begun = []
+
+    def read(*_):
+        if begun or next(reads) < after:
+            return
+        begun.append(True)
+        for uuid in uuids:
+            made.build(uuid)
+
+    sa.event.listen(made.parts.database.engine, 'checkin', read)
+    return begun
+
+
+@pytest.mark.parametrize('after', range(3))
+@pytest.mark.parametrize(
+    'look',
+    [
+        pytest.param(lambda made, uuids: made.servers.all(), id='all'),
+        pytest.param(lambda made, uuids: made.servers.some(uuids), id='some'),
+    ],
+)
+def test_a_server_that_is_taken_up_meanwhile_is_never_lost(made, look, after):
+    uuids = made.boot(count=2)
+    begun = moving(made, uuids, after)
+    for _ in range(3):
+        found = look(made, uuids)
+        assert [each.uuid for each in found] == uuids
+        assert {each.status for each in found} <= {'BUILD', 'ACTIVE'}
+    assert begun
+
+
+def test_what_was_asked_for_is_listed_even_if_it_is_gone(made):
+    first, second = made.boot(count=2)
+    made.api.forget(first)
+    found = made.servers.asked_for({first: 'one', second: 'two'})
+    assert [(s.uuid, s.name, s.status) for s in found] == [
+        (first, 'one', 'DELETED'),
+        (second, 'vm-2', 'BUILD'),
+    ]
+    assert [each.uuid for each in servers.ended(found)] == [first]
+
+
+def test_it_is_said_what_servers_wait_for():
+    made = [
+        servers.Server('1', '', 'BUILD', 'scheduling'),
+        servers.Server('2', '', 'BUILD', 'scheduling'),
+        servers.Server('3', '', 'BUILD', 'spawning', host='h1', cell='cell1'),
+        servers.Server('4', '', 'BUILD', cell='cell1'),
+        servers.Server('5', '', 'ACTIVE', host='h1', cell='cell1'),
+    ]
+    assert servers.waited_for(made) == (
+        '2 wait for the conductor and the scheduler (BUILD, scheduling), '
+        '1 waits for nova-compute on h1 (BUILD, spawning), '
+        '1 waits for a host to take it up (BUILD)'
+    )
+    assert servers.waited_for(made[4:]) == ''

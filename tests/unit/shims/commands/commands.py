@@ -21,16 +21,19 @@ class Output(io.StringIO):
 
 
 class App:
-    """What cliff gives to commands."""
+    """What cliff gives to commands; ``typed`` is what a person types at a terminal."""
 
-    def __init__(self):
+    def __init__(self, typed=None):
+        self.stdin = Output(is_terminal=typed is not None)
+        self.stdin.write(typed or '')
+        self.stdin.seek(0)
         self.stdout, self.stderr = Output(), Output()
         self.options = argparse.Namespace(config_file=[], config_dir=[])
 
 
-def run(kind, parts, *words, form='json'):
+def run(kind, parts, *words, form='json', typed=None):
     """Run a command; return its exit code, its output, and what it said beside."""
-    app = App()
+    app = App(typed)
 
     class Here(kind):
         """The command, on the parts of the test."""
@@ -42,4 +45,5 @@ def run(kind, parts, *words, form='json'):
     parsed = command.get_parser('novasched').parse_args(['-f', form, *words])
     code = command.run(parsed)
     text = app.stdout.getvalue()
-    return code, json.loads(text) if form == 'json' else text, app.stderr.getvalue()
+    output = json.loads(text or 'null') if form == 'json' else text
+    return code, output, app.stderr.getvalue()

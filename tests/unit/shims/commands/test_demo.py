@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
+from novasched.shims.commands.command import COLUMNS
 from novasched.shims.commands.demo import Demo, as_text
 from novasched.shims.demo.run import Result
 from tests.unit.shims.commands.commands import App
@@ -49,6 +50,8 @@ def test_what_came_of_it_in_words():
     result = Result(2, [server], {'ACTIVE': 1}, 1, 1, moved)
     said = as_text(result)
     assert '1 servers on 2 hosts: 1 ACTIVE' in said
+    headings = said.splitlines()[1].strip('| ').split('|')
+    assert tuple(each.strip() for each in headings) == COLUMNS
     assert 'vm moved from a to b: confirmed' in said
     result.moved = None
     assert 'moved from' not in as_text(result)

@@ -61,6 +61,12 @@ def test_all_are_sent_to_the_hosts_that_were_chosen(neighbours):
             True,
             id='the scheduler breaks',
         ),
+        pytest.param(
+            ZeroDivisionError('division by zero\nTraceback (most recent call last):'),
+            'ZeroDivisionError',
+            True,
+            id='a filter breaks with an error of Python',
+        ),
     ],
 )
 def test_without_hosts_all_are_buried(neighbours, problem, message, released):

@@ -11,6 +11,7 @@ from novasched.db import server_tables
 from novasched.shims.conductor.build import Asked, Build
 from novasched.shims.conductor.move import MIGRATION, Move
 from novasched.shims.conductor.spec import destined
+from novasched.shims.failures import SchedulerBroke
 from tests.unit.shims.fakes import context, flavor, no_valid_host, selection
 
 
@@ -91,6 +92,12 @@ def test_a_resize_may_stay_where_that_is_allowed(neighbours, instance):
             oslo_messaging.MessagingTimeout,
             None,
             id='the scheduler does not answer',
+        ),
+        pytest.param(
+            lambda n: setattr(n.schedulers, 'raises', ZeroDivisionError('by zero')),
+            SchedulerBroke,
+            'The scheduler failed with ZeroDivisionError: by zero',
+            id='a filter breaks with an error of Python',
         ),
         pytest.param(
             lambda n: setattr(n.computes, 'silent', True),

@@ -72,6 +72,13 @@ def test_without_a_list_the_scheduler_is_asked(neighbours):
     assert [host for _, host, _ in neighbours.computes.told] == ['h1']
 
 
+def test_where_the_scheduler_breaks_the_instance_fails(neighbours):
+    instance, request = refused(neighbours)
+    neighbours.schedulers.raises = ZeroDivisionError('by zero')
+    retry(neighbours, instance, request, None)
+    assert fault(neighbours, instance) == 'ZeroDivisionError'
+
+
 @pytest.mark.parametrize(
     ('hosts', 'tried', 'says'),
     [

@@ -188,6 +188,14 @@ def test_several_alternatives_are_too_many_for_placement():
 
 def test_the_instance_is_what_the_request_is_for():
     found = instance_of(made(image={'hw_cdrom_bus': 'sata'}), 'vm', 3)
-    assert (found.uuid, found.vm_state, found.host) == (UUID, 'building', None)
+    assert (found.uuid, found.vm_state) == (UUID, 'building')
     assert found.system_metadata['image_hw_cdrom_bus'] == 'sata'
     assert (found.vcpus, found.display_name, found.launch_index) == (1, 'vm', 3)
+
+
+def test_host_and_node_of_a_new_instance_are_unset_as_nova_wants_them():
+    found = instance_of(made(), 'vm')
+    sent = found.obj_to_primitive()['nova_object.data']
+    assert not {'host', 'node', 'compute_id'}.intersection(sent)
+    cache = sent['info_cache']['nova_object.data']
+    assert cache == {'instance_uuid': UUID, 'network_info': '[]'}

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows that hold what no nova writes: they are left out, and named once.
+
+A database may hold null where there must be a name, a date of zeros, or what somebody
+wrote by hand. One such row must cost neither a request nor the other hosts of its cell.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from novasched.ports import ComputeNodeRow, ServiceRow
+
+LOG = logging.getLogger(__name__)
+
+LARGEST = 2**31 - 1
+"""The largest number that an integer column of nova's holds."""
+
+_TEXT, _TIME = (str,), (datetime.datetime,)
+_NUMBER = (int, float)
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(
+        (
+            'uuid',
+            'host',
+            'hypervisor_hostname',
+            'hypervisor_type',
+            'host_ip',
+            'stats',
+            'metrics',
+            'pci_stats',
+            'numa_topology',
+            'cpu_info',
+            'supported_instances',
+        ),
+        _TEXT,
+    ),
+    **dict.fromkeys(('created_at', 'updated_at', 'deleted_at'), _TIME),
+    **dict.fromkeys(
+        ('cpu_allocation_ratio', 'ram_allocation_ratio', 'disk_allocation_ratio'),
+        _NUMBER,
+    ),
+}
+_PLACES = [
+    (place, name, _TYPES.get(name, (int,)))
+    for place, name in enumerate(ComputeNodeRow._fields)
+    if name != 'mark'
+]
+_NAMES = ('host', 'hypervisor_hostname')
+_ALWAYS = (
+    'vcpus',
+    'vcpus_used',
+    'memory_mb',
+    'memory_mb_used',
+    'local_gb',
+    'local_gb_used',
+    'hypervisor_version',
+)
+"""What a node that has reported its usage has reported, too."""
+
+_STAMPS = ('last_seen_up', 'created_at', 'updated_at')
+
+
+class Odd(NamedTuple):
+    """A column of a row that cannot be used."""
+
+    table: str
+    id: int
+    host: str
+    column: str
+    value: str
+
+
+def readable_nodes(
+    rows: Iterable[ComputeNodeRow],
+    odd: list[Odd],
+    known: Mapping[int, ComputeNodeRow],
+) -> list[ComputeNodeRow]:
+    """Return the rows, those that cannot be used without anything but id and mark.
+
+    A row that is known already was looked at before: the known one is returned.
+    """
+    found = []
+    for row in rows:
+        before = known.get(row.id)
+        if before is not None and row == before:
+            found.append(before)
+            continue
+        column = _odd_column(row) if row.deleted == 0 else None
+        if column is not None:
+            odd.append(_odd('compute_nodes', row, column))
+            row = blank(row)
+        found.append(row)
+    return found
+
+
+def blank(row: ComputeNodeRow) -> ComputeNodeRow:
+    """Return a row that is no host: it keeps its id, and what it is known by."""
+    nothing = ComputeNodeRow(*[None] * len(row))  # type: ignore[arg-type]
+    return nothing._replace(id=row.id, deleted=row.deleted, mark=row.mark)
+
+
+def _odd_column(row: ComputeNodeRow) -> str | None:
+    for place, name, types in _PLACES:
+        value = row[place]
+        if value is not None and (type(value) not in types or not _fits(value)):
+            return name
+    for name in _NAMES:
+        if not getattr(row, name):
+            return name
+    if row.free_disk_gb is not None:
+        for name in _ALWAYS:
+            if getattr(row, name) is None:
+                return name
+    return None
+
+
+def _fits(value: object) -> bool:
+    if not isinstance(value, int | float):
+        return True
+    return math.isfinite(value) and abs(value) <= LARGEST
+
+
+def readable_services(rows: Iterable[ServiceRow], odd: list[Odd]) -> list[ServiceRow]:
+    """Return the rows without times that are none: such a service was never heard of.
+
+    One whose host is no text is left out.
+    """
+    found = []
+    for row in rows:
+        wrong = [name for name in _STAMPS if not _is_time(getattr(row, name))]
+        if type(row.host) is not str:
+            odd.append(_odd('services', row, 'host'))
+            continue
+        if wrong:
+            odd.append(_odd('services', row, wrong[0]))
+            row = row._replace(updated_at=None)
+            if wrong != ['updated_at']:
+                row = row._replace(last_seen_up=None, created_at=None)
+        found.append(row)
+    return found
+
+
+def _is_time(value: Any) -> bool:
+    return value is None or isinstance(value, datetime.datetime)
+
+
+def _odd(table: str, row: ComputeNodeRow | ServiceRow, column: str) -> Odd:
+    value = repr(getattr(row, column))
+    return Odd(table, row.id, str(row.host), column, f'{value:.60}')
+
+
+class OddRows:
+    """Names a column that cannot be used once, until it has another value."""
+
+    def __init__(self) -> None:
+        self._named: dict[tuple[str, str, int], Odd] = {}
+
+    def tell(self, cell_uuid: str, found: Iterable[Odd]) -> None:
+        for odd in found:
+            key = cell_uuid, odd.table, odd.id
+            if self._named.get(key) != odd:
+                self._named[key] = odd
+                LOG.warning(
+                    'Ignoring row %d of %s in cell %s, of host %s: its %s is %s',
+                    odd.id,
+                    odd.table,
+                    cell_uuid,
+                    odd.host,
+                    odd.column,
+                    odd.value,
+                )
+
+    def forget(self, cell_uuid: str) -> None:
+        """Forget what was named of a cell."""
+        for key in [key for key in self._named if key[0] == cell_uuid]:
+            del self._named[key]

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration files: what keeps them from being read, and what they misspell."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from oslo_config import cfg
+
+from novasched import errors
+
+OTHERS = frozenset({'oslo_messaging_amqp', 'oslo_messaging_pika', 'oslo_messaging_zmq'})
+"""Groups that other releases and services have, and that resemble one known here."""
+
+OTHER_OPTIONS = frozenset(
+    {('DEFAULT', 'default_thread_pool_size'), ('DEFAULT', 'shutdown_timeout')}
+)
+"""Options that other services have, and that resemble one known here."""
+
+
+def read(
+    conf: cfg.ConfigOpts,
+    argv: Sequence[str],
+    service: str,
+    *,
+    prog: str | None = None,
+) -> None:
+    """Read the files that ``argv`` names, or those of a service of nova.
+
+    Raises errors.OptionError for a file or directory that cannot be read, and
+    oslo_config.cfg.Error for one that makes no sense.
+    """
+    files = _named('--config-file', argv) or cfg.find_config_files('nova', service)
+    directories = _named('--config-dir', argv) or cfg.find_config_dirs('nova', service)
+    for path in files:
+        _try_file('--config-file', path)
+    for path in directories:
+        _try_directory('--config-dir', path)
+    conf(
+        list(argv),
+        project='nova',
+        prog=prog or service,
+        default_config_files=files,
+        default_config_dirs=directories,
+    )
+
+
+def arguments(argv: Sequence[str]) -> list[str]:
+    """Return those arguments that name configuration files and directories."""
+    return [
+        f'{option}={path}'
+        for option in ('--config-file', '--config-dir')
+        for path in _named(option, argv)
+    ]
+
+
+def _named(option: str, argv: Sequence[str]) -> list[str]:
+    apart = [path for word, path in itertools.pairwise(argv) if word == option]
+    start = f'{option}='
+    return apart + [w.removeprefix(start) for w in argv if w.startswith(start)]
+
+
+def _try_file(option: str, path: str) -> None:
+    try:
+        with open(os.path.expanduser(path), encoding='utf-8') as file:
+            file.read()
+    except OSError as problem:
+        raise _unreadable(option, path, str(problem.strerror)) from problem
+    except UnicodeDecodeError as problem:
+        raise _unreadable(option, path, f'it is no UTF-8 text: {problem}') from problem
+
+
+def _try_directory(option: str, path: str) -> None:
+    """Look into a directory: oslo.config takes one that it cannot read to be empty."""
+    try:
+        names = os.listdir(os.path.expanduser(path))
+    except OSError as problem:
+        raise _unreadable(option, path, str(problem.strerror)) from problem
+    for name in sorted(names):
+        if name.endswith('.conf'):
+            _try_file(option, os.path.join(path, name))
+
+
+def _unreadable(option: str, path: str, problem: str) -> errors.OptionError:
+    return errors.OptionError(
+        option, f'{path}: {problem}', 'Name what this user can read'
+    )
+
+
+def misspelt(
+    conf: cfg.ConfigOpts, known: Mapping[str, Collection[str]]
+) -> Iterator[str]:
+    """Yield a line for each group and option that is spelt nearly as a known one.
+
+    ``known`` are the options by group. nova.conf is shared with services whose
+    options are not known here, so what resembles none of these is no mistake.
+    """
+    for group, names in _held(conf).items():
+        if group in known:
+            for name in sorted(names - set(known[group])):
+                yield from _misspelt_option(group, name, known[group])
+        elif group not in OTHERS and (meant := errors.closest(group, known)):
+            yield (
+                f'[{group}] is no group of options and does nothing. '
+                f'Did you mean [{meant}]?'
+            )
+
+
+def _misspelt_option(group: str, name: str, known: Collection[str]) -> Iterator[str]:
+    meant = errors.did_you_mean(name, known)
+    if meant and (group, name) not in OTHER_OPTIONS:
+        yield f'[{group}] {name} is no option and does nothing.{meant}'
+
+
+def _held(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
+    """Return the options that stand in the files, by group."""
+    paths = list(conf.config_file or ())
+    for directory in conf.config_dir or ():
+        paths += sorted(glob.glob(os.path.join(directory, '*.conf')))
+    held: dict[str, set[str]] = {}
+    for path in paths:
+        sections: dict[str, dict[str, list[str]]] = {}
+        cfg.ConfigParser(path, sections).parse()
+        for group, options in sections.items():
+            # As oslo.config does: groups are written as one likes.
+            name = group if group == 'DEFAULT' else group.lower()
+            held.setdefault(name, set()).update(options)
+    return held

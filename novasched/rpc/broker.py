@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions to RabbitMQ: the readers of a queue, and its time of day.
+
+They borrow a connection of oslo.messaging's pool. What it keeps to itself may change;
+then the answer is unknown.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import amqp  # type: ignore[import-untyped]
+import oslo_messaging  # type: ignore[import-untyped]
+from kombu import exceptions as kombu
+
+from novasched.cluster.lanes import Lane
+from novasched.rpc.transport import CONNECTION_ERRORS
+from novasched.rpc.waiting import BROKERS_TIME
+
+LOG = logging.getLogger(__name__)
+
+BROKER_S = 2.0
+"""How long one answer of the broker is waited for."""
+
+CLOCK_EVERY_S = 60.0
+"""The broker's clock is compared with ours again after that."""
+CLOCK_NAMED_S = 60.0
+"""Clocks that differ by more are named in the log: computes would be down by then."""
+
+UNANSWERED: tuple[type[Exception], ...] = (
+    AttributeError,
+    OSError,
+    kombu.KombuError,
+    oslo_messaging.MessagingException,
+    *CONNECTION_ERRORS,
+)
+"""Errors that say nothing about the queue that was asked for."""
+
+
+class Broker:
+    """The broker behind a driver of oslo.messaging."""
+
+    def __init__(self, driver: Any, clock: Callable[[], float] = time.time) -> None:
+        self._driver = driver
+        self._clock = clock
+
+    def consumers(self, names: Iterable[str]) -> dict[str, int | None]:
+        """Count the consumers of queues; 0: there is no such queue; None: unknown."""
+        found: dict[str, int | None] = dict.fromkeys(names)
+        try:
+            with self._borrowed() as connection:
+                for name in found:
+                    found[name] = _consumers(connection, name)
+        except UNANSWERED as problem:
+            LOG.debug('The broker does not tell who reads answers: %s', problem)
+        return found
+
+    def clock_behind_s(self) -> float | None:
+        """Return how far the broker's clock is behind ours, by a message of our own.
+
+        None: the broker stamps no messages, or does not let us make a queue.
+        """
+        try:
+            with self._borrowed() as connection, connection.channel() as channel:
+                queue = channel.queue_declare('', exclusive=True).queue
+                since_s = self._clock()
+                message = amqp.Message(b'')  # to nobody but us
+                channel.basic_publish(message, routing_key=queue)
+                stamped = channel.basic_get(queue, no_ack=True)
+                until_s = self._clock()
+                channel.queue_delete(queue)
+        except UNANSWERED as problem:
+            LOG.debug('The broker does not tell its time: %s', problem)
+            return None
+        sent_ms = (getattr(stamped, 'headers', None) or {}).get(BROKERS_TIME)
+        if not isinstance(sent_ms, int | float):
+            return None
+        return (since_s + until_s) / 2 - sent_ms / 1000
+
+    @contextlib.contextmanager
+    def _borrowed(self) -> Iterator[Any]:
+        """Give kombu's connection, whose answers are not waited for too long."""
+        with self._driver._get_connection() as borrowed:
+            rabbit = borrowed.connection
+            with rabbit._connection_lock:
+                rabbit.set_transport_socket_timeout(BROKER_S)
+                try:
+                    yield rabbit.connection
+                finally:
+                    rabbit.set_transport_socket_timeout()
+
+
+def _consumers(connection: Any, name: str) -> int | None:
+    """Ask on a channel of its own, which an error closes.
+
+    A queue that is locked is there for the connection that made it, as long as that is.
+    """
+    try:
+        with connection.channel() as channel:
+            return int(channel.queue_declare(name, passive=True).consumer_count)
+    except amqp.NotFound:
+        return 0
+    except amqp.ResourceLocked:
+        return 1
+    except amqp.ChannelError as problem:
+        LOG.debug('The broker does not tell who reads %s: %s', name, problem)
+        return None
+
+
+class BrokerClock:
+    """The broker's time of day: ours, less what its clock was found to be behind.
+
+    It is compared with ours in a thread of its own, and only where messages bear the
+    broker's time. ``behind_s`` compares; ``since`` is a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        behind_s: Callable[[], float | None] = lambda: None,
+        clock: Callable[[], float] = time.time,
+        since: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._measure = behind_s
+        self._clock = clock
+        self._since = since
+        self._lane = Lane('broker clock', 1)
+        self._lock = threading.Lock()
+        self._measuring: Future[None] | None = None
+        self._measured_at = -math.inf
+        self._behind_s: float | None = None
+        self._named = False
+
+    def __call__(self) -> float:
+        """Return the broker's time; our own where it is not known."""
+        return self._clock() - (self._behind_s or 0.0)
+
+    def is_known(self, within_s: float = CLOCK_EVERY_S) -> bool:
+        """Say whether the clocks were compared, not longer ago than that.
+
+        The first comparison is waited for, and one that is asked for early; else it
+        goes on in the background, and the last one holds.
+        """
+        with self._lock:
+            age_s = self._since() - self._measured_at
+            if age_s > within_s and (not self._measuring or self._measuring.done()):
+                self._measuring = self._lane.submit(self._compare)
+            measuring = self._measuring
+        if measuring and (math.isinf(age_s) or within_s < CLOCK_EVERY_S):
+            concurrent.futures.wait([measuring], BROKER_S)
+        return self._behind_s is not None
+
+    def close(self) -> None:
+        """Let the thread end; nothing is compared any more."""
+        self._lane.close()
+
+    def _compare(self) -> None:
+        behind_s = self._measure()
+        with self._lock:
+            self._measured_at, self._behind_s = self._since(), behind_s
+        if behind_s is None or abs(behind_s) <= CLOCK_NAMED_S:
+            self._named = False
+        elif not self._named:
+            self._named = True
+            side = 'behind' if behind_s > 0 else 'ahead of'
+            LOG.warning(
+                'The clock of the broker is %.0f s %s ours', abs(behind_s), side
+            )

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon as a process of its own, on the databases of a FaultyCloud."""
+
+from __future__ import annotations
+
+import signal
+
+from tests.faults.resources import children
+from tests.live.daemon import command
+from tests.live.servers.process import Process, wait_until
+
+START_S = 60
+QUEUE = 'scheduler'
+
+
+class Daemons:
+    """Daemons that are started one after another, on one configuration."""
+
+    def __init__(self, cloud, broker, directory, audit, sections):
+        self._cloud = cloud
+        self._broker = broker
+        self._dir = directory
+        self._audit = audit
+        self._sections = sections
+        self.url = cloud.conf.transport_url
+        self.started = []
+
+    def start(self, workers=1, *, timeout_s=60):
+        """Start a daemon; wait until all its workers serve."""
+        before = self.consumers()
+        number = len(self.started)
+        conf = self._dir / f'daemon-{number}.conf'
+        conf.write_text(self._text(workers, f'daemon-{number}', timeout_s))
+        daemon = Process(command(conf), conf.with_suffix('.log'))
+        self.started.append(daemon)
+        self._audit.logs.append(lambda: daemon.log)
+        wait_until(
+            lambda: self.consumers() >= before + workers, START_S, 'workers', daemon
+        )
+        return daemon
+
+    def _text(self, workers, host, timeout_s):
+        placement = {
+            'auth_type': 'admin_token',
+            'endpoint': self._cloud.proxy.url,
+            'endpoint_override': self._cloud.proxy.url,
+            'token': 'admin',
+            'timeout': timeout_s,
+        }
+        options = {
+            'DEFAULT': {
+                'transport_url': self.url,
+                'host': host,
+                'state_path': self._dir,
+                'log_options': False,
+                **self._sections.get('DEFAULT', {}),
+            },
+            'api_database': {'connection': f'sqlite:///{self._dir}/api'},
+            'database': {'connection': f'sqlite:///{self._dir}/cell0'},
+            'placement': {**placement, **self._sections.get('placement', {})},
+            'scheduler': {'workers': workers, **self._sections.get('scheduler', {})},
+        }
+        for name, values in self._sections.items():
+            options.setdefault(name, values)
+        lines = []
+        for name, values in options.items():
+            lines.append(f'[{name}]')
+            lines += [f'{option} = {value}' for option, value in values.items()]
+        return '\n'.join(lines) + '\n'
+
+    def consumers(self):
+        """How many workers take requests; 0 while the broker is away."""
+        try:
+            found = self._broker.queue(self.url, QUEUE)
+        except OSError:
+            return 0
+        return found[1] if found else 0
+
+    def workers(self, daemon):
+        """The pids of the workers of a daemon."""
+        return children(daemon.pid)
+
+    def kill(self, daemon):
+        """End a daemon and its workers at once; wait until the broker has noticed."""
+        before = self.consumers()
+        daemon.kill()
+        wait_until(lambda: self.consumers() < before, START_S, 'the end of a daemon')
+
+    def journals(self):
+        """The files of the journals of claims."""
+        return list((self._dir / 'novasched').glob('*.journal'))
+
+    def stop(self):
+        """Stop all daemons."""
+        self._cloud.proxy.release()
+        for daemon in self.started:
+            daemon.stop(signal.SIGTERM)

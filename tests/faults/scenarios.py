@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The invariants and the fault scenarios; tests name those that they stand for.
+
+    @pytest.mark.scenario('F7', 'I3', 'I4')
+
+docs/reference/faults.md is made of this and of the marks, by tools/faults-page.
+"""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+from typing import NamedTuple
+
+MARK = 'scenario'
+
+
+class Scenario(NamedTuple):
+    """A fault, what holds in spite of it, and what is not promised."""
+
+    fault: str
+    promise: str
+    not_promised: str = ''
+
+
+INVARIANTS = {
+    'I1': (
+        'No over-commit',
+        'For every provider and resource class, what is used is at most '
+        '(total - reserved) x allocation ratio.',
+    ),
+    'I2': (
+        'No leak',
+        'Every allocation of a consumer that a scheduler claimed belongs to a request '
+        'that was answered with that host, or is removed within a bounded time.',
+    ),
+    'I3': (
+        'One answer',
+        'A request gets one answer or none; never two that differ.',
+    ),
+    'I4': (
+        'The answer is the claim',
+        'The first selection of each instance is what placement holds for it when the '
+        'answer is sent.',
+    ),
+    'I5': (
+        'Policies hold',
+        'Hard affinity and anti-affinity hold over all requests that are under way.',
+    ),
+    'I6': (
+        'No false NoValidHost',
+        'While a valid host is free, the answer is not NoValidHost.',
+    ),
+    'I7': (
+        'Bounded',
+        'Latency, threads, open files and memory stay bounded; no thread is stuck '
+        'for ever; the process recovers by itself.',
+    ),
+    'I8': (
+        'The same wire',
+        "Errors reach the conductor as the exception classes that nova's scheduler "
+        'sends.',
+    ),
+}
+
+SCENARIOS = {
+    'F1': Scenario(
+        'Several schedulers, many requests at once for the last free slots',
+        'As many requests succeed as there are slots; the others get NoValidHost, and '
+        'hold nothing.',
+        'Placement 16.0.0 itself lets a provider go over its capacity when claims for '
+        'it race and it answers several at a time; no scheduler can see that.',
+    ),
+    'F2': Scenario(
+        'Parallel single boots in one anti-affinity group',
+        'With `[novasched] assume_picks`, one process keeps all members apart.',
+        'Without that option, or among several processes or machines: placement does '
+        'not count members of groups, and the check of the compute is all there is. '
+        'The same goes for NUMA cells, and for PCI devices outside of placement.',
+    ),
+    'F3': Scenario(
+        'SIGKILL between claim and answer',
+        'The claim is undone from the journal by the next start, or by another worker '
+        'of the machine.',
+        'Where no directory can be written there is no journal; the start says so. It '
+        'is of one machine and one boot, and not synced to disk: a machine that is '
+        'lost leaves its claims. A claim is undone only while its caller certainly '
+        "waits, 25 s by nova's defaults; one that is found later, or that was being "
+        'answered when its worker was killed, is only named in the log.',
+    ),
+    'F4': Scenario(
+        'SIGKILL in the middle of a request for many servers; or its caller dies',
+        'The joint claim is there as a whole or not at all, and is then undone. Claims '
+        'that were made one by one are all undone.',
+        'As for F3.',
+    ),
+    'F5': Scenario(
+        'SIGTERM under load',
+        'Requests under way are answered, none is lost, and the process ends in time.',
+    ),
+    'F6': Scenario(
+        'SIGHUP under load',
+        'Configuration and cells are read again, and no request is lost.',
+    ),
+    'F7': Scenario(
+        'RabbitMQ is killed and started again, idle and amid a claim',
+        'The scheduler serves again within 30 s. A claim under way is made once and '
+        'answered as it is.',
+        'Requests that the broker itself loses are lost.',
+    ),
+    'F8': Scenario(
+        'RabbitMQ is paused for longer than its heartbeat',
+        'No thread is stuck; the next requests are served.',
+        'A claim whose caller gave up meanwhile, but lives on, stays where the caller '
+        'wants no signs of life: the scheduler learns of it only by the expiry of the '
+        'message.',
+    ),
+    'F9': Scenario(
+        'The caller dies, and its reply queue with it',
+        'The claim is undone, with a line in the log.',
+        'A caller that gave up and lives on is not noticed; see F8.',
+    ),
+    'F10': Scenario(
+        'One request is delivered twice',
+        'The server holds one host. The second answer is equal to the first, or an '
+        'error.',
+    ),
+    'F11': Scenario(
+        'A request is delivered after its caller timed out',
+        'It is refused, and nothing is claimed.',
+        'The time that a message waited in the broker is known only where RabbitMQ '
+        'stamps messages.',
+    ),
+    'F12': Scenario(
+        'Quorum queues and streams for fanout',
+        'All that holds with classic queues.',
+    ),
+    'F13': Scenario(
+        'Placement answers claims with conflicts',
+        'Another host is taken at once, without a sleep.',
+    ),
+    'F14': Scenario(
+        'Placement is away',
+        'Requests get NoValidHost, as from nova; when it is back they are served '
+        'without a restart.',
+    ),
+    'F15': Scenario(
+        'Placement is slow, or never answers',
+        'Each request ends at a deadline, others go on, and threads come back.',
+        'A claim that reaches placement after its request was given up, for a server '
+        'that holds nothing: no generation bars it. While placement answers nothing '
+        'at all, claims may be left behind; the log names them.',
+    ),
+    'F16': Scenario(
+        'A claim is granted and the answer is lost',
+        'It is looked up, and then adopted or undone; never made twice.',
+        'As for F15.',
+    ),
+    'F17': Scenario(
+        'Placement answers with half a body, other JSON, or a page',
+        'An error of nova, no crash, no partial claim.',
+    ),
+    'F18': Scenario(
+        'The token has ended',
+        'A new one is asked for once, and the request goes on.',
+    ),
+    'F19': Scenario(
+        "One of several cells' databases is down",
+        'The hosts of the other cells are chosen from, after a bounded wait.',
+    ),
+    'F20': Scenario(
+        'The database of a cell accepts and never answers',
+        'As for F19; it costs the wait once, and the cell comes back by itself.',
+    ),
+    'F21': Scenario(
+        'The API database is down',
+        'Requests are served from what is known.',
+    ),
+    'F22': Scenario(
+        'A database ends a transaction: deadlock, or a lost connection',
+        'It is tried again, a bounded number of times.',
+    ),
+    'F23': Scenario(
+        'A host dies, and its heartbeat ends',
+        'It is not chosen after `[DEFAULT] service_down_time`.',
+    ),
+    'F24': Scenario(
+        "Computes' clocks differ from the scheduler's",
+        'Hosts are chosen from all the same, and the log names the clocks.',
+    ),
+    'F25': Scenario(
+        'All heartbeats of a cell end at once',
+        'The hosts are kept for a while, and the log says so loudly.',
+    ),
+    'F26': Scenario(
+        'Messages that are malformed',
+        "A typed error in nova's form where there is a caller; the next message is "
+        'served.',
+    ),
+    'F27': Scenario(
+        'A message that crashes a filter, or the process',
+        'One request fails; a worker that dies is replaced, and the message does not '
+        'come again.',
+    ),
+    'F28': Scenario(
+        'Giant requests: 1,000 servers, 10,000 extra specs, 5 MB',
+        'Time and memory are bounded, the caller hears signs of life, and the next '
+        'request is served.',
+        'Answers above the largest message of the broker (16 MiB by default from '
+        'RabbitMQ 4.0): several thousand servers in one request.',
+    ),
+    'F29': Scenario(
+        'A custom filter raises, hangs, or changes what it is given',
+        'It is named, and other requests are not affected.',
+        'A filter that hangs keeps its thread.',
+    ),
+    'F30': Scenario(
+        'All threads are busy',
+        'Metrics show it; there is no deadlock.',
+    ),
+    'F31': Scenario(
+        'The disk of the journal is full',
+        'Scheduling goes on, and the log says what is not recorded.',
+    ),
+    'F32': Scenario(
+        'A soak: faults at random for a long time',
+        'Memory and open files do not grow, and all invariants hold at the end.',
+        'What the other rows do not promise.',
+    ),
+    'F33': Scenario(
+        'nova-scheduler and novasched on one topic',
+        'Servers are booted all the time; capacity is not exceeded, and nothing is '
+        'left when they are deleted.',
+        'What nova-scheduler does with the requests that it takes; it loses those that '
+        'reach it while it stops.',
+    ),
+    'F34': Scenario(
+        'Placement on three Galera nodes, one of which is killed amid claims',
+        'Every claim that was answered is there; requests that failed hold nothing.',
+        'What the database itself loses.',
+    ),
+}
+
+
+class Marked(NamedTuple):
+    """A test that stands for a scenario."""
+
+    path: str
+    test: str
+    invariants: tuple[str, ...]
+
+    def __str__(self):
+        return f'{self.path}::{self.test}'
+
+
+def marked(root):
+    """Return the tests that stand for each scenario, by their marks in the source.
+
+    Raises ValueError for a name that is none of a scenario or an invariant.
+    """
+    found = {name: [] for name in SCENARIOS}
+    for path in sorted((pathlib.Path(root) / 'tests').rglob('test_*.py')):
+        name = path.relative_to(root).as_posix()
+        for test, arguments in _marks(ast.parse(path.read_text())):
+            scenario, *invariants = arguments
+            if scenario not in SCENARIOS or not set(invariants) <= INVARIANTS.keys():
+                raise ValueError(f'{name}::{test} has an unknown mark: {arguments}')
+            found[scenario].append(Marked(name, test, tuple(invariants)))
+    return found
+
+
+def _marks(tree):
+    """Yield each test with the arguments of each of its marks."""
+    for node in tree.body:
+        inner = node.body if isinstance(node, ast.ClassDef) else [node]
+        prefix = f'{node.name}::' if isinstance(node, ast.ClassDef) else ''
+        for function in inner:
+            for decorator in getattr(function, 'decorator_list', ()):
+                if ast.unparse(decorator).startswith(f'pytest.mark.{MARK}('):
+                    arguments = [each.value for each in decorator.args]
+                    yield prefix + function.name, arguments

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that are killed: no claim stays behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from novasched.journal.records import Moment
+from novasched.journal.recovery import Recovery
+from novasched.journal.writing import FileJournal
+from novasched.objects.context import admin
+from novasched.placement import taking_back
+from novasched.placement.allocations import held_by
+from novasched.ports import Intent
+from tests.faults import proxy
+from tests.faults.callers import CLAIM, WAIT_S, boot, until
+from tests.faults.conftest import CONF, PATIENT_S
+from tests.functional.conftest import Host, new_uuids
+from tests.live import wire as wire_
+from tests.live.servers.process import Process, run, wait_until
+
+HOSTS = [Host('h1'), Host('h2')]
+QUEUE = 'scheduler'
+LONG_S = 600
+"""A caller that waits as long lets a machine be slow."""
+
+NOVA_CONF = """
+[DEFAULT]
+transport_url = {transport_url}
+host = killed
+{more}
+[api_database]
+connection = sqlite:///{directory}/api
+[database]
+connection = sqlite:///{directory}/cell0
+[scheduler]
+workers = {count}
+"""
+
+
+@pytest.fixture
+def made(cloud, url):
+    """A cloud whose schedulers serve the broker, one request at a time."""
+    return cloud(
+        HOSTS,
+        DEFAULT={'transport_url': url, 'executor_thread_pool_size': 1},
+        # So long a thread tries to answer who is gone.
+        oslo_messaging_rabbit={'kombu_missing_consumer_retry_timeout': 1},
+    )
+
+
+class Workers:
+    """Daemons that are started one after another.
+
+    ``environ`` is theirs; ``state`` is the directory of the journal.
+    """
+
+    def __init__(self, made, broker, url, directory):
+        self._broker = broker
+        self._url = url
+        self._directory = directory
+        self._served = CONF.format(url=made.proxy.url, timeout_s=PATIENT_S)
+        self._conf = directory / 'nova.conf'
+        self._running = []
+        self.environ = dict(os.environ)
+        self.state = directory / 'novasched'
+        self.configure(f'state_path = {directory}')
+
+    def configure(self, more, count=1):
+        """Write down what daemons are started with from now on."""
+        text = NOVA_CONF.format(
+            transport_url=self._url, directory=self._directory, more=more, count=count
+        )
+        self._conf.write_text(text + self._served)
+
+    def start(self):
+        """Start a daemon; wait until it serves."""
+        program = Path(sys.executable).parent / 'novasched-scheduler'
+        log = self._directory / f'daemon-{len(self._running)}.log'
+        argv = [program, '--config-file', self._conf]
+        daemon = Process(argv, log, env=self.environ)
+        self._running.append(daemon)
+        wait_until(self._serves, WAIT_S, 'the daemon', daemon)
+        return daemon
+
+    def _serves(self):
+        found = self._broker.queue(self._url, QUEUE)
+        return found is not None and found[1] > 0
+
+    def kill(self, daemon):
+        """Kill a daemon and its worker; wait until the broker has noticed."""
+        daemon.kill()
+        until(lambda: not self._serves(), 'the end of the daemon')
+
+    def writer(self):
+        """The process that has the only file of the journal."""
+        (path,) = self.journals()
+        (pid,) = (
+            int(process.parent.name)
+            for process in Path('/proc').glob('[0-9]*/fd')
+            if str(path) in _files(process)
+        )
+        return pid
+
+    def journals(self):
+        """The files of the journal."""
+        return list(self.state.glob('*.journal'))
+
+    def stop(self):
+        for daemon in self._running:
+            daemon.stop(signal.SIGTERM)
+
+
+def _files(process):
+    try:
+        return [os.readlink(descriptor) for descriptor in process.iterdir()]
+    except OSError:  # it has ended, or is not ours
+        return []
+
+
+@pytest.fixture
+def workers(made, rabbitmq, url, tmp_path):
+    found = Workers(made, rabbitmq, url, tmp_path)
+    yield found
+    made.proxy.release()
+    found.stop()
+
+
+@pytest.mark.scenario('F3', 'I2')
+def test_a_claim_of_a_killed_worker_is_undone_at_the_next_start(made, connect, workers):
+    made.proxy.on('PUT', CLAIM, proxy.late)
+    killed = workers.start()
+    consumer, _ = boot(connect(expires_s=LONG_S))
+    until(lambda: consumer in made.held(), 'the claim')
+    workers.kill(killed)
+    assert set(made.held()) == {consumer}
+    again = workers.start()
+    until(lambda: made.held() == {}, 'no claim')
+    until(lambda: f'for {consumer} is undone' in again.log, 'a line of the log')
+    until(lambda: workers.journals() == [], 'the end of the journal')
+
+
+@pytest.mark.scenario('F3', 'I4')
+def test_a_claim_that_was_answered_stays(made, connect, workers):
+    killed = workers.start()
+    caller = connect()
+    consumer, call = boot(caller)
+    assert caller.answers(call)[-1]['failure'] is None
+    workers.kill(killed)
+    assert workers.journals()
+    workers.start()
+    until(lambda: workers.journals() == [], 'the end of the journal')
+    assert set(made.held()) == {consumer}
+
+
+@pytest.mark.scenario('F3', 'I2')
+def test_what_a_move_held_before_is_restored(made, connect, workers):
+    consumer = str(uuid.uuid4())
+    made.hold(consumer, h1={'VCPU': 2})
+    # The first is refused, as it does not know of the other host.
+    made.proxy.on('PUT', CLAIM, proxy.late, nth=2)
+    killed = workers.start()
+    args = wire_.boot_args([consumer])
+    args = wire_.changed(args, 'spec.ignore_hosts', ['h1'])
+    connect(expires_s=LONG_S).send(wire_.message(args=args))
+    until(lambda: set(made.held()[consumer]) == {'h1', 'h2'}, 'the claim')
+    workers.kill(killed)
+    workers.start()
+    until(lambda: made.amounts(consumer) == {'h1': {'VCPU': 2}}, 'what was before')
+
+
+def test_a_claim_that_was_made_again_meanwhile_stays(made, connect, workers):
+    made.proxy.on('PUT', CLAIM, proxy.late)
+    killed = workers.start()
+    consumer, _ = boot(connect(expires_s=LONG_S))
+    until(lambda: consumer in made.held(), 'the claim')
+    workers.kill(killed)
+    held = made.amounts(consumer)
+    made.hold(consumer, **held)
+    workers.start()
+    until(lambda: made.proxy.asked('GET', consumer), 'a look at the claim')
+    workers.stop()
+    assert made.amounts(consumer) == held
+
+
+def test_placement_may_be_away_when_a_claim_is_to_be_undone(made, connect, workers):
+    made.proxy.on('PUT', CLAIM, proxy.late)
+    killed = workers.start()
+    consumer, _ = boot(connect(expires_s=LONG_S))
+    until(lambda: consumer in made.held(), 'the claim')
+    workers.kill(killed)
+    made.proxy.on('GET', CLAIM, proxy.answers(503), times=2)
+    waiting = workers.start()
+    until(lambda: 'kept for later' in waiting.log, 'a line of the log')
+    assert set(made.held()) == {consumer}
+    workers.kill(waiting)
+    workers.start()
+    until(lambda: made.held() == {}, 'no claim')
+
+
+@pytest.mark.scenario('F3', 'I2')
+def test_a_claim_of_one_killed_worker_is_undone_by_another(made, connect, workers):
+    made.proxy.on('PUT', CLAIM, proxy.late)
+    workers.configure(f'state_path = {workers.state.parent}', count=2)
+    daemon = workers.start()
+    consumer, _ = boot(connect(expires_s=LONG_S))
+    until(lambda: consumer in made.held(), 'the claim')
+    os.kill(workers.writer(), signal.SIGKILL)
+    until(lambda: made.held() == {}, 'no claim')
+    assert daemon.poll() is None
+
+
+def test_a_claim_that_arrives_after_its_worker_is_undone(made, connect, workers):
+    made.proxy.on('PUT', CLAIM, proxy.stuck)
+    killed = workers.start()
+    consumer, _ = boot(connect(expires_s=LONG_S))
+    until(lambda: made.proxy.asked('PUT', consumer), 'the claim on its way')
+    workers.kill(killed)
+    workers.start()
+    until(lambda: made.proxy.asked('GET', consumer), 'a look at the claim')
+    assert made.held() == {}
+    assert workers.journals()
+    made.proxy.release()
+    until(lambda: made.proxy.asked('PUT', consumer)[1:], 'the end of the claim')
+    until(lambda: workers.journals() == [], 'the end of the journal')
+    assert made.held() == {}
+
+
+class Uptime:
+    """The time since the start of the machine; tests let it pass."""
+
+    def __init__(self):
+        self.seconds = 1000.0
+
+    def __call__(self):
+        return Moment('boot', self.seconds)
+
+
+@pytest.mark.parametrize(
+    ('looks', 'named'),
+    [
+        pytest.param([2, 25, 120], False, id='another worker lives'),
+        pytest.param([70, 120], True, id='all workers were dead meanwhile'),
+    ],
+)
+@pytest.mark.parametrize(
+    'before',
+    [
+        pytest.param(False, id='of a server that held nothing'),
+        pytest.param(True, id='of a server that held something'),
+    ],
+)
+@pytest.mark.scenario('F3', 'I4')
+def test_a_move_that_is_made_again_later_stays(
+    cloud, tmp_path, caplog, before, looks, named
+):
+    """A worker is killed before its claim leaves. Its caller gives up after a minute,
+    the move is made again, and placement cannot tell its claim from the first."""
+    made = cloud([Host('h1', disk_gb=0), Host('h2', disk_gb=0)])
+    server, on, uptime = new_uuids()[0], {'VCPU': 1, 'MEMORY_MB': 512}, Uptime()
+    if before:
+        made.hold(server, h1=on)
+    directory = tmp_path / 'killed'
+    killed = FileJournal(str(directory), uptime)
+    claim = Intent(
+        'req-1', server, 'project', {made.hosts['h2'].uuid: on}, undo_within_s=30.0
+    )
+    (entry,) = killed.intend([claim])
+    if before:
+        held = held_by(made.adapter, admin(), server)
+        killed.held(server, held.body(), held.generation)
+    entry.file.close()
+    alive = FileJournal(str(directory), uptime)
+    recovery = Recovery(alive, taking_back.through(made.adapter))
+    started, asked_again = uptime.seconds, False
+    for seconds in looks:
+        if seconds > 65 and not asked_again:
+            args = {'ignore_hosts': ['h1'], 'root_gb': 0}
+            assert made.ask(made.compose(), [server], **args) == [['h2']]
+            asked_again = True
+        uptime.seconds = started + seconds
+        recovery.undo_left_claims()
+        assert bool(list(directory.iterdir())) == (seconds < 25)
+    assert made.amounts(server) == {'h2': on, **({'h1': on} if before else {})}
+    said = [one for one in caplog.records if one.name == Recovery.__module__]
+    said = [one.getMessage() for one in said if one.levelname == 'WARNING']
+    assert any('may be left behind' in line for line in said) == named
+
+
+# -- where the journal is
+
+
+def test_the_journal_has_a_directory_without_being_asked(made, connect, workers):
+    wrong, right = workers.state.parent / 'wrong', workers.state.parent / 'right'
+    wrong.touch()
+    workers.configure('')
+    workers.environ['STATE_DIRECTORY'] = f'{wrong}:{right}'
+    workers.state = right
+    made.proxy.on('PUT', CLAIM, proxy.late)
+    killed = workers.start()
+    consumer, _ = boot(connect(expires_s=LONG_S))
+    until(lambda: consumer in made.held(), 'the claim')
+    workers.kill(killed)
+    assert workers.journals()
+    workers.start()
+    until(lambda: made.held() == {}, 'no claim')
+
+
+class SmallDisk:
+    """A disk of a few pages; needs root."""
+
+    def __init__(self, path):
+        self.path = path
+        path.mkdir()
+        run(['mount', '-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', path])
+
+    def fill(self):
+        with contextlib.suppress(OSError), (self.path / 'full').open('wb', 0) as file:
+            while True:
+                file.write(bytes(4096))
+
+    def clear(self):
+        (self.path / 'full').unlink()
+
+    def close(self):
+        run(['umount', '-l', self.path])
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    try:
+        disk = SmallDisk(tmp_path / 'disk')
+    except AssertionError as problem:
+        pytest.skip(f'no disk can be mounted: {problem}')
+    yield disk
+    disk.close()
+
+
+@pytest.mark.scenario('F31', 'I7')
+def test_a_full_disk_costs_the_journal_alone(made, connect, small_disk, workers):
+    workers.configure('')
+    workers.environ['STATE_DIRECTORY'] = str(small_disk.path)
+    workers.state = small_disk.path
+    small_disk.fill()
+    daemon = workers.start()
+    caller = connect(expires_s=LONG_S)
+    answered, call = boot(caller)
+    assert caller.answers(call)[-1]['failure'] is None
+    until(lambda: 'cannot be written' in daemon.log, 'a line of the log')
+    small_disk.clear()
+    made.proxy.on('PUT', CLAIM, proxy.late)
+    consumer, _ = boot(caller)
+    until(lambda: consumer in made.held(), 'the claim')
+    workers.kill(daemon)
+    workers.start()
+    until(lambda: set(made.held()) == {answered}, 'the claim that was answered alone')

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests for many servers whose worker is killed, or whose caller dies."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from tests.faults import proxy
+from tests.faults.callers import Impatient
+from tests.functional.conftest import Host
+from tests.live import wire as wire_
+from tests.live.servers.process import wait_until
+
+ALL = ('I1', 'I2', 'I3', 'I4', 'I7', 'I8')
+ROOMY = [Host(f'h{n}', vcpus=128, memory_mb=600_000, disk_gb=9000) for n in range(2)]
+JOINT = '^/allocations$'
+CLAIM = '^/allocations/'
+MANY = 20
+VERY_MANY = 120
+STOP_S = 60
+SETTLE_S = 60
+DELAY_S = 3
+LONG_S = 600
+"""A caller that waits as long lets a machine be slow."""
+
+
+@pytest.fixture
+def made(cloud, audit, url):
+    audit.settle_s = SETTLE_S
+    answers = {'kombu_missing_consumer_retry_timeout': 1}
+    return cloud(ROOMY, DEFAULT={'transport_url': url}, oslo_messaging_rabbit=answers)
+
+
+def boot(caller, audit, count):
+    """Ask for many servers, and never read the answer; return the Call."""
+    uuids = [str(uuid.uuid4()) for _ in range(count)]
+    args = wire_.changed(wire_.boot_args(uuids), 'spec.num_instances', count)
+    call = audit.sent(uuids)
+    caller.send(wire_.message(args=args))
+    audit.gave_up(call)
+    return call
+
+
+@pytest.mark.scenario('F4', 'I2')
+@pytest.mark.parametrize(
+    ('fault', 'left'),
+    [
+        pytest.param(proxy.late, MANY, id='it was granted'),
+        pytest.param(proxy.drop, 0, id='it was lost'),
+    ],
+)
+def test_a_joint_claim_of_a_killed_worker_is_whole_or_not_there(
+    made, daemons, connect, audit, fault, left
+):
+    def held_up(exchange):
+        if fault is proxy.drop:
+            exchange.wait()
+        fault(exchange)
+
+    processes = daemons(made)
+    made.proxy.on('POST', JOINT, held_up)
+    killed = processes.start()
+    boot(connect(expires_s=LONG_S), audit, MANY)
+    wait_until(lambda: made.proxy.asked('POST', JOINT), STOP_S, 'the claims')
+    wait_until(lambda: len(made.held()) == left, STOP_S, 'what is claimed')
+    processes.kill(killed)
+    assert len(made.held()) == left
+    processes.start()
+    audit.check(*ALL)
+    assert made.held() == {}
+
+
+@pytest.mark.scenario('F4', 'I2')
+def test_claims_one_by_one_of_a_killed_worker_are_all_undone(
+    made, daemons, connect, audit
+):
+    processes = daemons(made)
+    made.proxy.on('POST', JOINT, proxy.answers(400, b'{}'), times=9)
+    made.proxy.on('PUT', CLAIM, proxy.late, nth=MANY // 2)
+    killed = processes.start()
+    boot(connect(expires_s=LONG_S), audit, MANY)
+    wait_until(lambda: len(made.held()) == MANY // 2, STOP_S, 'half of the claims')
+    processes.kill(killed)
+    assert len(made.held()) == MANY // 2
+    processes.start()
+    audit.check(*ALL)
+    assert made.held() == {}
+
+
+@pytest.mark.scenario('F4', 'I2')
+def test_all_claims_for_a_caller_that_died_are_undone_in_one_request(
+    made, rabbitmq, url, audit
+):
+    made.proxy.on('POST', JOINT, proxy.delay(DELAY_S))
+    made.serve()
+    dying = Impatient(rabbitmq, url)
+    boot(dying, audit, VERY_MANY)
+    wait_until(lambda: made.proxy.asked('POST', JOINT), STOP_S, 'the claims')
+    dying.close()
+    wait_until(lambda: made.proxy.asked('POST', JOINT)[1:], STOP_S, 'the end of them')
+    audit.check(*ALL)
+    assert made.held() == {}
+    assert len(made.proxy.asked('POST', JOINT)) == len(('claimed', 'undone'))
+    assert not made.proxy.asked('DELETE', CLAIM)
+    assert not made.proxy.asked('PUT', CLAIM)

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A placement that is away, slow or wrong while requests come over the wire."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from tests.faults import proxy
+from tests.faults.audit import Bounds
+from tests.faults.conftest import adapter_of
+from tests.functional.conftest import Host
+from tests.live.servers.keystone import Keystone
+from tests.live.servers.process import wait_until
+
+ALL = ('I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
+HOSTS = [Host('h1', memory_mb=9000), Host('h2')]
+METHODS = ('GET', 'PUT', 'POST', 'DELETE')
+CLAIMS = '^/allocations'
+QUERY = '^/allocation_candidates'
+OUTAGE_S = 3
+EVERY_S = 0.3
+IMPATIENT_S = 2
+"""`[placement] timeout` of the tests where placement never answers."""
+THREADS = 4
+SETTLE_S = 5
+"""Nothing is left to be done once a request is answered, but what a test delays."""
+WAIT_S = 60
+
+PASSWORD = """
+[placement]
+auth_type = password
+auth_url = {keystone}
+username = nova
+password = secret
+project_name = service
+user_domain_name = Default
+project_domain_name = Default
+region_name = RegionOne
+"""
+
+
+@pytest.fixture
+def made(cloud, audit):
+    audit.settle_s = SETTLE_S
+    return cloud(HOSTS)
+
+
+@pytest.fixture
+def nonsensical(made):
+    made.serve()
+    return made
+
+
+def until(ended, fault):
+    """A fault that is none any more when an event is set."""
+
+    def chosen(exchange):
+        (proxy.passed if ended.is_set() else fault)(exchange)
+
+    return chosen
+
+
+@pytest.mark.scenario('F14', 'I2', 'I6', 'I7', 'I8')
+@pytest.mark.parametrize(
+    'fault',
+    [
+        pytest.param(
+            proxy.answers(503, b'<html>', 'text/html'), id='a gateway says so'
+        ),
+        pytest.param(proxy.drop, id='connections break'),
+        pytest.param(
+            proxy.answers(503, b'<html>', after=True), id='it does what it denies'
+        ),
+    ],
+)
+def test_an_outage_ends_without_a_restart(made, callers, audit, fault):
+    made.serve()
+    clients, ended = callers(made), threading.Event()
+    audit.bounds = Bounds(latency_s=WAIT_S)
+    for method in METHODS:
+        made.proxy.on(method, '', until(ended, fault), times=9999)
+    start = time.monotonic()
+    during = []
+    while time.monotonic() - start < OUTAGE_S:
+        during.append(clients.boot())
+        time.sleep(EVERY_S)
+    ended.set()
+    clients.wait()
+    for _ in range(2):
+        clients.boot(room=True)
+        clients.wait()
+    audit.check(*ALL)
+    assert during[0].failure.name == 'NoValidHost'
+
+
+def swallow(exchange):
+    """Never answer, nor pass it on."""
+    exchange.wait()
+    exchange.hang_up()
+
+
+FEW = {'executor_thread_pool_size': THREADS}
+
+
+@pytest.mark.scenario('F15', 'I2', 'I6', 'I7')
+def test_a_black_hole_takes_only_the_requests_that_fall_into_it(cloud, callers, audit):
+    made = cloud(HOSTS, DEFAULT=FEW)
+    made.serve()
+    made.proxy.on('GET', f'{QUERY}.*VCPU%3A7', proxy.stuck, times=99)
+    lost, living = callers(made), callers(made)
+    inside = [lost.boot(vcpus=7) for _ in range(THREADS - 1)]
+    wait_until(
+        lambda: len(made.proxy.asked('GET', QUERY)) == len(inside), WAIT_S, 'queries'
+    )
+    for _ in range(4):
+        living.boot(room=True)
+        living.wait()
+    assert not any(call.answers for call in inside)
+    made.proxy.release()
+    lost.wait()
+    audit.check(*ALL)
+
+
+@pytest.mark.scenario('F15', 'I2', 'I7')
+@pytest.mark.parametrize(
+    ('method', 'pattern'),
+    [
+        pytest.param('GET', QUERY, id='queries'),
+        pytest.param('PUT', CLAIMS, id='claims'),
+    ],
+)
+def test_threads_come_back_from_a_black_hole(cloud, callers, audit, method, pattern):
+    made = cloud(HOSTS, timeout_s=IMPATIENT_S, DEFAULT=FEW)
+    made.serve()
+    clients, ended = callers(made), threading.Event()
+    made.proxy.on(method, pattern, until(ended, swallow), times=999)
+    audit.bounds = Bounds(latency_s=2 * WAIT_S)
+    for _ in range(THREADS):
+        clients.boot()
+    clients.wait()
+    ended.set()
+    made.proxy.release()
+    for _ in range(THREADS):
+        clients.boot()
+    clients.wait()
+    clients.boot(room=True)
+    clients.wait()
+    audit.check(*ALL)
+
+
+@pytest.mark.scenario('F17', 'I2', 'I4', 'I8')
+@pytest.mark.parametrize(
+    ('methods', 'pattern'),
+    [
+        pytest.param(['GET'], QUERY, id='candidates'),
+        pytest.param(['PUT', 'POST'], CLAIMS, id='claims'),
+        pytest.param(['PUT', 'POST', 'GET'], CLAIMS, id='claims and looks'),
+    ],
+)
+@pytest.mark.parametrize(
+    'fault',
+    [
+        pytest.param(proxy.cut, id='a body that breaks off'),
+        pytest.param(proxy.answers(502, b'<html>', after=True), id='a page'),
+        pytest.param(proxy.answers(409, b'{"errors": {}}'), id='an odd refusal'),
+        pytest.param(proxy.answers(200, b'{"allocations": 7}'), id='another answer'),
+    ],
+)
+def test_nonsense_is_an_answer_of_novas_and_no_partial_claim(
+    nonsensical, callers, audit, fault, methods, pattern
+):
+    clients = callers(nonsensical)
+    for count in (1, 3):
+        for method in methods:
+            nonsensical.proxy.on(method, pattern, fault)
+        clients.boot(count)
+        clients.wait()
+    clients.boot(room=True)
+    clients.wait()
+    audit.check(*ALL)
+
+
+# -- a token that ends
+
+
+@pytest.fixture
+def keystone(made):
+    server = Keystone()
+    server.placement_url = made.proxy.url
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.mark.scenario('F18', 'I4', 'I6', 'I7')
+@pytest.mark.parametrize(
+    ('method', 'pattern'),
+    [
+        pytest.param('GET', QUERY, id='at a query'),
+        pytest.param('PUT', CLAIMS, id='at a claim'),
+    ],
+)
+def test_a_token_that_ended_is_replaced_once(
+    made, callers, audit, tmp_path, keystone, method, pattern
+):
+    text = PASSWORD.format(keystone=keystone.url)
+    adapter = adapter_of(tmp_path / 'password.conf', text)
+    made.stack.callback(adapter.session.session.close)
+    made.serve(placement=adapter)
+    clients = callers(made)
+    clients.boot(room=True)
+    clients.wait()
+    assert keystone.issued == 1
+    made.proxy.on(method, pattern, proxy.answers(401, b'it has ended'))
+    for _ in range(2):
+        clients.boot(room=True)
+        clients.wait()
+    audit.check(*ALL)
+    assert keystone.issued == 2

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A read that broke off at once is made once more; one that took its time is not."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from novasched import errors
+from novasched.cluster.cells import FAILURES
+from novasched.cluster.lanes import FAST_S, once_more
+
+LOST = errors.StoreInterrupted('a cell', 'Lost connection to server during query')
+REFUSED = errors.StoreFailed('a cell', 'no such table')
+
+
+def failing(*problems):
+    """What raises one problem after the other, then is still."""
+    left = list(problems)
+
+    def fail(name):
+        if left:
+            raise left.pop(0)
+
+    return fail
+
+
+@pytest.mark.parametrize('name', ['compute_node_news', 'service_news'])
+def test_a_statement_that_is_lost_in_all_cells_costs_no_host(cloud, caplog, name):
+    for store in (cloud.a, cloud.b):
+        lose = failing(LOST)
+        store.on_call = lambda called, lose=lose: lose(called) if called == name else 0
+    assert cloud.shown() == ['h1', 'h2', 'h3']
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ('problems', 'shown'),
+    [
+        pytest.param([LOST], ['h1', 'h2', 'h3'], id='once'),
+        pytest.param([LOST, LOST], ['h3'], id='twice'),
+        pytest.param([REFUSED], ['h3'], id='what another try does not mend'),
+    ],
+)
+def test_how_often_a_cell_is_asked(cloud, problems, shown):
+    cloud.a.on_call = failing(*problems)
+    assert cloud.shown() == shown
+    assert cloud.shown() == ['h1', 'h2', 'h3']
+
+
+def test_a_cell_that_keeps_losing_connections_is_left_out(cloud):
+    cloud.a.on_call = failing(*[LOST] * 99)
+    for _ in range(FAILURES):
+        cloud.view.refresh()
+    assert [cell.uuid for cell in cloud.view.cells.left_out()] == ['a']
+
+
+def test_what_was_slow_to_fail_is_not_tried_again():
+    tries = []
+
+    def read():
+        tries.append(1)
+        time.sleep(FAST_S + 0.05)
+        raise LOST
+
+    with pytest.raises(errors.StoreInterrupted):
+        once_more(read)
+    assert len(tries) == 1

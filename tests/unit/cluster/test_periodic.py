@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The periodic runner outlives what its chores raise, and says so once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from novasched import errors
+from novasched.cluster.periodic import Runner
+from tests.unit.cluster.fakes import FakeClock
+
+DEADLINE_S = 30
+DEFECT = AssertionError('Protocol error, expecting EOF')
+AWAY = errors.StoreFailed('the cell', 'refused')
+
+
+class Chore:
+    """Raises one problem after the other; None: it succeeds."""
+
+    __name__ = 'chore'
+
+    def __init__(self, *problems):
+        self.problems = list(problems)
+        self.done = 0
+        self.enough = threading.Event()
+
+    def __call__(self):
+        self.done += 1
+        if self.done > 3:
+            self.enough.set()
+        problem = self.problems.pop(0) if self.problems else None
+        if problem is not None:
+            raise problem
+
+
+def run(chore, times):
+    clock = FakeClock()
+    runner = Runner('test', [(10.0, chore)], [0.0], clock.monotonic)
+    for _ in range(times):
+        runner.run_due()
+        runner.run_due()
+        clock.advance(10)
+
+
+@pytest.mark.parametrize(
+    ('problems', 'told'),
+    [
+        pytest.param([DEFECT] * 3, [(DEFECT, True)], id='a defect, time and again'),
+        pytest.param([AWAY] * 3, [(AWAY, False)], id='a database that is away'),
+        pytest.param([AWAY, DEFECT], [(AWAY, False), (DEFECT, True)], id='two'),
+        pytest.param(
+            [DEFECT, None, DEFECT], [(DEFECT, True), (DEFECT, True)], id='in between'
+        ),
+    ],
+)
+def test_a_failure_is_told_once_until_it_is_over(caplog, problems, told):
+    caplog.set_level(logging.WARNING)
+    chore = Chore(*problems)
+    run(chore, 5)
+    assert chore.done == 5
+    assert [(r.getMessage(), bool(r.exc_info)) for r in caplog.records] == [
+        (f'chore failed, trying again: {problem}', traced) for problem, traced in told
+    ]
+
+
+def test_that_it_is_over_is_told(caplog):
+    caplog.set_level(logging.INFO)
+    run(Chore(AWAY, AWAY), 4)
+    assert caplog.messages[1:] == ['chore succeeds again']
+
+
+def test_a_thread_goes_on_after_defects():
+    chore = Chore(*[DEFECT] * 99)
+    runner = Runner('test', [(0.01, chore)], [0.0])
+    runner.start()
+    assert chore.enough.wait(DEADLINE_S)
+    runner.stop()
+    runner.join(DEADLINE_S)
+    assert not runner.thread.is_alive()

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user can cause ends a program quietly or in one line, never in a traceback.
+
+Each program runs in a process of its own, as its console script does.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+from novasched.cmd.{module} import main
+sys.exit(main())
+"""
+INTERRUPTED_AT = """
+import signal, sys
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == {name!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+RUN_S = 120
+
+
+def run(module, *words, before='', **options):
+    return subprocess.run(
+        [sys.executable, '-c', before + PROGRAM.format(module=module), *words],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, 'PYTHONUNBUFFERED': ''},
+        text=True,
+        timeout=RUN_S,
+        check=False,
+        **options,
+    )
+
+
+@pytest.fixture
+def conf(tmp_path):
+    """A configuration file that names a database where nobody listens."""
+    path = tmp_path / 'nova.conf'
+    path.write_text(
+        f'[DEFAULT]\nstate_path = {tmp_path}\n'
+        '[api_database]\nconnection = mysql+pymysql://127.0.0.1:1/x\n'
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ('module', 'name'),
+    [
+        pytest.param('main', 'cliff.app', id='novasched, while it is imported'),
+        pytest.param('main', 'novasched.shims.api.servers', id='novasched, at work'),
+        pytest.param('manage', 'sqlalchemy', id='novasched-manage'),
+        pytest.param('status', 'numpy', id='novasched-status'),
+        pytest.param('compute', 'oslo_config', id='novasched-compute'),
+        pytest.param('conductor', 'oslo_service', id='novasched-conductor'),
+        pytest.param('scheduler', 'oslo_config', id='the scheduler, at once'),
+        pytest.param('scheduler', 'oslo_messaging', id='the scheduler, later'),
+        pytest.param('scheduler', 'pymysql', id='the scheduler, when it has a log'),
+    ],
+)
+def test_ctrl_c_ends_a_program_without_a_word(conf, module, name):
+    words = ['--config-file', str(conf), *(['list'] if module == 'main' else [])]
+    before = INTERRUPTED_AT.format(name=name)
+    done = run(module, *words, before=before, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout, done.stderr) == (130, '', '')
+
+
+def test_ctrl_c_ends_the_shutdown_of_the_interpreter_without_a_word():
+    before = 'import atexit, signal\n'
+    before += 'atexit.register(signal.raise_signal, signal.SIGINT)\n'
+    done = run('scheduler', '--version', before=before, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (130, '')
+
+
+@pytest.mark.parametrize('module', ['main', 'manage', 'status', 'scheduler'])
+def test_output_that_is_not_read_on_is_no_error(module):
+    unread, output = os.pipe()
+    os.close(unread)
+    try:
+        done = run(module, '--help', stdout=output)
+    finally:
+        os.close(output)
+    assert done.returncode in (0, 141)
+    assert done.stderr == ''
+
+
+@pytest.mark.parametrize(
+    ('words', 'says'),
+    [
+        pytest.param(
+            ['--log-file', '/proc/nowhere/x.log'],
+            '[DEFAULT] log_file: /proc/nowhere/x.log: No such file or directory. ',
+            id='a log that cannot be written',
+        ),
+        pytest.param(
+            ['--log-config-append', '/proc/nowhere/x.conf'],
+            '[DEFAULT] log_config_append: ',
+            id='a configuration of the log that is not there',
+        ),
+        pytest.param(
+            ['--shell_completion', 'bash'],
+            '--shell_completion: not offered. Leave it out.',
+            id='a completion that has no template',
+        ),
+        pytest.param(
+            ['--config-dir', '/proc/self/cmdline'],
+            '--config-dir: /proc/self/cmdline: Not a directory. ',
+            id='a directory that is none',
+        ),
+        pytest.param(
+            ['--config-file', '/proc/self'],
+            '--config-file: /proc/self: Is a directory. ',
+            id='a file that is a directory',
+        ),
+    ],
+)
+@pytest.mark.parametrize('module', ['scheduler', 'conductor'])
+def test_a_daemon_says_in_one_line_what_is_wrong(conf, module, words, says):
+    named = [] if '--shell_completion' in words else ['--config-file', str(conf)]
+    done = run(module, *words, *named)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith(f'novasched-{module}: {says}')
+
+
+def test_the_help_offers_no_completion_without_a_template():
+    done = run('scheduler', '--help', stdout=subprocess.PIPE)
+    assert '--config-file' in done.stdout
+    assert 'completion' not in done.stdout

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the journal is: what is set, else the first default that can be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+import pytest
+from oslo_config import cfg
+
+from novasched.journal import directory
+from novasched.journal.directory import (
+    Candidate,
+    Directory,
+    candidates,
+    choose,
+    look,
+    make,
+)
+
+SYSTEMD = {'STATE_DIRECTORY': '/one:/two', 'HOME': '/home/nova'}
+
+
+@pytest.fixture
+def conf():
+    made = cfg.ConfigOpts()
+    for group, listed in directory.OPTS.items():
+        made.register_opts(listed, None if group == 'DEFAULT' else group)
+    made([], default_config_files=[])
+    return made
+
+
+@pytest.mark.parametrize(
+    ('options', 'expected'),
+    [
+        pytest.param({}, ['/h/.local/state/novasched'], id='a default'),
+        pytest.param(
+            {'state_path': '/s'},
+            ['/s/novasched', '/h/.local/state/novasched'],
+            id='beside what nova keeps',
+        ),
+        pytest.param(
+            {'journal_dir': '/j'}, ['/j', '/h/.local/state/novasched'], id='of its own'
+        ),
+        pytest.param(
+            {'state_path': '/s', 'journal_dir': '$state_path/j'},
+            ['/s/j', '/s/novasched', '/h/.local/state/novasched'],
+            id='of both',
+        ),
+    ],
+)
+def test_what_is_set_comes_first(conf, options, expected):
+    for name, value in options.items():
+        conf.set_override(name, value, 'novasched' if name == 'journal_dir' else None)
+    found = candidates(conf, {'HOME': '/h'}, False)
+    assert [one.path for one in found] == expected
+    assert [bool(one.option) for one in found][:-1] == [True] * len(options)
+    assert found[-1].option is None
+
+
+@pytest.mark.parametrize(
+    ('environ', 'is_root', 'expected'),
+    [
+        pytest.param(
+            SYSTEMD,
+            False,
+            ['/one', '/two', '/home/nova/.local/state/novasched'],
+            id='a service of systemd',
+        ),
+        pytest.param(
+            {'STATE_DIRECTORY': '/var/lib/novasched', 'HOME': '/root'},
+            True,
+            ['/var/lib/novasched', '/root/.local/state/novasched'],
+            id='a service of systemd as root',
+        ),
+        pytest.param(
+            {'HOME': '/h', 'XDG_STATE_HOME': '/x'},
+            False,
+            ['/x/novasched'],
+            id='a user who keeps state elsewhere',
+        ),
+        pytest.param(
+            {'HOME': '/root'},
+            True,
+            ['/var/lib/novasched', '/root/.local/state/novasched'],
+            id='root',
+        ),
+        pytest.param({}, False, [], id='a user without a home'),
+        pytest.param(
+            {'STATE_DIRECTORY': 'one::two', 'XDG_STATE_HOME': 'x'},
+            False,
+            [],
+            id='relative paths',
+        ),
+    ],
+)
+def test_the_defaults(conf, environ, is_root, expected):
+    found = candidates(conf, environ, is_root)
+    assert [one.path for one in found] == expected
+
+
+def test_a_default_that_is_set_too_counts_as_set(conf):
+    conf.set_override('journal_dir', '/one', 'novasched')
+    found = candidates(conf, SYSTEMD, False)
+    assert found[:2] == [
+        Candidate('/one', '[novasched] journal_dir'),
+        Candidate('/two'),
+    ]
+
+
+def test_a_directory_is_made_for_its_user_alone(tmp_path):
+    path = tmp_path / 'a' / 'b'
+    assert choose([Candidate(str(path))], make) == Directory(str(path), [])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert list(path.iterdir()) == []
+
+
+@pytest.mark.parametrize('attempt', [look, make])
+def test_the_first_that_can_be_written_is_chosen(tmp_path, attempt):
+    (tmp_path / 'file').touch()
+    names = ('file/a', 'b', 'c')
+    found = choose([Candidate(str(tmp_path / name)) for name in names], attempt)
+    assert found.path == str(tmp_path / 'b')
+    assert found.warning() is None
+    assert not (tmp_path / 'c').exists()
+
+
+def test_what_is_set_and_not_followed_is_a_warning(tmp_path):
+    (tmp_path / 'file').touch()
+    set_ = Candidate(str(tmp_path / 'file' / 'a'), '[novasched] journal_dir')
+    found = choose([set_, Candidate(str(tmp_path / 'b'))], look)
+    assert found.path == str(tmp_path / 'b')
+    assert f'is in {tmp_path}/b' in found.warning()
+    assert f'{tmp_path}/file/a ([novasched] journal_dir): ' in found.warning()
+
+
+def test_nothing_that_can_be_written_is_a_warning(tmp_path):
+    (tmp_path / 'file').touch()
+    found = choose([Candidate(str(tmp_path / 'file' / name)) for name in 'ab'], make)
+    assert found.path is None
+    warning = found.warning()
+    assert 'There is no journal of claims' in warning
+    assert 'Set [DEFAULT] state_path or [novasched] journal_dir' in warning
+    assert f'{tmp_path}/file/a (a default): Not a directory; ' in warning
+    assert 'Tried: nothing' in choose([], look).warning()
+
+
+def test_a_relative_path_that_is_set_is_looked_at(tmp_path):
+    found = os.path.relpath(tmp_path / 'a' / 'b')
+    assert choose([Candidate(found)], look).path == found
+
+
+def test_a_look_makes_nothing(tmp_path):
+    path = tmp_path / 'a' / 'b'
+    assert choose([Candidate(str(path))], look).path == str(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    'attempt',
+    [
+        pytest.param(look, id='by a look'),
+        pytest.param(make, id='by making it'),
+    ],
+)
+@pytest.mark.parametrize('name', ['here', 'here/below'])
+def test_what_is_another_users_is_not_chosen(tmp_path, attempt, name):
+    # Nobody may write below /proc, not even root.
+    (tmp_path / 'here').symlink_to('/proc/self/fd')
+    found = [Candidate(str(tmp_path / name)), Candidate(str(tmp_path / 'mine'))]
+    assert choose(found, attempt).path == str(tmp_path / 'mine')
+
+
+@pytest.mark.parametrize(
+    ('number', 'stays'),
+    [
+        pytest.param(errno.ENOSPC, True, id='a full disk'),
+        pytest.param(errno.EDQUOT, True, id='a full quota'),
+        pytest.param(errno.EACCES, False, id='another user'),
+        pytest.param(errno.EROFS, False, id='a disk that is not to be written'),
+    ],
+)
+def test_all_workers_agree_while_the_disk_is_full(number, stays):
+    problem = OSError(number, os.strerror(number))
+
+    def write(path):
+        if path == '/first':
+            raise problem
+
+    found = choose([Candidate('/first'), Candidate('/second')], write)
+    assert found.path == ('/first' if stays else '/second')
+    assert found.problem == (problem if stays else None)
+    assert ('cannot be written now' in (found.warning() or '')) == stays

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines and files that cannot be read: they are named, and stop no others."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from novasched.journal.records import Content, Record
+from novasched.journal.recovery import Look
+from tests.unit.journal.conftest import UNDO_WITHIN_S
+
+
+@pytest.fixture
+def spoil(directory):
+    """Add a line to the file of a killed worker."""
+
+    def add(line):
+        (path,) = directory.iterdir()
+        path.write_bytes(path.read_bytes() + line + b'\n')
+        return path
+
+    return add
+
+
+@pytest.mark.parametrize(
+    'line',
+    [
+        pytest.param(b'o{"allocations": 5}', id='of another shape'),
+        pytest.param(b'o' + b'[' * 200_000, id='without end'),
+        pytest.param(b'\xff', id='no text'),
+    ],
+)
+def test_an_odd_line_is_named_and_kept_and_stops_no_other(
+    killed, look, intent, consumers, caplog, spoil, line, files, said
+):
+    killed(intent('a'))
+    path = spoil(line)
+    consumers.held['b'] = consumers.held['a']
+    killed(intent('b'))
+    look()
+    assert consumers.held == {'a': None, 'b': None}
+    assert files() == [f'{path.name}.odd']
+    assert sum(f'{path}.odd' in line for line in said()) == 1
+    caplog.clear()
+    look()
+    assert said() == []
+
+
+def test_a_file_with_an_odd_line_is_kept_as_long_as_any_other(
+    killed, look, intent, consumers, spoil, files, said
+):
+    claimed = consumers.held.pop('a')
+    killed(intent('a'))
+    path = spoil(b'o[]')
+    look()
+    assert files() == [path.name]
+    assert said() == []
+    consumers.held['a'] = claimed
+    look()
+    assert consumers.held['a'] is None
+    assert files() == [f'{path.name}.odd']
+
+
+def test_a_file_that_cannot_be_read_stops_no_other(
+    killed, look, intent, consumers, directory, said
+):
+    killed(intent('b'))
+    (path,) = directory.iterdir()
+    path.unlink()
+    path.mkdir()
+    killed(intent('a'))
+    look()
+    look()
+    assert consumers.held == {'a': None}
+    assert sum(str(path) in line for line in said()) == 1
+
+
+def test_a_line_that_cannot_be_settled_stops_no_other(intent, consumers, uptime):
+    class Readonly:
+        path = 'x'
+        gone = False
+
+        def content(self):
+            lines = [Record(intent(one), uptime()) for one in 'ab']
+            return Content(lines, 0)
+
+        def mark(self, offset, state):
+            raise OSError(errno.ENOSPC, 'full')
+
+        def remove(self):
+            self.gone = True
+
+    file = Readonly()
+    consumers.held['b'] = consumers.held['a']
+    look = Look(uptime, consumers, UNDO_WITHIN_S)
+    look.take_over(file)
+    assert consumers.held == {'a': None, 'b': None}
+    assert list(look.unreadable) == ['x']
+    assert file.gone

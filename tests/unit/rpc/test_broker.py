@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the broker is asked, and what stands for no answer."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from types import SimpleNamespace
+
+import amqp
+import pytest
+
+from novasched.rpc.broker import BROKER_S, CLOCK_EVERY_S, Broker, BrokerClock
+
+NOW_S = 10_000.0
+
+
+class Channel:
+    """Counts the consumers of queues, or raises; stamps the messages it gets."""
+
+    def __init__(self, outcome, headers=None):
+        self._outcome = outcome
+        self._headers = headers
+        self._messages = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+    def queue_declare(self, queue, passive=False, exclusive=False):
+        assert passive is not exclusive
+        outcome = self._outcome
+        if passive and isinstance(outcome, dict):
+            outcome = outcome[queue]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return SimpleNamespace(queue='amq.gen-1', consumer_count=outcome)
+
+    def basic_publish(self, message, routing_key):
+        assert routing_key == 'amq.gen-1'
+        self._messages.append(message)
+
+    def basic_get(self, queue, no_ack):
+        assert no_ack
+        return SimpleNamespace(headers=self._headers) if self._messages else None
+
+    def queue_delete(self, queue):
+        assert queue == 'amq.gen-1'
+
+
+class Rabbit:
+    """A connection of oslo.messaging, as far as it is looked into."""
+
+    def __init__(self, *channel):
+        self._connection_lock = threading.Lock()
+        self.connection = SimpleNamespace(channel=lambda: Channel(*channel))
+        self.timeouts = []
+
+    def set_transport_socket_timeout(self, timeout=None):
+        self.timeouts.append(timeout)
+
+
+def broker(*channel):
+    rabbit = Rabbit(*channel)
+    borrowed = SimpleNamespace(connection=rabbit)
+    driver = SimpleNamespace(_get_connection=lambda: contextlib.nullcontext(borrowed))
+    return Broker(driver, lambda: NOW_S), rabbit
+
+
+@pytest.mark.parametrize(
+    ('outcome', 'expected'),
+    [
+        pytest.param(2, 2, id='consumers'),
+        pytest.param(0, 0, id='none'),
+        pytest.param(amqp.NotFound('gone'), 0, id='no queue'),
+        pytest.param(amqp.ResourceLocked('mine'), 1, id='a queue of one connection'),
+        pytest.param(amqp.AccessRefused('no'), None, id='no right to know'),
+        pytest.param(amqp.ConnectionForced('bye'), None, id='the broker stops'),
+        pytest.param(TimeoutError(), None, id='the broker hangs'),
+        pytest.param(AttributeError('_x'), None, id='another oslo.messaging'),
+    ],
+)
+def test_the_broker_counts_who_reads_a_queue(outcome, expected):
+    asked, rabbit = broker(outcome)
+    assert asked.consumers(['q']) == {'q': expected}
+    assert rabbit.timeouts == [BROKER_S, None]
+
+
+def test_a_queue_that_is_gone_says_nothing_about_the_next():
+    outcomes = amqp.NotFound('gone'), amqp.AccessRefused('no'), 1, OSError('cut'), 1
+    asked, _ = broker(dict(zip('abcde', outcomes, strict=True)))
+    assert asked.consumers('abcde') == {'a': 0, 'b': None, 'c': 1, 'd': None, 'e': None}
+
+
+def test_a_message_layer_without_a_broker_tells_nothing():
+    asked = Broker(SimpleNamespace())
+    assert asked.consumers(['q']) == {'q': None}
+    assert asked.clock_behind_s() is None
+
+
+@pytest.mark.parametrize(
+    ('outcome', 'headers', 'expected'),
+    [
+        pytest.param(0, {'timestamp_in_ms': 9_910_000}, 90.0, id='behind'),
+        pytest.param(0, {'timestamp_in_ms': 10_090_000}, -90.0, id='ahead'),
+        pytest.param(0, {'timestamp_in_ms': 'x'}, None, id='nonsense'),
+        pytest.param(0, {}, None, id='no stamp'),
+        pytest.param(0, None, None, id='no headers'),
+        pytest.param(amqp.AccessRefused('no'), {}, None, id='no right to a queue'),
+    ],
+)
+def test_the_broker_stamps_a_message_of_ours(outcome, headers, expected):
+    assert broker(outcome, headers)[0].clock_behind_s() == expected
+
+
+# -- its clock
+
+
+class Measured:
+    """Gives what a clock is behind, one after another; the last one for ever."""
+
+    def __init__(self, *behind_s):
+        self._behind_s = list(behind_s)
+        self.times = 0
+        self.now = 0.0
+
+    def __call__(self):
+        self.times += 1
+        left = self._behind_s
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    def clock(self):
+        return BrokerClock(self, lambda: NOW_S, lambda: self.now)
+
+
+@pytest.mark.parametrize(
+    ('behind_s', 'known', 'expected'),
+    [
+        pytest.param(90.0, True, NOW_S - 90, id='behind'),
+        pytest.param(-90.0, True, NOW_S + 90, id='ahead'),
+        pytest.param(None, False, NOW_S, id='unknown'),
+    ],
+)
+def test_the_brokers_time_is_ours_less_what_it_is_behind(behind_s, known, expected):
+    clock = Measured(behind_s).clock()
+    assert clock.is_known() is known
+    assert clock() == expected
+
+
+def test_clocks_are_compared_now_and_then():
+    measured = Measured(0.0)
+    clock = measured.clock()
+    for _ in range(3):
+        clock.is_known()
+    assert measured.times == 1
+    measured.now = CLOCK_EVERY_S + 1
+    clock.is_known(5)
+    assert measured.times == 2
+
+
+def test_a_comparison_that_is_asked_for_early_is_waited_for():
+    measured = Measured(0.0, 100.0)
+    clock = measured.clock()
+    clock.is_known()
+    measured.now = 6.0
+    clock.is_known(5)
+    assert clock() == NOW_S - 100
+
+
+@pytest.mark.parametrize(
+    ('behind_s', 'said'),
+    [
+        pytest.param(
+            [90.0, 91.0], ['The clock of the broker is 90 s behind ours'], id='behind'
+        ),
+        pytest.param(
+            [-90.0], ['The clock of the broker is 90 s ahead of ours'], id='ahead'
+        ),
+        pytest.param([59.0], [], id='too little to matter'),
+        pytest.param([None], [], id='unknown'),
+        pytest.param(
+            [90.0, 0.0, 95.0],
+            [
+                'The clock of the broker is 90 s behind ours',
+                'The clock of the broker is 95 s behind ours',
+            ],
+            id='again',
+        ),
+    ],
+)
+def test_clocks_that_differ_by_much_are_named_once(caplog, behind_s, said):
+    caplog.set_level(logging.WARNING)
+    measured = Measured(*behind_s)
+    clock = measured.clock()
+    for _ in range(4):
+        clock.is_known(1)
+        measured.now += 2
+    assert caplog.messages == said
+
+
+def test_a_comparison_that_hangs_is_not_waited_for_any_longer():
+    hangs = threading.Event()
+    clock = BrokerClock(lambda: hangs.wait() and None)
+    try:
+        assert clock.is_known() is False
+    finally:
+        hangs.set()

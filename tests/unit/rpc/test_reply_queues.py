@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which callers read their answers, by looks at their reply queues."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from novasched.rpc import reply_queues
+from novasched.rpc.broker import BROKER_S
+from novasched.rpc.reply_queues import (
+    FRESH_S,
+    GONE_FOR_S,
+    KNOWN_QUEUES,
+    LOOK_EVERY_S,
+    Readers,
+    ReplyQueues,
+)
+
+QUEUE = 'reply_1'
+
+
+class Broker:
+    """Counts consumers as given, one look after another; keeps what it is asked."""
+
+    def __init__(self, *consumers):
+        self.consumers = list(consumers)
+        self.asked = []
+
+    def count(self, names):
+        names = list(names)
+        self.asked += names
+        count = self.consumers.pop(0) if len(self.consumers) > 1 else self.consumers[0]
+        return dict.fromkeys(names, count)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Queues(ReplyQueues):
+    """Has no thread: the test looks."""
+
+    def _wake(self):
+        return None
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def looked(clock, *consumers, gone_for_s=GONE_FOR_S):
+    """Queues after as many looks as there are counts."""
+    queues = Queues(Broker(*consumers).count, gone_for_s, clock)
+    for _ in consumers:
+        clock.now += LOOK_EVERY_S
+        queues.expect(QUEUE)
+        queues.look()
+    return queues
+
+
+@pytest.mark.parametrize(
+    ('consumers', 'expected'),
+    [
+        pytest.param([1], Readers.PRESENT, id='a reader'),
+        pytest.param([2], Readers.PRESENT, id='two'),
+        pytest.param([None], Readers.UNKNOWN, id='the broker does not tell'),
+        pytest.param([0], Readers.ABSENT, id='no reader now'),
+        pytest.param([0, 1], Readers.PRESENT, id='it reconnected'),
+        pytest.param([0] * 10, Readers.ABSENT, id='none for nearly five seconds'),
+        pytest.param([0] * 11, Readers.GONE, id='none for five seconds'),
+        pytest.param([0] * 20, Readers.GONE, id='none ever since'),
+        pytest.param([*[0] * 11, 1], Readers.PRESENT, id='it came back late'),
+        pytest.param([*[0] * 10, None, 0], Readers.ABSENT, id='the broker was away'),
+        pytest.param([*[0] * 10, 1, 0], Readers.ABSENT, id='it was there in between'),
+    ],
+)
+def test_a_caller_is_gone_when_its_queue_was_unread_for_a_while(
+    clock, consumers, expected
+):
+    queues = looked(clock, *consumers)
+    assert queues.readers(QUEUE) is expected
+    assert queues.known(QUEUE) is expected
+
+
+def test_a_caller_may_take_as_long_as_an_answer_is_tried_to_be_delivered(clock):
+    assert looked(clock, *[0] * 120, gone_for_s=60).known(QUEUE) is Readers.ABSENT
+    assert looked(clock, *[0] * 121, gone_for_s=60).known(QUEUE) is Readers.GONE
+
+
+def test_a_caller_that_is_gone_is_named_once(clock, caplog):
+    caplog.set_level('WARNING')
+    looked(clock, *[0] * 40)
+    (line,) = caplog.messages
+    assert line.startswith(f'A caller is gone: its answers, in {QUEUE}, were read by')
+
+
+@pytest.mark.parametrize(
+    ('elapsed_s', 'looks'),
+    [
+        pytest.param(LOOK_EVERY_S - 0.1, 1, id='a moment later'),
+        pytest.param(LOOK_EVERY_S, 2, id='later'),
+    ],
+)
+def test_requests_of_one_caller_share_a_look(clock, elapsed_s, looks):
+    broker = Broker(1)
+    queues = Queues(broker.count, clock=clock)
+    for _ in range(3):
+        queues.expect(QUEUE)
+    queues.look()
+    clock.now += elapsed_s
+    for _ in range(3):
+        queues.expect(QUEUE)
+    queues.look()
+    assert broker.asked == [QUEUE] * looks
+
+
+def test_all_queues_are_looked_at_together(clock):
+    broker = Broker(1)
+    queues = Queues(broker.count, clock=clock)
+    queues.expect('a')
+    queues.expect('b')
+    queues.look()
+    queues.look()
+    assert broker.asked == ['a', 'b']
+
+
+@pytest.mark.parametrize(
+    ('consumers', 'looks'),
+    [
+        pytest.param([1], 1, id='not at one that is read'),
+        pytest.param([None], 1, id='not at one of which nothing is known'),
+        pytest.param([0, 0, 0, 1], 4, id='at one without reader, until it has one'),
+        pytest.param([0], 11, id='at one without reader, until it is decided'),
+    ],
+)
+def test_looks_go_on_by_themselves(clock, consumers, looks):
+    broker = Broker(*consumers)
+    queues = Queues(broker.count, clock=clock)
+    queues.expect(QUEUE)
+    for _ in range(30):
+        queues.look()
+        clock.now += LOOK_EVERY_S
+    assert len(broker.asked) == looks
+
+
+def test_looks_go_on_while_somebody_watches(clock):
+    broker = Broker(0)
+    queues = Queues(broker.count, clock=clock)
+    told = []
+    queues.on_look = lambda *what: told.append(what)
+    queues.watch(QUEUE)
+    for _ in range(20):
+        queues.look()
+        clock.now += LOOK_EVERY_S
+    queues.unwatch(QUEUE)
+    queues.look()
+    assert told == [(QUEUE, Readers.ABSENT)] * 10 + [(QUEUE, Readers.GONE)] * 10
+
+
+def test_what_was_seen_long_ago_is_not_believed(clock):
+    queues = looked(clock, 0)
+    clock.now += FRESH_S + 0.1
+    queues._queues[QUEUE].wanted_at = clock.now - BROKER_S
+    assert queues.readers(QUEUE) is Readers.UNKNOWN
+
+
+def test_queues_that_are_not_used_are_forgotten_but_those_that_are_watched(clock):
+    queues = looked(clock, 1)
+    queues.watch('watched')
+    for number in range(KNOWN_QUEUES):
+        queues.expect(f'reply_{number}_')
+    assert queues.known('watched') is Readers.UNKNOWN
+    assert len(queues._queues) == KNOWN_QUEUES
+    assert QUEUE not in queues._queues
+
+
+# -- with its thread
+
+
+@pytest.fixture
+def running():
+    """Make queues with a thread."""
+    made = []
+
+    def make(count):
+        made.append(ReplyQueues(count))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+def test_a_request_waits_for_the_first_look(running):
+    assert running(Broker(1).count).readers(QUEUE) is Readers.PRESENT
+
+
+def test_a_broker_that_hangs_is_waited_for_once(running):
+    hangs = threading.Event()
+
+    def count(names):
+        hangs.wait()
+        return {}
+
+    queues = running(count)
+    since = time.monotonic()
+    try:
+        assert queues.readers(QUEUE) is Readers.UNKNOWN
+        first_s = time.monotonic() - since
+        assert queues.readers(QUEUE) is Readers.UNKNOWN
+        assert time.monotonic() - since - first_s < BROKER_S / 2
+    finally:
+        hangs.set()
+
+
+def test_a_look_that_fails_is_not_the_last(running, caplog):
+    counts = iter([KeyError('x'), 1])
+
+    def count(names):
+        if isinstance(counted := next(counts), Exception):
+            raise counted
+        return dict.fromkeys(names, counted)
+
+    queues = running(count)
+    assert queues.readers(QUEUE) is Readers.UNKNOWN
+    assert queues.readers('reply_2') is Readers.PRESENT
+    (line,) = caplog.messages
+    assert line == 'The broker could not be asked who reads answers'
+
+
+def test_a_thread_that_cannot_be_started_is_started_later(caplog):
+    starts = [False, True]
+
+    def start(thread):
+        if not starts.pop(0):
+            raise RuntimeError("can't start new thread")
+        thread.start()
+
+    queues = ReplyQueues(Broker(1).count, start=start)
+    queues.expect(QUEUE)
+    assert caplog.messages == [
+        "Reply queues are not looked at now: can't start new thread"
+    ]
+    queues.watch(QUEUE)
+    assert queues.readers(QUEUE) is Readers.PRESENT
+    queues.stop()
+
+
+def test_what_fails_after_a_look_does_not_end_the_looks(running, caplog):
+    queues, seen = running(Broker(1).count), []
+
+    def on_look(name, readers):
+        seen.append(name)
+        raise RuntimeError("can't start new thread")
+
+    queues.on_look = on_look
+    queues.watch(QUEUE)
+    deadline = time.monotonic() + 10
+    while len(seen) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(seen) >= 3
+    assert caplog.messages == ['A look at the reply queues failed']
+
+
+def test_the_thread_looks_by_itself_and_starts_again_after_a_stop(running):
+    broker = Broker(1)
+    queues = running(broker.count)
+    queues.expect(QUEUE)
+    deadline = time.monotonic() + 10
+    while queues.known(QUEUE) is not Readers.PRESENT and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert queues.known(QUEUE) is Readers.PRESENT
+    queues.stop()
+    assert queues.readers('reply_2') is Readers.PRESENT
+
+
+def test_a_look_is_fresh_for_longer_than_until_the_next():
+    assert reply_queues.LOOK_EVERY_S < reply_queues.FRESH_S < BROKER_S

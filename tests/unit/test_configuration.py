@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with configuration files is found, and only that."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched import configuration, errors, opts
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a configuration file; return its path."""
+
+    def run(text, name='nova.conf'):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(path)
+
+    return run
+
+
+def read(*argv):
+    conf = cfg.ConfigOpts()
+    configuration.read(conf, argv, 'nova-scheduler')
+    return conf
+
+
+@pytest.fixture(scope='module')
+def known():
+    return opts.known()
+
+
+@pytest.mark.parametrize(
+    ('text', 'warnings'),
+    [
+        pytest.param(
+            '[scheduler]\nworkerz = 1\n',
+            [
+                '[scheduler] workerz is no option and does nothing. '
+                'Did you mean workers?'
+            ],
+            id='an option of a group of ours',
+        ),
+        pytest.param(
+            '[filter_schedular]\nhost_subset_size = 2\n',
+            [
+                '[filter_schedular] is no group of options and does nothing. '
+                'Did you mean [filter_scheduler]?'
+            ],
+            id='a group',
+        ),
+        pytest.param(
+            '[placement]\nusername = nova\npasword = p\nuser_domain_name = d\n',
+            [
+                '[placement] pasword is no option and does nothing. '
+                'Did you mean password?'
+            ],
+            id='an option of an authentication',
+        ),
+        pytest.param(
+            '[scheduler]\nmax-attempts = 2\n',
+            [
+                '[scheduler] max-attempts is no option and does nothing. '
+                'Did you mean max_attempts?'
+            ],
+            id='a hyphen',
+        ),
+        pytest.param('[Scheduler]\nworkers = 1\n', [], id='a group in capitals'),
+        pytest.param(
+            '[DEFAULT]\nscheduler_max_attempts = 1\n', [], id='the name of old'
+        ),
+        pytest.param('[scheduler]\nsomething_else = 1\n', [], id='nothing like ours'),
+        pytest.param(
+            '[libvirt]\nvirt_type = kvm\n[vnc]\nenabled = true\n[api]\n'
+            'auth_strategy = noauth2\n[keystone_authtoken]\nusername = nova\n',
+            [],
+            id='groups of other services',
+        ),
+        pytest.param('[DEFAULT]\nmy_ip = ::1\ndebug = 1\n', [], id='other options'),
+        pytest.param('[oslo_messaging_amqp]\nssl = 1\n', [], id='an old library'),
+    ],
+)
+def test_what_is_misspelt(write, known, text, warnings):
+    conf = read('--config-file', write(text))
+    assert list(configuration.misspelt(conf, known)) == warnings
+
+
+def test_directories_are_looked_into(write, known, tmp_path):
+    write('[scheduler]\nworkerz = 1\n', 'conf.d/10.conf')
+    write('[schedulr]\n', 'conf.d/ignored')
+    conf = read(f'--config-dir={tmp_path / "conf.d"}')
+    assert len(list(configuration.misspelt(conf, known))) == 1
+
+
+@pytest.mark.parametrize(
+    ('option', 'name', 'says'),
+    [
+        pytest.param('--config-file', 'none', 'No such file', id='no file'),
+        pytest.param('--config-file', 'latin', 'it is no UTF-8 text', id='no text'),
+        pytest.param('--config-dir', 'none', 'No such file', id='no directory'),
+        pytest.param('--config-dir', 'conf.d', 'Is a directory', id='no file in one'),
+    ],
+)
+def test_what_cannot_be_read_is_named(write, tmp_path, option, name, says):
+    write(b'[DEFAULT]\nhost = \xff\n', 'latin')
+    (tmp_path / 'conf.d' / 'x.conf').mkdir(parents=True)
+    with pytest.raises(errors.OptionError) as raised:
+        read(option, str(tmp_path / name))
+    assert str(raised.value).startswith(f'{option}: {tmp_path / name}')
+    assert says in str(raised.value)
+
+
+def test_the_arguments_that_name_files():
+    argv = ['--debug', '--config-file', 'a', '--config-dir=b', '--config-file=c']
+    assert configuration.arguments(argv) == [
+        '--config-file=a',
+        '--config-file=c',
+        '--config-dir=b',
+    ]
