@@ -51,7 +51,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
             min=0.1,
             help='Seconds that a request waits when no cell database has answered in '
             '``cell_timeout``, as when there is but one: to wait is better than to '
-            'have no host.',
+            'have no host. As long for the instances of a server group in a cell: '
+            'without them there is no decision.',
         ),
         cfg.FloatOpt(
             'cell_retry_interval',
@@ -75,7 +76,8 @@ Question = Callable[[Cell, CellStore], Answer]
 class Cells:
     """The cells of the cloud, cell0 apart, and their databases.
 
-    ``threads`` bounds the questions to one cell at the same time.
+    ``threads`` bounds the questions to one cell at the same time; ``patience_s`` is
+    how long a request waits for what it cannot do without.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Cells:
         threads: int = 5,
         patience_s: float | None = None,
     ) -> None:
-        self._patience_s = timeout_s if patience_s is None else patience_s
+        self.patience_s = timeout_s if patience_s is None else patience_s
         self._stores = stores
         self._timeout_s = timeout_s
         self._threads = threads
@@ -183,7 +185,7 @@ class Cells:
             if not self._closed and (even_left_out or cell.uuid not in self._pauses)
         }
         limit_s = timeout_s or self._timeout_s
-        patience_s = self._patience_s if timeout_s is None else limit_s
+        patience_s = self.patience_s if timeout_s is None else limit_s
         late_ones = wait(asked, limit_s, patience_s)
         answers = {}
         for future, cell in asked.items():

@@ -19,12 +19,13 @@ Row = TypeVar('Row')
 class Guests:
     """Reads from the cells what says nothing of whether a cell is usable.
 
-    ``timeout_s`` is for what no request waits for; None: as long as one waits.
+    No decision is made without them, so a request waits for a late cell as long as
+    where no cell answers. ``timeout_s`` is for what no request waits for.
     """
 
     def __init__(self, cells: Cells, timeout_s: float | None = None) -> None:
         self._cells = cells
-        self._timeout_s = timeout_s
+        self._timeout_s = cells.patience_s if timeout_s is None else timeout_s
 
     def instances(
         self, hosts: Mapping[str, list[str]]

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from novasched import errors
-from novasched.cluster.cells import FAILURES
+from novasched.cluster.cells import FAILURES, Cells
+from novasched.cluster.view import ClusterView
 from novasched.ports import Cell
 from tests.unit.cluster.fakes import (
     NOON,
@@ -20,6 +21,7 @@ from tests.unit.cluster.fakes import (
 )
 
 DEADLINE_S = 30
+SHORT_S = 0.05
 
 
 def left_out(cloud):
@@ -43,6 +45,22 @@ def test_a_failure_that_takes_no_time_costs_one_request(cloud):
     assert cloud.shown() == ['h1', 'h2']
     cloud.b.mend()
     assert cloud.shown() == ['h1', 'h2', 'h3']
+
+
+def test_a_request_waits_longer_for_instances_that_it_cannot_do_without(cloud, gate):
+    cells = Cells(cloud.stores, cloud.clock, SHORT_S, patience_s=DEADLINE_S)
+    view = ClusterView(cloud.api, cells, cloud.clock)
+    view.load()
+    cloud.b.instances = [instance('x', 'h3')]
+
+    def dawdle(name):
+        if name == 'instances_on':
+            gate.wait(SHORT_S * 10)
+
+    cloud.b.on_call = dawdle
+    found = view.hosts(None).instances.tolist()
+    view.close()
+    assert [set(of_host) for of_host in found] == [set(), set(), {'x'}]
 
 
 def test_instances_and_versions_leave_no_cell_out(cloud):
