@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from novasched.rpc.reply_queues import GONE_FOR_S
 from tests.faults import proxy
 from tests.faults.callers import CLAIM, Impatient, boot, until
 from tests.functional.conftest import Host
@@ -16,6 +15,10 @@ HOSTS = [Host('h1'), Host('h2')]
 LONG_S = 6
 QUICK = {'manager_shutdown_timeout': 25}
 """A scheduler that stops has five seconds for what is under way."""
+UNTRIED = {'kombu_missing_consumer_retry_timeout': 1}
+"""So long a thread tries to answer who is gone: a caller has its least time."""
+AWAY_S = 1.5
+"""So long a caller may be away; it is looked for several times meanwhile."""
 SOON_S = 5
 """Sooner than any caller is taken to be gone, on any machine."""
 
@@ -26,8 +29,7 @@ def made(cloud, url):
     return cloud(
         HOSTS,
         DEFAULT={'transport_url': url, 'executor_thread_pool_size': 1},
-        # So long a thread tries to answer who is gone.
-        oslo_messaging_rabbit={'kombu_missing_consumer_retry_timeout': 1},
+        oslo_messaging_rabbit=UNTRIED,
     )
 
 
@@ -129,7 +131,8 @@ def test_a_server_that_stops_does_not_wait_for_the_dead(cloud, rabbitmq, url):
 def test_a_caller_that_reconnects_gets_its_answer_and_keeps_its_claim(
     cloud, rabbitmq, url, stays
 ):
-    made = cloud(HOSTS, DEFAULT={'transport_url': url, **QUICK})
+    general = {'transport_url': url, **QUICK}
+    made = cloud(HOSTS, DEFAULT=general, oslo_messaging_rabbit=UNTRIED)
     made.proxy.on('PUT', CLAIM, proxy.delay(2))
     made.serve()
     caller = Impatient(rabbitmq, url, stays)
@@ -137,7 +140,7 @@ def test_a_caller_that_reconnects_gets_its_answer_and_keeps_its_claim(
     until(lambda: made.proxy.asked('PUT', consumer), 'the claim')
     caller.close()
     until(lambda: consumer in made.held(), 'the claim')
-    time.sleep(GONE_FOR_S / 2)
+    time.sleep(AWAY_S)
     caller.connect()
     assert caller.answers(call)[-1]['failure'] is None
     assert set(made.held()) == {consumer}

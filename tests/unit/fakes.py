@@ -350,8 +350,9 @@ class FakeEntry:
 class FakeCaller:
     """Waits for an answer, unless it is gone; keeps whom to tell of the answer."""
 
-    def __init__(self, gone=None):
+    def __init__(self, gone=None, left_s=None):
         self._gone = gone
+        self._left_s = left_s
         self._done = []
 
     def check(self):
@@ -359,7 +360,7 @@ class FakeCaller:
             raise self._gone
 
     def patience_left_s(self):
-        return None
+        return self._left_s
 
     def if_undeliverable(self, undo):
         self.undeliverable = undo

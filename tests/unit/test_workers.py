@@ -201,6 +201,16 @@ def test_a_stop_waits_for_the_scheduler_of_before(told):
     assert sorted(told[-2:]) == ['new.stop', 'slow.stop']
 
 
+def test_a_reload_that_comes_after_the_stop_begins_nothing(told):
+    made = lives(Part(told, 'old'), Part(told, 'new'))
+    worker = Worker(made, lambda: told.append('reread'))
+    worker.start()
+    worker.stop()
+    worker.reset()
+    worker._reloads[0].join(LIMIT_S)
+    assert told == ['old.start', 'old.stop']
+
+
 def test_a_stop_in_the_midst_of_a_reload_stops_both(told):
     old, new = Part(told, 'old'), Slow(told, 'new', 'start')
     worker = Worker(lives(old, new))

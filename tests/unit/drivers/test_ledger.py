@@ -24,6 +24,11 @@ def test_what_is_claimed_is_written_down(journal):
     assert journal.told == []
 
 
+def test_how_long_the_caller_waits_is_written_down(journal):
+    Ledger(journal, FakeCaller(left_s=12.5)).intend('req-1', 'project', WANTED)
+    assert [one.undo_within_s for one in journal.intents] == [12.5, 12.5]
+
+
 def test_only_what_is_open_is_settled_and_left(journal):
     ledger = Ledger(journal)
     ledger.intend('req-1', 'project', WANTED)

@@ -178,6 +178,9 @@ def test_what_is_another_users_is_not_chosen(tmp_path, attempt, name):
     [
         pytest.param(errno.ENOSPC, True, id='a full disk'),
         pytest.param(errno.EDQUOT, True, id='a full quota'),
+        pytest.param(errno.EMFILE, True, id='too many files of ours'),
+        pytest.param(errno.ENFILE, True, id='too many files of all'),
+        pytest.param(errno.ENOMEM, True, id='no memory'),
         pytest.param(errno.EACCES, False, id='another user'),
         pytest.param(errno.EROFS, False, id='a disk that is not to be written'),
     ],

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import socket
+import tempfile
 
 import pytest
 
@@ -89,7 +91,8 @@ def test_what_another_taker_removes_in_between_is_passed_over(directory):
 
 def test_only_the_files_of_this_machine_count(directory):
     directory.mkdir()
-    (directory / 'claims-another-host-1.journal').touch()
+    for name in ('claims-another-host-1.journal', 'another.journal'):
+        (directory / name).touch()
     made = File.create(str(directory))
     os.rename(made.path, f'{made.path}.bak')
     made.close()
@@ -140,6 +143,52 @@ def test_a_torn_line_is_written_over(directory, line):
     made.write(line)
     assert len(made.content().records) == 2
     made.remove()
+
+
+def test_a_line_that_is_not_written_in_full_is_an_error(directory, line):
+    made = File.create(str(directory))
+    made.write(line)
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(line) + 9, unlimited[1]))
+    try:
+        with pytest.raises(OSError, match='only 9 of'):
+            made.write(line)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert (made.open, made.end) == (1, len(line))
+    made.write(line)
+    assert len(made.content().records) == 2
+    made.remove()
+
+
+def test_a_file_is_locked_until_it_is_gone(directory):
+    class Watched(File):
+        taken = None
+
+        def close(self):
+            self.taken = self.taken or os.path.exists(self.path)
+            super().close()
+
+    made = Watched.create(str(directory))
+    made.remove()
+    assert made.taken is False
+
+
+def test_the_file_of_another_user_is_passed_over():
+    problems, is_root = {}, not os.geteuid()
+    with tempfile.TemporaryDirectory() as shared:
+        made = File.create(shared)
+        made.close()
+        os.chmod(shared, 0o755)
+        os.chmod(made.path, 0o600 if is_root else 0)
+        if is_root:
+            os.seteuid(65534)
+        try:
+            assert list(abandoned(shared, problems.__setitem__)) == []
+        finally:
+            if is_root:
+                os.seteuid(0)
+    assert problems == {}
 
 
 def test_a_file_that_is_gone_may_be_removed(directory):

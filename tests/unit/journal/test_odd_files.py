@@ -8,7 +8,7 @@ import errno
 import pytest
 
 from novasched.journal.records import Content, Record
-from novasched.journal.recovery import Look
+from novasched.journal.recovery import Look, Recovery
 from tests.unit.journal.conftest import UNDO_WITHIN_S
 
 
@@ -75,6 +75,26 @@ def test_a_file_that_cannot_be_read_stops_no_other(
     look()
     assert consumers.held == {'a': None}
     assert sum(str(path) in line for line in said()) == 1
+
+
+def test_a_file_that_cannot_be_removed_stops_no_other(
+    worker, killed, intent, consumers, directory, uptime, said
+):
+    killed(intent('a'))
+    killed(intent('b'))
+    first, _ = sorted(directory.iterdir())
+    consumers.held['b'] = consumers.held['a']
+
+    def replace():
+        """A directory takes the place of the first file while it is looked at."""
+        if first.is_file():
+            first.unlink()
+            first.mkdir()
+
+    consumers.slow = replace
+    Recovery(worker(), consumers, UNDO_WITHIN_S).undo_left_claims()
+    assert consumers.held == {'a': None, 'b': None}
+    assert sum(str(first) in line for line in said()) == 1
 
 
 def test_a_line_that_cannot_be_settled_stops_no_other(intent, consumers, uptime):

@@ -145,6 +145,8 @@ def test_what_a_consumer_holds_after_the_claim(intent, before, expected):
     ('earlier', 'expected'),
     [
         pytest.param(Moment('boot', 10.0), 2.5, id='since'),
+        pytest.param(Moment('boot', 12.5 + 2**-7), -(2**-7), id='now, but rounded'),
+        pytest.param(Moment('boot', 12.75), None, id='a clock that began later'),
         pytest.param(Moment('other', 10.0), None, id='another start of the machine'),
         pytest.param(Moment(None, 10.0), None, id='nobody knows which'),
     ],

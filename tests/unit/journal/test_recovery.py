@@ -282,6 +282,20 @@ def test_others_are_tried_unless_placement_is_away(
     assert len(files()) == 1
 
 
+def test_placement_that_is_away_is_not_asked_what_stands(
+    worker, look, intent, consumers, uptime, files, said
+):
+    consumers.errors = dict.fromkeys('abc', UndoUnanswered('', 'away'))
+    dead = worker()
+    entries = dead.intend([intent(consumer) for consumer in 'abc'])
+    entries[0].file.close()
+    uptime.seconds += WINDOW_S
+    look()
+    assert consumers.looked_at == ['a']
+    assert files() == []
+    assert sum('may be left behind' in line for line in said()) == 3
+
+
 def test_a_directory_that_cannot_be_read_is_a_warning(
     worker, consumers, tmp_path, said
 ):

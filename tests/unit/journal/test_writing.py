@@ -121,6 +121,39 @@ def test_what_a_consumer_holds_already_takes_the_place_of_the_line(
     assert written() == [('s', 'a'), ('s', 'a')]
 
 
+def test_the_line_that_takes_the_place_of_another_is_as_old(
+    worker, intent, uptime, directory
+):
+    made = worker()
+    (entry,) = made.intend([intent()])
+    since = uptime()
+    uptime.seconds += 60
+    made.held('a', BEFORE, 7)
+    (path,) = directory.iterdir()
+    assert [one.written for one in parse(path.read_bytes()).records] == [since] * 2
+    entry.settle()
+
+
+def test_a_line_is_open_until_another_takes_its_place(worker, intent):
+    class Told:
+        """Tells what is done to a file."""
+
+        def __init__(self, inner):
+            self.inner = inner
+            self.done = []
+
+        def __getattr__(self, name):
+            self.done += [name] * (name in ('write', 'mark'))
+            return getattr(self.inner, name)
+
+    made = worker()
+    (entry,) = made.intend([intent()])
+    made._file = entry.file = told = Told(entry.file)
+    made.held('a', BEFORE, 7)
+    assert told.done == ['write', 'mark']
+    entry.settle()
+
+
 def test_another_generation_takes_the_place_of_the_line(worker, intent, written):
     made = worker()
     (entry,) = made.intend([intent()])
