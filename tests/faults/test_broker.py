@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings('ignore:unclosed <socket:ResourceWarning
 ALL = ('I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
 HOSTS = [Host('h1', memory_mb=9000), Host('h2')]
 CLAIM = '^/allocations/'
-RECONNECT_S = 30
+RECONNECT_S = 60
 HEARTBEAT_S = 4
 PAUSE_S = 3 * HEARTBEAT_S
 PATIENCE_S = 8

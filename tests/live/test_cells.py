@@ -116,7 +116,7 @@ def test_a_paused_cell_delays_one_request_and_comes_back(
     following = [timed(lambda: host(asked, claims)) for _ in range(20)]
     assert first_s - usual_s <= LATE_S
     assert [found for found, _ in following] == ['node-1'] * 20
-    assert max(took_s for _, took_s in following) < 1.0
+    assert max(took_s for _, took_s in following) < usual_s + 1.0
     assert host(asked, claims, zone='az3') is None
     paused.end()
     eventually(lambda: host(asked, claims, zone='az3') == 'node-5', 'back', BACK_S)
