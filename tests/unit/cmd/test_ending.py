@@ -7,6 +7,7 @@ Each program runs in a process of its own, as its console script does.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -39,6 +40,14 @@ def run(module, *words, before='', **options):
         check=False,
         **options,
     )
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Programs inherit that Ctrl-C is ignored, as where tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
