@@ -21,9 +21,6 @@ LOG = logging.getLogger(__name__)
 
 VERSION = '1.28'
 
-FIRST_GENERATION = 1
-"""That of a consumer by the first claim, as it has none before."""
-
 Allocations = Mapping[str, Mapping[str, int]]
 """Amounts by resource class by provider."""
 
@@ -104,6 +101,14 @@ def delete(
     elif failure.status == 404:
         return None
     return failure
+
+
+def generation_after(before: int | None) -> int:
+    """Return the generation that a 204 to one claim implies.
+
+    ``before`` is the consumer's until then; None: it has none before its first claim.
+    """
+    return (before or 0) + 1
 
 
 def _failure(answer: requests.Response | NoAnswer) -> QueryFailed | None:

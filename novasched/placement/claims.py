@@ -13,10 +13,10 @@ from keystoneauth1.adapter import Adapter
 from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.placement.allocations import (
-    FIRST_GENERATION,
     NOTHING,
     Held,
     amounts,
+    generation_after,
     held_by,
 )
 from novasched.placement.attempts import LOOKUP_TIMEOUT_S, Attempts
@@ -146,18 +146,14 @@ class Claim(Attempts[Outcome]):
 
     def _is_made(self, held: Held) -> bool:
         """Say whether the consumer holds what was asked for, written once."""
-        if held.generation != self._generation_after():
+        if held.generation != generation_after(self._held.generation):
             return False
         return held.allocations == amounts(self._wanted())
 
-    def _generation_after(self) -> int:
-        """Return the generation that a 204 to the claim implies."""
-        before = self._held.generation
-        return FIRST_GENERATION if before is None else before + 1
-
     def _undo(self) -> dict[str, Any]:
         before = self._held.body() or {'allocations': {}, **self._owner}
-        return {**before, 'consumer_generation': self._generation_after()}
+        generation = generation_after(self._held.generation)
+        return {**before, 'consumer_generation': generation}
 
     def _claimed(self) -> Outcome:
         return Claimed(self._consumer, self._undo())

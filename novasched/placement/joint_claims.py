@@ -12,7 +12,7 @@ import requests
 from keystoneauth1.adapter import Adapter
 
 from novasched.objects.context import RequestContext
-from novasched.placement.allocations import FIRST_GENERATION, amounts, held_by
+from novasched.placement.allocations import amounts, generation_after, held_by
 from novasched.placement.attempts import LOOKUP_TIMEOUT_S, Attempts
 from novasched.placement.exchange import NoAnswer, ask
 from novasched.ports import Claimed, QueryFailed, Refused, Unknown, Wanted
@@ -96,7 +96,7 @@ class JointClaim(Attempts[Joint]):
         held = held_by(self._adapter, self._context, one.consumer_uuid, timeout_s)
         if isinstance(held, QueryFailed):
             return None
-        if held.generation != FIRST_GENERATION:
+        if held.generation != generation_after(None):
             return False
         return held.allocations == amounts(one.candidate['allocations'])
 
@@ -118,4 +118,4 @@ class JointClaim(Attempts[Joint]):
 
     def _undo(self) -> dict[str, Any]:
         nothing: dict[str, Any] = {'allocations': {}, **self._owner}
-        return {**nothing, 'consumer_generation': FIRST_GENERATION}
+        return {**nothing, 'consumer_generation': generation_after(None)}

@@ -12,7 +12,13 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import errors
 from novasched.objects import context as contexts
-from novasched.placement.allocations import VERSION, Allocations, Held, held_by
+from novasched.placement.allocations import (
+    VERSION,
+    Allocations,
+    Held,
+    generation_after,
+    held_by,
+)
 from novasched.placement.exchange import NoAnswer, ask
 from novasched.ports import QueryFailed, UndoUnanswered
 
@@ -100,7 +106,7 @@ def _standing(
     if not held.allocations or held.allocations != holds:
         return None
     # Who claimed the same on top of it, as the same move made again does, uses it.
-    if held.generation != (generation or 0) + 1:
+    if held.generation != generation_after(generation):
         return None
     return held
 
