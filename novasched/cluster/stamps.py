@@ -59,9 +59,8 @@ class Stamps:
             elif stamp is not None and stamp >= oldest:
                 named_before.discard(row.host)
             elif before is not None and stamp == _stamp(before):
-                if (
-                    row.host not in named_before
-                ):  # else it is a second change of one second
+                # Of a host that was named, it is a second change of one second.
+                if row.host not in named_before:
                     silent.append(row)
             elif stamp is not None:
                 behind[row.host] = since + self._bound - stamp

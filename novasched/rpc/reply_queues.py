@@ -92,9 +92,7 @@ class ReplyQueues:
         with self._changed:
             queue = self._of(name)
             if not self._is_fresh(queue):
-                self._want(queue)
-                since = self._clock() if queue.wanted_at is None else queue.wanted_at
-                left_s = since + BROKER_S - self._clock()
+                left_s = self._want(queue) + BROKER_S - self._clock()
                 self._changed.wait_for(lambda: self._is_fresh(queue), max(0.0, left_s))
             return queue.readers if self._is_fresh(queue) else Readers.UNKNOWN
 
@@ -149,10 +147,13 @@ class ReplyQueues:
     def _is_fresh(self, queue: _Queue) -> bool:
         return self._clock() - queue.looked_at <= FRESH_S
 
-    def _want(self, queue: _Queue) -> None:
-        if queue.wanted_at is None:
-            queue.wanted_at = self._clock()
+    def _want(self, queue: _Queue) -> float:
+        """Have a queue looked at; return since when that is wanted."""
+        since = queue.wanted_at
+        if since is None:
+            since = queue.wanted_at = self._clock()
             self._wake()
+        return since
 
     def _wake(self) -> None:
         self._changed.notify_all()
