@@ -169,7 +169,8 @@ def compute_services_are_found_by_host(databases):
 
 
 def services_that_are_not_as_usual_are_told(databases):
-    usual = {'created_at': NOON - 3600 * SECOND, 'last_seen_up': NOON}
+    hour_ago = NOON - 3600 * SECOND
+    usual = {'created_at': hour_ago, 'last_seen_up': NOON}
     late = NOON - 61 * SECOND
     ids = databases.add(
         tables.services,
@@ -182,17 +183,24 @@ def services_that_are_not_as_usual_are_told(databases):
         service(host='nobody-knows', created_at=None),
         service(host='new', **usual | {'created_at': NOON}),
         service(host='gone', **usual | {'deleted': 9, 'deleted_at': NOON}),
-        service(host='long-gone', **usual | {'deleted': 10, 'deleted_at': late}),
+        service(host='gone-late', **usual | {'deleted': 10, 'deleted_at': late}),
+        service(host='long-gone', **usual | {'deleted': 11, 'deleted_at': hour_ago}),
         service(host='unknown', **usual | {'deleted': None, 'deleted_at': NOON}),
         service(host='ctl', binary='nova-scheduler', created_at=NOON),
         service(host='fraction', **usual | {'created_at': NOON - SECOND / 2}),
+        service(host='known', **usual | {'created_at': late}),
+        service(host='behind', **usual | {'created_at': late}),
+        service(host='too-old', **usual | {'created_at': late - SECOND}),
     )
     window = NOON - 60 * SECOND, NOON + 60 * SECOND
     # A fraction of a second is dropped: what is stamped in that second counts.
-    news = SqlCellStore(databases.cell).service_news(NOON + SECOND / 2, *window)
+    wide = late + SECOND / 2
+    news = SqlCellStore(databases.cell).service_news(
+        NOON + SECOND / 2, wide, ids[-3], *window
+    )
     told = ['disabled', 'forced-down', 'silent', 'ahead', 'never', 'nobody-knows']
-    assert [row.host for row in news.live] == [*told, 'new']
-    assert news.deleted == [ids[8]]
+    assert [row.host for row in news.live] == [*told, 'new', 'behind']
+    assert news.deleted == [ids[8], ids[9]]
 
 
 def many_compute_nodes_come_in_pages(databases):

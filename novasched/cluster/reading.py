@@ -124,7 +124,9 @@ class Reading:
                 services = rows.compute_services()
                 return Answer(nodes, services, gone=gone, summed=summed).readable(known)
             window = self.moment.window
-            news = rows.service_news(wide, window.oldest, window.newest)
+            news = rows.service_news(
+                self.since, wide, self.services.newest_id, window.oldest, window.newest
+            )
             answer = Answer(nodes, None, news, gone=gone, summed=summed).readable(known)
             strangers = self._strangers(answer)
             if not strangers:

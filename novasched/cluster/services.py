@@ -121,11 +121,13 @@ class Silent(NamedTuple):
 class Services(NamedTuple):
     """The compute services of one cell by host, as they were at a moment.
 
-    ``silent`` is set when no compute is heard of any more; with ``kept`` those of
-    the hosts in it count as up.
+    ``newest_id`` is the highest id of a row that was ever among them. ``silent`` is
+    set when no compute is heard of any more; with ``kept`` those of the hosts in it
+    count as up.
     """
 
     rows: Mapping[str, ServiceRow] = {}
+    newest_id: int = 0
     unavailable: Mapping[str, Unavailable] = {}
     silent: Silent | None = None
     kept: bool = False
@@ -135,7 +137,11 @@ class Services(NamedTuple):
 
     def with_rows(self, rows: Iterable[ServiceRow]) -> Services:
         """Take all live rows of the cell as they are now."""
-        return self._replace(rows={row.host: row for row in rows})
+        return self._with({row.host: row for row in rows})
+
+    def _with(self, rows: Mapping[str, ServiceRow]) -> Services:
+        newest_id = max((row.id for row in rows.values()), default=0)
+        return self._replace(rows=rows, newest_id=max(self.newest_id, newest_id))
 
     def with_some(
         self, rows: Iterable[ServiceRow], deleted: Collection[int] = ()
@@ -150,7 +156,7 @@ class Services(NamedTuple):
         if not new and not gone:
             return self
         kept = {host: row for host, row in self.rows.items() if host not in gone}
-        return self._replace(rows=kept | new)
+        return self._with(kept | new)
 
     def _has(self, row: ServiceRow) -> bool:
         known = self.rows.get(row.host)

@@ -49,11 +49,15 @@ _NEWS = _ANY.add_columns(_s.deleted).where(
                 _heartbeat < sa.bindparam('oldest', type_=sa.DateTime),
                 _heartbeat > sa.bindparam('newest', type_=sa.DateTime),
                 _s.created_at >= sa.bindparam('since', type_=sa.DateTime),
+                sa.and_(
+                    _s.id > sa.bindparam('known_id', type_=sa.Integer),
+                    _s.created_at >= sa.bindparam('wide', type_=sa.DateTime),
+                ),
             ),
         ),
         sa.and_(
             _s.deleted != 0,
-            _s.deleted_at >= sa.bindparam('since', type_=sa.DateTime),
+            _s.deleted_at >= sa.bindparam('wide', type_=sa.DateTime),
         ),
     ),
 )
@@ -83,15 +87,24 @@ def read_news(
     connection: sa.Connection,
     binary: str,
     since: datetime.datetime,
+    wide: datetime.datetime,
+    known_id: int,
     oldest: datetime.datetime,
     newest: datetime.datetime,
 ) -> ServiceNews:
     """Return what is not as usual, by one statement; see ports.CellStore.
 
-    ``since`` loses its fraction of a second: some databases keep whole ones only.
+    ``since`` and ``wide`` lose their fraction of a second: some databases keep whole
+    ones only.
     """
-    moment = since.replace(microsecond=0)
-    values = {'binary': binary, 'since': moment, 'oldest': oldest, 'newest': newest}
+    values = {
+        'binary': binary,
+        'since': since.replace(microsecond=0),
+        'wide': wide.replace(microsecond=0),
+        'known_id': known_id,
+        'oldest': oldest,
+        'newest': newest,
+    }
     found = connection.execute(_NEWS, values).all()
     return ServiceNews(
         [ServiceRow._make(row[:-1]) for row in found if row[-1] == 0],

@@ -149,12 +149,14 @@ class SqlCellStore:
     def service_news(
         self,
         since: datetime.datetime,
+        wide: datetime.datetime,
+        known_id: int,
         oldest: datetime.datetime,
         newest: datetime.datetime,
     ) -> ServiceNews:
         with self._read() as connection:
             return services.read_news(
-                connection, services.COMPUTE, since, oldest, newest
+                connection, services.COMPUTE, since, wide, known_id, oldest, newest
             )
 
     def minimum_compute_version(self) -> int:

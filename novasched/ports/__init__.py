@@ -126,6 +126,8 @@ class CellStore(Protocol):
     def service_news(
         self,
         since: datetime.datetime,
+        wide: datetime.datetime,
+        known_id: int,
         oldest: datetime.datetime,
         newest: datetime.datetime,
     ) -> ServiceNews:
@@ -133,7 +135,8 @@ class CellStore(Protocol):
 
         The first are disabled or forced down, or their last heartbeat
         (``last_seen_up``, else ``created_at``) is not between the last two times;
-        the others were created or deleted at or after ``since``.
+        the others were created at or after ``since``, or at or after the earlier
+        ``wide`` with an id above ``known_id``, or deleted at or after ``wide``.
         """
 
     def minimum_compute_version(self) -> int:

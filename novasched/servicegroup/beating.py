@@ -103,10 +103,12 @@ class BeatingCellStore:
     def service_news(
         self,
         since: datetime.datetime,
+        wide: datetime.datetime,
+        known_id: int,
         oldest: datetime.datetime,
         newest: datetime.datetime,
     ) -> ServiceNews:
-        news = self._inner.service_news(since, NEVER, FOR_EVER)
+        news = self._inner.service_news(since, wide, known_id, NEVER, FOR_EVER)
         told = {row.id for row in news.live}
         live = [
             row

@@ -64,6 +64,7 @@ class FakeCellStore:
         self.images = []
         self.calls = []
         self.since = []
+        self.told = []
         self.longest_list = 100
         self.on_call = lambda name: None
         self.on_answer = lambda name: None
@@ -156,20 +157,20 @@ class FakeCellStore:
             lambda: [row for row in self.services.values() if row.host in hosts],
         )
 
-    def service_news(self, since, oldest, newest):
+    def service_news(self, since, wide, known_id, oldest, newest):
         def told(row):
             seen = row.last_seen_up or row.created_at
             in_time = is_time(seen) and oldest <= seen <= newest
-            new = is_time(row.created_at) and row.created_at >= since
+            told_from = wide if row.id > known_id else since
+            new = is_time(row.created_at) and row.created_at >= told_from
             return row.disabled or row.forced_down or not in_time or new
 
-        return self._answer(
-            'service_news',
-            lambda: ServiceNews(
-                [row for row in self.services.values() if told(row)],
-                [id_ for id_, at in self.deleted_services if at >= since],
-            ),
-        )
+        def news():
+            self.told = [row for row in self.services.values() if told(row)]
+            gone = [id_ for id_, at in self.deleted_services if at >= wide]
+            return ServiceNews(self.told, gone)
+
+        return self._answer('service_news', news)
 
     def minimum_compute_version(self):
         return self._answer(

@@ -98,9 +98,22 @@ def test_a_service_that_was_replaced_is_known_whatever_clock_says_so(later, behi
     later.a.delete_service('h1', stamp)
     assert later.shown() == ['h2', 'h3']
     later.a.services['h1'] = service(
-        'h1', id=99, created_at=stamp, last_seen_up=later.clock.utcnow()
+        'h1', id=2**40, created_at=stamp, last_seen_up=later.clock.utcnow()
     )
     assert later.shown() == ['h1', 'h2', 'h3']
+
+
+def test_services_that_are_known_are_not_read_again_because_they_are_young(later):
+    stamp = later.clock.utcnow() - 20 * SECOND
+    for host, row in later.a.services.items():
+        later.a.services[host] = row._replace(created_at=stamp)
+    later.a.services['h4'] = service(
+        'h4', id=2**40, created_at=stamp, last_seen_up=None
+    )
+    later.shown()
+    assert [row.host for row in later.a.told] == ['h4']
+    later.shown()
+    assert later.a.told == []
 
 
 def test_rows_of_a_replica_that_lags_come_as_it_has_them(later):

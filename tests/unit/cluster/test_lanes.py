@@ -18,6 +18,7 @@ def lane():
     made = Lane('test-lane', 2)
     yield made
     made.close()
+    made.join(DEADLINE_S)
 
 
 @pytest.fixture

@@ -137,7 +137,7 @@ def test_a_service_that_is_deleted_is_forgotten(cloud):
     cloud.a.delete_service('h2', cloud.clock.utcnow())
     assert cloud.up() == ['h1']
     store = cloud.stores.open(cell('a'))
-    news = store.service_news(NOON, NOON + SECOND, cloud.clock.utcnow())
+    news = store.service_news(NOON, NOON, 0, NOON + SECOND, cloud.clock.utcnow())
     assert [row.host for row in news.live] == ['h3']
 
 
