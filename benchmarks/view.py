@@ -33,11 +33,12 @@ from novasched import opts
 from novasched.app import SystemClock
 from novasched.cluster.cells import Cells
 from novasched.cluster.view import ClusterView
-from novasched.db import engines, schema, tables
+from novasched.db import engines, tables
 from novasched.db.stores import SqlCellStores
 from novasched.db.transactions import Database
 from novasched.ports import AggregatesMark, Cell
 from novasched.scheduler.aggregates import Aggregate
+from novasched_lab.db import schema
 
 LONG_AGO = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
 CHUNK = 500

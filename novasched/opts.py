@@ -54,14 +54,14 @@ AUTHENTICATIONS = (
 
 
 def _modules(name: str) -> Iterator[ModuleType]:
-    module = importlib.import_module(f'{novasched.__name__}.{name}')
+    module = importlib.import_module(name)
     yield module
     for found in pkgutil.iter_modules(getattr(module, '__path__', ())):
         yield from _modules(f'{name}.{found.name}')
 
 
 def gathered(readers: Iterable[str]) -> dict[str, list[cfg.Opt]]:
-    """Return the options of modules of novasched and of all below them, by group."""
+    """Return the options of modules and of all below them, by group."""
     groups: dict[str, list[cfg.Opt]] = {}
     for module in itertools.chain.from_iterable(map(_modules, readers)):
         for group, found in getattr(module, 'OPTS', {}).items():
@@ -73,7 +73,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return (group, options) for oslo-config-generator."""
     # oslo.service registers its own when it launches, with what it finds here.
     cfg.set_defaults(launcher.service_opts, graceful_shutdown_timeout=180)
-    groups = gathered(READERS)
+    groups = gathered(f'{novasched.__name__}.{name}' for name in READERS)
     groups['DEFAULT'] = [*launcher.service_opts, *groups['DEFAULT']]
     return sorted(groups.items())
 

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from novasched.db import schema, tables
+from novasched.db import tables
 from novasched.db.transactions import Database
+from novasched_lab.db import schema
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, 0)  # noqa: DTZ001
 SECOND = datetime.timedelta(seconds=1)

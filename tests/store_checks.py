@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from novasched import errors
-from novasched.db import admin, cells, schema, tables
+from novasched.db import admin, cells, tables
 from novasched.db.stores import SqlApiStore, SqlServiceStore
 from novasched.db.transactions import Database
 from novasched.ports import CELL0_UUID, Cell
+from novasched_lab.db import schema
 from tests import aggregate_checks, cell_checks
 from tests.databases import NOON, SECOND, cell_mapping, node, service
 

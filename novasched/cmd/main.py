@@ -1,31 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``novasched``: what people ask the scheduler, or have it do."""
+"""The command ``novasched``: its commands are entry points of ``novasched.cli``."""
 
 from __future__ import annotations
 
+import argparse
+import importlib.metadata
+import logging
 import signal
 import sys
 import warnings
+from typing import Any
 
-from cliff.command import Command
+from cliff.app import App
+from cliff.commandmanager import CommandManager
 
 from novasched.cmd import ending
-from novasched.shims.commands.boot import Boot
-from novasched.shims.commands.delete import Delete
-from novasched.shims.commands.demo import Demo
-from novasched.shims.commands.listing import List
-from novasched.shims.commands.move import Move
-from novasched.shims.commands.program import Novasched
-from novasched.shims.commands.show import Show
 
-COMMANDS: dict[str, type[Command]] = {
-    'boot': Boot,
-    'delete': Delete,
-    'demo': Demo,
-    'list': List,
-    'move': Move,
-    'show': Show,
-}
+COMMANDS = 'novasched.cli'
+"""The namespace of the entry points; other distributions may add commands."""
+
+
+class Novasched(App):
+    """Dispatches to the commands; they import what they need when they run."""
+
+    NAME = 'novasched'
+    LOG = logging.getLogger('novasched.cmd')
+    CONSOLE_MESSAGE_FORMAT = '%(levelname)s %(name)s %(message)s'
+
+    def __init__(self) -> None:
+        super().__init__(
+            description='Ask the scheduler, or watch it at work.',
+            version=importlib.metadata.version('novasched'),
+            command_manager=CommandManager(COMMANDS),
+            deferred_help=True,  # else `novasched demo --help` is about novasched
+        )
+
+    def build_option_parser(self, *args: Any, **kwargs: Any) -> argparse.ArgumentParser:
+        """Take configurations before or after the command."""
+        parser = super().build_option_parser(*args, **kwargs)
+        for kind in ('file', 'dir'):
+            parser.add_argument(
+                f'--config-{kind}',
+                metavar='PATH',
+                action='append',
+                default=[],
+                help='for commands that read one; see the help of a command',
+            )
+        return parser
+
+    def get_fuzzy_matches(self, cmd: str) -> list[str]:
+        """Return commands that may have been meant; that of the shell is none."""
+        return [each for each in super().get_fuzzy_matches(cmd) if each != 'complete']
+
+    def configure_logging(self) -> None:
+        """Show our own errors; -v and --log-file get what the libraries log."""
+        if self.options.verbose_level > 1 or self.options.log_file:
+            super().configure_logging()
+        else:
+            logging.basicConfig(handlers=[logging.NullHandler()])
+            self.LOG.handlers[:] = [logging.StreamHandler(self.stderr)]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -35,4 +68,4 @@ def main(argv: list[str] | None = None) -> int:
     if not sys.warnoptions:
         warnings.simplefilter('ignore')
     words = argv or ['help']
-    return ending.quietly(lambda: Novasched(COMMANDS).run(words))
+    return ending.quietly(lambda: Novasched().run(words))

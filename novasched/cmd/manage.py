@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from collections.abc import Sequence
 
+from cliff.command import Command
+
 from novasched.cmd import ending
-from novasched.manage import cell_v2, schemas
+from novasched.manage import cell_v2
 from novasched.manage.program import Program
 
-COMMANDS = {
-    'db sync': schemas.DbSync,
-    'api_db sync': schemas.ApiDbSync,
+COMMANDS: dict[str, type[Command]] = {
     'cell_v2 map_cell0': cell_v2.MapCell0,
     'cell_v2 create_cell': cell_v2.CreateCell,
     'cell_v2 list_cells': cell_v2.ListCells,
@@ -21,10 +22,16 @@ COMMANDS = {
 }
 
 
+def commands() -> dict[str, type[Command]]:
+    """Return these, and those that other distributions add by an entry point."""
+    points = importlib.metadata.entry_points(group='novasched.manage')
+    return COMMANDS | {point.name: point.load() for point in points}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, as nova-manage has them."""
     words = list(sys.argv[1:] if argv is None else argv)
-    return ending.quietly(lambda: Program(COMMANDS).run(words))
+    return ending.quietly(lambda: Program(commands()).run(words))
 
 
 if __name__ == '__main__':

@@ -1,29 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the tables of a cloud of our own; never touch those of a running one."""
+"""Tables and columns that a database lacks."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from novasched import errors
-from novasched.db import flavor_tables, server_tables
 from novasched.db.transactions import Database
-
-MIGRATION_TABLES = ('alembic_version', 'migrate_version')
-
-
-def create_api(database: Database, option: str) -> list[str]:
-    """Make the tables of the API database; see create_cell."""
-    return _create(database, flavor_tables.API, option)
-
-
-def create_cell(database: Database, option: str) -> list[str]:
-    """Make the tables of a cell's database that are missing; return their names.
-
-    Raises errors.OptionError, that names ``option``, for a database of nova's
-    own tools or with tables of another shape; it is left as it is.
-    """
-    return _create(database, server_tables.CELL, option)
 
 
 def lacking(database: Database, metadata: sa.MetaData) -> list[str]:
@@ -37,7 +19,7 @@ def lacking(database: Database, metadata: sa.MetaData) -> list[str]:
             [f'{database.name} has no table {", ".join(missing)}'] if missing else []
         )
         for table in tables:
-            if table.name in present and (absent := _absent(inspector, table)):
+            if table.name in present and (absent := columns_lacking(inspector, table)):
                 lines.append(
                     f'the table {table.name} of {database.name} has no column '
                     f'{", ".join(absent)}'
@@ -45,58 +27,7 @@ def lacking(database: Database, metadata: sa.MetaData) -> list[str]:
     return lines
 
 
-def _absent(inspector: sa.Inspector, table: sa.Table) -> list[str]:
+def columns_lacking(inspector: sa.Inspector, table: sa.Table) -> list[str]:
+    """Return the names of the columns that a table of a database lacks."""
     found = {column['name'] for column in inspector.get_columns(table.name)}
     return sorted({column.name for column in table.columns} - found)
-
-
-def _create(database: Database, metadata: sa.MetaData, option: str) -> list[str]:
-    with database.read() as connection:
-        inspector = sa.inspect(connection)
-        present = set(inspector.get_table_names())
-        _refuse_managed(present, database, option)
-        for table in metadata.sorted_tables:
-            if table.name in present:
-                _refuse_other_shape(inspector, table, database, option)
-    missing = [table for table in metadata.sorted_tables if table.name not in present]
-    if missing:
-        _share(database)
-        with database.write() as connection:
-            metadata.create_all(connection, tables=missing)
-    return [table.name for table in missing]
-
-
-def _refuse_managed(present: set[str], database: Database, option: str) -> None:
-    managers = sorted(present.intersection(MIGRATION_TABLES))
-    if managers:
-        raise errors.OptionError(
-            option,
-            f'the tables of {database.name} belong to nova (it has {managers[0]})',
-            'Nothing was changed: novasched uses them as they are, '
-            'and only nova-manage may migrate them',
-        )
-
-
-def _refuse_other_shape(
-    inspector: sa.Inspector, table: sa.Table, database: Database, option: str
-) -> None:
-    absent = _absent(inspector, table)
-    if absent:
-        raise errors.OptionError(
-            option,
-            f'the table {table.name} of {database.name} has another shape: '
-            f'no column {", ".join(absent)}',
-            'Nothing was changed: use an empty database',
-        )
-
-
-def _share(database: Database) -> None:
-    """Let readers of an SQLite file go on while another thread writes."""
-    engine = database.engine
-    if engine.dialect.name == 'sqlite' and engine.url.database:
-        with database.translated():
-            raw = engine.raw_connection()
-            try:
-                raw.cursor().execute('PRAGMA journal_mode=WAL').close()
-            finally:
-                raw.close()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-import uuid
 from collections.abc import Sequence
 
 import sqlalchemy as sa
@@ -142,7 +141,12 @@ def minimum_version(connection: sa.Connection, binary: str) -> int:
 
 
 def insertion(
-    host: str, binary: str, topic: str, version: int, now: datetime.datetime
+    host: str,
+    binary: str,
+    topic: str,
+    version: int,
+    now: datetime.datetime,
+    uuid: str,
 ) -> sa.Insert:
     """Return the statement that inserts the row of a new service."""
     return sa.insert(tables.services).values(
@@ -154,7 +158,7 @@ def insertion(
         forced_down=False,
         deleted=0,
         version=version,
-        uuid=str(uuid.uuid4()),
+        uuid=uuid,
         created_at=now,
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 from oslo_log import log as logging
-from oslo_utils import timeutils
+from oslo_utils import timeutils, uuidutils
 
 from novasched import errors
 from novasched.cluster.discovery import Discovered
@@ -223,9 +223,11 @@ class SqlServiceStore:
         self,
         engine: sa.Engine,
         utcnow: Callable[[], datetime.datetime] = timeutils.utcnow,
+        new_uuid: Callable[[], str] = uuidutils.generate_uuid,
     ) -> None:
         self._database = Database(engine)
         self._utcnow = utcnow
+        self._new_uuid = new_uuid
 
     def register(
         self, host: str, binary: str, topic: str, version: int
@@ -269,7 +271,9 @@ class SqlServiceStore:
         """Insert the row; False if a sibling was faster."""
         self.check_version(binary, version)
         return self._database.insert(
-            services.insertion(host, binary, topic, version, self._utcnow())
+            services.insertion(
+                host, binary, topic, version, self._utcnow(), self._new_uuid()
+            )
         )
 
     def _set_version(self, row: ServiceRow, version: int) -> None:

@@ -78,7 +78,7 @@ class Program(app.App):
     def __init__(
         self, commands: Mapping[str, type[command.Command]], **streams: Any
     ) -> None:
-        manager = commandmanager.CommandManager('novasched.manage')
+        manager = commandmanager.CommandManager(self.NAME)
         for name, kind in commands.items():
             manager.add_command(name, kind)
         super().__init__(

@@ -18,21 +18,21 @@ def root():
 
 @pytest.fixture(scope='session')
 def python_files(root):
-    """Every Python file of the package and of its tests: path from root, text."""
+    """Every Python file of the packages and of their tests: path from root, text."""
     return {
         path.relative_to(root): path.read_text()
-        for top in ('novasched', 'tests')
+        for top in ('novasched', 'tests', 'lab/novasched_lab', 'lab/tests')
         for path in sorted((root / top).rglob('*.py'))
     }
 
 
 @pytest.fixture(scope='session')
 def package_files(python_files):
-    """Every module of the package: path from root, text."""
+    """Every module of the two packages: path from the directory of it, text."""
     return {
-        path: text
+        path.relative_to('lab') if path.parts[0] == 'lab' else path: text
         for path, text in python_files.items()
-        if path.parts[0] == 'novasched'
+        if path.parts[0] == 'novasched' or path.parts[:2] == ('lab', 'novasched_lab')
     }
 
 
@@ -47,11 +47,18 @@ def layers(root):
 
 @pytest.fixture(scope='session')
 def entry_points(root):
-    """The entry points of setup.cfg: group to {name: 'module:attribute'}."""
+    """The entry points of both setup.cfg: group to {name: 'module:attribute'}."""
+    found = {}
+    for directory in (root, root / 'lab'):
+        for group, lines in setup_of(directory)['options.entry_points'].items():
+            listed = (line.split(' = ') for line in lines.strip().splitlines())
+            found.setdefault(group, {}).update(listed)
+    return found
+
+
+def setup_of(directory):
+    """What the setup.cfg of a distribution says."""
     parser = configparser.ConfigParser()
     parser.optionxform = str
-    parser.read(root / 'setup.cfg')
-    return {
-        group: dict(line.split(' = ') for line in lines.strip().splitlines())
-        for group, lines in parser['options.entry_points'].items()
-    }
+    parser.read(directory / 'setup.cfg')
+    return parser

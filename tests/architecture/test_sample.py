@@ -13,21 +13,27 @@ import sys
 import pytest
 
 from novasched import opts
-from novasched.shims import opts as shims
+from novasched_lab import opts as lab_opts
 
 
 @pytest.fixture(scope='module')
 def lines(root, tmp_path_factory):
-    """The lines of the sample."""
-    path = tmp_path_factory.mktemp('sample') / 'novasched.conf.sample'
+    """The lines of the samples of novasched and of the lab."""
+    directory = tmp_path_factory.mktemp('sample')
     generator = pathlib.Path(sys.executable).with_name('oslo-config-generator')
-    configuration = root / 'etc' / 'novasched' / 'config-generator.conf'
-    subprocess.run(
-        [generator, f'--config-file={configuration}', f'--output-file={path}'],
-        capture_output=True,
-        check=True,
-    )
-    return path.read_text().splitlines()
+    made = []
+    for name in (
+        'etc/novasched/config-generator.conf',
+        'lab/etc/config-generator-lab.conf',
+    ):
+        path = directory / pathlib.PurePath(name).stem
+        subprocess.run(
+            [generator, f'--config-file={root / name}', f'--output-file={path}'],
+            capture_output=True,
+            check=True,
+        )
+        made += path.read_text().splitlines()
+    return made
 
 
 @pytest.fixture(scope='module')
@@ -72,11 +78,14 @@ def is_declaring(text):
 
 def test_every_module_that_has_options_is_asked(package_files):
     declaring = {
-        '.'.join(path.with_suffix('').parts[1:]).removesuffix('.__init__')
+        '.'.join(path.with_suffix('').parts).removesuffix('.__init__')
         for path, text in package_files.items()
         if is_declaring(text)
     }
-    readers = (*opts.READERS, *shims.READERS)
+    readers = [
+        *(f'novasched.{name}' for name in opts.READERS),
+        *(f'novasched_lab.{name}' for name in lab_opts.READERS),
+    ]
     asked = {
         name
         for name in declaring
@@ -88,7 +97,7 @@ def test_every_module_that_has_options_is_asked(package_files):
 def test_lines_of_a_help_are_not_broken_again(lines):
     written = {
         f'# {line}'.rstrip()
-        for listed in (opts.list_opts(), shims.list_opts())
+        for listed in (opts.list_opts(), lab_opts.list_opts())
         for _, options in listed
         for option in options
         if option.help and option.help.startswith('\n')

@@ -15,8 +15,8 @@ import warnings
 import pytest
 from oslo_config import cfg
 
-from novasched.embedded.placement import Inventory, Provider, provide
 from novasched.placement import session
+from novasched_lab.local.placement import Inventory, Provider, provide
 from tests.faults.audit import Audit
 from tests.faults.callers import Impatient
 from tests.faults.clients import Clients

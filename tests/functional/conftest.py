@@ -21,17 +21,17 @@ from oslo_config import cfg
 
 from novasched import app, opts
 from novasched.db import engines, tables
-from novasched.embedded.placement import (
+from novasched.objects.context import RequestContext
+from novasched.ports import CELL0_UUID
+from novasched.rpc.client import SchedulerClient
+from novasched.rpc.transport import transport_from_conf
+from novasched_lab.local.placement import (
     URL,
     EmbeddedPlacement,
     Inventory,
     Provider,
     provide,
 )
-from novasched.objects.context import RequestContext
-from novasched.ports import CELL0_UUID
-from novasched.rpc.client import SchedulerClient
-from novasched.rpc.transport import transport_from_conf
 from tests import databases, factories
 
 CELLS = ('cell1', 'cell2')

@@ -15,12 +15,6 @@ import requests
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.embedded.placement import (
-    EmbeddedPlacement,
-    Inventory,
-    Provider,
-    provide,
-)
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import RequestSpec
@@ -35,6 +29,12 @@ from novasched.ports import (
     Wanted,
 )
 from novasched.resources import Facts, build_query, prefilters
+from novasched_lab.local.placement import (
+    EmbeddedPlacement,
+    Inventory,
+    Provider,
+    provide,
+)
 
 QUERY = 'limit=1000&resources=MEMORY_MB%3A512%2CVCPU%3A2'
 

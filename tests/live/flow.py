@@ -13,11 +13,11 @@ from oslo_config import cfg
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance_group import InstanceGroup
-from novasched.shims import build_request, opts, wire
-from novasched.shims.conductor.aliases import Aliases
-from novasched.shims.conductor.spec import instance_of, request_spec
-from novasched.shims.store.server_groups import ServerGroups
-from novasched.shims.store.stores import ApiServers, CellServers
+from novasched_lab import build_request, opts, wire
+from novasched_lab.conductor.aliases import Aliases
+from novasched_lab.conductor.spec import instance_of, request_spec
+from novasched_lab.store.server_groups import ServerGroups
+from novasched_lab.store.stores import ApiServers, CellServers
 from tests.live.cloud import CELLS, Cloud
 from tests.live.daemon import own_program
 from tests.live.servers.process import Process, wait_until

@@ -17,10 +17,10 @@ from oslo_config import cfg
 
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import Instance
-from novasched.shims import opts
-from novasched.shims.compute.fleet import name_uuid
-from novasched.shims.store.stores import CellServers
-from novasched.shims.wire import ComputeClient
+from novasched_lab import opts
+from novasched_lab.compute.fleet import name_uuid
+from novasched_lab.store.stores import CellServers
+from novasched_lab.wire import ComputeClient
 from tests import factories
 from tests.live.daemon import own_program
 from tests.live.servers.process import Process, run, wait_until

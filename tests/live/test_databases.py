@@ -11,9 +11,10 @@ from oslo_config import cfg
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
 from novasched import errors
-from novasched.db import engines, schema, tables
+from novasched.db import engines, tables
 from novasched.db.stores import SqlCellStore
 from novasched.db.transactions import Database
+from novasched_lab.db import schema
 from tests import store_checks
 from tests.databases import Databases, node
 from tests.live.peer import peer_program

@@ -28,10 +28,11 @@ import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
 from novasched import opts
 from novasched.app import SystemClock
 from novasched.cluster.upkeep import Upkeep
-from novasched.db import engines, schema, tables
+from novasched.db import engines, tables
 from novasched.db.transactions import Database
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.pipeline import Profile, decide
+from novasched_lab.db import schema
 from tests import factories, view_checks
 from tests.databases import Databases, cell_mapping
 from tests.live.servers.process import Process

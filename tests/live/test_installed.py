@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""novasched as it is installed: a wheel with the extra for MySQL, and nothing else.
+"""novasched as it is installed: a wheel with the extra for MySQL, and then the lab.
 
 The environment that runs the tests holds every extra; this one shows what needs them.
 """
@@ -17,24 +17,25 @@ import pytest
 pytestmark = pytest.mark.ours
 
 ROOT = Path(__file__).parents[2]
+LAB = ('boot', 'delete', 'demo', 'list', 'move', 'show')
 SOURCES = (
     'LICENSE',
     'MANIFEST.in',
     'README.md',
     'docs',
     'etc',
+    'lab',
     'novasched',
     'pyproject.toml',
     'setup.cfg',
 )
 PROGRAMS = (
     'novasched',
-    'novasched-compute',
-    'novasched-conductor',
     'novasched-manage',
     'novasched-scheduler',
     'novasched-status',
 )
+WHEELS = ('novasched', 'novasched_lab')
 PIP_S = 300
 RUN_S = 60
 
@@ -49,7 +50,7 @@ class Installed:
         """Run a program as a user of this environment does; see subprocess.run."""
         variables = {k: v for k, v in os.environ.items() if k != 'PYTHONPATH'}
         return subprocess.run(
-            [self.prefix / 'bin' / program, *words],
+            [self.prefix / 'bin' / 'python', *self._script(program), *words],
             env={**variables, 'PIP_DISABLE_PIP_VERSION_CHECK': '1'},
             cwd=self.prefix,
             capture_output=True,
@@ -57,6 +58,13 @@ class Installed:
             timeout=timeout_s,
             check=False,
         )
+
+    def _script(self, program):
+        return [] if program == 'python' else [self.prefix / 'bin' / program]
+
+    def programs(self):
+        """The names of our programs."""
+        return {path.name for path in (self.prefix / 'bin').glob('novasched*')}
 
     def share(self, name):
         """The path of a file beside the programs."""
@@ -71,8 +79,8 @@ def _made(words, **options):
 
 
 @pytest.fixture(scope='session')
-def wheel(tmp_path_factory):
-    """A wheel of this tree, made of a copy: nothing is left in the tree."""
+def wheels(tmp_path_factory):
+    """The wheels of novasched and of its lab, made of a copy of this tree."""
     directory = tmp_path_factory.mktemp('wheel')
     tree = directory / 'tree'
     tree.mkdir()
@@ -83,26 +91,58 @@ def wheel(tmp_path_factory):
         else:
             shutil.copy(source, target)
     pip = [sys.executable, '-m', 'pip', 'wheel', '-q', '--no-deps', '-w', directory]
-    _made([*pip, tree])
-    (made,) = directory.glob('novasched-*.whl')
-    return made
+    _made([*pip, tree, tree / 'lab'])
+    (product,), (lab,) = (directory.glob(f'{n}-*.whl') for n in WHEELS)
+    return product, lab
 
 
 @pytest.fixture(scope='session')
-def installed(tmp_path_factory, wheel):
-    """A new virtual environment with the wheel in it."""
+def installed(tmp_path_factory, wheels):
+    """A new virtual environment with novasched in it."""
     made = Installed(tmp_path_factory.mktemp('installed') / 'venv')
     _made([sys.executable, '-m', 'venv', made.prefix])
     # Programs compile what they import; pip would compile everything.
-    words = ('install', '-q', '--no-compile', f'{wheel}[mysql]')
+    words = ('install', '-q', '--no-compile', f'{wheels[0]}[mysql]')
     done = made.run('pip', *words, timeout_s=PIP_S)
     assert done.returncode == 0, done.stderr[-2000:]
     return made
 
 
+@pytest.fixture(scope='session')
+def with_lab(tmp_path_factory, installed, wheels):
+    """A copy of that environment, with the lab in it, too."""
+    made = Installed(tmp_path_factory.mktemp('lab') / 'venv')
+    shutil.copytree(installed.prefix, made.prefix, symlinks=True)
+    done = made.run('pip', 'install', '-q', '--no-compile', wheels[1], timeout_s=PIP_S)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return made
+
+
 def test_no_other_extra_is_there(installed):
-    for name in ('placement', 'psycopg2', 'pymemcache'):
+    for name in ('placement', 'psycopg2', 'pymemcache', 'novasched_lab'):
         assert installed.run('python', '-c', f'import {name}').returncode == 1
+
+
+def test_four_programs_are_there_and_with_the_lab_two_more(installed, with_lab):
+    assert installed.programs() == set(PROGRAMS)
+    assert with_lab.programs() - installed.programs() == {
+        'novasched-compute',
+        'novasched-conductor',
+    }
+
+
+@pytest.mark.parametrize(
+    ('fixture', 'offered'),
+    [
+        pytest.param('installed', (), id='novasched alone'),
+        pytest.param('with_lab', LAB, id='the lab, too'),
+    ],
+)
+def test_commands_of_the_lab_are_there_with_the_lab(request, fixture, offered):
+    usage = request.getfixturevalue(fixture).run('novasched', '--help').stdout
+    lines = usage.partition('Commands:')[2].splitlines()
+    commands = {line.split()[0] for line in lines if line.strip()}
+    assert commands - {'complete', 'help'} == set(offered)
 
 
 @pytest.mark.parametrize('program', PROGRAMS)
@@ -122,19 +162,19 @@ def test_a_program_tells_its_version_and_its_options(installed, program):
         ('novasched-scheduler', []),
     ],
 )
-def test_a_daemon_says_what_it_lacks_in_one_line(installed, tmp_path, program, words):
+def test_a_daemon_says_what_it_lacks_in_one_line(with_lab, tmp_path, program, words):
     conf = tmp_path / 'empty.conf'
     conf.write_text('[DEFAULT]\n')
-    done = installed.run(program, '--config-file', conf, *words)
+    done = with_lab.run(program, '--config-file', conf, *words)
     assert done.returncode == 1
     said = [line for line in done.stderr.splitlines() if ' WARNING ' not in line]
     assert [line.partition(':')[0] for line in said] == [program]
     assert 'No module' not in said[0]
 
 
-def test_servers_of_a_running_cloud_are_listed(installed, cloud, tmp_path):
+def test_servers_of_a_running_cloud_are_listed(with_lab, cloud, tmp_path):
     conf = cloud.write_conf(tmp_path / 'nova.conf')
-    done = installed.run('novasched', '--config-file', conf, 'list', '-f', 'json')
+    done = with_lab.run('novasched', '--config-file', conf, 'list', '-f', 'json')
     assert (done.returncode, done.stdout.strip()) == (0, '[]'), done.stderr
 
 
@@ -144,26 +184,28 @@ def test_a_running_cloud_is_checked(installed, cloud, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_demo_says_which_extra_it_needs(installed):
-    done = installed.run('novasched', 'demo')
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        'placement is missing: pip install novasched[embedded]'
-    ]
+def test_the_demo_needs_nothing_else(with_lab):
+    done = with_lab.run('novasched', 'demo')
+    assert done.returncode == 0, done.stderr
+    assert 'Result' in done.stdout
 
 
-def test_the_sample_file_is_made_of_what_is_installed(installed, tmp_path):
+@pytest.mark.parametrize(
+    ('name', 'expected'),
+    [
+        ('config-generator.conf', {'[DEFAULT]', '[novasched]', '[scheduler]'}),
+        ('config-generator-lab.conf', {'[DEFAULT]', '[conductor]', '[quota]'}),
+    ],
+)
+def test_a_sample_file_is_made_of_what_is_installed(with_lab, tmp_path, name, expected):
     sample = tmp_path / 'novasched.conf.sample'
-    done = installed.run(
-        'oslo-config-generator',
-        '--config-file',
-        installed.share('novasched/config-generator.conf'),
-        '--output-file',
-        sample,
-    )
+    generator = ('oslo-config-generator', '--config-file')
+    made_by = with_lab.share(f'novasched/{name}')
+    done = with_lab.run(*generator, made_by, '--output-file', sample)
     assert done.returncode == 0, done.stderr
     groups = {line for line in sample.read_text().splitlines() if line[:1] == '['}
-    assert {'[DEFAULT]', '[novasched]', '[scheduler]', '[quota]'} <= groups
+    assert expected <= groups
+    assert ('[scheduler]' in groups) == ('[scheduler]' in expected)
 
 
 def test_the_unit_and_the_manual_pages_come_along(installed):
@@ -176,8 +218,8 @@ def test_the_unit_and_the_manual_pages_come_along(installed):
 @pytest.mark.parametrize(
     ('typed', 'offered'),
     [
-        pytest.param('novasched l', ['list'], id='a command'),
-        pytest.param('novasched move --t', ['--to', '--timeout'], id='an option'),
+        pytest.param('novasched he', ['help'], id='a command'),
+        pytest.param('novasched complete --n', ['--name'], id='an option'),
     ],
 )
 def test_bash_completes_without_the_package_bash_completion(installed, typed, offered):

@@ -19,10 +19,11 @@ import pytest
 import sqlalchemy as sa
 
 from novasched.cmd import manage, status
-from novasched.db import schema, tables
+from novasched.db import tables
 from novasched.db.transactions import Database
 from novasched.manage.program import Program
 from novasched.manage.status import Status
+from novasched_lab.db import schema
 from tests.databases import node, service
 from tests.live.daemon import own_program
 from tests.live.peer import peer_program
@@ -80,7 +81,7 @@ def ours(program, *words):
     """Run a program of ours in this process; give its exit code and its output."""
     out, err = io.StringIO(), io.StringIO()
     kind, commands = {
-        'manage': (Program, manage.COMMANDS),
+        'manage': (Program, manage.commands()),
         'status': (Status, status.COMMANDS),
     }[program]
     try:

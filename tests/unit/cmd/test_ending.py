@@ -15,7 +15,7 @@ import pytest
 
 PROGRAM = """
 import sys
-from novasched.cmd.{module} import main
+from {module} import main
 sys.exit(main())
 """
 INTERRUPTED_AT = """
@@ -29,9 +29,14 @@ sys.meta_path.insert(0, Finder())
 RUN_S = 120
 
 
+def program_of(module):
+    package = 'novasched_lab' if module in ('compute', 'conductor') else 'novasched'
+    return PROGRAM.format(module=f'{package}.cmd.{module}')
+
+
 def run(module, *words, before='', **options):
     return subprocess.run(
-        [sys.executable, '-c', before + PROGRAM.format(module=module), *words],
+        [sys.executable, '-c', before + program_of(module), *words],
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env={**os.environ, 'PYTHONUNBUFFERED': ''},
@@ -65,7 +70,7 @@ def conf(tmp_path):
     ('module', 'name'),
     [
         pytest.param('main', 'cliff.app', id='novasched, while it is imported'),
-        pytest.param('main', 'novasched.shims.api.servers', id='novasched, at work'),
+        pytest.param('main', 'novasched_lab.api.servers', id='novasched, at work'),
         pytest.param('manage', 'sqlalchemy', id='novasched-manage'),
         pytest.param('status', 'numpy', id='novasched-status'),
         pytest.param('compute', 'oslo_config', id='novasched-compute'),

@@ -12,7 +12,7 @@ import signal
 import pytest
 import sqlalchemy as sa
 
-from novasched.cmd.manage import COMMANDS, main
+from novasched.cmd.manage import commands, main
 from novasched.db import tables as declared
 from novasched.manage.program import Program
 from novasched.rpc.transport import HOW_TO_WRITE
@@ -59,7 +59,7 @@ def manage(tmp_path):
 
     def run(*words, conf=conf):
         out, err = io.StringIO(), io.StringIO()
-        program = Program(COMMANDS, stdout=out, stderr=err)
+        program = Program(commands(), stdout=out, stderr=err)
         code = program.run(['--config-file', str(conf), *words])
         return Run(code, out.getvalue(), err.getvalue())
 
@@ -372,7 +372,7 @@ def test_a_reader_that_goes_away_is_no_failure(synced, tmp_path):
         def write(self, text):
             raise BrokenPipeError
 
-    program = Program(COMMANDS, stdout=Gone(), stderr=io.StringIO())
+    program = Program(commands(), stdout=Gone(), stderr=io.StringIO())
     words = ['--config-file', str(tmp_path / 'nova.conf'), 'cell_v2', 'list_cells']
     assert program.run(words) == 128 + signal.SIGPIPE
 
@@ -417,10 +417,10 @@ def test_an_unknown_option_is_a_wrong_use(manage, capsys):
 
 
 def test_every_command_has_a_help_text(capsys):
-    for name in COMMANDS:
+    for name, command in commands().items():
         with contextlib.suppress(SystemExit):
             main([*name.split(), '-h'])
-        assert COMMANDS[name].__doc__.split('\n')[0] in capsys.readouterr().out
+        assert command.__doc__.split('\n')[0] in capsys.readouterr().out
 
 
 def test_every_option_has_a_help_text(capsys):

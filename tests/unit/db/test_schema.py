@@ -7,8 +7,9 @@ import pytest
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.db import engines, schema, tables
+from novasched.db import engines, tables
 from novasched.db.transactions import Database
+from novasched_lab.db import schema
 
 OPTION = '[database] connection'
 

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the demo does on its cloud: boots, a move, a look at placement, deletes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from novasched import errors
+from novasched.objects.context import RequestContext
+from novasched_lab.api import boot, catalogue
+from novasched_lab.api.boot import Order
+from novasched_lab.api.delete import Delete
+from novasched_lab.api.move import Move
+from novasched_lab.api.servers import Server, Servers, ended
+from novasched_lab.demo import cloud
+from novasched_lab.demo.cloud import Cloud, Wanted
+from novasched_lab.local.placement import adapter_to
+
+PATIENCE_S = 300.0
+POLL_S = 0.3
+MOST_APART = 10
+HUGE = 'huge'
+
+
+@dataclass
+class Result:
+    """What came of it; ``hosts_agree`` counts servers where placement has them."""
+
+    hosts: int
+    servers: list[dict[str, str | None]] = field(default_factory=list)
+    statuses: dict[str, int] = field(default_factory=dict)
+    hosts_agree: int = 0
+    group_hosts: int = 0
+    moved: dict[str, str | None] | None = None
+    left_in_placement: int = 0
+    boot_seconds: float = 0.0
+    total_seconds: float = 0.0
+
+    @property
+    def is_good(self) -> bool:
+        """All is as it must be: what is too big fails, all else runs and is freed.
+
+        One that was refused wherever it went fails, too, and says so.
+        """
+        failed = [each for each in self.servers if each['status'] == 'ERROR']
+        running = self.statuses.get('ACTIVE', 0)
+        return (
+            any(each['name'] == HUGE for each in failed)
+            and all(each['fault'] for each in failed)
+            and len(failed) + running == len(self.servers)
+            and self.hosts_agree == running
+            and self.left_in_placement == 0
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {**asdict(self), 'is_good': self.is_good}
+
+
+def run(wanted: Wanted, progress: Callable[[str], None]) -> Result:
+    """Make a cloud, use it, and clean up. Raises errors.NovaschedError."""
+    started = time.monotonic()
+    result = Result(wanted.hosts)
+    with cloud.running(wanted, progress) as made:
+        _Visit(made, progress).run(result)
+    result.total_seconds = round(time.monotonic() - started, 1)
+    return result
+
+
+def orders(hosts: int, group: Any) -> Iterator[Order]:
+    """Yield what is asked for: some apart, many, and one that fits nowhere."""
+    image = catalogue.image_of('cirros')
+    small = catalogue.flavor_of('m1.small')
+    apart = max(1, min(MOST_APART, hosts // 2))
+    yield Order('web', small, image, apart, group=group)
+    yield Order('app', catalogue.flavor_of('m1.medium'), image, max(1, hosts // 2))
+    huge = catalogue.flavor_of('vcpus=512,ram=2048,disk=20,name=x1.huge')
+    yield Order(HUGE, huge, image)
+
+
+class _Visit:
+    def __init__(self, made: Cloud, progress: Callable[[str], None]) -> None:
+        self._cloud = made
+        self._parts = made.parts
+        self._progress = progress
+        self._servers = Servers(made.parts, progress)
+        self._context = RequestContext(
+            user_id='demo', project_id='demo', overwrite=False
+        )
+
+    def run(self, result: Result) -> None:
+        """Do it all."""
+        parts, context = self._parts, self._context
+        group = boot.group_for(parts, context, 'web', 'anti-affinity')
+        uuids: list[str] = []
+        started = time.monotonic()
+        for order in orders(len(self._cloud.hosts), group):
+            self._progress(f'booting {order.count} {order.name}')
+            uuids += boot.boot(parts, context, order)
+        self._wait(lambda: len(ended(self._servers.some(uuids))) == len(uuids), 'built')
+        result.boot_seconds = round(time.monotonic() - started, 1)
+        result.moved = self._move(uuids)
+        found = self._servers.some(uuids)
+        result.servers = [_row(each) for each in found]
+        result.statuses = dict(Counter(each.status for each in found))
+        result.group_hosts = len({s.host for s in found if s.name.startswith('web')})
+        held = self._held()
+        result.hosts_agree = sum(
+            held.get(each.uuid) == {each.host}
+            for each in found
+            if each.status == 'ACTIVE'
+        )
+        self._progress(f'deleting {len(uuids)} servers')
+        self._delete(uuids)
+        result.left_in_placement = len(self._held())
+
+    def _move(self, uuids: Sequence[str]) -> dict[str, str | None] | None:
+        """Move the first server that runs; return how that went."""
+        running = [s for s in self._servers.some(uuids) if s.status == 'ACTIVE']
+        if not running or len(self._cloud.hosts) < 2:
+            return None
+        self._progress(f'moving {running[-1].name}')
+        task = Move(self._parts, self._context, running[-1])
+        task.begin(None, None)
+        self._wait(lambda: (way := task.way()) is not None and way.is_over, 'moved')
+        way = task.way()
+        assert way is not None
+        return {'name': running[-1].name, **way._asdict()}
+
+    def _delete(self, uuids: Sequence[str]) -> None:
+        task = Delete(self._parts, self._context)
+        for uuid in uuids:
+            task.run(uuid)
+        left = set(uuids)
+
+        def gone() -> bool:
+            left.difference_update([uuid for uuid in left if task.is_done(uuid)])
+            return not left
+
+        self._wait(gone, 'deleted')
+
+    def _held(self) -> dict[str, set[str]]:
+        """Return which hosts each consumer holds something of, as placement says."""
+        found: dict[str, set[str]] = {}
+        with adapter_to(self._cloud.placement) as adapter:
+            for host in self._cloud.hosts:
+                url = f'/resource_providers/{host.uuid}/allocations'
+                answer = adapter.get(url, microversion='1.36')
+                if answer.status_code != 200:
+                    raise errors.SetupError(f'GET {url}: {answer.text}')
+                for consumer in answer.json()['allocations']:
+                    found.setdefault(consumer, set()).add(host.name)
+        return found
+
+    def _wait(self, so: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while not so():
+            if time.monotonic() > end:
+                raise errors.SetupError(f'not all are {what} after {PATIENCE_S:.0f} s')
+            time.sleep(POLL_S)
+
+
+def _row(server: Server) -> dict[str, str | None]:
+    names = ('uuid', 'name', 'status', 'host', 'zone', 'fault')
+    return {name: getattr(server, name) for name in names}

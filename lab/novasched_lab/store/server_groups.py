@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Server groups of the API database, written as nova's API writes them."""
+
+from __future__ import annotations
+
+import json
+import uuid as uuids
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+
+from novasched.db import server_groups
+from novasched.db.server_groups import ServerGroup
+from novasched.db.tables import (
+    instance_group_member,
+    instance_group_policy,
+    instance_groups,
+)
+from novasched.db.transactions import Database
+from novasched_lab.store.stores import now
+
+
+class ServerGroups:
+    """The groups of the API database; each call raises errors.StoreFailed."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._database = Database(engine)
+
+    def find(self, name: str, project_id: str | None) -> ServerGroup | None:
+        """Return the group of this uuid, or of this name in a project."""
+        g = instance_groups.c
+        query = sa.select(g.uuid).where(g.name == name, g.project_id == project_id)
+        with self._database.read() as connection:
+            found = server_groups.by_uuid(connection, name)
+            if found is None:
+                uuid = connection.execute(query.order_by(g.id)).scalar()
+                found = uuid and server_groups.by_uuid(connection, uuid)
+        return found or None
+
+    def create(
+        self,
+        name: str,
+        policy: str,
+        rules: Mapping[str, str],
+        project_id: str | None,
+        user_id: str | None,
+    ) -> ServerGroup:
+        """Make a group without members."""
+        made = ServerGroup(
+            str(uuids.uuid4()), name, project_id, user_id, policy, dict(rules), ()
+        )
+        at = now()
+
+        def write(connection: sa.Connection) -> None:
+            row = connection.execute(
+                sa.insert(instance_groups).values(
+                    created_at=at,
+                    uuid=made.uuid,
+                    name=name,
+                    project_id=project_id,
+                    user_id=user_id,
+                )
+            )
+            key = row.inserted_primary_key
+            assert key is not None
+            connection.execute(
+                sa.insert(instance_group_policy).values(
+                    created_at=at,
+                    group_id=key[0],
+                    policy=policy,
+                    rules=json.dumps(made.rules),
+                )
+            )
+
+        self._database.retrying(write)
+        return made
+
+    def join(self, group: ServerGroup, uuids: Sequence[str]) -> ServerGroup:
+        """Make instances members of a group; return it with them."""
+        g, at = instance_groups.c, now()
+        id_ = sa.select(g.id).where(g.uuid == group.uuid).scalar_subquery()
+
+        def write(connection: sa.Connection) -> None:
+            for uuid in uuids:
+                connection.execute(
+                    sa.insert(instance_group_member).values(
+                        created_at=at, instance_uuid=uuid, group_id=id_
+                    )
+                )
+
+        self._database.retrying(write)
+        return group._replace(members=(*group.members, *uuids))
+
+    def leave(self, uuids: Sequence[str]) -> None:
+        """Take instances out of whatever group they are in."""
+        m = instance_group_member.c
+        gone = sa.delete(instance_group_member).where(m.instance_uuid.in_(uuids))
+        self._database.retrying(lambda connection: connection.execute(gone))
+
+    def delete(self, group: ServerGroup) -> None:
+        """Delete a group with its policy and its list of members."""
+        g = instance_groups.c
+        id_ = sa.select(g.id).where(g.uuid == group.uuid).scalar_subquery()
+
+        def write(connection: sa.Connection) -> None:
+            for table in (instance_group_member, instance_group_policy):
+                connection.execute(sa.delete(table).where(table.c.group_id == id_))
+            connection.execute(sa.delete(instance_groups).where(g.uuid == group.uuid))
+
+        self._database.retrying(write)

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clouds of the tests of novasched."""
+
+from __future__ import annotations
+
+from tests.functional.conftest import _fresh_placement, cloud
+
+__all__ = ['_fresh_placement', 'cloud']

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``novasched demo`` as a person runs it: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import pytest
+
+from novasched_lab.local import walkthrough
+
+NOVASCHED = pathlib.Path(sys.executable).with_name('novasched')
+SELECTED = 'sh11-compute-s3-10e5e12e26'
+RANKED = [f'sh11-compute-s3-10e5e12{number}' for number in ('e26', 'e28', 'e25', 'e29')]
+TIMEOUT_S = 120
+
+
+@pytest.fixture
+def temporary(tmp_path):
+    """The directory for temporary files; it must be empty in the end."""
+    directory = tmp_path / 'tmp'
+    directory.mkdir()
+    yield directory
+    assert list(directory.iterdir()) == []
+
+
+@pytest.fixture
+def novasched(temporary):
+    def run(*args, **env):
+        return subprocess.run(
+            [NOVASCHED, *args],
+            env={**os.environ, 'TMPDIR': str(temporary), 'COLUMNS': '80', **env},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+
+    return run
+
+
+def test_the_demo_tells_a_person_what_happened(novasched):
+    run = novasched('demo')
+    assert run.returncode == 0, run.stderr
+    assert '16 -> 11 -> 4' in run.stdout
+    assert f'selected    {SELECTED}' in run.stdout
+    assert f'claimed     MEMORY_MB 1024, VCPU 1 on {SELECTED}' in run.stdout
+    assert '\033' not in run.stdout
+    assert max(map(len, run.stdout.splitlines())) <= 80
+
+
+def test_nothing_but_progress_reaches_stderr(novasched):
+    lines = novasched('demo').stderr.splitlines()
+    assert [line for line in lines if not line.endswith(' ...')] == []
+
+
+def test_the_demo_as_json(novasched):
+    run = novasched('demo', '-f', 'json')
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
+    assert report['funnel'] == [16, 11, 4]
+    assert report['selected'] == SELECTED
+    assert report['failure'] is None
+    assert [row['host'] for row in report['weights']] == RANKED
+    assert report['alternates'] == RANKED[1:3]
+    assert report['claim'] == {
+        'consumer': '3a09fd41-b36b-438d-9f59-35a98524165f',
+        'allocations': {SELECTED: {'MEMORY_MB': 1024, 'VCPU': 1}},
+    }
+
+
+def test_every_rejected_host_has_a_reason(novasched):
+    report = json.loads(novasched('demo', '-f', 'json').stdout)
+    for step in report['steps']:
+        assert len(step['rejected']) == step['start'] - step['end']
+        assert all(rejection['reason'] for rejection in step['rejected'])
+
+
+def test_the_nodes_of_the_hosts_are_tried_one_by_one(novasched):
+    run = novasched('demo', '--numa')
+    assert run.returncode == 0, run.stderr
+    assert 'As the hosts are: 4 of 4 hosts fit' in run.stdout
+    assert f'  {SELECTED}: cell 1\n' in run.stdout
+    taken = 'takes the instance'
+    _, as_they_are, used_up = run.stdout.split('\n\n')[:3]
+    assert as_they_are.count(taken) == 4
+    assert '  0 of 1 pages of 1 GiB free\n' in used_up
+    assert f'  {SELECTED}: cell 0\n' in used_up
+    assert used_up.count(taken) == 3
+    assert max(map(len, run.stdout.splitlines())) <= 80
+
+
+def test_the_nodes_of_the_hosts_as_json(novasched):
+    run = novasched('demo', '--numa', '-f', 'json')
+    assert run.returncode == 0, run.stderr
+    titles = [scene['title'] for scene in json.loads(run.stdout)]
+    assert titles[0] == 'As the hosts are'
+
+
+def test_a_database_with_tables_is_refused_and_left_alone(novasched, tmp_path):
+    path = tmp_path / 'in-use.sqlite'
+    connection = sqlite3.connect(path)
+    connection.execute('CREATE TABLE services (id INTEGER)')
+    connection.close()
+    run = novasched('demo', '--database', f'sqlite:///{path}')
+    assert run.returncode == 1
+    assert 'has tables, such as services' in run.stderr
+    connection = sqlite3.connect(path)
+    assert connection.execute('SELECT * FROM services').fetchall() == []
+    connection.close()
+
+
+def test_a_database_of_ones_own_is_empty_again_in_the_end(novasched, tmp_path):
+    path = tmp_path / 'own.sqlite'
+    run = novasched('demo', '-f', 'json', '--database', f'sqlite:///{path}')
+    assert json.loads(run.stdout)['selected'] == SELECTED
+    connection = sqlite3.connect(path)
+    assert connection.execute('SELECT name FROM sqlite_master').fetchall() == []
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ('option', 'url', 'problem'),
+    [
+        ('--broker', 'rabbit://user:secret@127.0.0.1:1/', 'no broker answers'),
+        ('--broker', 'nonsense', 'No scheme'),
+        ('--database', 'mysql+pymysql://user:secret@127.0.0.1:1/x', 'could not be'),
+        ('--database', 'nonsense', 'not a database URL'),
+        ('--placement', 'http://127.0.0.1:1/', 'Check that placement runs there'),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_named(novasched, option, url, problem):
+    run = novasched('demo', option, url)
+    assert (run.returncode, run.stdout) == (1, '')
+    assert problem in run.stderr
+    assert 'secret' not in run.stderr
+    assert run.stderr.count('\n') == 1
+
+
+def test_a_demo_that_is_stopped_cleans_up(temporary):
+    process = subprocess.Popen(
+        [NOVASCHED, 'demo'],
+        env={**os.environ, 'TMPDIR': str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + TIMEOUT_S
+    while not list(temporary.iterdir()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.terminate()
+    process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 130
+
+
+def test_no_thread_outlives_the_cloud(temporary, monkeypatch):
+    monkeypatch.setattr(tempfile, 'tempdir', str(temporary))
+    before = set(threading.enumerate())
+    made = walkthrough.run(walkthrough.Servers(), lambda text: None)
+    assert made.selected == SELECTED
+    assert set(threading.enumerate()) <= before
+
+
+def test_help_does_not_wait_for_what_only_the_demo_needs():
+    code = 'import novasched.cmd.main, sys; print(*sys.modules)'
+    run = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=True
+    )
+    heavy = {'sqlalchemy', 'oslo_messaging', 'keystoneauth1', 'placement', 'numpy'}
+    assert heavy.isdisjoint(run.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ('args', 'expected'),
+    [
+        pytest.param(['--version'], 'novasched 0.1.0', id='the version'),
+        pytest.param(['--help'], 'demo ', id='the commands'),
+        pytest.param(['demo', '--help'], '--placement URL', id='the options'),
+        pytest.param(['complete'], "cmds_demo='", id='a completion script'),
+        pytest.param([], 'usage: novasched', id='help without a command'),
+    ],
+)
+def test_what_the_command_says_about_itself(novasched, args, expected):
+    run = novasched(*args)
+    assert run.returncode == 0, run.stderr
+    assert expected in run.stdout

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers booted, shown, moved and deleted by commands, on all of our own programs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+
+import pytest
+
+from lab.tests.functional.api import Whole
+from novasched import errors
+from novasched_lab.commands.boot import Boot
+from novasched_lab.commands.delete import Delete
+from novasched_lab.commands.listing import List
+from novasched_lab.commands.move import Move
+from novasched_lab.commands.show import Show
+
+HOSTS = [
+    {
+        'name': f'{cell}-h{{}}',
+        'count': 2,
+        'cell': cell,
+        'zone': f'zone-{cell}',
+        'vcpus': 4,
+        'memory_mb': 8192,
+        'disk_gb': 100,
+    }
+    for cell in ('cell1', 'cell2')
+]
+NAMES = {'cell1-h1', 'cell1-h2', 'cell2-h1', 'cell2-h2'}
+
+
+class App:
+    """What cliff gives to commands."""
+
+    def __init__(self):
+        self.stdout, self.stderr = io.StringIO(), io.StringIO()
+        self.options = argparse.Namespace(config_file=[], config_dir=[])
+
+
+@pytest.fixture
+def whole(cloud):
+    """Make a cloud: `whole(*rules, **{group: {option: value}})`."""
+
+    def make(*rules, **options):
+        return Whole(cloud([], **options), {'hosts': HOSTS, 'rules': list(rules)})
+
+    return make
+
+
+def run(whole, kind, *words):
+    """Run a command of the cloud; return its exit code, what it said, and its app."""
+    app = App()
+
+    class Here(kind):
+        """The command, on the parts of the test."""
+
+        def parts(self):
+            return contextlib.nullcontext(whole.parts)
+
+    command = Here(app, None)
+    parser = command.get_parser('novasched')
+    parsed = parser.parse_args(['--project-id', 'project', '-f', 'json', *words])
+    code = command.run(parsed)
+    return code, json.loads(app.stdout.getvalue()), app.stderr.getvalue()
+
+
+def test_servers_of_a_group_are_booted_apart_and_freed(whole):
+    made = whole()
+    group = ('--group', 'web', '--policy', 'anti-affinity')
+    code, booted, said = run(made, Boot, 'web', '--count', '4', *group)
+    assert code == 0, booted
+    assert said == ''
+    assert {each['Host'] for each in booted} == NAMES
+    assert [each['Name'] for each in booted] == ['web-1', 'web-2', 'web-3', 'web-4']
+    assert made.held() == {each['ID']: {each['Host']} for each in booted}
+    _, listed, _ = run(made, List, '--cell', 'cell2')
+    assert {each['Host'] for each in listed} == {'cell2-h1', 'cell2-h2'}
+    code, again, _ = run(made, Boot, 'more', '--group', 'web')
+    assert (code, again[0]['Status']) == (1, 'ERROR')
+    assert again[0]['Fault'].startswith('No valid host was found.')
+    code, gone, _ = run(made, Delete, '--all', '--yes')
+    assert code == 0
+    assert {each['Outcome'] for each in gone} == {'deleted'}
+    assert made.held() == {}
+    assert made.api.mappings() == []
+    assert made.parts.groups.find('web', 'project').members == ()
+    assert run(made, List)[1] == []
+
+
+SMALL = 'vcpus=1,ram=512,disk=1'
+
+
+@pytest.mark.parametrize(
+    ('words', 'fault'),
+    [
+        pytest.param(
+            ('--flavor', f'{SMALL},trait:CUSTOM_X=required'),
+            'Placement does not know the trait CUSTOM_X that is asked for.',
+            id='an unknown trait',
+        ),
+        pytest.param(
+            ('--flavor', f'{SMALL},resources:CUSTOM_Y=1'),
+            'Placement does not know the resource class CUSTOM_Y that is asked for.',
+            id='an unknown resource class',
+        ),
+        pytest.param(
+            ('--count', '5', '--group', 'web', '--policy', 'anti-affinity'),
+            'For server 5 of 5: Rejected: ServerGroupAntiAffinityFilter 4 of 4 '
+            '(group-limit 4: ',
+            id='one more than there are hosts',
+        ),
+    ],
+)
+def test_the_fault_says_why_there_is_no_host(whole, words, fault):
+    made = whole(novasched={'no_valid_host_detail': 'admin'})
+    code, booted, _ = run(made, Boot, *words)
+    assert code == 1
+    for server in booted:
+        assert fault in server['Fault']
+
+
+def test_a_zone_that_there_is_not_is_refused(whole):
+    made = whole()
+    with pytest.raises(errors.OptionError, match='Name one of nova, zone-cell1, zone'):
+        run(made, Boot, '--availability-zone', 'mars')
+    assert run(made, List)[1] == []
+
+
+@pytest.mark.parametrize(
+    'words',
+    [
+        pytest.param(('--host', 'cell2-h1'), id='asked for'),
+        pytest.param(('--availability-zone', 'zone-cell2:cell2-h1'), id='forced'),
+    ],
+)
+def test_a_server_goes_to_the_host_that_is_named(whole, words):
+    made = whole()
+    code, (server,), _ = run(made, Boot, 'one', *words)
+    assert (code, server['Host']) == (0, 'cell2-h1')
+
+
+def test_hints_reach_the_filters(whole):
+    filters = ['ComputeFilter', 'SameHostFilter', 'DifferentHostFilter']
+    made = whole(filter_scheduler={'enabled_filters': filters})
+    _, (first,), _ = run(made, Boot, 'first')
+    hint = f'same_host={first["ID"]}'
+    _, (second,), _ = run(made, Boot, 'second', '--hint', hint)
+    assert second['Host'] == first['Host']
+
+
+def test_a_server_is_shown_with_all_that_is_known_of_it(whole):
+    made = whole({'outcome': 'refuse', 'hosts': ['cell1-h1']})
+    _, (server,), _ = run(made, Boot, 'one', '--flavor', 'vcpus=2,ram=512,disk=1')
+    code, shown, _ = run(made, Show, 'one')
+    assert code == 0
+    assert (shown['status'], shown['host']) == ('ACTIVE', server['Host'])
+    (held,) = shown['allocations']
+    assert held['provider'] == server['Host']
+    assert held['resources'] == {'VCPU': 2, 'MEMORY_MB': 512, 'DISK_GB': 1}
+    assert shown['actions'][0]['action'] == 'create'
+    assert shown['flavor'] == 'inline (2 CPUs, 512 MiB, 1 GiB)'
+
+
+def test_a_server_moves_within_its_cell_and_is_resized(whole):
+    made = whole()
+    run(made, Boot, 'one', '--host', 'cell1-h1')
+    code, (moved,), _ = run(made, Move, 'one', '--to', 'cell1-h2')
+    assert (code, moved['From'], moved['To']) == (0, 'cell1-h1', 'cell1-h2')
+    code, (moved,), _ = run(made, Move, 'one', '--flavor', 'm1.small')
+    assert (code, moved['To'], moved['Status']) == (0, 'cell1-h1', 'ACTIVE')
+    assert made.held() == {moved['ID']: {'cell1-h1'}}
+    _, shown, _ = run(made, Show, 'one')
+    assert shown['allocations'][0]['resources']['MEMORY_MB'] == 2048
+    assert shown['flavor'] == 'm1.small (1 CPUs, 2048 MiB, 20 GiB)'
+    assert [each['status'] for each in shown['moves']] == ['confirmed', 'confirmed']
+
+
+def test_a_server_that_no_host_takes_stays(whole):
+    made = whole()
+    run(made, Boot, 'one', '--host', 'cell1-h1')
+    with pytest.raises(
+        errors.RequestError, match=r'stays where it is: .*No valid host'
+    ):
+        run(made, Move, 'one', '--flavor', 'vcpus=64,ram=512,disk=1')
+    _, (listed,), _ = run(made, List)
+    assert (listed['Status'], listed['Task'], listed['Host']) == (
+        'ACTIVE',
+        None,
+        'cell1-h1',
+    )
+    assert made.held() == {listed['ID']: {'cell1-h1'}}
+
+
+def test_a_host_of_another_cell_is_no_destination(whole):
+    made = whole()
+    run(made, Boot, 'one', '--host', 'cell1-h1')
+    with pytest.raises(errors.OptionError, match='cell2-h1 is not in cell1'):
+        run(made, Move, 'one', '--to', 'cell2-h1')
+
+
+def test_a_server_whose_host_is_gone_is_deleted_by_force(whole):
+    made = whole()
+    _, (server,), _ = run(made, Boot, 'one')
+    code, (gone,), _ = run(made, Delete, 'one', '--force', '--yes')
+    assert (code, gone['Outcome']) == (0, 'deleted')
+    assert made.held() == {}
+    assert made.api.cell_of(server['ID']) is None
+
+
+def test_a_cell_that_is_away_is_said(whole):
+    made = whole()
+    _, (server,), _ = run(made, Boot, 'one', '--host', 'cell2-h1')
+    with made.cloud.databases['cell2'].cell.begin() as connection:
+        connection.exec_driver_sql('ALTER TABLE instances RENAME TO away')
+    _, (listed,), said = run(made, List)
+    with made.cloud.databases['cell2'].cell.begin() as connection:
+        connection.exec_driver_sql('ALTER TABLE away RENAME TO instances')
+    assert (listed['ID'], listed['Status']) == (server['ID'], 'UNKNOWN')
+    assert 'Its 1 servers are UNKNOWN' in said

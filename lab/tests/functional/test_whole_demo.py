@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of ``novasched demo --hosts`` that need no broker."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from novasched import errors
+from novasched_lab.demo import placement
+from novasched_lab.local.placement import adapter_to
+
+
+def test_placement_is_served_over_http_and_stops(tmp_path):
+    before = set(threading.enumerate())
+    with placement.serving(None, tmp_path) as url:
+        with adapter_to(url) as adapter:
+            answer = adapter.get('/resource_providers', microversion='1.36')
+        assert answer.json() == {'resource_providers': []}
+        with placement.serving(url, tmp_path) as again:
+            assert again == url
+    assert set(threading.enumerate()) <= before
+    with (
+        pytest.raises(errors.OptionError, match='Check that placement runs there'),
+        placement.serving(url, tmp_path),
+    ):
+        pass

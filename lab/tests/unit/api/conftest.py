@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API with databases in files; all others are played."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.tests.unit.api.fakes import Api
+
+
+@pytest.fixture
+def made(neighbours):
+    """The parts of the API, and what is around them."""
+    return Api(neighbours)

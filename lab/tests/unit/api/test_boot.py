@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is left behind of servers that are asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+import oslo_messaging
+import pytest
+
+from novasched import errors
+from novasched.db import tables
+from novasched_lab.api import boot
+
+
+def test_each_server_has_a_build_request_a_mapping_and_a_spec(made):
+    uuids = made.boot('web', count=2, hints={'group': ['x']}, zone='az1')
+    assert [each.display_name for each in made.api.waiting()] == ['web-1', 'web-2']
+    assert [each.instance_uuid for each in made.api.mappings()] == uuids
+    kept = made.api.request_spec(uuids[1])
+    assert (kept.instance_uuid, kept.num_instances) == (uuids[1], 2)
+    assert (kept.availability_zone, kept.force_hosts) == ('az1', None)
+    assert (kept.project_id, kept.user_id) == ('project', 'user')
+    ((_, builds, requests, image),) = made.conductor.asked
+    assert [each.instance_uuid for each in builds] == uuids
+    assert [each.instance_uuid for each in requests] == uuids
+    assert image['name'] == 'cirros'
+
+
+def test_a_zone_may_force_a_host(made):
+    (uuid,) = made.boot(zone='az1:h1:n1')
+    kept = made.api.request_spec(uuid)
+    assert (kept.force_hosts, kept.force_nodes) == (['h1'], ['n1'])
+
+
+def test_a_host_is_a_destination_that_is_not_kept(made):
+    (uuid,) = made.boot(host='h1')
+    ((_, _, (request,), _),) = made.conductor.asked
+    assert request.requested_destination.host == 'h1'
+    assert 'requested_destination' not in made.api.request_spec(uuid)
+
+
+@pytest.mark.parametrize(
+    ('zone', 'host', 'problem'),
+    [
+        pytest.param(None, None, None, id='anywhere'),
+        pytest.param('az1', None, None, id='a zone of an aggregate'),
+        pytest.param('az2', None, None, id='a zone of an aggregate of two'),
+        pytest.param('internal', None, None, id='the default zone'),
+        pytest.param(':h1', None, None, id='a host in whatever zone'),
+        pytest.param('az1:h1:n1', 'h1', None, id='a zone and a host'),
+        pytest.param(
+            'mars',
+            None,
+            r'there is no zone mars\. Name one of az1, az2, internal\.$',
+            id='an unknown zone',
+        ),
+        pytest.param('mars:h1', None, 'no zone mars', id='an unknown zone and a host'),
+        pytest.param('nova', None, 'no zone nova', id='not the default zone'),
+        pytest.param(None, 'h9', 'h9 is mapped to no cell', id='an unknown host'),
+    ],
+)
+def test_places_that_there_are_not_are_refused(made, zone, host, problem):
+    (id_,) = made.neighbours.databases.add(tables.aggregates, {'name': 'a'})
+    made.neighbours.databases.add(
+        tables.aggregate_metadata,
+        {'aggregate_id': id_, 'key': 'availability_zone', 'value': 'az1, az2'},
+    )
+    parts = dataclasses.replace(made.parts, default_zone='internal')
+    expected = pytest.raises(errors.OptionError, match=problem) if problem else None
+    with expected or contextlib.nullcontext():
+        boot.check_places(parts, zone, host)
+
+
+def group(made, name='web', policy='anti-affinity', limit=None):
+    return boot.group_for(made.parts, made.context, name, policy, limit)
+
+
+def test_servers_join_their_group(made):
+    uuids = made.boot(count=2, group=group(made, limit=2))
+    found = made.api.server_group_of(uuids[0])
+    assert (found.name, found.policy) == ('web', 'anti-affinity')
+    assert found.rules == {'max_server_per_host': '2'}
+    assert list(found.members) == uuids
+    ((_, _, requests, _),) = made.conductor.asked
+    assert requests[1].instance_group.members == uuids
+    assert requests[1].scheduler_hints == {'group': [found.uuid]}
+    more = made.boot(group=group(made, policy=None))
+    assert list(made.api.server_group(found.uuid).members) == [*uuids, *more]
+
+
+@pytest.mark.parametrize(
+    ('name', 'policy', 'problem'),
+    [
+        pytest.param('db', None, 'Give --policy, one of affinity', id='unknown'),
+        pytest.param('web', 'affinity', 'is anti-affinity', id='another policy'),
+    ],
+)
+def test_a_group_that_cannot_be_joined(made, name, policy, problem):
+    group(made)
+    with pytest.raises(errors.OptionError, match=problem):
+        group(made, name, policy)
+
+
+@pytest.mark.parametrize('by', ['uuid', 'name'])
+def test_a_group_is_found_by_name_or_uuid(made, by):
+    known = group(made)
+    assert group(made, getattr(known, by), None) == known
+
+
+def test_where_the_conductor_is_away_nothing_is_left_behind(made):
+    known = group(made)
+    made.conductor.raises = oslo_messaging.MessageDeliveryFailure('no queue')
+    with pytest.raises(boot.NobodyListens, match='Start novasched-conductor'):
+        made.boot(count=2, group=known)
+    assert made.api.waiting() == []
+    assert made.api.mappings() == []
+    assert made.api.server_group(known.uuid).members == ()

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers moved, as the API asks for it."""
+
+from __future__ import annotations
+
+import oslo_messaging
+import pytest
+
+from novasched import errors
+from novasched_lab.api import catalogue
+from novasched_lab.api.boot import NobodyListens
+from novasched_lab.api.move import Move, Refused
+from novasched_lab.store.events import Fault
+from novasched_lab.store.migrations import Migration
+
+
+def move(made, name='vm'):
+    return Move(made.parts, made.context, made.servers.one(name))
+
+
+def test_a_conductor_is_asked_for_any_host(made):
+    uuid = made.running()
+    move(made).begin(None, None)
+    _, instance, flavor, request = made.conductor.asked[-1]
+    assert (instance.uuid, flavor, request) == (uuid, None, None)
+
+
+def test_a_conductor_is_asked_for_a_host_and_another_size(made):
+    made.running()
+    small = catalogue.flavor_of('m1.tiny')
+    move(made).begin('h2', small)
+    _, _, flavor, request = made.conductor.asked[-1]
+    assert flavor == small
+    assert request.requested_destination.host == 'h2'
+
+
+def test_a_host_of_no_cell_is_refused(made):
+    made.running()
+    with pytest.raises(errors.OptionError, match='h9 is not in cell1'):
+        move(made).begin('h9', None)
+
+
+def test_only_a_server_that_runs_is_moved(made):
+    made.boot()
+    with pytest.raises(errors.OptionError, match=r'vm is BUILD\. Wait until'):
+        move(made).begin(None, None)
+
+
+@pytest.mark.parametrize(
+    ('problem', 'expected', 'text'),
+    [
+        pytest.param(
+            oslo_messaging.RemoteError('NoValidHost', 'No valid host', []),
+            Refused,
+            'stays where it is: NoValidHost: No valid host',
+            id='no host',
+        ),
+        pytest.param(
+            oslo_messaging.MessagingTimeout('60 s'),
+            NobodyListens,
+            'No conductor answers: 60 s',
+            id='no conductor',
+        ),
+    ],
+)
+def test_a_move_that_is_not_begun(made, problem, expected, text):
+    made.running()
+    made.conductor.raises = problem
+    with pytest.raises(expected, match=text):
+        move(made).begin(None, None)
+
+
+def test_how_far_a_move_is(made):
+    uuid = made.running()
+    task = move(made)
+    assert task.way() is None
+    assert task.failure() is None
+    row = Migration.of(uuid, 'migration', 'h1', 'n1')
+    made.cell1.add_migration(row)
+    assert task.way() == ('pre-migrating', 'h1', None)
+    assert not task.way().is_over
+    made.cell1.update_migration(row.uuid, status='error', dest_compute='h2')
+    made.cell1.add_fault(uuid, Fault('no room'))
+    assert task.way() == ('error', 'h1', 'h2')
+    assert task.way().is_over
+    assert task.failure() == 'no room'
+
+
+def test_a_server_without_a_cell_has_no_moves(made):
+    made.boot()
+    assert move(made).way() is None
+    assert move(made).failure() is None

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers, wherever they are."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import sqlalchemy as sa
+
+from novasched import errors
+from novasched.ports import CELL0_UUID
+from novasched_lab.api import servers
+from novasched_lab.store.events import Fault
+from novasched_lab.store.listing import Row
+
+
+def buried(made, name='dead'):
+    (uuid,) = made.boot(name)
+    failed = {'host': None, 'node': None, 'vm_state': 'error'}
+    made.build(uuid, made.cell0, CELL0_UUID, **failed)
+    made.cell0.add_fault(uuid, Fault('first'))
+    made.cell0.add_fault(uuid, Fault('No valid host was found. '))
+    return uuid
+
+
+def test_all_servers_are_found_wherever_they_are(made):
+    (asked,) = made.boot('asked')
+    alive, dead = made.running('alive'), buried(made)
+    assert made.servers.all() == [
+        servers.Server(asked, 'asked', 'BUILD', 'scheduling', project_id='project'),
+        servers.Server(
+            alive, 'alive', 'ACTIVE', None, 'h1', None, 'cell1', 'project', None
+        ),
+        servers.Server(
+            dead, 'dead', 'ERROR', None, None, None, 'cell0', 'project',
+            'No valid host was found. ',
+        ),
+    ]  # fmt: skip
+    assert [each.uuid for each in made.servers.some([dead, asked])] == [dead, asked]
+    assert made.servers.some([]) == []
+    assert made.warnings == []
+
+
+def test_a_server_that_its_host_has_deleted_is_not_listed(made):
+    uuid = made.running()
+    made.cell1.destroy(uuid)
+    assert made.servers.all() == []
+
+
+def test_servers_of_a_cell_that_is_away_are_unknown(made):
+    uuid = made.running()
+    with made.neighbours.databases.cell.begin() as connection:
+        connection.exec_driver_sql('DROP TABLE instances')
+    (found,) = made.servers.all()
+    assert (found.uuid, found.status) == (uuid, 'UNKNOWN')
+    assert 'Its 1 servers are UNKNOWN' in made.warnings[0]
+
+
+def test_a_server_is_found_by_name_or_uuid(made):
+    uuid = made.running('one')
+    assert made.servers.one('one') == made.servers.one(uuid)
+    with pytest.raises(errors.OptionError, match='there is no server two'):
+        made.servers.one('two')
+    other = made.running('one')
+    with pytest.raises(errors.OptionError, match=f'{uuid}, {other}. Name a uuid'):
+        made.servers.one('one')
+
+
+def test_where_a_server_is(made):
+    (asked,) = made.boot('asked')
+    uuid = made.running('one')
+    link, instance = made.servers.located(made.servers.one('one'))
+    assert (link.cell.name, instance.uuid) == ('cell1', uuid)
+    assert made.servers.located(made.servers.one(asked)) is None
+
+
+@pytest.mark.parametrize(
+    ('vm_state', 'task_state', 'status'),
+    [
+        ('building', 'spawning', 'BUILD'),
+        ('active', None, 'ACTIVE'),
+        ('active', 'resize_prep', 'RESIZE'),
+        ('active', 'deleting', 'ACTIVE'),
+        ('paused', None, 'PAUSED'),
+        (None, None, 'UNKNOWN'),
+    ],
+)
+def test_the_status_is_in_the_words_of_the_api(vm_state, task_state, status):
+    row = Row('u', 'n', vm_state, task_state, *[None] * 6)
+    assert servers.status_of(row) == status
+
+
+def test_what_is_worked_on_has_not_ended():
+    made = [
+        servers.Server('1', '', 'ACTIVE'),
+        servers.Server('2', '', 'ACTIVE', 'resize_prep'),
+        servers.Server('3', '', 'BUILD', 'scheduling'),
+        servers.Server('4', '', 'ERROR'),
+    ]
+    assert [each.uuid for each in servers.ended(made)] == ['1', '4']
+
+
+def moving(made, uuids, after):
+    """Let a conductor take servers up after so many reads of the API database."""
+    reads = itertools.count()
+    begun = []
+
+    def read(*_):
+        if begun or next(reads) < after:
+            return
+        begun.append(True)
+        for uuid in uuids:
+            made.build(uuid)
+
+    sa.event.listen(made.parts.database.engine, 'checkin', read)
+    return begun
+
+
+@pytest.mark.parametrize('after', range(3))
+@pytest.mark.parametrize(
+    'look',
+    [
+        pytest.param(lambda made, uuids: made.servers.all(), id='all'),
+        pytest.param(lambda made, uuids: made.servers.some(uuids), id='some'),
+    ],
+)
+def test_a_server_that_is_taken_up_meanwhile_is_never_lost(made, look, after):
+    uuids = made.boot(count=2)
+    begun = moving(made, uuids, after)
+    for _ in range(3):
+        found = look(made, uuids)
+        assert [each.uuid for each in found] == uuids
+        assert {each.status for each in found} <= {'BUILD', 'ACTIVE'}
+    assert begun
+
+
+def test_what_was_asked_for_is_listed_even_if_it_is_gone(made):
+    first, second = made.boot(count=2)
+    made.api.forget(first)
+    found = made.servers.asked_for({first: 'one', second: 'two'})
+    assert [(s.uuid, s.name, s.status) for s in found] == [
+        (first, 'one', 'DELETED'),
+        (second, 'vm-2', 'BUILD'),
+    ]
+    assert [each.uuid for each in servers.ended(found)] == [first]
+
+
+def test_it_is_said_what_servers_wait_for():
+    made = [
+        servers.Server('1', '', 'BUILD', 'scheduling'),
+        servers.Server('2', '', 'BUILD', 'scheduling'),
+        servers.Server('3', '', 'BUILD', 'spawning', host='h1', cell='cell1'),
+        servers.Server('4', '', 'BUILD', cell='cell1'),
+        servers.Server('5', '', 'ACTIVE', host='h1', cell='cell1'),
+    ]
+    assert servers.waited_for(made) == (
+        '2 wait for the conductor and the scheduler (BUILD, scheduling), '
+        '1 waits for nova-compute on h1 (BUILD, spawning), '
+        '1 waits for a host to take it up (BUILD)'
+    )
+    assert servers.waited_for(made[4:]) == ''

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""novasched boot, up to the conductor."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.tests.unit.commands.commands import run
+from novasched import errors
+from novasched_lab.commands.boot import Boot, Quiet
+
+MINE = ('--project-id', 'project', '--user-id', 'user')
+
+
+def built(made):
+    """Let a conductor build whatever it is asked for, at once."""
+
+    def build(builds):
+        for each in builds:
+            made.build(each.instance_uuid)
+
+    made.conductor._keep = lambda what, builds, *rest: build(builds)
+
+
+def test_a_server_is_built(made):
+    built(made)
+    code, (server,), said = run(Boot, made.parts, 'one', *MINE)
+    assert (code, said) == (0, '')
+    assert (server['Name'], server['Status'], server['Host'], server['Fault']) == (
+        'one',
+        'ACTIVE',
+        'h1',
+        None,
+    )
+    (found,) = made.servers.all()
+    assert found.project_id == 'project'
+
+
+@pytest.mark.parametrize('form', ['table', 'csv', 'yaml'])
+def test_servers_in_other_forms(made, form):
+    built(made)
+    code, text, _ = run(Boot, made.parts, '--count', '2', form=form)
+    assert code == 0
+    assert 'server-1' in text
+    assert 'server-2' in text
+
+
+def test_nobody_waits_where_nobody_wants_to(made):
+    code, (server,), said = run(Boot, made.parts, '--no-wait')
+    assert (code, server['Status'], said) == (0, 'BUILD', '')
+
+
+def test_nobody_waits_for_ever(made):
+    code, (server,), said = run(Boot, made.parts, '--timeout', '0')
+    assert (code, server['Status']) == (1, 'BUILD')
+    assert said == (
+        'Not all are built after 0 s: 1 waits for the conductor and the scheduler '
+        '(BUILD, scheduling). See novasched show, and the logs of conductor and '
+        'scheduler.\n'
+    )
+
+
+def test_a_server_that_was_deleted_meanwhile_is_not_passed_over(made):
+    def build(what, builds, *rest):
+        first, second = (each.instance_uuid for each in builds)
+        made.build(first)
+        made.api.forget(second)
+
+    made.conductor._keep = build
+    code, found, said = run(Boot, made.parts, 'web', '--count', '2', *MINE)
+    assert (code, said) == (1, '')
+    assert [(each['Name'], each['Status']) for each in found] == [
+        ('web-1', 'ACTIVE'),
+        ('web-2', 'DELETED'),
+    ]
+
+
+def test_where_nothing_moves_what_is_waited_for_is_said_once():
+    said, time_s = [], iter([0, 1, 10, 11, 25, 40, 50])
+    quiet = Quiet(said.append, 15, lambda: next(time_s))
+    for waited_for in ('a', 'a', 'b', 'b', 'b'):
+        quiet.look(waited_for)
+    assert said == ['Nothing has changed for 15 s: b.']
+    quiet.look('b')
+    assert len(said) == 1
+
+
+def test_all_that_is_asked_for_reaches_the_request(made):
+    run(
+        Boot, made.parts, 'web', '--no-wait', '--group', 'web', '--policy',
+        'anti-affinity', '--max-per-host', '2', '--hint', 'a=1', '--hint', 'a=2',
+        '--host', 'h1', '--availability-zone', 'nova', '--flavor', 'm1.large',
+    )  # fmt: skip
+    ((_, _, (request,), _),) = made.conductor.asked
+    assert request.scheduler_hints['a'] == ['1', '2']
+    assert request.requested_destination.host == 'h1'
+    assert request.availability_zone == 'nova'
+    assert request.flavor.vcpus == 4
+    assert request.instance_group.policy == 'anti-affinity'
+    assert request.instance_group.rules == {'max_server_per_host': 2}
+
+
+@pytest.mark.parametrize(
+    ('words', 'problem'),
+    [
+        pytest.param(('--policy', 'affinity'), 'Give --group', id='no group'),
+        pytest.param(('--hint', 'a'), 'Write key=value', id='no hint'),
+        pytest.param(('--flavor', 'x'), 'there is no flavor x', id='no flavor'),
+        pytest.param(('--image', 'x'), 'there is no image x', id='no image'),
+        pytest.param(
+            ('--availability-zone', 'mars', '--group', 'web', '--policy', 'affinity'),
+            r'there is no zone mars\. Name one of nova\.$',
+            id='no zone',
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(made, words, problem):
+    with pytest.raises(errors.OptionError, match=problem):
+        run(Boot, made.parts, '--no-wait', *words)
+    assert made.servers.all() == []
+    assert made.parts.groups.find('web', 'admin') is None
+
+
+def test_a_count_is_a_number(made, capsys):
+    with pytest.raises(SystemExit):
+        run(Boot, made.parts, '--count', 'many')
+    assert 'many is no number from 1 up' in capsys.readouterr().err

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""novasched demo --hosts, up to its servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.tests.unit.commands.commands import App
+from novasched import errors
+from novasched_lab.commands.command import COLUMNS
+from novasched_lab.commands.demo import Demo, as_text
+from novasched_lab.demo.run import Result
+
+
+@pytest.mark.parametrize(
+    ('words', 'problem'),
+    [
+        pytest.param(('--hosts', '5'), 'Give --broker rabbit:', id='no broker'),
+        pytest.param(('--hosts', '0'), 'Try --hosts 200', id='no hosts'),
+        pytest.param(
+            ('--hosts', '5', '--broker', 'fake://'),
+            '--broker: it is no RabbitMQ',
+            id='another broker',
+        ),
+        pytest.param(
+            ('--hosts', '5', '--broker', 'rabbit://u:p@127.0.0.1:1/'),
+            '--broker: no broker answers',
+            id='a broker that is away',
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_named(words, problem):
+    command = Demo(App(), None)
+    parsed = command.get_parser('demo').parse_args(words)
+    with pytest.raises(errors.OptionError, match=problem):
+        command.run(parsed)
+
+
+def test_a_configuration_is_not_passed_over_in_silence():
+    app = App()
+    app.options.config_file = ['nova.conf']
+    command = Demo(app, None)
+    with pytest.raises(errors.OptionError, match='reads no configuration'):
+        command.run(command.get_parser('demo').parse_args([]))
+
+
+def test_what_came_of_it_in_words():
+    server = dict.fromkeys(('uuid', 'name', 'status', 'host', 'fault'), 'x')
+    moved = {'name': 'vm', 'status': 'confirmed', 'source': 'a', 'destination': 'b'}
+    result = Result(2, [server], {'ACTIVE': 1}, 1, 1, moved)
+    said = as_text(result)
+    assert '1 servers on 2 hosts: 1 ACTIVE' in said
+    headings = said.splitlines()[1].strip('| ').split('|')
+    assert tuple(each.strip() for each in headings) == COLUMNS
+    assert 'vm moved from a to b: confirmed' in said
+    result.moved = None
+    assert 'moved from' not in as_text(result)

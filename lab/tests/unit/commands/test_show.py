@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""novasched show."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.tests.unit.commands.commands import run
+from novasched_lab.commands.show import Show
+
+
+@pytest.fixture
+def uuid(made):
+    """A server that runs, and holds something."""
+    uuid = made.running('one')
+    made.cell1.add_event(uuid, 'build', 'h1')
+    made.allocations.held = {uuid: {'rp1': {'VCPU': 1, 'MEMORY_MB': 512}}}
+    return uuid
+
+
+def test_a_program_reads_lists_as_lists(made, uuid):
+    code, found, _ = run(Show, made.parts, 'one')
+    assert code == 0
+    assert (found['id'], found['node'], found['fault']) == (uuid, 'n1', None)
+    assert found['allocations'] == [
+        {
+            'consumer': 'server',
+            'provider': 'name of rp1',
+            'resources': {'VCPU': 1, 'MEMORY_MB': 512},
+        }
+    ]
+    assert found['actions'][0]['events'][0]['result'] == 'Success'
+
+
+def test_a_person_reads_them_as_lines(made, uuid):
+    _, table, _ = run(Show, made.parts, 'one', form='table')
+    assert 'server name of rp1 VCPU 1, MEMORY_MB 512' in table
+    assert 'build Success h1' in table
+    assert 'None' not in table
+
+
+@pytest.mark.parametrize('form', ['csv', 'yaml', 'value', 'shell'])
+def test_the_other_forms(made, uuid, form):
+    code, text, _ = run(Show, made.parts, uuid, form=form)
+    assert code == 0
+    assert uuid in text
+
+
+def test_csv_has_a_row_of_names_and_one_of_values(made, uuid):
+    _, text, _ = run(Show, made.parts, 'one', '-c', 'id', '-c', 'host', form='csv')
+    assert text == f'"id","host"\n"{uuid}","h1"\n'

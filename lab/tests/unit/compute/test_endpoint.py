@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import oslo_messaging
+import pytest
+
+from novasched.objects.context import RequestContext
+from novasched.objects.instance import Instance
+from novasched.rpc.serializer import encode
+from novasched_lab.compute.endpoint import ComputeEndpoint
+from novasched_lab.compute.fleet import Host
+from novasched_lab.compute.station import Station
+from tests import factories
+
+UUID = '10000000-0000-4000-8000-000000000001'
+INSTANCE = encode(Instance(uuid=UUID))
+REQUEST = encode(factories.request())
+FLAVOR = encode(factories.request().flavor)
+
+
+class Work:
+    """Takes down what a host is to do."""
+
+    def __init__(self):
+        self.done = []
+
+    def run(self, context, station, what):
+        self.done.append((station.name, what))
+
+    def confirm(self, context, station, uuid, migration):
+        self.done.append((station.name, uuid, migration))
+
+
+@pytest.fixture
+def work():
+    return Work()
+
+
+@pytest.fixture
+def station():
+    return Station(Host('h1'), None, None, None)
+
+
+@pytest.fixture
+def endpoint(work, station):
+    return ComputeEndpoint(None, {'h1': station}, work, work, work, None)
+
+
+@pytest.fixture
+def context():
+    return RequestContext(overwrite=False)
+
+
+def test_a_build_has_its_own_uuid(endpoint, work, context):
+    endpoint.build_and_run_instance(
+        context, host='h1', instance=INSTANCE, request_spec=REQUEST, accel_uuids=[]
+    )
+    ((host, build),) = work.done
+    assert (host, build.uuid, build.request.instance_uuid) == ('h1', UUID, UUID)
+    assert (build.properties, build.host_list, build.limits) == ({}, [], None)
+
+
+def test_a_move(endpoint, work, context):
+    endpoint.prep_resize(
+        context,
+        host='h1',
+        instance=INSTANCE,
+        flavor=FLAVOR,
+        request_spec=REQUEST,
+        migration={'uuid': 'm', 'status': 'pre-migrating'},
+    )
+    ((_, move),) = work.done
+    assert (move.uuid, move.migration_uuid, move.host_list) == (UUID, 'm', None)
+
+
+def test_letting_go(endpoint, work, context):
+    migration = {'uuid': 'm'}
+    endpoint.confirm_resize(context, host='h1', instance=INSTANCE, migration=migration)
+    assert work.done == [('h1', UUID, 'm')]
+
+
+def test_a_host_that_crashed_hears_nothing(endpoint, work, station, context):
+    endpoint.crash(context, host='h1')
+    endpoint.terminate_instance(context, host='h1', instance=INSTANCE)
+    assert not station.alive
+    assert work.done == []
+
+
+@pytest.mark.parametrize(
+    ('method', 'arguments'),
+    [
+        pytest.param(
+            'terminate_instance',
+            {'host': 'h2', 'instance': INSTANCE},
+            id='a host of another process',
+        ),
+        pytest.param(
+            'terminate_instance', {'host': 'h1', 'instance': None}, id='no instance'
+        ),
+        pytest.param(
+            'build_and_run_instance',
+            {'host': 'h1', 'instance': INSTANCE, 'request_spec': FLAVOR},
+            id='a request that is none',
+        ),
+        pytest.param(
+            'prep_resize',
+            {
+                'host': 'h1',
+                'instance': INSTANCE,
+                'flavor': None,
+                'request_spec': REQUEST,
+                'migration': {'uuid': 'm'},
+            },
+            id='no flavor',
+        ),
+        pytest.param(
+            'confirm_resize',
+            {'host': 'h1', 'instance': INSTANCE, 'migration': {}},
+            id='a migration without a uuid',
+        ),
+    ],
+)
+def test_nonsense_is_refused(endpoint, work, context, method, arguments):
+    with pytest.raises(oslo_messaging.ExpectedException):
+        getattr(endpoint, method)(context, **arguments)
+    assert work.done == []

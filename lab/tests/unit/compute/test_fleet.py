@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from novasched import errors
+from novasched_lab.compute import fleet
+
+TEXT = """
+seed = 7
+
+[[hosts]]
+name = "node-{:02}"
+count = 2
+cell = "cell1"
+zone = "az1"
+vcpus = 8
+memory_mb = 8192
+numa_nodes = 2
+dedicated_cpus = "0-1,4-5"
+pages = {1048576 = 2}
+traits = ["HW_CPU_X86_AVX2"]
+
+[[hosts.devices]]
+vendor_id = "15b3"
+product_id = "1018"
+count = 4
+numa_node = 1
+
+[[hosts]]
+name = "plain"
+
+[[rules]]
+outcome = "refuse"
+probability = 0.05
+hosts = ["node-*"]
+"""
+
+
+def test_a_file_is_read(tmp_path):
+    path = tmp_path / 'fleet.toml'
+    path.write_text(TEXT)
+    read = fleet.read(path)
+    assert [host.name for host in read.hosts] == ['node-01', 'node-02', 'plain']
+    first = read.hosts[0]
+    assert first.dedicated_cpus == {0, 1, 4, 5}
+    assert first.pages == {1048576: 2}
+    assert first.devices[0].numa_node == 1
+    assert (read.seed, read.rules[0].hosts) == (7, ('node-*',))
+    assert len({host.uuid for host in read.hosts}) == 3
+
+
+def test_a_host_is_the_same_in_every_run():
+    one, other = (fleet.fleet_of({'hosts': [{'name': 'a'}]}) for _ in range(2))
+    assert one.hosts[0].uuid == other.hosts[0].uuid
+
+
+@pytest.mark.parametrize(
+    'content',
+    [
+        pytest.param({}, id='no hosts'),
+        pytest.param({'hosts': [{'name': 'a'}, {'name': 'a'}]}, id='two of one name'),
+        pytest.param({'hosts': [{'vcpus': 1}]}, id='a host without a name'),
+        pytest.param({'hosts': ['a']}, id='a host that is a text'),
+        pytest.param({'hosts': [{'name': 'a', 'cpus': 1}]}, id='an unknown key'),
+        pytest.param({'zones': []}, id='an unknown part'),
+        pytest.param({'hosts': [{'name': 'a', 'vcpus': 'x'}]}, id='CPUs as a text'),
+        pytest.param({'hosts': [{'name': 'a', 'vcpus': -1}]}, id='less than no CPUs'),
+        pytest.param({'hosts': [{'name': 'a', 'memory_mb': 0}]}, id='no memory'),
+        pytest.param({'hosts': [{'name': 'a{0}', 'count': 0}]}, id='none of a host'),
+        pytest.param({'hosts': [{'name': 'a{1}', 'count': 2}]}, id='a wrong place'),
+        pytest.param(
+            {'hosts': [{'name': 'a', 'vcpus': 6, 'numa_nodes': 2}]},
+            id='cores that cannot be split',
+        ),
+        pytest.param(
+            {'hosts': [{'name': 'a', 'vcpus': 4, 'dedicated_cpus': '2-8'}]},
+            id='dedicated CPUs that it lacks',
+        ),
+        pytest.param(
+            {'hosts': [{'name': 'a', 'dedicated_cpus': 'x'}]}, id='CPUs that are none'
+        ),
+        pytest.param(
+            {'hosts': [{'name': 'a', 'numa_nodes': 1, 'pages': {1048576: 999}}]},
+            id='more pages than memory',
+        ),
+        pytest.param(
+            {'hosts': [{'name': 'a', 'pages': {2048: 1}}]}, id='pages on no node'
+        ),
+        pytest.param({'hosts': [{'name': 'a', 'pages': 3}]}, id='pages without a size'),
+        pytest.param(
+            {'hosts': [{'name': 'a', 'devices': [{'vendor_id': '1'}]}]},
+            id='a device without a product',
+        ),
+        pytest.param(
+            {
+                'hosts': [
+                    {
+                        'name': 'a',
+                        'devices': [
+                            {'vendor_id': '1', 'product_id': '2', 'numa_node': 3}
+                        ],
+                    }
+                ]
+            },
+            id='a device on no node',
+        ),
+        pytest.param(
+            {'hosts': [{'name': 'a'}], 'rules': [{'outcome': 'sulk'}]},
+            id='an unknown outcome',
+        ),
+        pytest.param(
+            {
+                'hosts': [{'name': 'a'}],
+                'rules': [{'outcome': 'fail', 'probability': 2}],
+            },
+            id='more than certain',
+        ),
+        pytest.param(
+            {'hosts': [{'name': 'a'}], 'rules': ['fail']}, id='a rule that is a text'
+        ),
+    ],
+)
+def test_a_fleet_that_makes_no_sense(content):
+    with pytest.raises(errors.OptionError, match='--fleet'):
+        fleet.fleet_of(content)
+
+
+@pytest.mark.parametrize(
+    'text',
+    [pytest.param(None, id='no file'), pytest.param('hosts = [', id='no TOML')],
+)
+def test_a_file_that_cannot_be_read(tmp_path, text):
+    path = tmp_path / 'fleet.toml'
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(errors.OptionError, match=r'fleet\.toml'):
+        fleet.read(path)

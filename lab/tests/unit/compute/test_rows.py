@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from novasched.db import tables
+from novasched_lab.compute.book import Book
+from novasched_lab.compute.fleet import Host
+from novasched_lab.compute.rows import FleetRows
+from tests.databases import NOON, SECOND
+
+HOSTS = [Host('h1'), Host('h2', numa_nodes=1)]
+
+
+@pytest.fixture
+def rows(databases):
+    return FleetRows(databases.cell, utcnow=lambda: NOON)
+
+
+def register(rows, hosts=HOSTS):
+    return rows.register(hosts, {host.name: Book(host).usage() for host in hosts})
+
+
+def test_hosts_are_registered_once(databases, rows):
+    first, second = register(rows), register(rows)
+    assert first == second
+    services = databases.rows(tables.services)
+    assert [row['host'] for row in services] == ['h1', 'h2']
+    assert {row['binary'] for row in services} == {'nova-compute'}
+    nodes = databases.rows(tables.compute_nodes)
+    assert [row['uuid'] for row in nodes] == [host.uuid for host in HOSTS]
+    assert [bool(row['numa_topology']) for row in nodes] == [False, True]
+    assert nodes[0]['free_disk_gb'] == 1000
+    assert [row['service_id'] for row in nodes] == [row['id'] for row in services]
+
+
+def test_a_host_that_grew_is_brought_up_to_date(databases, rows):
+    register(rows)
+    register(rows, [Host('h1', vcpus=32), HOSTS[1]])
+    assert [row['vcpus'] for row in databases.rows(tables.compute_nodes)] == [32, 16]
+
+
+def test_an_old_service_gets_the_version_of_now(databases, rows):
+    register(rows)
+    with databases.cell.begin() as connection:
+        connection.execute(tables.services.update().values(version=61))
+    register(rows)
+    assert {row['version'] for row in databases.rows(tables.services)} == {74}
+
+
+def test_hearts_beat_together(databases):
+    now = [NOON]
+    rows = FleetRows(databases.cell, utcnow=lambda: now[0])
+    register(rows)
+    now[0] = NOON + 10 * SECOND
+    assert rows.beat(['h1', 'h2']) == 2
+    assert rows.beat(['h1']) == 1
+    assert rows.beat([]) == 0
+    found = databases.rows(tables.services)
+    assert [row['report_count'] for row in found] == [2, 1]
+    assert {row['last_seen_up'] for row in found} == {NOON + 10 * SECOND}
+
+
+def test_disabled_hosts_are_known(rows):
+    register(rows)
+    assert rows.disabled(['h1', 'h2']) == set()
+    rows.set_disabled('h2', True)
+    assert rows.disabled(['h1', 'h2']) == {'h2'}
+    assert register(rows)['h2'].disabled
+
+
+def test_usage_is_written(databases, rows):
+    found = register(rows)
+    rows.write_usage(found['h2'].node_id, {'vcpus_used': 5})
+    assert [r['vcpus_used'] for r in databases.rows(tables.compute_nodes)] == [0, 5]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New instances: whatever happens, each is built or buried, and none leaks."""
+
+from __future__ import annotations
+
+import oslo_messaging
+import pytest
+
+from lab.tests.unit.fakes import context, no_valid_host
+from novasched.db import tables
+from novasched.ports import CELL0_UUID
+from novasched_lab.conductor.build import Asked, Build
+from novasched_lab.conductor.burial import bury
+from novasched_lab.failures import Interrupted, QuotaExceeded
+
+
+def build(neighbours, pairs, **parts):
+    made = neighbours.made_parts(**parts)
+    asked = [Asked(instance, request) for instance, request in pairs]
+    Build(made, context(), None, {'admin_password': 'secret'}).run(asked)
+
+
+def buried(neighbours, uuid):
+    """The message of the fault of an instance that is in cell0."""
+    found = neighbours.cell0.instance(uuid)
+    assert (found.vm_state, found.task_state) == ('error', None)
+    assert not neighbours.api.is_asked_for(uuid)
+    return neighbours.cell0.last_fault(uuid).message
+
+
+def test_all_are_sent_to_the_hosts_that_were_chosen(neighbours):
+    pairs = neighbours.ask_for(2)
+    build(neighbours, pairs)
+    sent = [(what, host) for what, host, _ in neighbours.computes.told]
+    assert sent == [('build', 'h1')] * 2
+    ((_, _, told), _) = neighbours.computes.told
+    assert [each.service_host for each in told['host_list']] == ['h2']
+    assert told['admin_password'] == 'secret'
+    assert told['filter_properties']['retry']['hosts'] == [['h1', 'h1.example.org']]
+    for instance, _ in pairs:
+        assert neighbours.cell1.instance(instance.uuid).availability_zone == 'az1'
+        assert not neighbours.api.is_asked_for(instance.uuid)
+    assert not neighbours.allocations.removed
+
+
+@pytest.mark.parametrize(
+    ('problem', 'message', 'released'),
+    [
+        pytest.param(
+            no_valid_host(), 'No valid host was found. ', False, id='there is no host'
+        ),
+        pytest.param(
+            oslo_messaging.MessagingTimeout('late'),
+            'MessagingTimeout',
+            True,
+            id='the scheduler does not answer',
+        ),
+        pytest.param(
+            oslo_messaging.RemoteError('KeyError', 'x', []),
+            'KeyError',
+            True,
+            id='the scheduler breaks',
+        ),
+        pytest.param(
+            ZeroDivisionError('division by zero\nTraceback (most recent call last):'),
+            'ZeroDivisionError',
+            True,
+            id='a filter breaks with an error of Python',
+        ),
+    ],
+)
+def test_without_hosts_all_are_buried(neighbours, problem, message, released):
+    pairs = neighbours.ask_for(2)
+    neighbours.schedulers.raises = problem
+    build(neighbours, pairs)
+    for instance, _ in pairs:
+        assert buried(neighbours, instance.uuid) == message
+        assert bool(neighbours.allocations.removed[instance.uuid]) == released
+
+
+def test_a_host_that_cannot_be_told_gets_nothing(neighbours):
+    ((instance, _),) = pairs = neighbours.ask_for()
+    neighbours.computes.silent = True
+    build(neighbours, pairs)
+    found = neighbours.cell1.instance(instance.uuid)
+    assert (found.vm_state, found.task_state) == ('error', None)
+    fault = neighbours.cell1.last_fault(instance.uuid)
+    assert fault.message == 'MessageDeliveryFailure'
+    assert neighbours.allocations.removed[instance.uuid]
+    assert not neighbours.api.is_asked_for(instance.uuid)
+
+
+def test_a_host_without_a_cell_is_no_host_for_the_one_instance(neighbours):
+    ((instance, _),) = pairs = neighbours.ask_for()
+    neighbours.schedulers.hosts = ('h9',)
+    build(neighbours, pairs)
+    assert buried(neighbours, instance.uuid).startswith('No host-to-cell mapping')
+    assert neighbours.allocations.removed[instance.uuid]
+
+
+def test_what_was_deleted_meanwhile_leaves_nothing(neighbours):
+    ((instance, _),) = pairs = neighbours.ask_for()
+    neighbours.api.delete_build(instance.uuid)
+    build(neighbours, pairs)
+    assert neighbours.computes.told == []
+    assert neighbours.api.mappings() == []
+    assert neighbours.allocations.removed[instance.uuid]
+    assert neighbours.databases.rows(tables.instances) == []
+
+
+def test_what_was_buried_meanwhile_stays_in_its_cell(neighbours):
+    ((instance, _),) = pairs = neighbours.ask_for()
+    bury(neighbours.parts, context(), instance, Interrupted('It took too long.'))
+    build(neighbours, pairs)
+    assert neighbours.api.cell_of(instance.uuid) == CELL0_UUID
+    assert neighbours.allocations.removed[instance.uuid]
+
+
+def test_over_quota_all_are_given_up(neighbours):
+    pairs = neighbours.ask_for(2)
+    with pytest.raises(QuotaExceeded):
+        build(neighbours, pairs, quota=1)
+    assert neighbours.computes.told == []
+    for instance, _ in pairs:
+        assert neighbours.allocations.removed[instance.uuid]
+        assert not neighbours.api.is_asked_for(instance.uuid)
+
+
+def test_a_single_attempt_is_sent_without_retry(neighbours):
+    pairs = neighbours.ask_for()
+    build(neighbours, pairs, max_attempts=1)
+    ((_, _, told),) = neighbours.computes.told
+    assert 'retry' not in told['filter_properties']

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of messages: read, or refused."""
+
+from __future__ import annotations
+
+import oslo_messaging
+import pytest
+
+from lab.tests.unit.fakes import context, flavor, selection
+from novasched_lab import build_request
+from novasched_lab.conductor.endpoint import ObjectEndpoint, TaskEndpoint
+from tests import factories
+
+
+def primitive(thing):
+    return thing.obj_to_primitive()
+
+
+@pytest.fixture
+def asked(neighbours):
+    ((instance, request),) = neighbours.ask_for()
+    return instance, request
+
+
+def task(neighbours):
+    return TaskEndpoint(neighbours.parts)
+
+
+def boot(neighbours, asked):
+    instance, request = asked
+    task(neighbours).schedule_and_build_instances(
+        context(),
+        build_requests=[primitive(build_request.of(instance))],
+        request_specs=[primitive(request)],
+        image={},
+        admin_password='secret',
+        tags=[],
+    )
+
+
+def test_new_instances_are_built(neighbours, asked):
+    boot(neighbours, asked)
+    ((_, host, told),) = neighbours.computes.told
+    assert (host, told['admin_password']) == ('h1', 'secret')
+
+
+def test_a_refused_instance_is_tried_again(neighbours, asked):
+    boot(neighbours, asked)
+    task(neighbours).build_instances(
+        context(),
+        instances=[primitive(asked[0])],
+        request_spec=primitive(asked[1]),
+        filter_properties={'retry': {'num_attempts': 1, 'hosts': []}},
+        host_lists=[[primitive(selection('h2'))]],
+    )
+    assert [host for _, host, _ in neighbours.computes.told] == ['h1', 'h2']
+
+
+def test_an_instance_is_moved(neighbours, asked):
+    boot(neighbours, asked)
+    uuid = asked[0].uuid
+    neighbours.cell1.update(uuid, host='h1', vm_state='active', task_state=None)
+    task(neighbours).migrate_server(
+        context(),
+        instance=primitive(asked[0]),
+        flavor=primitive(flavor(vcpus=2)),
+        scheduler_hint={'filter_properties': {}},
+        host_list=None,
+        live=False,
+    )
+    assert neighbours.computes.told[-1][0] == 'prep_resize'
+
+
+@pytest.mark.parametrize(
+    ('method', 'arguments'),
+    [
+        pytest.param('schedule_and_build_instances', {}, id='no build requests'),
+        pytest.param(
+            'schedule_and_build_instances',
+            {'build_requests': [], 'request_specs': []},
+            id='none of them',
+        ),
+        pytest.param('build_instances', {'instances': []}, id='no request'),
+        pytest.param(
+            'build_instances',
+            {'instances': [], 'request_spec': primitive(flavor())},
+            id='another object for the request',
+        ),
+        pytest.param('migrate_server', {'live': True}, id='a live migration'),
+        pytest.param('migrate_server', {'instance': None}, id='no instance'),
+    ],
+)
+def test_nonsense_is_answered(neighbours, method, arguments):
+    with pytest.raises(oslo_messaging.ExpectedException):
+        getattr(task(neighbours), method)(context(), **arguments)
+
+
+def test_older_forms_of_objects():
+    made = ObjectEndpoint().object_backport_versions(
+        context(), objinst=primitive(flavor()), object_versions={'Flavor': '1.1'}
+    )
+    assert made['nova_object.version'] == '1.1'
+
+
+def test_versions_that_are_none():
+    with pytest.raises(oslo_messaging.ExpectedException):
+        ObjectEndpoint().object_backport_versions(
+            context(), objinst=primitive(factories.request()), object_versions=None
+        )

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves: both ends are held, or all is as it was."""
+
+from __future__ import annotations
+
+import oslo_messaging
+import pytest
+
+from lab.tests.unit.fakes import context, flavor, no_valid_host, selection
+from novasched import errors
+from novasched_lab.conductor.build import Asked, Build
+from novasched_lab.conductor.move import MIGRATION, Move
+from novasched_lab.conductor.spec import destined
+from novasched_lab.db import server_tables
+from novasched_lab.failures import SchedulerBroke
+
+
+@pytest.fixture
+def instance(neighbours):
+    """An instance that runs on h1."""
+    ((made, request),) = neighbours.ask_for()
+    Build(neighbours.parts, context(), None, {}).run([Asked(made, request)])
+    neighbours.computes.told.clear()
+    neighbours.schedulers.asked.clear()
+    neighbours.cell1.update(
+        made.uuid, host='h1', node='n1', vm_state='active', task_state=None
+    )
+    return neighbours.cell1.instance(made.uuid)
+
+
+def move(neighbours, instance, **arguments):
+    arguments.setdefault('flavor', None)
+    Move(neighbours.parts, context()).run(instance, **arguments)
+
+
+def migration(neighbours):
+    (row,) = neighbours.databases.rows(server_tables.migrations)
+    return row
+
+
+def test_the_move_holds_the_source_and_a_host_is_told(neighbours, instance):
+    neighbours.schedulers.hosts = ('h2', 'h3')
+    move(neighbours, instance)
+    row = migration(neighbours)
+    assert neighbours.allocations.swapped == [(instance.uuid, row['uuid'])]
+    ((what, host, told),) = neighbours.computes.told
+    assert (what, host) == ('prep_resize', 'h2')
+    assert told['migration']['dest_compute'] == row['dest_compute'] == 'h2'
+    assert told['filter_properties'][MIGRATION] == row['uuid']
+    assert [each.service_host for each in told['host_list']] == ['h3']
+    ((request, _, alternates),) = neighbours.schedulers.asked
+    assert request.ignore_hosts == ['h1']
+    assert alternates
+    assert (row['migration_type'], row['status']) == ('migration', 'pre-migrating')
+
+
+def test_a_host_that_is_asked_for_is_the_destination(neighbours, instance):
+    asked = destined(neighbours.api.request_spec(instance.uuid), 'h2')
+    move(neighbours, instance, request=asked)
+    ((request, _, _),) = neighbours.schedulers.asked
+    assert request.requested_destination.host == 'h2'
+    assert request.requested_destination.cell.name == 'cell1'
+
+
+def test_a_resize_asks_for_the_new_size(neighbours, instance):
+    move(neighbours, instance, flavor=flavor(vcpus=4))
+    ((request, _, _),) = neighbours.schedulers.asked
+    assert request.vcpus == 4
+    assert migration(neighbours)['migration_type'] == 'resize'
+
+
+def test_a_resize_may_stay_where_that_is_allowed(neighbours, instance):
+    parts = neighbours.made_parts(resizes_on_same_host=True)
+    Move(parts, context()).run(instance, flavor(vcpus=4))
+    ((request, _, _),) = neighbours.schedulers.asked
+    assert request.ignore_hosts == []
+
+
+@pytest.mark.parametrize(
+    ('break_it', 'raised', 'says'),
+    [
+        pytest.param(
+            lambda n: setattr(n.schedulers, 'raises', no_valid_host()),
+            errors.NoValidHost,
+            'No valid host found for cold migrate',
+            id='there is no host',
+        ),
+        pytest.param(
+            lambda n: setattr(
+                n.schedulers, 'raises', oslo_messaging.MessagingTimeout()
+            ),
+            oslo_messaging.MessagingTimeout,
+            None,
+            id='the scheduler does not answer',
+        ),
+        pytest.param(
+            lambda n: setattr(n.schedulers, 'raises', ZeroDivisionError('by zero')),
+            SchedulerBroke,
+            'The scheduler failed with ZeroDivisionError: by zero',
+            id='a filter breaks with an error of Python',
+        ),
+        pytest.param(
+            lambda n: setattr(n.computes, 'silent', True),
+            oslo_messaging.MessageDeliveryFailure,
+            None,
+            id='the host cannot be told',
+        ),
+        pytest.param(
+            lambda n: setattr(n.allocations, 'swaps', False),
+            errors.NoValidHost,
+            'No valid host found',
+            id='placement does not swap',
+        ),
+    ],
+)
+def test_a_move_that_fails_leaves_all_as_it_was(
+    neighbours, instance, break_it, raised, says
+):
+    break_it(neighbours)
+    with pytest.raises(raised, match=says):
+        move(neighbours, instance)
+    row = migration(neighbours)
+    assert row['status'] == 'error'
+    assert neighbours.allocations.swapped[-1] == (row['uuid'], instance.uuid)
+    after = neighbours.cell1.instance(instance.uuid)
+    assert (after.vm_state, after.task_state) == ('active', None)
+    assert neighbours.cell1.last_fault(instance.uuid) is not None
+
+
+def test_a_refused_move_goes_on_with_the_next_host(neighbours, instance):
+    move(neighbours, instance)
+    told = neighbours.computes.told.pop()[2]
+    move(
+        neighbours,
+        instance,
+        request=told['request_spec'],
+        properties=told['filter_properties'],
+        selections=[selection('h3')],
+    )
+    ((_, host, again),) = neighbours.computes.told
+    assert host == 'h3'
+    assert again['filter_properties']['retry']['num_attempts'] == 2
+    assert migration(neighbours)['dest_compute'] == 'h3'
+    assert len(neighbours.schedulers.asked) == 1
+
+
+@pytest.mark.parametrize(
+    'values',
+    [
+        pytest.param({'task_state': 'deleting'}, id='something is done to it'),
+        pytest.param({'host': None}, id='it is on no host'),
+    ],
+)
+def test_what_cannot_be_moved_is_not_touched(neighbours, instance, values):
+    neighbours.cell1.update(instance.uuid, **values)
+    with pytest.raises(errors.InvalidRequest):
+        move(neighbours, instance)
+    assert neighbours.databases.rows(server_tables.migrations) == []
+
+
+def test_a_move_that_a_host_has_begun_is_left_to_it(neighbours, instance):
+    parts = neighbours.parts
+    neighbours.computes.silent = True
+    swap = neighbours.allocations.swap
+
+    def begun(context, source, target):
+        neighbours.cell1.update_migration(target, status='migrating')
+        return swap(context, source, target)
+
+    neighbours.allocations.swap = begun
+    with pytest.raises(oslo_messaging.MessageDeliveryFailure):
+        Move(parts, context()).run(instance, None)
+    assert len(neighbours.allocations.swapped) == 1
+    assert migration(neighbours)['status'] == 'migrating'

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instances that a host refused: the next host, or a fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.tests.unit.fakes import context, selection
+from novasched.objects.request_spec import RequestGroup
+from novasched_lab.conductor.build import Asked, Build
+from novasched_lab.conductor.reschedule import Reschedule
+
+TRIED = {'num_attempts': 1, 'hosts': [['h1', 'n1']], 'exc_reason': 'refused'}
+
+
+def refused(neighbours):
+    """An instance that its first host has handed back."""
+    ((instance, request),) = neighbours.ask_for()
+    Build(neighbours.parts, context(), None, {}).run([Asked(instance, request)])
+    neighbours.computes.told.clear()
+    return instance, request
+
+
+def retry(neighbours, instance, request, hosts=('h2',), tried=TRIED):
+    selections = None if hosts is None else [selection(host) for host in hosts]
+    task = Reschedule(neighbours.parts, context(), None, {})
+    task.run(instance, request, {'retry': tried}, selections)
+
+
+def fault(neighbours, instance):
+    assert neighbours.cell1.instance(instance.uuid).vm_state == 'error'
+    assert neighbours.allocations.removed[instance.uuid]
+    return neighbours.cell1.last_fault(instance.uuid).message
+
+
+def test_the_next_host_that_can_be_claimed_is_told(neighbours):
+    instance, request = refused(neighbours)
+    neighbours.placement.full = {'h2'}
+    retry(neighbours, instance, request, ['h2', 'h3', 'h4'])
+    ((_, host, told),) = neighbours.computes.told
+    assert host == 'h3'
+    assert [each.service_host for each in told['host_list']] == ['h4']
+    assert told['filter_properties']['retry'] == {
+        'num_attempts': 2,
+        'hosts': [['h1', 'n1'], ['h3', 'h3.example.org']],
+    }
+    assert neighbours.placement.claimed == [(instance.uuid, 'h3')]
+
+
+def test_a_claim_in_conflict_is_tried_again_after_the_others(neighbours):
+    instance, request = refused(neighbours)
+    neighbours.placement.conflicts['h2'] = 1
+    neighbours.placement.full = {'h3'}
+    retry(neighbours, instance, request, ['h2', 'h3'])
+    ((_, host, told),) = neighbours.computes.told
+    assert host == 'h2'
+    assert [each.service_host for each in told['host_list']] == ['h3']
+
+
+def test_claims_that_keep_conflicting_end(neighbours):
+    instance, request = refused(neighbours)
+    neighbours.placement.conflicts['h2'] = 2
+    retry(neighbours, instance, request, ['h2'])
+    assert neighbours.computes.told == []
+    assert 'Exhausted all hosts available' in fault(neighbours, instance)
+
+
+def test_without_a_list_the_scheduler_is_asked(neighbours):
+    instance, request = refused(neighbours)
+    retry(neighbours, instance, request, None)
+    assert neighbours.schedulers.asked[-1][1:] == ([instance.uuid], True)
+    assert [host for _, host, _ in neighbours.computes.told] == ['h1']
+
+
+def test_where_the_scheduler_breaks_the_instance_fails(neighbours):
+    instance, request = refused(neighbours)
+    neighbours.schedulers.raises = ZeroDivisionError('by zero')
+    retry(neighbours, instance, request, None)
+    assert fault(neighbours, instance) == 'ZeroDivisionError'
+
+
+@pytest.mark.parametrize(
+    ('hosts', 'tried', 'says'),
+    [
+        pytest.param([], TRIED, 'Exhausted all hosts available', id='no host is left'),
+        pytest.param(['h2'], TRIED, 'Exhausted all hosts', id='the last one is full'),
+        pytest.param(
+            [],
+            {**TRIED, 'num_attempts': 3},
+            'Exceeded max scheduling attempts 3',
+            id='too many attempts count more than no host',
+        ),
+    ],
+)
+def test_an_instance_that_cannot_be_tried_again_fails(neighbours, hosts, tried, says):
+    instance, request = refused(neighbours)
+    neighbours.placement.full = {'h2'}
+    retry(neighbours, instance, request, hosts, tried)
+    message = fault(neighbours, instance)
+    assert message.startswith('Exceeded maximum number of retries. ')
+    assert says in message
+
+
+def test_a_claim_without_an_answer_is_undone(neighbours):
+    instance, request = refused(neighbours)
+    neighbours.placement.silent = {'h2'}
+    retry(neighbours, instance, request)
+    assert 'no answer' in fault(neighbours, instance)
+
+
+def test_a_host_that_cannot_be_told_gets_nothing(neighbours):
+    instance, request = refused(neighbours)
+    neighbours.computes.silent = True
+    retry(neighbours, instance, request)
+    assert fault(neighbours, instance) == 'MessageDeliveryFailure'
+
+
+def test_groups_without_providers_fail_the_instance(neighbours):
+    instance, request = refused(neighbours)
+    group = RequestGroup(requester_id='port', resources={'CUSTOM': 1})
+    retry(neighbours, instance, request.replaced(requested_resources=[group]))
+    assert "without providers for ['port']" in fault(neighbours, instance)
+
+
+def test_an_instance_that_was_deleted_is_not_tried_again(neighbours):
+    instance, request = refused(neighbours)
+    neighbours.cell1.destroy(instance.uuid)
+    retry(neighbours, instance, request)
+    assert neighbours.computes.told == []
+    assert neighbours.allocations.removed[instance.uuid]
+
+
+def test_an_instance_that_nobody_knows_is_let_go(neighbours):
+    instance, request = refused(neighbours)
+    neighbours.api.forget(instance.uuid)
+    retry(neighbours, instance, request)
+    assert neighbours.computes.told == []
+    assert neighbours.allocations.removed[instance.uuid]
+
+
+def test_one_that_a_host_has_all_the_same_is_left_to_it(neighbours):
+    instance, request = refused(neighbours)
+    neighbours.cell1.update(instance.uuid, host='h2', vm_state='active')
+    neighbours.computes.silent = True
+    retry(neighbours, instance, request)
+    assert neighbours.cell1.instance(instance.uuid).vm_state == 'active'
+    assert not neighbours.allocations.removed

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab does not serve in the database of a running nova, unless it must."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+
+import pytest
+from oslo_utils import timeutils
+
+from novasched import errors
+from novasched.cluster.services import OPTS
+from novasched.db import tables
+from novasched_lab import beside_nova
+from novasched_lab.cmd.options import BESIDE_NOVA
+from novasched_lab.compute.fleet import name_uuid
+from tests.databases import service
+
+SECOND = datetime.timedelta(seconds=1)
+
+
+@pytest.fixture
+def seen(databases, conf):
+    """Configures a database with one service, heard of so many seconds ago."""
+
+    def make(binary, seconds_ago, uuid):
+        last_seen_up = timeutils.utcnow() - seconds_ago * SECOND
+        row = service(binary=binary, uuid=uuid, host='h1', last_seen_up=last_seen_up)
+        databases.add(tables.services, row)
+        made = conf(main=str(databases.cell.url))
+        made.register_opts(OPTS['DEFAULT'])
+        made.register_opt(BESIDE_NOVA)
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize('binary', ['nova-conductor', 'nova-compute'])
+def test_beside_a_living_service_of_nova_it_does_not_start(seen, binary):
+    made = seen(binary, 10, str(uuid.uuid4()))
+    with pytest.raises(errors.OptionError, match=f'{binary} is alive on h1.*--beside'):
+        beside_nova.check(made)
+    made.set_override('beside_nova', True)
+    beside_nova.check(made)
+
+
+@pytest.mark.parametrize(
+    ('binary', 'seconds_ago', 'id_'),
+    [
+        pytest.param('nova-conductor', 70, str(uuid.uuid4()), id='silent'),
+        pytest.param('nova-scheduler', 10, str(uuid.uuid4()), id='a scheduler'),
+        pytest.param('nova-conductor', 10, beside_nova.new_uuid(), id='our conductor'),
+        pytest.param('nova-compute', 10, name_uuid('service', 'h1'), id='our compute'),
+    ],
+)
+def test_beside_others_it_starts(seen, binary, seconds_ago, id_):
+    beside_nova.check(seen(binary, seconds_ago, id_))
