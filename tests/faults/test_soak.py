@@ -134,6 +134,7 @@ class Load:
         self._clients = clients
         self._audit = audit
         self._living = []
+        self._refused = None
         self.calls = []
 
     def boot(self):
@@ -146,14 +147,20 @@ class Load:
 
     def _delete(self, call):
         for consumer in call.nodes:
-            wait_until(lambda one=consumer: self._released(one), QUIET_S, 'a release')
+            try:
+                wait_until(lambda one=consumer: self._released(one), QUIET_S, 'release')
+            except AssertionError as late:
+                raise late from self._refused
             self._audit.released(consumer)
 
     def _released(self, consumer):
         """Try to release a consumer: SQLite may have another writer at the moment."""
-        with contextlib.suppress(AssertionError):
+        try:
             self._made.placement.release(consumer)
-            return True
+        except AssertionError as refused:
+            self._refused = refused
+            return False
+        return True
 
 
 @pytest.mark.scenario('F32', 'I1', 'I2', 'I3', 'I4', 'I7', 'I8')
