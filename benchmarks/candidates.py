@@ -15,8 +15,8 @@ import time
 import tracemalloc
 import uuid
 
-from novasched.drivers.room import Room
-from novasched.drivers.scope import by_provider
+from novasched.drivers.remaining_capacity import Room
+from novasched.drivers.target_cell import by_provider
 from novasched.placement import candidates
 from novasched.ports import Candidates
 

@@ -17,7 +17,7 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from novasched import plugins, servicegroup
-from novasched.asking import Asking
+from novasched.candidate_query import QueryPolicy
 from novasched.cluster.cells import Cells
 from novasched.cluster.discovery import ServiceDirectory, discovery_chores
 from novasched.cluster.heartbeat import Heartbeat
@@ -32,7 +32,7 @@ from novasched.drivers.loading import driver_from_conf, periodic_tasks
 from novasched.journal import recovery
 from novasched.manager import SchedulerManager
 from novasched.network.client import NetworkClient
-from novasched.observing.doors import OPEN, Doors
+from novasched.observability.instrumentation import NO_INSTRUMENTATION, Instrumentation
 from novasched.placement import session, taking_back
 from novasched.placement.client import PlacementClient
 from novasched.ports import Clock, Network, Notifier, ServiceRow
@@ -46,16 +46,17 @@ from novasched.service import Scheduler, SystemClock, drain_s_of, host_of
 
 NOTICE_INTERVAL_S = WATCH_INTERVAL_S = 10.0
 
-__all__ = ['Given', 'SystemClock', 'compose', 'given_from_conf']
+__all__ = ['Dependencies', 'SystemClock', 'compose', 'dependencies_from_conf']
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a scheduler is made of besides its configuration.
+class Dependencies:
+    """What a scheduler is made of, apart from its configuration.
 
     ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
     raise in ``placement``. ``on_service`` is told of a services row that was made;
-    ``doors`` watch what goes in and out. Who gives all this calls ``close``.
+    ``instrumentation`` wraps the components. ``close`` is called by the maker of all
+    this.
     """
 
     api_engine: sa.Engine
@@ -70,10 +71,10 @@ class Given:
     on_decision: Callable[[Decision], None] = lambda decision: None
     on_service: Callable[[ServiceRow], None] = lambda row: None
     close: Callable[[], None] = lambda: None
-    doors: Doors = OPEN
+    instrumentation: Instrumentation = NO_INSTRUMENTATION
 
 
-def given_from_conf(conf: cfg.ConfigOpts) -> Given:
+def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
     """Make the real parts that a configuration names; nothing connects yet."""
     api_engine, main_engine = engines.api_engine(conf), engines.main_engine(conf)
     placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
@@ -88,7 +89,7 @@ def given_from_conf(conf: cfg.ConfigOpts) -> Given:
         main_engine.dispose()
         api_engine.dispose()
 
-    return Given(
+    return Dependencies(
         api_engine=api_engine,
         make_cell_engine=functools.partial(engines.cell_engine, conf),
         placement=placement,
@@ -104,42 +105,60 @@ def given_from_conf(conf: cfg.ConfigOpts) -> Given:
 
 
 def compose(
-    conf: cfg.ConfigOpts, given: Given, profile: Profile | None = None
+    conf: cfg.ConfigOpts, dependencies: Dependencies, profile: Profile | None = None
 ) -> Scheduler:
-    """Wire a scheduler from a configuration and given parts; nothing runs yet.
+    """Wire a scheduler from a configuration and its dependencies; nothing runs yet.
 
     ``profile`` replaces that of the options. Raises errors.SetupError."""
     host, profile = host_of(conf), profile or plugins.profile_from_conf(conf)
-    defaults = UrlDefaults(conf.database.connection, given.transport.conf.transport_url)
-    api = SqlApiStore(given.api_engine, defaults)
-    clock, doors, rng = given.clock, given.doors, given.rng
-    databases = SqlCellStores(given.make_cell_engine)
+    defaults = UrlDefaults(
+        conf.database.connection, dependencies.transport.conf.transport_url
+    )
+    api = SqlApiStore(dependencies.api_engine, defaults)
+    clock, instrumentation, rng = (
+        dependencies.clock,
+        dependencies.instrumentation,
+        dependencies.rng,
+    )
+    databases = SqlCellStores(dependencies.make_cell_engine)
     cells = Cells.from_conf(conf, servicegroup.stores(conf, databases, clock), clock)
-    view = doors.view(ClusterView.from_conf(conf, doors.api(api), cells, clock))
-    kept = recovery.from_conf(conf, taking_back.through(given.placement))
-    placement = doors.placement(PlacementClient(given.placement, kept.on_held))
-    parts = Parts.from_conf(conf, profile, view, placement, rng, given.on_decision)
+    view = instrumentation.view(
+        ClusterView.from_conf(conf, instrumentation.api(api), cells, clock)
+    )
+    kept = recovery.from_conf(conf, taking_back.through(dependencies.placement))
+    placement = instrumentation.placement(
+        PlacementClient(dependencies.placement, kept.on_held)
+    )
+    parts = Parts.from_conf(
+        conf, profile, view, placement, rng, dependencies.on_decision
+    )
     plugins.lend_nova(conf)
     driver = driver_from_conf(conf, parts)
-    sides = given.notifier, doors.asking(Asking.from_conf(conf)), given.network
+    sides = (
+        dependencies.notifier,
+        instrumentation.query_policy(QueryPolicy.from_conf(conf)),
+        dependencies.network,
+    )
     manager = SchedulerManager(driver, view, placement, *sides, kept.journal)
-    services = servicegroup.services(conf, given.services, clock)
-    discover = functools.partial(api.map_new_hosts, given.make_cell_engine)
+    services = servicegroup.services(conf, dependencies.services, clock)
+    discover = functools.partial(api.map_new_hosts, dependencies.make_cell_engine)
     chores = [
         *periodic_tasks(conf, driver),
         *discovery_chores(conf, host, services, clock, discover),
         (WATCH_INTERVAL_S, parts.watch.tell_stuck),
         (NOTICE_INTERVAL_S, Notices.of(profile, view.aggregates).tell),
     ]
-    backport = ConductorBackport.from_conf(conf, given.transport)
-    serving = server.server(given.transport, host, manager, backport, doors.requests)
-    beats = None if services is None else doors.services(services)
+    backport = ConductorBackport.from_conf(conf, dependencies.transport)
+    serving = server.server(
+        dependencies.transport, host, manager, backport, instrumentation.requests
+    )
+    beats = None if services is None else instrumentation.services(services)
     return Scheduler(
         manager=manager,
         view=view,
         server=serving,
         upkeep=Upkeep.from_conf(conf, view, clock, [*kept.chores, *chores]),
-        heartbeat=Heartbeat.from_conf(conf, host, beats, given.on_service),
+        heartbeat=Heartbeat.from_conf(conf, host, beats, dependencies.on_service),
         drain_s=drain_s_of(conf),
         close=kept.close,
         profile=profile,

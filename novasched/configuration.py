@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration files: what keeps them from being read, and what they misspell."""
+"""Configuration files: reading them, and names in them that are misspelt."""
 
 from __future__ import annotations
 

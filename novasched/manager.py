@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The use cases of the scheduler: what is done for each call that arrives.
+"""The use cases of the scheduler: one method for each call that arrives.
 
 Nova: scheduler/manager.py.
 """
@@ -14,15 +14,14 @@ from dataclasses import replace
 from typing import Any
 
 from novasched import errors
-from novasched.asking import Asker, Asking
+from novasched.candidate_query import CandidateSource, QueryPolicy
 from novasched.cluster.mirrored import Mirrored
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, Placed, Work
+from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
-from novasched.drivers.ledger import Ledger
-from novasched.drivers.room import Room
-from novasched.drivers.scope import cells_left_out, target_cell
-from novasched.facts import FactFinder
+from novasched.drivers.remaining_capacity import RemainingCapacity
+from novasched.drivers.target_cell import cells_left_out, target_cell
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -35,6 +34,7 @@ from novasched.ports import (
     Placement,
     QueryFailed,
 )
+from novasched.prefilter_context import LazyPrefilterContext
 from novasched.resources import (
     Query,
     Requirements,
@@ -58,7 +58,7 @@ class SchedulerManager:
         view: ClusterView,
         placement: Placement,
         notifier: Notifier,
-        asking: Asking,
+        query_policy: QueryPolicy,
         network: Network,
         journal: Journal | None = None,
     ) -> None:
@@ -67,9 +67,11 @@ class SchedulerManager:
         self._placement = placement
         self._notifier = notifier
         self._journal = journal
-        self._asking = asking
-        self._asker = Asker(placement, Mirrored(view, placement), asking.on_cut)
-        self._finder = FactFinder(view, placement, network)
+        self._query_policy = query_policy
+        self._candidate_source = CandidateSource(
+            placement, Mirrored(view, placement), query_policy.on_cut
+        )
+        self._finder = LazyPrefilterContext(view, placement, network)
 
     def select_destinations(
         self,
@@ -154,22 +156,26 @@ class SchedulerManager:
         added = self._prefilter(context, request)
         request, nodes = self._named_nodes(request)
         query = build_query(
-            request, added, nodes, self._asking.limit, self._asking.falls_back
+            request,
+            added,
+            nodes,
+            self._query_policy.limit,
+            self._query_policy.falls_back,
         )
         _log((), query.warnings)
         for note in query.notes:
             LOG.info(note)
         if nodes == []:
             reason, cells = not_found(request), cells_left_out(self._view, request)
-            raise errors.NoValidHost(self._asking.detail.of_cells(reason, cells))
-        answer = self._asker.ask(context, query)
+            raise errors.NoValidHost(self._query_policy.detail.of_cells(reason, cells))
+        answer = self._candidate_source.ask(context, query)
         if isinstance(answer, QueryFailed) or not answer.requests:
             LOG.info(
                 'Got no allocation candidates from the Placement API. This could be '
                 'due to insufficient resources or a temporary occurrence as compute '
                 'nodes start up.'
             )
-            raise errors.NoValidHost(self._asking.detail.of_answer('', answer))
+            raise errors.NoValidHost(self._query_policy.detail.of_answer('', answer))
         if nodes is None:
             self._view.refresh()
         return with_aggregates(request, added), query, answer
@@ -177,7 +183,9 @@ class SchedulerManager:
     def _prefilter(self, context: RequestContext, request: RequestSpec) -> Requirements:
         """Run the prefilters; raises errors.NoValidHost where one refuses."""
         facts = self._finder.facts(context, request)
-        added = prefilters.run(self._asking.prefilters, request, facts, time.monotonic)
+        added = prefilters.run(
+            self._query_policy.prefilters, request, facts, time.monotonic
+        )
         _log(added.notes, added.warnings)
         for failure in added.failures:
             LOG.error(failure)
@@ -194,7 +202,7 @@ class SchedulerManager:
         known, claims = work.candidates, work.claims
         if query is None or known is None or not known.cut:
             return None
-        if not self._asking.looks_further:
+        if not self._query_policy.looks_further:
             return None
         if claims is not None and (claims.refused or claims.left_behind):
             return None
@@ -203,7 +211,7 @@ class SchedulerManager:
             'placement was asked for no more; asking for all of them.',
             len(known.requests),
         )
-        answer = self._asker.ask(work.context, query.without_limit())
+        answer = self._candidate_source.ask(work.context, query.without_limit())
         if isinstance(answer, QueryFailed):
             return None
         if len(answer.requests) <= len(known.requests):
@@ -215,10 +223,12 @@ class SchedulerManager:
         """Add what holds the claims together, or nothing if none are made."""
         if work.instance_uuids is None or work.candidates is None:
             return work
-        room = Room(work.candidates.summaries)
+        room = RemainingCapacity(work.candidates.summaries)
         version = work.candidates.version
-        ledger = Ledger(self._journal, work.caller)
-        claims = Claims(self._placement, work.context, version, room, ledger=ledger)
+        claim_journal = ClaimJournal(self._journal, work.caller)
+        claims = Claims(
+            self._placement, work.context, version, room, claim_journal=claim_journal
+        )
         return replace(work, claims=claims)
 
     def _named_nodes(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every option: each stands in the module that reads it, and is gathered here."""
+"""Every option, gathered from the modules that read them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ READERS = (
     'db.engines',
     'drivers',
     'journal',
-    'meditation',
+    'guru_meditation',
     'network',
-    'observing.addresses',
-    'observing.worker',
+    'observability.addresses',
+    'observability.worker',
     'placement.session',
     'plugins',
     'resources',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names to classes: stevedore entry points, also by nova's names; dotted paths."""
+"""Plugins by name: stevedore entry points, also by nova's names, and dotted paths."""
 
 from __future__ import annotations
 

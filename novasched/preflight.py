@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is looked at before the daemon starts, so that it fails in plain words.
+"""Checks before the daemon starts, so that it fails in plain words.
 
 Everything that is opened here is closed again: workers are forked afterwards.
 """
@@ -30,7 +30,7 @@ from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
 from novasched.drivers import old_names
 from novasched.journal import recovery
-from novasched.observing import addresses
+from novasched.observability import addresses
 from novasched.placement import session
 from novasched.rpc import logs, transport
 from novasched.scheduler.pipeline import Profile
@@ -105,7 +105,7 @@ def check(conf: cfg.ConfigOpts) -> None:
         LOG.warning('%s', warning)
     _check_databases(conf)
     with contextlib.ExitStack() as opened:
-        given = app.given_from_conf(conf)
+        given = app.dependencies_from_conf(conf)
         opened.callback(given.close)
         scheduler = app.compose(conf, given, profile)
         opened.callback(scheduler.view.close, JOIN_S)

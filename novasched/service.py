@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a scheduler: what starts and stops, in which order, and how."""
+"""The life of a scheduler: its threads, started and stopped in order."""
 
 from __future__ import annotations
 

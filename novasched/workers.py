@@ -22,8 +22,8 @@ from oslo_service import backend, service  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.cluster.heartbeat import BINARY
-from novasched.observing.announcement import Announcement
-from novasched.observing.worker import Life
+from novasched.observability.announcement import Announcement
+from novasched.observability.worker import Service
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
 
     def __init__(
         self,
-        make: Callable[[], Life],
+        make: Callable[[], Service],
         reread: Callable[[], None] = lambda: None,
         begin: Callable[[], None] = lambda: None,
         announcement: Announcement | None = None,
@@ -65,7 +65,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         self._begin = begin
         self.announcement = announcement or Announcement()
         self.pause_s = 0.0
-        self._life: Life | None = None
+        self._service: Service | None = None
         self._answered = 0
         self._begun = False
         self._stopping = False
@@ -87,23 +87,23 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
 
     def _start(self) -> Exception | None:
         try:
-            life = self._make()
-            life.start()
+            serving = self._make()
+            serving.start()
         except PROBLEMS as problem:
             return problem
-        if late := self._swapped(life):
+        if late := self._swapped(serving):
             late.stop()
         else:
-            self.announcement.started(life.state)
+            self.announcement.started(serving.state)
         _settle()
         return None
 
-    def _swapped(self, life: Life) -> Life | None:
+    def _swapped(self, serving: Service) -> Service | None:
         """Serve with this one from now on; return the one that is to end."""
         with self._swapping:
             if self._stopping:
-                return life
-            before, self._life = self._life, life
+                return serving
+            before, self._service = self._service, serving
             return before
 
     def reset(self) -> None:
@@ -133,26 +133,28 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
     def _reload(self) -> None:
         with self._reloading:
             self._wanted.clear()
-            life = None if self._stopping or not self._reread_or_tell() else self._new()
-            before = None if life is None else self._swapped(life)
-        if life is not None and before is not None:
-            if before is not life:
-                self.announcement.reloaded(life.state)
+            serving = (
+                None if self._stopping or not self._reread_or_tell() else self._new()
+            )
+            before = None if serving is None else self._swapped(serving)
+        if serving is not None and before is not None:
+            if before is not serving:
+                self.announcement.reloaded(serving.state)
             self._end(before)
             del before
             _settle()
 
-    def _end(self, life: Life) -> None:
-        answered = life.stop()
+    def _end(self, serving: Service) -> None:
+        answered = serving.stop()
         with self._swapping:
             self._answered += answered
 
-    def _new(self) -> Life | None:
+    def _new(self) -> Service | None:
         """Return a scheduler that serves; None if there can be none now."""
         found = None
         try:
-            life = self._make()
-            life.start()
+            serving = self._make()
+            serving.start()
         except PROBLEMS as problem:
             found = problem
         except Exception as problem:  # the end of a thread
@@ -161,14 +163,14 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         if found:
             LOG.error('Reloading failed, the scheduler goes on as it was: %s', found)
             return None
-        return life
+        return serving
 
     def stop(self) -> None:
         """Finish what is in hand, in the scheduler of before a reload, too."""
         with self._swapping:
-            self._stopping, life = True, self._life
-        if life is not None:
-            self._end(life)
+            self._stopping, serving = True, self._service
+        if serving is not None:
+            self._end(serving)
         for reload in self._reloads:
             reload.join()
         self.announcement.finished(self._answered)
@@ -179,7 +181,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
 
     def state(self) -> Mapping[str, Any]:
         """Return what the scheduler knows; nothing before there is one."""
-        return {} if self._life is None else self._life.state()
+        return {} if self._service is None else self._service.state()
 
 
 class _Process(cotyledon.Service):

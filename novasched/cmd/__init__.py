@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs; each module is one of them, or what some have in common."""
+"""The programs, one module each, and their common parts."""
 
 import warnings
 

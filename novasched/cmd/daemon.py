@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the daemons have in common before any of their modules is imported."""
+"""The common start of the daemons, before any of their modules is imported."""
 
 from __future__ import annotations
 

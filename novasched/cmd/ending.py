@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How every program ends that is interrupted, or whose output is not read on."""
+"""The end of a program that is interrupted, or whose output is not read on."""
 
 from __future__ import annotations
 

@@ -24,22 +24,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _serve(argv: Sequence[str]) -> int:
     # Only now may modules be imported that threads or eventlet concern.
-    from novasched import meditation, observed, preflight, workers
+    from novasched import guru_meditation, instrumented, preflight, workers
 
     conf = preflight.configure(cfg.CONF, argv)
     preflight.check(conf)
     count = conf.scheduler.workers or os.cpu_count() or 1
     with (
-        observed.sharing(conf, count) as shared,
-        contextlib.closing(observed.announcement(conf, count)) as announcement,
+        instrumented.sharing(conf, count) as shared,
+        contextlib.closing(instrumented.announcement(conf, count)) as announcement,
     ):
-        make = functools.partial(observed.from_conf, conf, shared)
+        make = functools.partial(instrumented.from_conf, conf, shared)
         reread = functools.partial(preflight.reread, conf, argv)
         worker = workers.Worker(
             make,
             reread,
-            lambda: meditation.watch(conf),
+            lambda: guru_meditation.watch(conf),
             announcement,
         )
-        meditation.arrange(conf, worker.state)
+        guru_meditation.arrange(conf, worker.state)
         return workers.serve(conf, worker, count, *shared.beside)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an administrator does to cell mappings and host mappings."""
+"""Changes of cell mappings and host mappings by an administrator."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers choose the hosts: what they are given, and what they answer."""
+"""Drivers choose the hosts: their context, their request and their result."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from oslo_config import cfg
 from novasched.cluster.assumed import Assumed
 from novasched.cluster.view import ClusterView
 from novasched.drivers.claims import Claims
-from novasched.drivers.detail import Detail
-from novasched.drivers.watch import Watch
+from novasched.drivers.no_valid_host_detail import NoValidHostDetail
+from novasched.drivers.plugin_timing import PluginTiming
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -70,8 +70,8 @@ class Parts:
     max_attempts: int = 3
     default_availability_zone: str = 'nova'
     on_decision: Callable[[Decision], None] = lambda decision: None
-    watch: Watch = field(default_factory=Watch)
-    detail: Detail = field(default_factory=Detail)
+    watch: PluginTiming = field(default_factory=PluginTiming)
+    detail: NoValidHostDetail = field(default_factory=NoValidHostDetail)
     assumed: Assumed | None = None
     own_alternates: bool = False
 
@@ -94,10 +94,10 @@ class Parts:
             max_attempts=conf.scheduler.max_attempts,
             default_availability_zone=conf.default_availability_zone,
             on_decision=on_decision,
-            detail=Detail.from_conf(conf),
+            detail=NoValidHostDetail.from_conf(conf),
             assumed=Assumed.from_conf(conf, view, profile),
             own_alternates=conf.novasched.own_alternates,
-            watch=Watch.from_conf(conf),
+            watch=PluginTiming.from_conf(conf),
         )
 
 

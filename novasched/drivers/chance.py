@@ -11,9 +11,9 @@ import numpy as np
 
 from novasched import errors
 from novasched.drivers import Driver, Parts, Placed, Work
-from novasched.drivers.milestones import log_decision
-from novasched.drivers.scope import target_cell
+from novasched.drivers.decision_log import log_decision
 from novasched.drivers.selections import Picked, SelectionMaker
+from novasched.drivers.target_cell import target_cell
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.pipeline import Profile, decide
 

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from novasched import errors
-from novasched.drivers.ledger import Ledger
-from novasched.drivers.room import Room
+from novasched.drivers.claim_journal import ClaimJournal
+from novasched.drivers.remaining_capacity import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import (
@@ -43,9 +43,9 @@ class Claims:
     ``left_behind`` are the consumers of which nothing is known then. The error that
     ended the block is the one that goes on. ``room`` knows what was claimed, and what
     was refused for want of room; ``refused`` is the number of candidates that were
-    refused, ``conflicts`` that of those that may do when tried again. ``ledger`` has
-    all written down, should this process be killed. ``if_undone`` are called after
-    undoing.
+    refused, ``conflicts`` that of those that may do when tried again.
+    ``claim_journal`` has all written down, should this process be killed.
+    ``if_undone`` are called after undoing.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class Claims:
         placement: Placement,
         context: RequestContext,
         version: str,
-        room: Room | None = None,
-        ledger: Ledger | None = None,
+        room: RemainingCapacity | None = None,
+        claim_journal: ClaimJournal | None = None,
     ) -> None:
         self._placement = placement
         self._context = context.elevated()
         self._user_id = context.user_id
         self._version = version
         self._made: list[Claimed | Unknown] = []
-        self.room = room or Room({})
-        self._ledger = ledger or Ledger()
+        self.room = room or RemainingCapacity({})
+        self._claim_journal = claim_journal or ClaimJournal()
         self.refused = 0
         self.conflicts = 0
         self.left_behind: list[str] = []
@@ -78,7 +78,7 @@ class Claims:
         traceback: TracebackType | None,
     ) -> None:
         if error is None:
-            self._ledger.answer(self._undo_unread if self._made else None)
+            self._claim_journal.answer(self._undo_unread if self._made else None)
             return
         ended_by = error
         try:
@@ -90,12 +90,12 @@ class Claims:
         finally:
             for forget in self.if_undone:
                 forget()
-            self._ledger.end(ended_by)
+            self._claim_journal.end(ended_by)
 
     def check_caller(self) -> None:
         """Raise CallerGone when nobody would learn of what was claimed."""
         if self._made:
-            self._ledger.check_caller()
+            self._claim_journal.check_caller()
 
     def make(self, request: RequestSpec, candidate: Candidate) -> bool:
         """Claim a candidate for the instance of the request; False: refused.
@@ -125,7 +125,7 @@ class Claims:
                 self._made.append(outcome)
                 self._give_up(outcome)
             case Refused():
-                self._ledger.settle(request.instance_uuid)
+                self._claim_journal.settle(request.instance_uuid)
                 self._check_reached(outcome)
                 self.refused += 1
                 self.conflicts += outcome.conflicted
@@ -153,7 +153,7 @@ class Claims:
                 self._user_of(request),
             )
         if isinstance(outcome, Refused):
-            self._ledger.settle(*(one.consumer_uuid for one in wanted))
+            self._claim_journal.settle(*(one.consumer_uuid for one in wanted))
             self._check_reached(outcome)
             self.refused += 1
             self.room.refuse_all([one.candidate for one in wanted], outcome.exhausted)
@@ -173,11 +173,11 @@ class Claims:
     ) -> Iterator[None]:
         """Claim within what stands in the journal before; an error of ours, unlike the
         end of the process, says that nothing was claimed."""
-        self._ledger.intend(self._context.request_id, request.project_id, wanted)
+        self._claim_journal.intend(self._context.request_id, request.project_id, wanted)
         try:
             yield
         except errors.RequestError:
-            self._ledger.settle(*(one.consumer_uuid for one in wanted))
+            self._claim_journal.settle(*(one.consumer_uuid for one in wanted))
             raise
         except Exception as defect:
             for one in wanted:
@@ -218,7 +218,7 @@ class Claims:
         left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
         self._made.clear()
         # Not to be undone later either: the caller may have it claimed again by then.
-        self._ledger.settle(*consumers)
+        self._claim_journal.settle(*consumers)
         self.left_behind += left
         for consumer, why in left.items():
             LOG.error(LEFT_BEHIND, consumer, why, consumer)

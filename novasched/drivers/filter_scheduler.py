@@ -11,13 +11,18 @@ from dataclasses import replace
 
 from novasched import errors
 from novasched.drivers import Driver, Parts, Placed, Work
-from novasched.drivers.assuming import Assuming, GroupTurns
+from novasched.drivers.candidate_order import offers, with_providers
 from novasched.drivers.claims import Claims
-from novasched.drivers.milestones import Told, log_decision
-from novasched.drivers.offers import offers, with_providers
-from novasched.drivers.room import Room
-from novasched.drivers.scope import KnownRoots, by_provider, cells_left_out, target_cell
+from novasched.drivers.decision_log import Told, log_decision
+from novasched.drivers.remaining_capacity import RemainingCapacity
+from novasched.drivers.reservation import GroupTurns, Reservation
 from novasched.drivers.selections import Picked, SelectionMaker, are_kept_apart
+from novasched.drivers.target_cell import (
+    KnownRoots,
+    by_provider,
+    cells_left_out,
+    target_cell,
+)
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidate, Wanted
@@ -51,9 +56,9 @@ class FilterScheduler(Driver):
             offered = by_provider(work.candidates, nodes, self._roots.uuids())
             return self.parts.view.hosts(offered, cell)
 
-        assuming = Assuming(self.parts.assumed, work, self._turns)
-        with assuming.turn():
-            placing = _Placing(self.parts, work, hosts, assuming)
+        reservation = Reservation(self.parts.assumed, work, self._turns)
+        with reservation.turn():
+            placing = _Placing(self.parts, work, hosts, reservation)
             placing.pick_all()
             placing.check_complete()
         return placing.answer()
@@ -70,17 +75,17 @@ class _Placing:
         parts: Parts,
         work: Work,
         hosts: Callable[[], HostTable],
-        assuming: Assuming,
+        reservation: Reservation,
     ) -> None:
         self._parts = parts
         self._work = work
-        self._assuming = assuming
+        self._reservation = reservation
         self._all_hosts = hosts
-        self._hosts = self._offered = assuming.hosts(hosts)
+        self._hosts = self._offered = reservation.hosts(hosts)
         self._left_out = cells_left_out(parts.view, work.request)
         self._decision: Decision | None = None
         # A caller may schedule one request object twice.
-        self._request = assuming.request(work.request.replaced())
+        self._request = reservation.request(work.request.replaced())
         self._picked: list[Picked] = []
         self._untold: list[tuple[HostState, errors.RequestError | None]] = []
         self._attempt = 1
@@ -122,7 +127,7 @@ class _Placing:
             self._decide(index)
             picked = pick()
             fitting = self._parts.profile.fitting
-            hosts = self._assuming.caught_up(self._hosts, fitting)
+            hosts = self._reservation.caught_up(self._hosts, fitting)
             if hosts is None:
                 return picked
             self._hosts = hosts
@@ -149,7 +154,7 @@ class _Placing:
                 break
         return False
 
-    def _wanted(self, uuids: Sequence[str], room: Room) -> list[Wanted]:
+    def _wanted(self, uuids: Sequence[str], room: RemainingCapacity) -> list[Wanted]:
         """Pick for several instances; fewer: there are no more hosts."""
         self._pick_each(len(uuids), lambda: self._first_with_room(room), False)
         pairs = zip(uuids, self._picked, strict=False)
@@ -161,7 +166,7 @@ class _Placing:
             'together; selecting anew.',
             len(self._picked),
         )
-        self._hosts = self._offered = self._assuming.hosts(self._all_hosts)
+        self._hosts = self._offered = self._reservation.hosts(self._all_hosts)
         self._request = request
         self._picked.clear()
         self._untold.clear()
@@ -201,7 +206,7 @@ class _Placing:
             picked = self._first_granted(claims.room, grant)
         return picked
 
-    def _first_with_room(self, room: Room) -> Picked | None:
+    def _first_with_room(self, room: RemainingCapacity) -> Picked | None:
         """Take the room on the best host that has any; nothing is claimed."""
 
         def grant(candidate: Candidate) -> bool:
@@ -211,7 +216,7 @@ class _Placing:
         return self._first_granted(room, grant)
 
     def _first_granted(
-        self, room: Room, grant: Callable[[Candidate], bool]
+        self, room: RemainingCapacity, grant: Callable[[Candidate], bool]
     ) -> Picked | None:
         """Return the first that is granted of the first candidates of all hosts.
 
@@ -228,11 +233,11 @@ class _Placing:
             if asked > MOST_FURTHER_CLAIMS:
                 break
             request = with_providers(self._request, candidate)
-            if not self._assuming.reserve(host, request):
+            if not self._reservation.reserve(host, request):
                 return None
             if grant(candidate):
                 return Picked(host, candidate)
-            self._assuming.release()
+            self._reservation.release()
             if room.fits(candidate):
                 self._barred.add(host._row)
         if len(self._hosts):

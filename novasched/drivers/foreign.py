@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, cast
 from novasched import errors
 from novasched.drivers import Driver, Parts, Placed, Work
 from novasched.drivers.host_manager import HostManager
-from novasched.drivers.scope import KnownRoots, by_provider, target_cell
 from novasched.drivers.selections import SelectionMaker
+from novasched.drivers.target_cell import KnownRoots, by_provider, target_cell
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from novasched import errors
 from novasched.drivers import Parts
-from novasched.drivers.milestones import Told, log_decision
-from novasched.drivers.scope import target_cell
-from novasched.drivers.watch import Lap
+from novasched.drivers.decision_log import Told, log_decision
+from novasched.drivers.plugin_timing import Lap
+from novasched.drivers.target_cell import target_cell
 from novasched.objects.filter_properties import HOST_LISTS, KEYS
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter

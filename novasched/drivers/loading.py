@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which driver chooses the hosts: entry points, nova's class paths, any other path."""
+"""The driver of the options: entry points, nova's class paths, any other path."""
 
 from __future__ import annotations
 

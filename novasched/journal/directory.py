@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory of the journal: the first of those in question that can be written."""
+"""The directory of the journal: the first candidate that can be written."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims that nobody was told of: those of killed workers."""
+"""Recovery of the claims that killed workers left unanswered."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def _name(record: Record, why: str) -> None:
     )
 
 
-class Kept(NamedTuple):
+class JournalSetup(NamedTuple):
     """What a scheduler has of the journal; ``journal`` None: there is none."""
 
     journal: FileJournal | None
@@ -259,20 +259,20 @@ def _untold(
     """Write nothing down."""
 
 
-def from_conf(conf: cfg.ConfigOpts, claims: Claims) -> Kept:
+def from_conf(conf: cfg.ConfigOpts, claims: Claims) -> JournalSetup:
     """Make the journal, if there is to be one, and the chore that goes with it."""
     at_most_s = conf.novasched.journal_undo_within
     return kept_in(directory.from_conf(conf).path, claims, at_most_s)
 
 
-def kept_in(path: str | None, claims: Claims, at_most_s: float) -> Kept:
+def kept_in(path: str | None, claims: Claims, at_most_s: float) -> JournalSetup:
     """Make the journal in a directory, if there is one."""
     if path is None:
-        return Kept(None, _untold, ())
+        return JournalSetup(None, _untold, ())
     own = FileJournal(path)
     recovery = Recovery(own, claims, at_most_s)
     chore = INTERVAL_S, recovery.undo_left_claims
-    return Kept(own, own.held, [chore], own.close)
+    return JournalSetup(own, own.held, [chore], own.close)
 
 
 def prepare(conf: cfg.ConfigOpts) -> str | None:

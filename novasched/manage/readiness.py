@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is looked at before a scheduler takes over: each check has a name of its own.
+"""The checks of `upgrade check`, each with a name of its own.
 
 Checks that nova-status has, too, have its names, its codes and nearly its words.
 """
@@ -183,9 +183,9 @@ def scheduler(program: Status) -> Verdict:
     """Make a scheduler of the options, with its driver, filters and weighers."""
     profile = preflight.load_plugins(program.conf)
     with contextlib.ExitStack() as opened:
-        given = app.given_from_conf(program.conf)
-        opened.callback(given.close)
-        made = app.compose(program.conf, given, profile)
+        dependencies = app.dependencies_from_conf(program.conf)
+        opened.callback(dependencies.close)
+        made = app.compose(program.conf, dependencies, profile)
         opened.callback(made.view.close, JOIN_S)
     return _warned(preflight.deprecations(profile))
 

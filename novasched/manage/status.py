@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program novasched-status: is all there for a scheduler to take over?"""
+"""The program novasched-status: may a scheduler take over here?"""
 
 from __future__ import annotations
 

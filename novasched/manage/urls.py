@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""URLs of cell mappings: whether they make sense, and how they are shown."""
+"""URLs of cell mappings: their check, and their form without passwords."""
 
 from __future__ import annotations
 

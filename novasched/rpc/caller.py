@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the caller of a request still waits for its answer.
+"""The RPC caller of a request: whether it still waits for its answer.
 
 Much of what tells it oslo.messaging keeps to itself. Where that is not as expected,
 nothing is known, and every request is served.

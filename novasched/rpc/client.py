@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the scheduler's RPC interface, for tools and shims."""
+"""A client of the scheduler's RPC interface, for tools and tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor, asked for an older form of an object that is too new for us."""
+"""Backports of objects that are too new for us, made by a conductor."""
 
 from __future__ import annotations
 

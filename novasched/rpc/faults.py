@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each error looks on the wire: the one table to nova's names.
+"""Errors on the wire: the one table to nova's names.
 
 A nova client builds the class that a failure names, if it stands in
 ``nova.exception``; what stands elsewhere reaches it as a RemoteError. The

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log: where it goes, and one line for a message that cannot be read."""
+"""The log: its set-up, and one line for a message that cannot be read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications: what the scheduler tells whoever listens on the bus."""
+"""Notifications of the scheduler, to all that listen on the bus."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a server stops: no request that the broker has sent is lost."""
+"""A graceful stop of an RPC server: no request that the broker has sent is lost."""
 
 from __future__ import annotations
 

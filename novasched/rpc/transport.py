@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way to the broker, and whether it can be gone."""
+"""The transport of messages, and a check of its broker."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long messages wait, and whether the broker is there to bring them."""
+"""The waiting time of messages, and the health of the broker."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from novasched.observing import catalogue
+from novasched.observability import catalogue
 
 
 def test_the_pages_are_as_the_tool_makes_them(root):

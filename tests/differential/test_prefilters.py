@@ -12,7 +12,6 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.facts import FactFinder
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
@@ -23,6 +22,7 @@ from novasched.objects.request_spec import (
     RequestLevelParams,
     RequestSpec,
 )
+from novasched.prefilter_context import LazyPrefilterContext
 from novasched.resources import prefilters
 from novasched.resources.prefilters.requirements import Place, Port
 from novasched.rpc.faults import to_wire
@@ -134,7 +134,9 @@ def facts_of(described, request):
     placement.known_aggregates = {
         uuid: frozenset(found) for uuid, found in world['segments'].items()
     }
-    finder = FactFinder(View(described), placement, FakeNetwork(ports, segments))
+    finder = LazyPrefilterContext(
+        View(described), placement, FakeNetwork(ports, segments)
+    )
     return finder.facts(RequestContext(overwrite=False), request)
 
 

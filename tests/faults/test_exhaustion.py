@@ -11,9 +11,10 @@ import uuid
 from collections import Counter
 
 import pytest
+from tests.unit.observing.numbers import FakeNumbers
 
-from novasched.observing.doors import WatchedDoors
-from novasched.observing.health import Health
+from novasched.observability.health import Health
+from novasched.observability.instrumentation import ActiveInstrumentation
 from novasched.service import SystemClock
 from tests.faults import proxy
 from tests.functional.conftest import Host
@@ -21,7 +22,6 @@ from tests.live import wire as wire_
 from tests.live.servers.process import wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.wire import Wire
-from tests.unit.observing.numbers import FakeNumbers
 
 THREADS = 2
 REQUESTS = 20
@@ -78,7 +78,7 @@ class Measured:
             },
         )
         self._numbers, clock = FakeNumbers(), SystemClock()
-        self._doors = WatchedDoors(
+        self._instrumentation = ActiveInstrumentation(
             self._numbers,
             Health(clock),
             clock,
@@ -86,11 +86,11 @@ class Measured:
             patience_s=BOUND_S,
             check_interval_s=BOUND_S,
         )
-        self.requests = self._doors.requests
-        self.server = self.cloud.serve(doors=self._doors).server
+        self.requests = self._instrumentation.requests
+        self.server = self.cloud.serve(instrumentation=self._instrumentation).server
 
     def values(self):
-        self._doors.measure(time.time())
+        self._instrumentation.measure(time.time())
         return Counter({**self._numbers.gauges, **self._numbers.counts})
 
 

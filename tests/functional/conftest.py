@@ -230,7 +230,7 @@ class Cloud:
             'on_decision': self.decisions.append,
             **given,
         }
-        scheduler = app.compose(self.conf, app.Given(**parts))
+        scheduler = app.compose(self.conf, app.Dependencies(**parts))
         self.stack.callback(scheduler.view.close)
         scheduler.view.load()
         return scheduler

@@ -8,8 +8,8 @@ import contextlib
 import pytest
 import requests
 
-from novasched.observing.addresses import Address
-from novasched.observing.serving import Answer, Endpoint
+from novasched.observability.addresses import Address
+from novasched.observability.serving import Answer, Endpoint
 
 HERE = '127.0.0.1'
 

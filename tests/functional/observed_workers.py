@@ -15,9 +15,9 @@ import sys
 import types
 import urllib.request
 
-from novasched.observing import sharing
-from novasched.observing.addresses import Address, Wanted
-from novasched.observing.worker import Settings
+from novasched.observability import sharing
+from novasched.observability.addresses import Address, Wanted
+from novasched.observability.worker import Settings
 from novasched.ports import Cell
 from novasched.service import SystemClock
 
@@ -26,22 +26,22 @@ CELL = Cell('a-uuid', 'cell1', None, None, False)
 
 def work(shared, attempts, ready, end):
     """Be a worker until told to end."""
-    observer, doors = shared.observer, shared.observer.doors()
+    observer, instrumentation = shared.observer, shared.observer.instrumentation()
     now_s = SystemClock().monotonic()
     cells = types.SimpleNamespace(enabled=lambda: [CELL], left_out=list)
-    doors.view(
+    instrumentation.view(
         types.SimpleNamespace(
             refresh=print, cells=cells, asked_at=lambda: {CELL.uuid: now_s - attempts}
         )
     )
-    observer.begin(doors)
+    observer.begin(instrumentation)
     for _ in range(attempts):
-        with doors.requests.attempt():
+        with instrumentation.requests.attempt():
             pass
-    with doors.requests.attempt():
+    with instrumentation.requests.attempt():
         ready.set()
         end.wait()
-    observer.end(doors)
+    observer.end(instrumentation)
 
 
 def metrics(port):

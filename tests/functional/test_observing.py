@@ -18,15 +18,15 @@ import pytest
 import requests
 
 from novasched import errors
-from novasched.observing import serving, sharing
-from novasched.observing.addresses import Address, Wanted
-from novasched.observing.host import HostService, Workers
-from novasched.observing.probing import PROBE_INTERVAL_S, Probe
-from novasched.observing.requests import NoNumbers
-from novasched.observing.serving import Answer, Endpoint
-from novasched.observing.worker import (
+from novasched.observability import serving, sharing
+from novasched.observability.addresses import Address, Wanted
+from novasched.observability.host import HostService, Workers
+from novasched.observability.probing import PROBE_INTERVAL_S, Probe
+from novasched.observability.requests import NoNumbers
+from novasched.observability.serving import Answer, Endpoint
+from novasched.observability.worker import (
     SOCKET,
-    ObservedLife,
+    InstrumentedService,
     Observer,
     Settings,
 )
@@ -66,7 +66,7 @@ class TestLife:
         )
 
     def test_a_life_is_shown_from_start_to_end(self, observer, tmp_path):
-        life = ObservedLife(Alive(), observer, observer.doors(), ())
+        life = InstrumentedService(Alive(), observer, observer.instrumentation(), ())
         life.start()
         path = tmp_path / SOCKET.format(os.getpid())
         observer.health.good('api_db')
@@ -81,7 +81,8 @@ class TestLife:
         self, observer, tmp_path
     ):
         old, new = (
-            ObservedLife(Alive(), observer, observer.doors(), ()) for _ in range(2)
+            InstrumentedService(Alive(), observer, observer.instrumentation(), ())
+            for _ in range(2)
         )
         old.start()
         observer.health.good('api_db')
@@ -99,11 +100,11 @@ class TestLife:
             def start(self):
                 self.shown = observer.health.checks()
 
-        old = ObservedLife(Alive(), observer, observer.doors(), ())
+        old = InstrumentedService(Alive(), observer, observer.instrumentation(), ())
         old.start()
         observer.health.good('api_db')
         loading = Loading()
-        new = ObservedLife(loading, observer, observer.doors(), ())
+        new = InstrumentedService(loading, observer, observer.instrumentation(), ())
         new.start()
         assert set(loading.shown) == {'api_db', 'ready', 'requests'}
         assert loading.shown['ready'].status == 'pass'
@@ -124,7 +125,9 @@ class TestLife:
                 return 7
 
         seen, problems = [], [None, 'the connection to the broker is lost']
-        life = ObservedLife(Watched(), observer, observer.doors(), (), problems.pop)
+        life = InstrumentedService(
+            Watched(), observer, observer.instrumentation(), (), problems.pop
+        )
         life.start()
         seen += [ready(), ready()]
         assert life.stop() == 7
@@ -134,13 +137,17 @@ class TestLife:
     def test_components_are_asked_as_soon_as_a_life_serves(self, observer):
         asked = threading.Event()
         probe = Probe('placement', asked.set)
-        life = ObservedLife(Alive(), observer, observer.doors(), (probe,))
+        life = InstrumentedService(
+            Alive(), observer, observer.instrumentation(), (probe,)
+        )
         life.start()
         assert asked.wait(PROBE_INTERVAL_S / 2)
         life.stop()
 
     def test_a_life_that_does_not_start_is_not_shown(self, observer, tmp_path):
-        life = ObservedLife(Stillborn(), observer, observer.doors(), ())
+        life = InstrumentedService(
+            Stillborn(), observer, observer.instrumentation(), ()
+        )
         with pytest.raises(errors.StoreFailed):
             life.start()
         assert list(tmp_path.iterdir()) == []
@@ -149,7 +156,7 @@ class TestLife:
         self, observer, tmp_path, caplog
     ):
         tmp_path.rmdir()
-        life = ObservedLife(Alive(), observer, observer.doors(), ())
+        life = InstrumentedService(Alive(), observer, observer.instrumentation(), ())
         life.start()
         life.stop()
         assert 'Health and metrics of this worker are not shown' in caplog.text
@@ -161,12 +168,13 @@ class Shown:
     def __init__(self, cloud, path, probes, stack):
         wanted = Wanted(health=(Address(HERE, 0), Address(path=path)))
         shared = stack.enter_context(sharing.shared(wanted, 1, SETTINGS, SystemClock()))
-        observer, doors = shared.observer, shared.observer.doors()
-        self.requests = doors.requests
+        observer, instrumentation = shared.observer, shared.observer.instrumentation()
+        self.requests = instrumentation.requests
         scheduler = cloud.compose(
-            doors=doors, on_decision=doors.decisions(cloud.decisions.append)
+            instrumentation=instrumentation,
+            on_decision=instrumentation.decisions(cloud.decisions.append),
         )
-        life = ObservedLife(scheduler, observer, doors, probes)
+        life = InstrumentedService(scheduler, observer, instrumentation, probes)
         (self.service,) = shared.beside
         stack.callback(self.service.stop)  # which waits for the end of the life
         life.start()

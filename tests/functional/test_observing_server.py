@@ -12,9 +12,9 @@ import pytest
 import requests
 from oslo_config import cfg
 
-from novasched import errors, observed, opts
-from novasched.observing import addresses, serving
-from novasched.observing.serving import Answer
+from novasched import errors, instrumented, opts
+from novasched.observability import addresses, serving
+from novasched.observability.serving import Answer
 from tests.functional.endpoints import HERE, endpoint, get, hello, is_served
 
 __all__ = ['endpoint']
@@ -145,5 +145,5 @@ class TestAddresses:
         assert f'{option}: {uri}: Address already in use' in str(raised.value)
 
     def test_without_addresses_nothing_is_made(self):
-        with observed.sharing(self.conf(), 2) as shared:
+        with instrumented.sharing(self.conf(), 2) as shared:
             assert shared.beside == ()

@@ -12,8 +12,8 @@ import typing
 import pytest
 
 from novasched import plugins, testing
-from novasched.drivers.watch import OPTS
-from novasched.observing import catalogue
+from novasched.drivers.plugin_timing import OPTS
+from novasched.observability import catalogue
 from novasched.scheduler import columns
 from novasched.scheduler.hosts import Column, Columns
 from novasched.scheduler.reasons import Code

@@ -9,8 +9,8 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.asking import Asking
-from novasched.drivers.detail import Detail, Level
+from novasched.candidate_query import QueryPolicy
+from novasched.drivers.no_valid_host_detail import Level, NoValidHostDetail
 from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import Destination, RequestGroup
@@ -30,7 +30,7 @@ from tests.unit.fakes import (
 )
 
 A, B = 'c0000000-0000-4000-8000-00000000000a', LAST
-NOTHING_MORE = Detail()
+NOTHING_MORE = NoValidHostDetail()
 REBUILD = {'scheduler_hints': {'_nova_check_type': ['rebuild']}}
 
 
@@ -59,7 +59,7 @@ def select():
             view or FakeView(factories.hosts()),
             placement or FakePlacement('uuid-h1'),
             notifier or FakeNotifier(),
-            Asking(prefilters, limit, looks_further=looks_further, detail=detail),
+            QueryPolicy(prefilters, limit, looks_further=looks_further, detail=detail),
             network or FakeNetwork(),
         )
         return manager.select_destinations(
@@ -348,13 +348,13 @@ def test_a_host_that_is_not_found_may_be_in_a_cell_left_out(select, level, text)
         requested_destination=Destination(host='gone', node=None)
     )
     with pytest.raises(errors.NoValidHost) as raised:
-        select(request, view=silent_view('a'), detail=Detail(level))
+        select(request, view=silent_view('a'), detail=NoValidHostDetail(level))
     assert str(raised.value).endswith(f'host: gone node: None{text}')
 
 
 def test_the_caller_may_learn_that_placement_has_nothing(select):
     with pytest.raises(errors.NoValidHost, match='Placement has no allocation cand'):
-        select(placement=FakePlacement(), detail=Detail(Level.USER))
+        select(placement=FakePlacement(), detail=NoValidHostDetail(Level.USER))
 
 
 def test_casts_reach_the_view():
@@ -364,7 +364,7 @@ def test_casts_reach_the_view():
         view,
         FakePlacement(),
         FakeNotifier(),
-        Asking(()),
+        QueryPolicy(()),
         FakeNetwork(),
     )
     one, two = (Aggregate(n, f'uuid-{n}', f'agg{n}', frozenset(), {}) for n in (1, 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.asking import Asking
+from novasched.candidate_query import QueryPolicy
 from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone
@@ -46,7 +46,7 @@ def select(placement, notifier, journal):
         FakeView(factories.hosts()),
         placement,
         notifier,
-        Asking(()),
+        QueryPolicy(()),
         FakeNetwork(),
         journal,
     )

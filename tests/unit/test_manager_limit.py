@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.asking import Asking
+from novasched.candidate_query import QueryPolicy
 from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from tests import factories
@@ -37,7 +37,7 @@ class TestBeyondTheLimit:
                 FakeView(factories.hosts()),
                 placement,
                 notifier,
-                Asking((), 2, looks_further=looks_further),
+                QueryPolicy((), 2, looks_further=looks_further),
                 FakeNetwork(),
             )
             failed = None

@@ -11,7 +11,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.observing.announcement import Announcement
+from novasched.observability.announcement import Announcement
 from novasched.workers import Worker
 from tests.unit.fakes import Part
 

@@ -77,7 +77,7 @@ def serving(conf: cfg.ConfigOpts, placement: Adapter) -> Iterator[Served]:
         name = f'novasched-demo-{uuid.uuid4()}'
         target = oslo_messaging.Target(exchange=name, topic=name)
         served = Served(conf, transport, target, [])
-        given = app.Given(
+        given = app.Dependencies(
             api_engine=api_engine,
             make_cell_engine=lambda url: engines.cell_engine(conf, url),
             placement=placement,

@@ -9,9 +9,9 @@ import logging
 import pytest
 
 from novasched import errors
+from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import UNDO_WITHIN_S, Claims
-from novasched.drivers.ledger import Ledger
-from novasched.drivers.room import Room
+from novasched.drivers.remaining_capacity import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, Wanted
 from tests import factories
@@ -209,7 +209,7 @@ def test_claims_are_told_before_they_are_tried(context, caplog):
 
 
 def test_room_is_taken_by_what_is_claimed_and_known_to_lack_by_what_is_refused(context):
-    room = Room({'x': {'resources': {'VCPU': {'capacity': 2, 'used': 0}}}})
+    room = RemainingCapacity({'x': {'resources': {'VCPU': {'capacity': 2, 'used': 0}}}})
     placement = FakePlacement(script=['claimed', 'refused'])
     request = factories.request()
     with Claims(placement, context, '1.36', room) as claims:
@@ -228,8 +228,8 @@ def journalled(placement, context, then=None, caller=None, journal=None):
     """Claim for an instance, with a journal; return what was told to it."""
     journal = journal or FakeJournal()
     with contextlib.suppress(errors.RequestError, KeyboardInterrupt):
-        ledger = Ledger(journal, caller)
-        with Claims(placement, context, '1.36', ledger=ledger) as claims:
+        claim_journal = ClaimJournal(journal, caller)
+        with Claims(placement, context, '1.36', claim_journal=claim_journal) as claims:
             claims.make(factories.request(instance_uuid='a'), candidate('p'))
             claims.check_caller()
             if then is not None:
@@ -245,8 +245,8 @@ def test_claims_that_stay_are_answered(context):
 def test_claims_whose_answer_reaches_no_reader_are_undone(context):
     placement, caller, journal = FakePlacement(), FakeCaller(), FakeJournal()
     forgotten = []
-    ledger = Ledger(journal, caller)
-    with Claims(placement, context, '1.36', ledger=ledger) as claims:
+    claim_journal = ClaimJournal(journal, caller)
+    with Claims(placement, context, '1.36', claim_journal=claim_journal) as claims:
         claims.if_undone.append(lambda: forgotten.append('a'))
         claims.make(factories.request(instance_uuid='a'), candidate('p'))
     assert list(placement.held) == ['a']
@@ -258,7 +258,9 @@ def test_claims_whose_answer_reaches_no_reader_are_undone(context):
 
 def test_an_answer_without_claims_may_reach_no_reader(context):
     caller = FakeCaller()
-    with Claims(FakePlacement(), context, '1.36', ledger=Ledger(None, caller)):
+    with Claims(
+        FakePlacement(), context, '1.36', claim_journal=ClaimJournal(None, caller)
+    ):
         pass
     caller.undeliverable()
 
@@ -285,7 +287,9 @@ def test_claims_for_several_are_written_down_together(context):
     journal, wanted = FakeJournal(), [Wanted(u, candidate('p')) for u in 'ab']
     placement = FakePlacement()
     placement.together = 'refused'
-    with Claims(placement, context, '1.36', ledger=Ledger(journal)) as claims:
+    with Claims(
+        placement, context, '1.36', claim_journal=ClaimJournal(journal)
+    ) as claims:
         claims.make_all(factories.request(), wanted)
     assert [one.consumer_uuid for one in journal.intents] == ['a', 'b']
     assert journal.told == [('a', 'settled'), ('b', 'settled')]
@@ -306,6 +310,6 @@ def test_the_claims_of_a_caller_that_is_gone_are_undone(context):
 
 
 def test_who_has_no_claims_may_be_gone(context):
-    gone = Ledger(None, FakeCaller(CallerGone('hung up')))
-    with Claims(FakePlacement(), context, '1.36', ledger=gone) as claims:
+    gone = ClaimJournal(None, FakeCaller(CallerGone('hung up')))
+    with Claims(FakePlacement(), context, '1.36', claim_journal=gone) as claims:
         claims.check_caller()

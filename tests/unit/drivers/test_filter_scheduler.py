@@ -11,9 +11,9 @@ import pytest
 from novasched import errors
 from novasched.drivers import Parts, Work
 from novasched.drivers.claims import Claims
-from novasched.drivers.detail import Detail, Level
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.room import Room
+from novasched.drivers.no_valid_host_detail import Level, NoValidHostDetail
+from novasched.drivers.remaining_capacity import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
 from novasched.ports import Cell
@@ -105,7 +105,7 @@ def run(hosts):
         if uuids is None or candidates is None:
             work = Work(context, request, uuids, candidates, None, alternates)
             return driver.select_destinations(work)
-        room = Room(candidates.summaries)
+        room = RemainingCapacity(candidates.summaries)
         with Claims(placement, context, VERSION, room) as claims:
             work = Work(context, request, uuids, candidates, claims, alternates)
             return driver.select_destinations(work)
@@ -468,7 +468,10 @@ def test_a_decision_names_the_cells_left_out(run):
 def test_the_error_says_as_much_as_it_may(run, level, said):
     with pytest.raises(errors.NoValidHost) as raised:
         run(
-            placement('h1', 'h2', 'h3'), [A, B], filters=[First()], detail=Detail(level)
+            placement('h1', 'h2', 'h3'),
+            [A, B],
+            filters=[First()],
+            detail=NoValidHostDetail(level),
         )
     assert raised.value.reason == f'There are not enough hosts available.{said}'
 
@@ -476,7 +479,7 @@ def test_the_error_says_as_much_as_it_may(run, level, said):
 def test_the_reasons_count_all_hosts_of_the_request(run):
     request = factories.request(instance_group=factories.group(members=[A, B, C]))
     filters = [Passing({'h1', 'h2'}), ServerGroupAntiAffinityFilter()]
-    offered, detail = placement('h1', 'h2', 'h3'), Detail(Level.ADMIN)
+    offered, detail = placement('h1', 'h2', 'h3'), NoValidHostDetail(Level.ADMIN)
     with pytest.raises(errors.NoValidHost) as raised:
         run(offered, [A, B, C], request, filters=filters, detail=detail)
     assert raised.value.reason.endswith(

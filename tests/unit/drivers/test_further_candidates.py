@@ -11,7 +11,7 @@ from novasched import errors
 from novasched.drivers import Parts, Work
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import MOST_FURTHER_CLAIMS, FilterScheduler
-from novasched.drivers.room import Room
+from novasched.drivers.remaining_capacity import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.pipeline import Profile
@@ -61,7 +61,9 @@ def run(placement, decided):
         )
         offered, context = placement.candidates(None, ''), RequestContext()
         request = factories.request(memory_mb=1)
-        with Claims(placement, context, VERSION, Room(offered.summaries)) as claims:
+        with Claims(
+            placement, context, VERSION, RemainingCapacity(offered.summaries)
+        ) as claims:
             work = Work(context, request, uuids, offered, claims, alternates)
             placed = FilterScheduler(parts).select_destinations(work)
         return placed.selections

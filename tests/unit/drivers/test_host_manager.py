@@ -11,7 +11,7 @@ import pytest
 from novasched import errors
 from novasched.drivers import Parts
 from novasched.drivers.host_manager import HostManager, table_of
-from novasched.drivers.watch import Watch
+from novasched.drivers.plugin_timing import PluginTiming
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.ram import RamFilter
@@ -195,7 +195,7 @@ def test_the_index_of_the_instance_counts(view, arguments, keywords):
 def test_a_dict_means_nothing_where_no_request_is_served(manager):
     states = list(manager.get_all_host_states(None))
     request = factories.request()
-    lap = Watch().of('req-1')
+    lap = PluginTiming().of('req-1')
     with manager.serving(request, lap):
         assert len(manager.get_filtered_hosts(states, {'force_hosts': ['h4']})) == 1
     with pytest.raises(LookupError, match='a dict means no request'):

@@ -10,14 +10,14 @@ from oslo_config import cfg
 
 from novasched import drivers
 from novasched.cluster import assumed
-from novasched.drivers import Parts, Work, detail, watch
+from novasched.drivers import Parts, Work, no_valid_host_detail, plugin_timing
 from tests import factories
 
 
 @pytest.fixture
 def conf():
     made = cfg.ConfigOpts()
-    for reader in (drivers, detail, watch, assumed):
+    for reader in (drivers, no_valid_host_detail, plugin_timing, assumed):
         for group, listed in reader.OPTS.items():
             made.register_opts(listed, None if group == 'DEFAULT' else group)
     made([], default_config_files=[], default_config_dirs=[])

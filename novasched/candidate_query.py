@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocation candidates: GET /allocation_candidates, and its fallbacks."""
+
+from __future__ import annotations
+
+import logging
+from collections import ChainMap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from novasched.cluster.mirrored import Mirrored
+from novasched.drivers.no_valid_host_detail import NoValidHostDetail
+from novasched.objects.context import RequestContext
+from novasched.ports import Candidates, Placement, QueryFailed
+from novasched.resources import Query, prefilters
+from novasched.resources.request import (
+    falls_back_from_conf,
+    limit_from_conf,
+    looks_further_from_conf,
+)
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class QueryPolicy:
+    """What the operator chose about the question to placement.
+
+    ``limit`` bounds the number of candidates; ``falls_back`` asks for dedicated CPUs
+    as shared ones, too; ``looks_further`` asks for all when those under the limit will
+    not do. ``detail`` words the failure; ``on_cut`` is called with each answer that a
+    limit cut.
+    """
+
+    prefilters: Iterable[prefilters.Prefilter]
+    limit: int = 1000
+    falls_back: bool = True
+    looks_further: bool = True
+    detail: NoValidHostDetail = field(default_factory=NoValidHostDetail)
+    on_cut: Callable[[Candidates], None] = lambda answer: None
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Self:
+        """Read the options."""
+        return cls(
+            prefilters.from_conf(conf),
+            limit_from_conf(conf),
+            falls_back_from_conf(conf),
+            looks_further_from_conf(conf),
+            NoValidHostDetail.from_conf(conf),
+        )
+
+
+class CandidateSource:
+    """Asks a query with its fallback, and what else an empty answer calls for."""
+
+    def __init__(
+        self,
+        placement: Placement,
+        mirrored: Mirrored,
+        on_cut: Callable[[Candidates], None],
+    ) -> None:
+        self._placement = placement
+        self._mirrored = mirrored
+        self._on_cut = on_cut
+
+    def ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:
+        """Ask for the query and for its fallback; one answer will do.
+
+        Where there is none, hosts whose aggregates placement does not know are told of.
+        """
+        answer = self._ask(context, query)
+        if isinstance(answer, Candidates) and not answer.requests:
+            wanted = [uuids for group in query.groups for uuids in group.member_of]
+            self._mirrored.look(context, frozenset().union(*wanted))
+        return answer
+
+    def _ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:
+        answer = self._ask_one(context, query)
+        if query.fallback is None:
+            return answer
+        LOG.debug('Requesting fallback allocation candidates with VCPU instead of PCPU')
+        more = self._ask_one(context, query.fallback)
+        if isinstance(answer, QueryFailed):
+            return more
+        return answer if isinstance(more, QueryFailed) else _joined(answer, more)
+
+    def _ask_one(
+        self, context: RequestContext, query: Query
+    ) -> Candidates | QueryFailed:
+        answer = self._placement.candidates(context, query.encode())
+        if isinstance(answer, QueryFailed) or query.limit is None:
+            return answer
+        answer = replace(answer, cut=len(answer.requests) >= query.limit)
+        if answer.cut:
+            self._on_cut(answer)
+        return answer
+
+
+def _joined(first: Candidates, more: Candidates) -> Candidates:
+    """Return the candidates of two answers; the version is that of the first."""
+    return replace(
+        first,
+        requests=[*first.requests, *more.requests],
+        summaries=ChainMap(more.summaries, first.summaries),  # type: ignore[arg-type]
+        cut=first.cut or more.cut,
+    )

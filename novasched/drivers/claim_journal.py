@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal entries of the claims of one request, and its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from novasched.ports import Caller, Entry, Intent, Journal, Wanted
+
+
+class ClaimJournal:
+    """Keeps the open entries of a request by consumer; without a journal, nothing.
+
+    Nobody known as ``caller`` has the answer as soon as the claims stand.
+    """
+
+    def __init__(
+        self, journal: Journal | None = None, caller: Caller | None = None
+    ) -> None:
+        self._journal = journal
+        self._caller = caller
+        self._open: dict[str, Entry] = {}
+
+    def intend(
+        self, request_id: str | None, project_id: str | None, wanted: Sequence[Wanted]
+    ) -> None:
+        """Write down claims that are about to be made."""
+        if self._journal is None:
+            return
+        within_s = self._caller.patience_left_s() if self._caller else None
+        intents = [_intent(request_id, project_id, one, within_s) for one in wanted]
+        entries = self._journal.intend(intents)
+        for intent, entry in zip(intents, entries, strict=True):
+            self._open[intent.consumer_uuid] = entry
+
+    def settle(self, *consumers: str) -> None:
+        """Take in that nobody is to undo anything of theirs later."""
+        for consumer in consumers:
+            if entry := self._open.pop(consumer, None):
+                entry.settle()
+
+    def end(self, error: BaseException) -> None:
+        """Leave open what the end of the process interrupts, for who comes after it.
+
+        A defect has an answer: later, the caller may have the same claimed again.
+        """
+        if isinstance(error, Exception):
+            self.settle(*list(self._open))
+        while self._open:
+            self._open.popitem()[1].leave()
+
+    def check_caller(self) -> None:
+        """Raise CallerGone when nobody waits for the answer any more."""
+        if self._caller is not None:
+            self._caller.check()
+
+    def answer(self, undo: Callable[[], None] | None = None) -> None:
+        """Let all claims stand, as the caller is about to learn of them.
+
+        ``undo`` takes them back, should the answer reach no reader.
+        """
+        entries = list(self._open.values())
+        self._open.clear()
+
+        def settle() -> None:
+            for entry in entries:
+                entry.settle()
+
+        def take_back() -> None:
+            try:
+                if undo is not None:
+                    undo()
+            finally:
+                settle()
+
+        if self._caller is None:
+            settle()
+            return
+        for entry in entries:
+            entry.answering()
+        self._caller.when_answered(settle)
+        self._caller.if_undeliverable(take_back)
+
+
+def _intent(
+    request_id: str | None,
+    project_id: str | None,
+    wanted: Wanted,
+    undo_within_s: float | None,
+) -> Intent:
+    allocations = wanted.candidate['allocations']
+    amounts = {name: part['resources'] for name, part in allocations.items()}
+    return Intent(
+        request_id,
+        wanted.consumer_uuid,
+        project_id,
+        amounts,
+        undo_within_s=undo_within_s,
+    )

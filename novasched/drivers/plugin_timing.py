@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times of filters, weighers and drivers, and the ones that run now."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+from oslo_config import cfg
+
+LOG = logging.getLogger(__name__)
+
+STUCK_AFTER_S = 30.0
+NAMED_EVERY_S = 300.0
+DRIVER = 'Driver'
+"""Its time is that of all filters and weighers that it lets run."""
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'novasched': [
+        cfg.FloatOpt(
+            'plugin_time_budget',
+            default=1.0,
+            min=0,
+            help='Seconds that a filter or weigher may take for one request, all its '
+            'servers together. One that takes longer is not stopped, but named in a '
+            'warning, at most once in five minutes. 0: there is no budget.',
+        ),
+    ],
+}
+
+
+class Running(NamedTuple):
+    """What is at work; ``kind`` is Filter, Weigher or Driver."""
+
+    kind: str
+    extension: str
+    request_id: str | None
+    since: float
+
+
+class PluginTiming:
+    """Knows what runs now in every thread, by the monotonic clock."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, budget_s: float = 0.0
+    ) -> None:
+        self.clock = clock
+        self.budget_s = budget_s or math.inf
+        self._named_at: dict[tuple[str, str], float] = {}
+        self._lock = threading.Lock()
+        self._laps: weakref.WeakSet[Lap] = weakref.WeakSet()
+        self._told: set[Running] = set()
+
+    @classmethod
+    def from_conf(cls, conf: Any) -> Self:
+        return cls(budget_s=conf.novasched.plugin_time_budget)
+
+    def of(self, request_id: str | None) -> Lap:
+        """Return what watches the filters, weighers and driver of one request."""
+        lap = Lap(self.clock, request_id, self.budget_s, self._over_budget)
+        with self._lock:
+            self._laps.add(lap)
+        return lap
+
+    def running(self) -> dict[int, Running]:
+        """Return what runs now, by thread."""
+        with self._lock:
+            laps = list(self._laps)
+        return {lap.thread: now for lap in laps if (now := lap.running())}
+
+    def stuck(self, older_than_s: float) -> list[Running]:
+        """Return what has been running for longer, the longest first."""
+        before = self.clock() - older_than_s
+        found = [each for each in self.running().values() if each.since < before]
+        return sorted(found, key=lambda each: each.since)
+
+    def tell_stuck(self, older_than_s: float = STUCK_AFTER_S) -> None:
+        """Log what has been running for longer, once for each time that it is."""
+        stuck = self.stuck(older_than_s)
+        for each in stuck:
+            if each not in self._told:
+                LOG.warning(
+                    '%s %s has been running for %d s for request %s',
+                    each.kind,
+                    each.extension,
+                    self.clock() - each.since,
+                    each.request_id,
+                )
+        self._told = set(stuck)
+
+    def _over_budget(self, run: Running, hosts: int, runs: int, took_s: float) -> None:
+        """Name a filter or weigher in the log, unless that was done lately."""
+        extension, now = (run.kind, run.extension), self.clock()
+        with self._lock:
+            if now - self._named_at.get(extension, -math.inf) < NAMED_EVERY_S:
+                return
+            self._named_at[extension] = now
+        LOG.warning(
+            '%s %s took %.1f s for request %s, with %d host(s) in run %d; the time '
+            'budget is %g s',
+            run.kind,
+            run.extension,
+            took_s,
+            run.request_id,
+            hosts,
+            runs,
+            self.budget_s,
+        )
+
+
+Over = Callable[[Running, int, int, float], None]
+"""Is called with what ran, for how many hosts, how often, and the seconds of all."""
+
+
+class Lap:
+    """Watches one request, in the thread that decides it.
+
+    Extensions may run within another: a driver lets the filters run. It is its own
+    context manager and keeps plain tuples: it must cost nothing.
+    """
+
+    __slots__ = (
+        '__weakref__',
+        '_at_work',
+        '_budget_s',
+        '_clock',
+        '_ended',
+        '_over',
+        '_request_id',
+        '_spent',
+        'thread',
+    )
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        request_id: str | None,
+        budget_s: float,
+        over: Over,
+    ) -> None:
+        self.thread = threading.get_ident()
+        self._clock = clock
+        self._request_id = request_id
+        self._budget_s = budget_s
+        self._over = over
+        self._at_work: list[tuple[str, str, int, float]] = []
+        self._ended: list[tuple[str, float]] = []
+        self._spent: dict[str, tuple[float, int]] = {}
+
+    def __call__(self, kind: str, name: str, hosts: int) -> Self:
+        """Start to measure; what is returned ends it."""
+        self._at_work.append((kind, name, hosts, self._clock()))
+        return self
+
+    def __enter__(self) -> None:
+        """Do nothing: the call came before."""
+
+    def __exit__(self, *problem: object) -> None:
+        kind, name, hosts, since = self._at_work.pop()
+        took_s = self._clock() - since
+        self._ended.append((name, took_s))
+        spent_s, runs = self._spent.get(name, (0.0, 0))
+        self._spent[name] = spent_s, runs = spent_s + took_s, runs + 1
+        if spent_s > self._budget_s and kind != DRIVER:
+            self._over(
+                Running(kind, name, self._request_id, since), hosts, runs, spent_s
+            )
+
+    def running(self) -> Running | None:
+        """Return what runs now, the innermost."""
+        for kind, name, _, since in self._at_work[-1:]:
+            return Running(kind, name, self._request_id, since)
+        return None
+
+    def took_s(self) -> dict[str, float]:
+        """Return the seconds that each took since this was last asked."""
+        found: dict[str, float] = {}
+        for name, took_s in self._ended:
+            found[name] = found.get(name, 0.0) + took_s
+        self._ended.clear()
+        return found

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reserves the picks of one request, and detects those of concurrent requests.
+
+Without Assumed, all of this does nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from novasched.cluster.assumed import Assumed, Sight
+from novasched.cluster.picks import Key, Pick, group_of
+from novasched.drivers import Work
+from novasched.objects.instance_group import InstanceGroup
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.consumption import consume
+from novasched.scheduler.fit.booking import book
+from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.hosts import HostState, HostTable
+
+LOG = logging.getLogger(__name__)
+
+TURN_WITHIN_S = 60.0
+"""How long a request waits for others of its server group; nova's callers wait so
+long for a scheduler that gives no sign of life."""
+
+MOST_BEHIND = 64
+"""How often the hosts are judged anew for an instance, as others were faster: no more
+requests than that are served at once, unless an option says so."""
+
+
+class GroupTurns:
+    """Lets requests of one server group in one after the other."""
+
+    def __init__(self, within_s: float = TURN_WITHIN_S) -> None:
+        self._within_s = within_s
+        self._lock = threading.Lock()
+        self._turns: dict[str, threading.Lock] = {}
+        self._users: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def of(self, group: str | None) -> Iterator[None]:
+        """Wait for the turn of a group, and have it; without a group, at once.
+
+        A request that has waited too long goes on as if it had the turn.
+        """
+        if group is None:
+            yield
+            return
+        with self._lock:
+            turn = self._turns.setdefault(group, threading.Lock())
+            self._users[group] += 1
+        entered = False
+        try:
+            entered = turn.acquire(timeout=self._within_s)
+            if not entered:
+                LOG.warning(
+                    'Another request of server group %s has not ended for %d s; this '
+                    'one is served without knowing what that one picks.',
+                    group,
+                    self._within_s,
+                )
+            yield
+        finally:
+            if entered:
+                turn.release()
+            with self._lock:
+                self._users[group] -= 1
+                if not self._users[group]:
+                    del self._users[group], self._turns[group]
+
+
+class Reservation:
+    """One request. It sees what others picked, and others see what it picks.
+
+    A pick is reserved before it is claimed. If another request picked the same host
+    since this one looked, it is ``behind``: it must catch up, and decide again.
+    """
+
+    def __init__(self, assumed: Assumed | None, work: Work, turns: GroupTurns) -> None:
+        self._assumed = assumed if work.claims is not None else None
+        self._sees = assumed
+        self._work = work
+        self._turns = turns
+        self._mine: list[Pick] = []
+        self._sight: Sight | None = None
+        self._caught_up: dict[Key, int] = {}
+        self._behind: HostState | None = None
+        self._times_behind = 0
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Pick within this: when it fails, or the claims are undone, all is forgotten.
+
+        What was picked for its instances before is forgotten, too: it is over.
+        """
+        if self._assumed is None or self._work.claims is None:
+            yield
+            return
+        self._work.claims.if_undone.append(self.forget)
+        with self._turns.of(group_of(self._work.request)):
+            self._assumed.remove_instances(self._work.instance_uuids or ())
+            try:
+                yield
+            except BaseException:
+                self.forget()
+                raise
+
+    def hosts(self, take: Callable[[], HostTable]) -> HostTable:
+        """Return hosts with all that was picked, but by this request so far."""
+        if self._sees is None:
+            return take()
+        self.forget()
+        self._caught_up.clear()
+        self._sight = self._sees.see(take)
+        return self._sight.hosts
+
+    def request(self, request: RequestSpec) -> RequestSpec:
+        """Return the request, its group grown by the members picked of late."""
+        group = request.instance_group if 'instance_group' in request else None
+        uuid = group_of(request)
+        picks = self._sees.in_group(uuid) if uuid and self._sees is not None else []
+        if group is None or not picks:
+            return request
+        return request.replaced(instance_group=_grown(group, picks))
+
+    def reserve(self, host: HostState, request: RequestSpec) -> bool:
+        """Let others see that the instance of the request takes the host.
+
+        ``request`` has the providers of the instance. False: this request is behind.
+        """
+        if self._assumed is None or self._sight is None:
+            return True
+        seen = self._caught_up.get((host.cell_uuid, host.uuid), self._sight.number)
+        after = None if self._times_behind >= MOST_BEHIND else seen
+        pick = self._assumed.add(host, self._sight.base, request, after, self._mine)
+        if pick is None:
+            self._behind = host
+            self._times_behind += 1
+            return False
+        self._mine.append(pick)
+        return True
+
+    def release(self) -> None:
+        """Take back what was reserved last: it could not be claimed."""
+        if self._assumed is not None and self._mine:
+            self._assumed.remove([self._mine.pop()])
+
+    def forget(self) -> None:
+        """Take back all that was reserved."""
+        if self._assumed is not None:
+            self._assumed.remove(self._mine)
+        self._mine = []
+
+    def caught_up(self, hosts: HostTable, fitting: Fitting) -> HostTable | None:
+        """Return the hosts with what others picked meanwhile; None: not behind."""
+        host, self._behind = self._behind, None
+        if host is None or self._assumed is None or self._sight is None:
+            self._times_behind = 0
+            return None
+        key = host.cell_uuid, host.uuid
+        seen = self._caught_up.get(key, self._sight.number)
+        for pick in self._assumed.later(key, seen):
+            self._caught_up[key] = pick.number
+            if pick not in self._mine:
+                hosts = consume(hosts, host._row, pick.request)
+                hosts = book(hosts, host._row, pick.request, fitting).hosts
+        LOG.debug('Another request picked %s meanwhile; selecting anew.', host)
+        return hosts
+
+
+def _grown(group: InstanceGroup, picks: Iterable[Pick]) -> InstanceGroup:
+    """Return a group that knows of more members and their hosts."""
+    members = list(group.members or ()) if 'members' in group else []
+    hosts = list(group.hosts or ()) if 'hosts' in group else []
+    return group.replaced(
+        members=list(dict.fromkeys([*members, *(pick.uuid for pick in picks)])),
+        hosts=list(dict.fromkeys([*hosts, *(pick.host for pick in picks)])),
+    )

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Health of the components of a process: pass, warn or fail, since when, and why.
+
+Nova's specification "Per Process Healthcheck endpoints" has the form and the rules.
+News come from what the service does anyway; nobody is asked to answer a client.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from novasched.observability.serving import Answer
+from novasched.ports import Clock
+
+PASS, WARN, FAIL = 'pass', 'warn', 'fail'
+WORST = (FAIL, WARN, PASS)
+VERSION = '1.0'
+CONTENT_TYPE = 'application/health+json'
+
+
+def stamp(clock: Clock) -> str:
+    """Return the time as checks have it."""
+    return f'{clock.utcnow().isoformat(timespec="seconds")}+00:00'
+
+
+class Check(NamedTuple):
+    """How one component was at ``time``, ISO 8601 in UTC; ``output`` says why it is
+    not well. ``expired``: there was no news of it in time."""
+
+    status: str
+    time: str
+    output: str = ''
+    expired: bool = False
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the form that travels."""
+        found = {'status': self.status, 'time': self.time}
+        return {**found, 'output': self.output} if self.output else found
+
+
+Look = Callable[[], Mapping[str, Check]]
+"""Finds out how components are, at once and without asking anybody."""
+
+
+class _News(NamedTuple):
+    check: Check
+    heard_s: float
+
+
+class Health:
+    """What is known of the components of one process; threads may share it.
+
+    ``ttl_s`` is how long news count; 0: for ever. What is asked only now and then
+    is well again with the next good news, and fails when two in a row are bad.
+    """
+
+    def __init__(self, clock: Clock, ttl_s: float = 300.0) -> None:
+        self._clock = clock
+        self._ttl_s = ttl_s
+        self._lock = threading.Lock()
+        self._news: dict[str, _News] = {}
+        self._looks: tuple[Look, ...] = ()
+        self.service_id: str | None = None
+
+    def time(self) -> str:
+        """Return the time as checks have it."""
+        return stamp(self._clock)
+
+    def good(self, name: str) -> None:
+        """Take in that a component works."""
+        self._keep(name, Check(PASS, self.time()))
+
+    def bad(self, name: str, output: str, status: str | None = None) -> None:
+        """Take in that a component does not work.
+
+        Without ``status``, the first bad news is a warning.
+        """
+        if status is None:
+            status = FAIL if self.is_bad(name) else WARN
+        self._keep(name, Check(status, self.time(), output))
+
+    def _keep(self, name: str, check: Check) -> None:
+        with self._lock:
+            self._news[name] = _News(check, self._clock.monotonic())
+
+    def is_bad(self, name: str) -> bool:
+        """Say whether the newest news of a component are bad."""
+        found = self._news.get(name)
+        return found is not None and found.check.status != PASS
+
+    def wants_news(self, name: str) -> bool:
+        """Say whether it is time to ask: the last news are bad, or half expired."""
+        found = self._news.get(name)
+        if found is None or found.check.status != PASS:
+            return True
+        age_s = self._clock.monotonic() - found.heard_s
+        return bool(self._ttl_s) and age_s >= self._ttl_s / 2
+
+    def look_at(self, looks: Iterable[Look]) -> None:
+        """Ask these, and only these, whenever somebody asks; forget all news, as when
+        the configuration is read again."""
+        with self._lock:
+            self._looks = tuple(looks)
+            self._news.clear()
+
+    def checks(self) -> dict[str, Check]:
+        """Return how all components are, by name."""
+        with self._lock:
+            found = {name: self._judged(news) for name, news in self._news.items()}
+        for look in self._looks:
+            found.update(look())
+        return dict(sorted(found.items()))
+
+    def _judged(self, news: _News) -> Check:
+        age_s = self._clock.monotonic() - news.heard_s
+        if not self._ttl_s or age_s <= self._ttl_s:
+            return news.check
+        output = f'no news for {age_s:.0f} s'
+        return Check(WARN, news.check.time, output, expired=True)
+
+
+def overall(checks: Iterable[Check]) -> str:
+    """Return the state of what has these checks: that of the worst.
+
+    Without any, nothing is known: a warning. When all have expired, it fails.
+    """
+    checks = list(checks)
+    if checks and all(check.expired for check in checks):
+        return FAIL
+    found = {check.status for check in checks}
+    return next((status for status in WORST if status in found), WARN)
+
+
+def answer(
+    checks: Mapping[str, Check],
+    *,
+    service_id: str | None,
+    description: str,
+    host: str,
+    max_age_s: int,
+) -> Answer:
+    """Return what a client gets. ``max_age_s`` is as in [healthcheck] cache_control;
+    a failure is never to be kept."""
+    status = overall(checks.values())
+    body: dict[str, Any] = {
+        'status': status,
+        'version': VERSION,
+        'serviceId': service_id,
+        'description': description,
+        'notes': {'host': host},
+        'checks': {name: check.to_dict() for name, check in checks.items()},
+    }
+    headers = {}
+    if status == FAIL or max_age_s < 0:
+        headers['Cache-Control'] = 'no-cache'
+    elif max_age_s:
+        headers['Cache-Control'] = f'max-age={max_age_s}'
+    code = 503 if status == FAIL else 200
+    return Answer(code, CONTENT_TYPE, json.dumps(body).encode(), headers)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of calls to placement."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+
+from novasched import errors
+from novasched.objects.context import RequestContext
+from novasched.observability import catalogue
+from novasched.observability.health import Health
+from novasched.observability.requests import Numbers, Stages
+from novasched.ports import (
+    Candidate,
+    Candidates,
+    Claimed,
+    Placement,
+    QueryFailed,
+    Refused,
+    Unknown,
+    Wanted,
+)
+
+
+class WatchedPlacement:
+    """Placement, counted; what it answers says how it is. Satisfies ports.Placement."""
+
+    def __init__(
+        self, inner: Placement, numbers: Numbers, stages: Stages, health: Health
+    ) -> None:
+        self._inner = inner
+        self._numbers = numbers
+        self._stages = stages
+        self._health = health
+
+    def candidates(
+        self, context: RequestContext, query: str
+    ) -> Candidates | QueryFailed:
+        with self._stages('Query'):
+            answer = self._inner.candidates(context, query)
+        if isinstance(answer, QueryFailed):
+            self._numbers.count(catalogue.QUERIES, 'failed')
+            self._judge(answer.status, answer.text)
+            return answer
+        self._health.good('placement')
+        found = len(answer.requests)
+        self._numbers.count(catalogue.QUERIES, 'found' if found else 'none')
+        self._numbers.observe(catalogue.CANDIDATES, found)
+        return answer
+
+    def aggregates(
+        self, context: RequestContext, provider_uuid: str
+    ) -> frozenset[str] | None:
+        return self._inner.aggregates(context, provider_uuid)
+
+    def _judge(self, status: int, text: str) -> None:
+        """What placement answers with its own mouth, it is there to say."""
+        if 0 < status < 500 and status not in (401, 403):
+            self._health.good('placement')
+        else:
+            self._health.bad('placement', f'HTTP {status}: {text}' if status else text)
+
+    def claim(
+        self,
+        context: RequestContext,
+        consumer_uuid: str,
+        candidate: Candidate,
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+        adds: bool = False,
+    ) -> Claimed | Refused | Unknown:
+        with self._claiming():
+            outcome = self._inner.claim(
+                context, consumer_uuid, candidate, version, project_id, user_id, adds
+            )
+        self._count(outcome)
+        return outcome
+
+    def claim_all(
+        self,
+        context: RequestContext,
+        wanted: Sequence[Wanted],
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+    ) -> Sequence[Claimed | Unknown] | Refused:
+        with self._claiming():
+            answer = self._inner.claim_all(
+                context, wanted, version, project_id, user_id
+            )
+        for outcome in [answer] if isinstance(answer, Refused) else answer:
+            self._count(outcome)
+        return answer
+
+    @contextlib.contextmanager
+    def _claiming(self) -> Iterator[None]:
+        try:
+            with self._stages('Claim'):
+                yield
+        except errors.NovaschedError:
+            self._numbers.count(catalogue.CLAIMS, 'error')
+            raise
+
+    def _count(self, outcome: Claimed | Refused | Unknown) -> None:
+        self._numbers.count(catalogue.CLAIMS, self._result(outcome))
+
+    def _result(self, outcome: Claimed | Refused | Unknown) -> str:
+        match outcome:
+            case Claimed():
+                self._health.good('placement')
+                return 'claimed'
+            case Unknown():
+                self._health.bad('placement', outcome.text)
+                return 'unknown'
+        self._judge(outcome.status, outcome.text)
+        return 'conflict' if outcome.status == 409 else 'refused'
+
+    def undo(
+        self,
+        context: RequestContext,
+        claims: Sequence[Claimed | Unknown],
+        within_s: float,
+    ) -> Mapping[str, str]:
+        with self._stages('Undo'):
+            return self._inner.undo(context, claims, within_s)

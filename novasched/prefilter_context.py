@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inputs of prefilters, fetched when one first asks for them.
+
+What takes several questions to another service asks them at once; each is bounded
+by the timeout of its adapter.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from novasched import errors
+from novasched.cluster.view import ClusterView
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.ports import Network, Placement
+from novasched.resources import Facts, Requirements, build_query
+from novasched.resources.prefilters.requirements import Place, Port, Reach
+from novasched.scheduler.aggregates import Aggregate
+
+LOG = logging.getLogger(__name__)
+
+WIDTH = 8
+"""How many questions of one request are under way at once."""
+
+Key = TypeVar('Key')
+Answer = TypeVar('Answer')
+
+
+class LazyPrefilterContext:
+    """Finds out for one request after another; threads may share it."""
+
+    def __init__(
+        self, view: ClusterView, placement: Placement, network: Network
+    ) -> None:
+        self._view = view
+        self._placement = placement
+        self._network = network
+
+    def facts(self, context: RequestContext, request: RequestSpec) -> Facts:
+        """Return what a request may ask; of other services nothing is asked yet."""
+        return Facts(
+            aggregates=_Aggregates(self._view),
+            minimum_compute_version=self._view.minimum_compute_version(),
+            required_traits=lambda: _required_traits(request),
+            ports=functools.cache(lambda: self._ports(context, request)),
+            reach=functools.partial(self._reach, context),
+        )
+
+    def _ports(
+        self, context: RequestContext, request: RequestSpec
+    ) -> Mapping[str, Port]:
+        """Ask for every port of the request; the first that fails is raised."""
+        ids = [network.port_id for network in request.requested_networks]
+        ask = functools.partial(self._network.port, context)
+        return _each(context, ask, filter(None, ids))
+
+    def _reach(self, context: RequestContext, places: Iterable[Place]) -> Reach:
+        """Ask for the segments of each place, and for the aggregates of each."""
+        segments = _each(context, functools.partial(self._segments, context), places)
+        all_ids = sorted(set().union(*filter(None, segments.values())))
+        ask = functools.partial(self._placement.aggregates, context)
+        aggregates = _each(context, ask, all_ids)
+        return {place: _union(ids, aggregates) for place, ids in segments.items()}
+
+    def _segments(self, context: RequestContext, place: Place) -> frozenset[str] | None:
+        try:
+            return self._network.segments(context, place)
+        except errors.NetworkFailed as error:
+            LOG.warning('%s', error)
+            return None
+
+
+class _Aggregates:
+    """The aggregates, looked at in the database when a prefilter first wants them."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+
+    def __iter__(self) -> Iterator[Aggregate]:
+        return iter(self._found)
+
+    @functools.cached_property
+    def _found(self) -> list[Aggregate]:
+        return self._view.current_aggregates()
+
+
+def _required_traits(request: RequestSpec) -> frozenset[str]:
+    query = build_query(request, Requirements(), None, None)
+    return frozenset().union(*(group.required for group in query.groups))
+
+
+def _union(
+    segments: Iterable[str] | None, aggregates: Mapping[str, frozenset[str] | None]
+) -> frozenset[str] | None:
+    """Return the aggregates of all segments; None if one has or tells none."""
+    if segments is None:
+        return None
+    found: frozenset[str] = frozenset()
+    for segment in segments:
+        uuids = aggregates[segment]
+        if not uuids:
+            return None
+        found |= uuids
+    return found
+
+
+def _each(
+    context: RequestContext, ask: Callable[[Key], Answer], keys: Iterable[Key]
+) -> dict[Key, Answer]:
+    """Ask for each key, all at once; raise the first problem in their order.
+
+    Log lines show the request, as they do in the thread that serves it.
+    """
+    distinct = list(dict.fromkeys(keys))
+    if len(distinct) < 2:
+        return {key: ask(key) for key in distinct}
+    width = min(len(distinct), WIDTH)
+    with ThreadPoolExecutor(width, initializer=context.update_store) as pool:
+        return dict(zip(distinct, pool.map(ask, distinct), strict=True))

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the journal is told of the claims of a request."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.drivers.claim_journal import ClaimJournal
+from novasched.ports import CallerGone, Intent, Wanted
+from tests.unit.fakes import FakeCaller, FakeJournal, candidate
+
+WANTED = [Wanted('a', candidate('p')), Wanted('b', candidate('q'))]
+GONE = CallerGone('it hung up')
+
+
+@pytest.fixture
+def journal():
+    return FakeJournal()
+
+
+def test_what_is_claimed_is_written_down(journal):
+    ClaimJournal(journal).intend('req-1', 'project', WANTED[:1])
+    assert journal.intents == [Intent('req-1', 'a', 'project', {'p': {'VCPU': 1}})]
+    assert journal.told == []
+
+
+def test_how_long_the_caller_waits_is_written_down(journal):
+    ClaimJournal(journal, FakeCaller(left_s=12.5)).intend('req-1', 'project', WANTED)
+    assert [one.undo_within_s for one in journal.intents] == [12.5, 12.5]
+
+
+def test_only_what_is_open_is_settled_and_left(journal):
+    claim_journal = ClaimJournal(journal)
+    claim_journal.intend('req-1', 'project', WANTED)
+    claim_journal.settle('a', 'a', 'unknown')
+    claim_journal.end(SystemExit())
+    claim_journal.end(SystemExit())
+    assert journal.told == [('a', 'settled'), ('b', 'left')]
+
+
+def test_what_a_defect_interrupted_is_not_for_who_comes_after(journal):
+    claim_journal = ClaimJournal(journal)
+    claim_journal.intend('req-1', 'project', WANTED)
+    claim_journal.end(KeyError())
+    assert journal.told == [('a', 'settled'), ('b', 'settled')]
+
+
+def test_an_answer_is_under_way_until_it_is_handed_over(journal):
+    caller = FakeCaller()
+    claim_journal = ClaimJournal(journal, caller)
+    claim_journal.intend('req-1', 'project', WANTED)
+    claim_journal.settle('b')
+    claim_journal.answer()
+    claim_journal.end(SystemExit())
+    assert journal.told == [('b', 'settled'), ('a', 'answering')]
+    caller.answered()
+    assert journal.told[2:] == [('a', 'settled')]
+
+
+def test_an_undo_that_fails_leaves_nothing_open(journal):
+    caller = FakeCaller()
+    claim_journal = ClaimJournal(journal, caller)
+    claim_journal.intend('req-1', 'project', WANTED[:1])
+
+    def broken():
+        raise KeyError
+
+    claim_journal.answer(broken)
+    with pytest.raises(KeyError):
+        caller.undeliverable()
+    assert journal.told == [('a', 'answering'), ('a', 'settled')]
+
+
+def test_nobody_known_has_the_answer_at_once(journal):
+    claim_journal = ClaimJournal(journal)
+    claim_journal.intend('req-1', 'project', WANTED[:1])
+    claim_journal.check_caller()
+    claim_journal.answer()
+    assert journal.told == [('a', 'settled')]
+
+
+def test_a_caller_that_is_gone_is_told(journal):
+    with pytest.raises(CallerGone) as raised:
+        ClaimJournal(journal, FakeCaller(GONE)).check_caller()
+    assert str(raised.value) == 'Nobody waits for this request any more: it hung up'
+
+
+def test_without_a_journal_nothing_is_written():
+    claim_journal = ClaimJournal(None, FakeCaller())
+    claim_journal.intend('req-1', 'project', WANTED)
+    claim_journal.settle('a')
+    claim_journal.end(SystemExit())
+    claim_journal.answer()

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs now, and how long everything ran."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+
+import pytest
+from oslo_config import cfg
+
+from novasched.drivers.plugin_timing import OPTS, PluginTiming, Running
+
+
+class Clock:
+    """A clock that stands still."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def watch(clock):
+    return PluginTiming(clock)
+
+
+def test_seconds_add_up_until_they_are_asked_for(watch, clock):
+    lap = watch.of('req-1')
+    for name, seconds in (('A', 1), ('B', 2), ('A', 3)):
+        with lap('Filter', name, 3):
+            clock.now += seconds
+    assert lap.took_s() == {'A': 4.0, 'B': 2.0}
+    assert lap.took_s() == {}
+
+
+def test_what_runs_within_another_is_what_runs(watch, clock):
+    lap = watch.of('req-1')
+    with lap('Driver', 'D', 3):
+        clock.now += 1
+        with lap('Filter', 'A', 3):
+            clock.now += 2
+            assert [each.extension for each in watch.running().values()] == ['A']
+        (running,) = watch.running().values()
+        assert running == Running('Driver', 'D', 'req-1', 100.0)
+        assert lap.took_s() == {'A': 2.0}
+    assert lap.took_s() == {'D': 3.0}
+    assert watch.running() == {}
+
+
+def test_what_raises_took_time_and_runs_no_more(watch, clock):
+    lap = watch.of('req-1')
+
+    def fail():
+        with lap('Filter', 'A', 3):
+            clock.now += 1
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert watch.running() == {}
+    assert lap.took_s() == {'A': 1.0}
+
+
+def test_what_runs_in_each_thread_is_known(watch, clock):
+    started, end = threading.Event(), threading.Event()
+
+    def decide():
+        with watch.of('req-2')('Weigher', 'B', 3):
+            started.set()
+            end.wait(10)
+
+    thread = threading.Thread(target=decide)
+    thread.start()
+    assert started.wait(10)
+    clock.now += 5
+    with watch.of('req-1')('Filter', 'A', 3):
+        assert watch.running() == {
+            threading.get_ident(): Running('Filter', 'A', 'req-1', 105.0),
+            thread.ident: Running('Weigher', 'B', 'req-2', 100.0),
+        }
+        assert [each.extension for each in watch.stuck(4)] == ['B']
+        clock.now += 5
+        assert [each.extension for each in watch.stuck(4)] == ['B', 'A']
+    end.set()
+    thread.join(10)
+    assert watch.running() == {}
+
+
+def test_a_request_that_ended_leaves_nothing(watch):
+    for _ in range(3):
+        watch.of('req-1')
+    gc.collect()
+    assert watch.running() == {}
+
+
+def test_what_is_stuck_is_told_once_each_time(watch, clock, caplog):
+    lap = watch.of('req-1')
+    caplog.set_level(logging.WARNING, 'novasched')
+    for _ in range(2):
+        with lap('Filter', 'OddHosts', 3):
+            clock.now += 30
+            watch.tell_stuck()
+            clock.now += 1
+            watch.tell_stuck()
+            clock.now += 10
+            watch.tell_stuck()
+        watch.tell_stuck()
+    told = [r.getMessage() for r in caplog.records if r.name.startswith('novasched')]
+    line = 'Filter OddHosts has been running for 31 s for request req-1'
+    assert told == [line, line]
+
+
+@pytest.fixture
+def named(caplog):
+    """The lines that name a plugin that took too long."""
+    caplog.set_level(logging.WARNING, 'novasched')
+
+    def lines():
+        said = (r.getMessage() for r in caplog.records)
+        return [line for line in said if 'time budget' in line]
+
+    return lines
+
+
+def run(watch, clock, *seconds, kind='Filter', name='OddHosts', request='req-1'):
+    """Let a plugin run for one request, once for each number of seconds."""
+    lap = watch.of(request)
+    for took_s in seconds:
+        with lap(kind, name, 7):
+            clock.now += took_s
+
+
+@pytest.mark.parametrize(
+    ('budget_s', 'kind', 'seconds', 'expected'),
+    [
+        pytest.param(1.0, 'Filter', [1.0], [], id='within the budget'),
+        pytest.param(
+            1.0,
+            'Weigher',
+            [1.5],
+            ['Weigher OddHosts took 1.5 s for request req-1, with 7 host(s) in run 1;'],
+            id='once too long',
+        ),
+        pytest.param(
+            1.0,
+            'Filter',
+            [0.5, 0.5, 0.25, 9.0],
+            ['Filter OddHosts took 1.2 s for request req-1, with 7 host(s) in run 3;'],
+            id='too long for all servers together',
+        ),
+        pytest.param(0.0, 'Filter', [99.0], [], id='no budget'),
+        pytest.param(1.0, 'Driver', [99.0], [], id='a driver'),
+    ],
+)
+def test_what_takes_too_long_is_named(clock, named, budget_s, kind, seconds, expected):
+    run(PluginTiming(clock, budget_s), clock, *seconds, kind=kind)
+    ending = f' the time budget is {budget_s:g} s'
+    assert named() == [line + ending for line in expected]
+
+
+def test_what_takes_too_long_in_each_request_is_named_once_in_a_while(clock, named):
+    watch = PluginTiming(clock, 1.0)
+    run(watch, clock, 2.0)
+    run(watch, clock, 2.0, request='req-2')
+    run(watch, clock, 2.0, name='EvenHosts', request='req-2')
+    clock.now += 300
+    run(watch, clock, 2.0, request='req-3')
+    assert [line.split(' with')[0] for line in named()] == [
+        'Filter OddHosts took 2.0 s for request req-1,',
+        'Filter EvenHosts took 2.0 s for request req-2,',
+        'Filter OddHosts took 2.0 s for request req-3,',
+    ]
+
+
+def test_the_requests_of_a_plugin_that_is_fast_do_not_add_up(clock, named):
+    watch = PluginTiming(clock, 1.0)
+    for number in range(9):
+        run(watch, clock, 0.5, request=f'req-{number}')
+    assert named() == []
+
+
+def test_a_plugin_that_raises_after_a_long_time_is_named(clock, named):
+    def fail():
+        with PluginTiming(clock, 1.0).of('req-1')('Filter', 'OddHosts', 7):
+            clock.now += 2
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert len(named()) == 1
+
+
+def test_the_budget_is_an_option():
+    conf = cfg.ConfigOpts()
+    conf.register_opts(OPTS['novasched'], 'novasched')
+    conf([], default_config_files=[], default_config_dirs=[])
+    assert PluginTiming.from_conf(conf).budget_s == 1.0

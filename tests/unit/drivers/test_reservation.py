@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request sees of others, and they of it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import random
+import threading
+import time
+import uuid
+
+import pytest
+
+from novasched import errors
+from novasched.cluster.assumed import Assumed
+from novasched.drivers import Parts, Work
+from novasched.drivers.claims import Claims
+from novasched.drivers.filter_scheduler import FilterScheduler
+from novasched.drivers.reservation import MOST_BEHIND, GroupTurns, Reservation
+from novasched.objects.context import RequestContext
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.filters.affinity import (
+    ServerGroupAffinityFilter,
+    ServerGroupAntiAffinityFilter,
+)
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.ram import RAMWeigher
+from tests import factories
+from tests.unit.fakes import VERSION, FakePlacement, FakeView
+
+A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
+LOGGER = 'novasched.drivers.reservation'
+DEADLINE_S = 20
+
+
+def nobody(host):
+    """A host whose word is not believed."""
+
+
+class Cloud:
+    """Hosts h1 to h3, the first with the most free memory, and their scheduler."""
+
+    def __init__(self, filters=(), assumed=True, names=('h1', 'h2', 'h3'), **parts):
+        free_ram_mb = [8000, 7900, 7800][: len(names)]
+        self.hosts = factories.hosts(host=names, free_ram_mb=free_ram_mb)
+        self.placement = FakePlacement(*self.hosts.uuid.tolist())
+        self.assumed = Assumed(nobody) if assumed else None
+        self.driver = FilterScheduler(
+            Parts(
+                profile=Profile(filters, (RAMWeigher(),)),
+                view=FakeView(self.hosts),
+                placement=self.placement,
+                rng=random.Random(1),
+                assumed=self.assumed,
+                **parts,
+            )
+        )
+
+    def work(self, uuids, **values):
+        context, candidates = (
+            RequestContext(overwrite=False),
+            self.placement.candidates(None, ''),
+        )
+        claims = Claims(self.placement, context, VERSION)
+        return Work(
+            context, factories.request(**values), uuids, candidates, claims, True
+        )
+
+    def ask(self, *uuids, **values):
+        work = self.work(uuids, **values)
+        with work.claims:
+            placed = self.driver.select_destinations(work)
+        return [each[0].service_host for each in placed.selections]
+
+
+@pytest.fixture
+def cloud():
+    return Cloud()
+
+
+def test_the_next_request_sees_what_was_picked(cloud):
+    assert [cloud.ask(each) for each in (A, B, C)] == [['h1'], ['h2'], ['h3']]
+
+
+def test_without_it_each_request_sees_what_the_rows_say():
+    cloud = Cloud(assumed=False)
+    assert [cloud.ask(each) for each in (A, B, C)] == [['h1']] * 3
+
+
+def test_a_request_counts_its_own_picks_once(cloud):
+    assert cloud.ask(A, B) == ['h1', 'h2']
+    assert len(cloud.assumed) == 2
+    seen = cloud.assumed.see(lambda: cloud.hosts).hosts
+    assert seen.free_ram_mb.tolist() == [8000 - 512, 7900 - 512, 7800]
+
+
+@pytest.mark.parametrize(
+    ('script', 'together', 'expected'),
+    [
+        pytest.param(['claimed'] * 2, 'refused', ['h1', 'h2'], id='one by one'),
+        pytest.param(['refused'], 'refused', ['h2', 'h3'], id='after a refusal'),
+    ],
+)
+def test_what_could_not_be_claimed_is_not_assumed(cloud, script, together, expected):
+    cloud.placement.script = script
+    cloud.placement.together = together
+    assert cloud.ask(A, B) == expected
+    seen = cloud.assumed.see(lambda: cloud.hosts).hosts
+    assert seen.host[seen.num_instances == 1].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    'script',
+    [
+        pytest.param(['refused'] * 3, id='no host is left'),
+        pytest.param(['unknown'], id='nobody knows what became of the claim'),
+        pytest.param([KeyboardInterrupt()], id='an interrupt'),
+    ],
+)
+def test_a_request_that_fails_leaves_nothing(cloud, script):
+    cloud.placement.script = script
+    with pytest.raises((errors.RequestError, KeyboardInterrupt)):
+        cloud.ask(A)
+    assert len(cloud.assumed) == 0
+
+
+def test_once_claims_are_undone_what_was_picked_is_forgotten(cloud):
+    work = cloud.work([A])
+
+    def fail_late():
+        with work.claims:
+            cloud.driver.select_destinations(work)
+            assert len(cloud.assumed) == 1
+            raise errors.NoValidHost('')
+
+    with pytest.raises(errors.NoValidHost):
+        fail_late()
+    assert len(cloud.assumed) == 0
+
+
+def test_what_fails_is_forgotten_before_its_group_goes_on(cloud):
+    cloud.placement.script = ['claimed', *['refused'] * 3]
+    work = cloud.work([A, B], instance_group=factories.group())
+    with pytest.raises(errors.NoValidHost):
+        cloud.driver.select_destinations(work)
+    assert cloud.placement.undone == []
+    assert len(cloud.assumed) == 0
+
+
+def test_an_instance_that_is_asked_for_again_is_not_in_its_own_way(cloud):
+    assert [cloud.ask(A), cloud.ask(A)] == [['h1']] * 2
+    assert len(cloud.assumed) == 1
+
+
+def test_what_claims_nothing_is_not_assumed_but_sees(cloud):
+    cloud.ask(A)
+    work = Work(
+        RequestContext(overwrite=False), factories.request(), None, None, None, False
+    )
+    placed = cloud.driver.select_destinations(work)
+    assert placed.selections[0][0].service_host == 'h2'
+    assert len(cloud.assumed) == 1
+
+
+@pytest.mark.parametrize(
+    ('filter_', 'policy', 'expected'),
+    [
+        (ServerGroupAntiAffinityFilter(), 'anti-affinity', ['h1', 'h2', 'h3']),
+        (ServerGroupAffinityFilter(), 'affinity', ['h1', 'h1', 'h1']),
+    ],
+)
+def test_members_of_a_group_see_each_other(filter_, policy, expected):
+    cloud, found = Cloud([filter_]), []
+    for each in (A, B, C):
+        group = factories.group(policy, members=[each])
+        found += cloud.ask(each, instance_group=group, memory_mb=1)
+    assert found == expected
+
+
+class Meanwhile(BaseHostFilter):
+    """Passes all, and lets other requests be served while one is being decided."""
+
+    def __init__(self, uuid=A):
+        self._uuid = uuid
+        self.others = []
+
+    def filter_all(self, hosts, spec_obj):
+        if self.others and spec_obj.instance_uuid == self._uuid:
+            self.others.pop(0)()
+        return hosts
+
+
+@pytest.mark.parametrize(
+    ('uuids', 'expected'),
+    [
+        pytest.param([A], ['h3'], id='of one'),
+        pytest.param([A, B], ['h3', 'h1'], id='of several'),
+    ],
+)
+def test_who_is_behind_decides_again(uuids, expected, caplog):
+    caplog.set_level(logging.DEBUG, LOGGER)
+    filter_ = Meanwhile()
+    cloud = Cloud([filter_])
+    filter_.others = [lambda: cloud.ask(C), lambda: cloud.ask(D)]
+    assert cloud.ask(*uuids) == expected
+    assert len([m for m in caplog.messages if 'meanwhile; selecting' in m]) == 2
+
+
+def test_the_picks_of_a_request_do_not_put_it_behind():
+    filter_, seen = Meanwhile(B), []
+    cloud = Cloud([filter_], names=['h1'], on_decision=seen.append)
+    filter_.others = [lambda: cloud.ask(C)]
+    assert cloud.ask(A, B) == ['h1', 'h1']
+    found = [(d.request.instance_uuid, d.hosts.free_ram_mb.item()) for d in seen]
+    assert found[:4] == [(A, 8000), (C, 7488), (B, 7488), (B, 6976)]
+
+
+def test_nobody_is_behind_for_ever(caplog):
+    caplog.set_level(logging.DEBUG, LOGGER)
+    filter_ = Meanwhile()
+    cloud = Cloud([filter_], names=['h1'])
+    others = [str(uuid.uuid4()) for _ in range(MOST_BEHIND + 5)]
+    filter_.others = [functools.partial(cloud.ask, each) for each in others]
+    assert cloud.ask(A) == ['h1']
+    assert len([m for m in caplog.messages if 'meanwhile' in m]) == MOST_BEHIND
+    assert len(filter_.others) == 4
+
+
+def test_each_instance_may_be_behind_as_often(caplog):
+    caplog.set_level(logging.DEBUG, LOGGER)
+    filters, times = [Meanwhile(A), Meanwhile(B)], MOST_BEHIND - 1
+    cloud = Cloud(filters, names=['h1'])
+    for filter_ in filters:
+        others = [str(uuid.uuid4()) for _ in range(times)]
+        filter_.others = [functools.partial(cloud.ask, each) for each in others]
+    assert cloud.ask(A, B) == ['h1', 'h1']
+    assert len([m for m in caplog.messages if 'meanwhile' in m]) == 2 * times
+
+
+def test_who_decides_again_asks_no_host_again_that_was_refused():
+    filter_ = Meanwhile()
+    cloud = Cloud([filter_])
+    filter_.others = [lambda: cloud.ask(C, ignore_hosts=['h1'])]
+    cloud.placement.script = ['claimed', 'in vain']
+    assert cloud.ask(A) == ['h3']
+    assert [host for _, host in cloud.placement.tried] == [
+        'uuid-h2',
+        'uuid-h1',
+        'uuid-h3',
+    ]
+
+
+def test_requests_of_one_group_are_served_one_after_the_other():
+    filter_, group = Meanwhile(), factories.group(members=[A, B])
+    cloud, found = Cloud([filter_, ServerGroupAntiAffinityFilter()]), []
+
+    def ask():
+        found.extend(cloud.ask(B, instance_group=group))
+
+    def let_another_wait():
+        thread.start()
+        until = time.monotonic() + DEADLINE_S
+        while cloud.driver._turns._users[group.uuid] < 2:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=ask)
+    filter_.others = [let_another_wait]
+    assert cloud.ask(A, instance_group=group) == ['h1']
+    thread.join(DEADLINE_S)
+    assert found == ['h2']
+
+
+class TestTurns:
+    @pytest.fixture
+    def occupied(self):
+        """Somebody has the turn of a group until the test ends."""
+        turns, entered, leave = GroupTurns(0.2), threading.Event(), threading.Event()
+
+        def stay():
+            with turns.of('group'):
+                entered.set()
+                leave.wait(DEADLINE_S)
+
+        thread = threading.Thread(target=stay)
+        thread.start()
+        assert entered.wait(DEADLINE_S)
+        yield turns, leave
+        leave.set()
+        thread.join(DEADLINE_S)
+
+    @pytest.mark.parametrize('group', [None, 'other'])
+    def test_others_do_not_wait(self, occupied, group, caplog):
+        turns, _ = occupied
+        with turns.of(group):
+            pass
+        assert caplog.messages == []
+
+    def test_it_is_waited_for(self, occupied, caplog):
+        turns, leave = occupied
+        turns._within_s = DEADLINE_S
+        threading.Timer(0.1, leave.set).start()
+        with turns.of('group'):
+            assert leave.is_set()
+        assert caplog.messages == []
+
+    def test_but_not_for_ever(self, occupied, caplog):
+        turns, leave = occupied
+        with turns.of('group'):
+            assert not leave.is_set()
+        assert 'server group group has not ended' in caplog.text
+
+    def test_nothing_is_kept_of_groups_that_nobody_uses(self):
+        turns = GroupTurns()
+        with turns.of('group'), turns.of('other'):
+            assert len(turns._turns) == 2
+        assert turns._turns == turns._users == {}
+
+
+def test_without_a_place_to_remember_nothing_is_done():
+    request = factories.request(instance_group=factories.group())
+    reservation = Reservation(None, Cloud().work([A]), GroupTurns())
+    hosts = factories.hosts()
+    with reservation.turn():
+        assert reservation.hosts(lambda: hosts) is hosts
+        assert reservation.request(request) is request
+        assert reservation.reserve(hosts.state(0), request)
+        reservation.release()
+        reservation.forget()
+        assert reservation.caught_up(hosts, None) is None

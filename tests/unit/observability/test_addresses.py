@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses are read as operators write them; what is none is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched import errors
+from novasched.observability.addresses import Address, parse
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        pytest.param('', (), id='none'),
+        pytest.param('tcp://localhost:9090', (Address('localhost', 9090),), id='port'),
+        pytest.param('tcp://[::1]:9090', (Address('::1', 9090),), id='IPv6'),
+        pytest.param('unix:///run/a_b-c.sock', (Address(path='/run/a_b-c.sock'),)),
+        pytest.param(
+            'tcp://10.0.0.1:1, unix:///run/x',
+            (Address('10.0.0.1', 1), Address(path='/run/x')),
+            id='several',
+        ),
+    ],
+)
+def test_addresses_are_read_and_written_alike(text, expected):
+    found = parse('[healthcheck] uri', text)
+    assert found == expected
+    assert ', '.join(map(str, found)) == text
+
+
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        pytest.param('localhost:80', "'localhost:80' is no address", id='no scheme'),
+        pytest.param('unix://run/x', "'unix://run/x' is no address", id='relative'),
+        pytest.param(
+            'tcp://localhost', "'tcp://localhost' is no address", id='no port'
+        ),
+        pytest.param('tcp://localhost:70000', 'no port 70000', id='a high port'),
+        pytest.param(f'unix:///{"x" * 120}', 'too long', id='a long path'),
+    ],
+)
+def test_what_is_no_address_is_named_with_its_option(text, said):
+    with pytest.raises(errors.OptionError) as raised:
+        parse('[healthcheck] uri', text)
+    assert said in str(raised.value)
+    assert '[healthcheck] uri' in str(raised.value)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the health: what is well, what warns, what fails, and for how long."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from novasched.observability.health import (
+    FAIL,
+    PASS,
+    WARN,
+    Check,
+    Health,
+    answer,
+    overall,
+)
+from tests.unit.fakes import FakeClock
+
+NOON = '2026-11-21T12:00:00+00:00'
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def health(clock):
+    return Health(clock, ttl_s=300)
+
+
+def test_good_news_pass_at_their_time(health):
+    health.good('api_db')
+    assert health.checks() == {'api_db': Check(PASS, NOON)}
+
+
+def test_the_first_bad_news_warn_and_the_second_fail(health):
+    health.good('placement')
+    health.bad('placement', 'HTTP 503')
+    assert health.checks()['placement'] == Check(WARN, NOON, 'HTTP 503')
+    health.bad('placement', 'HTTP 503')
+    assert health.checks()['placement'].status == FAIL
+    health.good('placement')
+    assert health.checks()['placement'].status == PASS
+
+
+def test_what_is_known_to_be_lasting_fails_at_once(health):
+    health.bad('heartbeat', 'gone', FAIL)
+    assert health.checks()['heartbeat'] == Check(FAIL, NOON, 'gone')
+
+
+def test_news_expire(health, clock):
+    health.good('api_db')
+    clock.go_on(300)
+    assert health.checks()['api_db'].status == PASS
+    clock.go_on(1)
+    expected = Check(WARN, NOON, 'no news for 301 s', expired=True)
+    assert health.checks()['api_db'] == expected
+
+
+def test_without_a_time_to_live_news_never_expire(clock):
+    health = Health(clock, ttl_s=0)
+    health.good('api_db')
+    clock.go_on(1e6)
+    assert health.checks()['api_db'].status == PASS
+    assert not health.wants_news('api_db')
+
+
+def test_news_are_wanted_when_they_are_bad_or_half_expired(health, clock):
+    assert health.wants_news('placement')
+    health.good('placement')
+    assert not health.wants_news('placement')
+    clock.go_on(150)
+    assert health.wants_news('placement')
+    health.bad('placement', 'away')
+    assert health.wants_news('placement')
+
+
+def test_looks_are_made_when_somebody_asks_and_without_old_news(health):
+    health.good('placement')
+    health.look_at([lambda: {'cluster_view': Check(PASS, 'now')}])
+    health.good('api_db')
+    assert list(health.checks()) == ['api_db', 'cluster_view']
+    health.look_at([])
+    assert health.checks() == {}
+
+
+@pytest.mark.parametrize(
+    ('checks', 'expected'),
+    [
+        pytest.param([], WARN, id='nothing is known'),
+        pytest.param([Check(PASS, '')], PASS, id='all is well'),
+        pytest.param([Check(PASS, ''), Check(WARN, '')], WARN, id='one warns'),
+        pytest.param([Check(FAIL, ''), Check(WARN, '')], FAIL, id='one fails'),
+        pytest.param(
+            [Check(PASS, ''), Check(WARN, '', '', True)], WARN, id='one has expired'
+        ),
+        pytest.param([Check(WARN, '', '', True)], FAIL, id='all have expired'),
+    ],
+)
+def test_the_whole_is_as_the_worst_part(checks, expected):
+    assert overall(checks) == expected
+
+
+@pytest.mark.parametrize(
+    ('status', 'max_age_s', 'code', 'control'),
+    [
+        pytest.param(PASS, 300, 200, 'max-age=300', id='well'),
+        pytest.param(WARN, 300, 200, 'max-age=300', id='a warning'),
+        pytest.param(FAIL, 300, 503, 'no-cache', id='a failure is never kept'),
+        pytest.param(PASS, 0, 200, None, id='no header'),
+        pytest.param(PASS, -1, 200, 'no-cache', id='not to be kept'),
+    ],
+)
+def test_the_answer_has_the_form_of_the_specification(status, max_age_s, code, control):
+    found = answer(
+        {'api_db': Check(status, NOON, '' if status == PASS else 'away')},
+        service_id='an-id',
+        description='nova-scheduler',
+        host='ctl1',
+        max_age_s=max_age_s,
+    )
+    check = {'status': status, 'time': NOON}
+    if status != PASS:
+        check['output'] = 'away'
+    assert json.loads(found.body) == {
+        'status': status,
+        'version': '1.0',
+        'serviceId': 'an-id',
+        'description': 'nova-scheduler',
+        'notes': {'host': 'ctl1'},
+        'checks': {'api_db': check},
+    }
+    assert (found.status, found.content_type) == (code, 'application/health+json')
+    assert found.headers.get('Cache-Control') == control

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts pass open instrumentation as they are; at watched ones they work as before."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from tests.unit.observing.numbers import FakeNumbers
+
+from novasched.candidate_query import QueryPolicy
+from novasched.observability.health import PASS, Health
+from novasched.observability.instrumentation import (
+    NO_INSTRUMENTATION,
+    ActiveInstrumentation,
+)
+from novasched.ports import Candidates, Cell, Claimed
+from tests.unit.fakes import FakeClock, FakePlacement
+
+STAGE = 'novasched_framework_extension_point_duration_seconds'
+CELL = Cell('a', 'cell1', None, None, False)
+
+
+@pytest.fixture
+def numbers():
+    return FakeNumbers()
+
+
+@pytest.fixture
+def health():
+    return Health(FakeClock())
+
+
+@pytest.fixture
+def instrumentation(numbers, health):
+    return ActiveInstrumentation(
+        numbers, health, FakeClock(), threads=1, patience_s=60, check_interval_s=60
+    )
+
+
+def view(refresh):
+    cells = SimpleNamespace(enabled=lambda: [CELL], left_out=list)
+    return SimpleNamespace(refresh=refresh, cells=cells, asked_at=lambda: {'a': 0.0})
+
+
+@pytest.mark.parametrize(
+    'door', ['api', 'services', 'placement', 'query_policy', 'view']
+)
+def test_an_open_door_changes_nothing(door):
+    part = object()
+    assert getattr(NO_INSTRUMENTATION, door)(part) is part
+    assert NO_INSTRUMENTATION.requests is None
+
+
+def test_a_watched_view_is_measured_and_judged(instrumentation, numbers, health):
+    refreshed = []
+    instrumentation.view(view(lambda: refreshed.append(1))).refresh()
+    assert refreshed == [1]
+    assert len(numbers.observed[STAGE, 'Refresh']) == 1
+    health.look_at(instrumentation.looks)
+    assert health.checks()['cluster_view'].status == PASS
+    instrumentation.measure(1000.0)
+    assert numbers.gauges['novasched_cell_state_timestamp_seconds', 'cell1'] == 1000.0
+
+
+def test_before_there_is_a_view_only_requests_are_measured(
+    instrumentation, numbers, health
+):
+    instrumentation.measure(1000.0)
+    assert numbers.gauges == {
+        ('novasched_request_threads',): 1,
+        ('novasched_messages_waiting',): 0,
+        ('novasched_oldest_waiting_message_seconds',): 0.0,
+    }
+    health.look_at(instrumentation.looks)
+    assert set(health.checks()) == {'requests'}
+
+
+def test_decisions_go_on_to_who_wants_them(instrumentation, numbers):
+    told = []
+    decision = SimpleNamespace(
+        weighed=SimpleNamespace(weighings=()), took_s={}, steps=(), ranked=()
+    )
+    instrumentation.decisions(told.append)(decision)
+    assert told == [decision]
+    assert sum(numbers.counts.values()) == 1
+
+
+def test_the_other_parts_work_as_before(instrumentation, numbers, health):
+    inner = FakePlacement('p1')
+    placement = instrumentation.placement(inner)
+    assert placement.candidates(None, '').requests == tuple(inner.offered)
+    placement.undo(None, [Claimed('c')], 1.0)
+    api = instrumentation.api(SimpleNamespace(cells=lambda: [CELL]))
+    assert api.cells() == [CELL]
+    beats = instrumentation.services(SimpleNamespace(beat=lambda *arguments: True))
+    assert beats.beat(1, 2)
+    assert set(health.checks()) == {'api_db', 'heartbeat', 'placement'}
+    query_policy = instrumentation.query_policy(QueryPolicy((), limit=7))
+    assert (query_policy.limit, list(query_policy.prefilters)) == (7, [])
+    query_policy.on_cut(Candidates((), '1.36', cut=True))
+    assert numbers.counts['novasched_candidates_truncated_total',] == 1

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is counted and measured of placement, and what it says of its health."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from tests.unit.observing.numbers import FakeNumbers
+
+from novasched import errors
+from novasched.observability.health import PASS, WARN, Health
+from novasched.observability.placement import WatchedPlacement
+from novasched.observability.requests import Stages
+from novasched.ports import Candidates, Claimed, QueryFailed, Refused, Unknown
+from tests.unit.fakes import VERSION, FakeClock, FakePlacement
+
+STAGE = 'novasched_framework_extension_point_duration_seconds'
+
+
+@pytest.fixture
+def numbers():
+    return FakeNumbers()
+
+
+@pytest.fixture
+def health():
+    return Health(FakeClock())
+
+
+@pytest.fixture
+def stages(numbers):
+    ticks = itertools.count()
+    return Stages(numbers, lambda: float(next(ticks)))
+
+
+def status(health):
+    return health.checks()['placement'].status
+
+
+class ScriptedPlacement(FakePlacement):
+    """Answers every call with the same."""
+
+    def __init__(self, answer):
+        super().__init__()
+        self._answer = answer
+
+    def _given(self, *arguments):
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    candidates = claim = claim_all = aggregates = _given
+
+
+class TestPlacement:
+    @pytest.fixture
+    def ask(self, numbers, stages, health):
+        def make(answer):
+            return WatchedPlacement(ScriptedPlacement(answer), numbers, stages, health)
+
+        return make
+
+    @pytest.mark.parametrize(
+        ('answer', 'expected', 'well'),
+        [
+            pytest.param(Candidates(({}, {}), VERSION), 'found', PASS, id='some'),
+            pytest.param(Candidates((), VERSION), 'none', PASS, id='none'),
+            pytest.param(QueryFailed(400, 'odd'), 'failed', PASS, id='a refusal'),
+            pytest.param(QueryFailed(401, 'who?'), 'failed', WARN, id='no token'),
+            pytest.param(QueryFailed(503, 'away'), 'failed', WARN, id='an error'),
+            pytest.param(QueryFailed(0, 'gone'), 'failed', WARN, id='no answer'),
+        ],
+    )
+    def test_queries_are_counted_and_tell_how_placement_is(
+        self, ask, numbers, health, answer, expected, well
+    ):
+        assert ask(answer).candidates(None, 'a=b') is answer
+        assert numbers.counts['novasched_candidate_queries_total', expected] == 1
+        assert numbers.observed[STAGE, 'Query'] == [1.0]
+        assert status(health) == well
+
+    def test_candidates_are_measured(self, ask, numbers):
+        ask(Candidates(({}, {}), VERSION)).candidates(None, '')
+        assert numbers.observed['novasched_candidates',] == [2]
+
+    @pytest.mark.parametrize(
+        ('answer', 'expected', 'well'),
+        [
+            (Claimed('c'), 'claimed', PASS),
+            (Refused(409, 'no room'), 'conflict', PASS),
+            (Refused(400, 'odd'), 'refused', PASS),
+            (Refused(500, 'odd'), 'refused', WARN),
+            (Unknown('c', 'no answer'), 'unknown', WARN),
+        ],
+    )
+    def test_claims_are_counted_by_their_outcome(
+        self, ask, numbers, health, answer, expected, well
+    ):
+        placement = ask(answer)
+        assert placement.claim(None, 'c', {}, VERSION, None, None) is answer
+        assert numbers.counts == {('novasched_claims_total', expected): 1}
+        assert numbers.observed[STAGE, 'Claim'] == [1.0]
+        assert status(health) == well
+
+    @pytest.mark.parametrize(
+        ('answer', 'expected'),
+        [
+            ([Claimed('c'), Claimed('d')], {'claimed': 2}),
+            ([Claimed('c'), Unknown('d', 'lost')], {'claimed': 1, 'unknown': 1}),
+            (Refused(409, 'no room'), {'conflict': 1}),
+        ],
+    )
+    def test_claims_made_together_are_counted(self, ask, numbers, answer, expected):
+        assert ask(answer).claim_all(None, [], VERSION, None, None) is answer
+        counted = {result: n for (_, result), n in numbers.counts.items()}
+        assert counted == expected
+        assert numbers.observed[STAGE, 'Claim'] == [1.0]
+
+    def test_aggregates_are_handed_on(self, ask):
+        assert ask(frozenset('a')).aggregates(None, 'p') == {'a'}
+
+    def test_a_claim_that_raises_is_an_error(self, ask, numbers):
+        problem = errors.AllocationUpdateFailed('c', 'changed')
+        with pytest.raises(errors.AllocationUpdateFailed):
+            ask(problem).claim(None, 'c', {}, VERSION, None, None)
+        assert numbers.counts == {('novasched_claims_total', 'error'): 1}
+
+    def test_taking_back_is_measured(self, numbers, stages, health):
+        inner = FakePlacement()
+        watched = WatchedPlacement(inner, numbers, stages, health)
+        watched.undo(None, [Claimed('c')], 1.0)
+        assert inner.undone == [('c', {})]
+        assert numbers.observed[STAGE, 'Undo'] == [1.0]

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the databases answer says how they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched import errors
+from novasched.observability.health import FAIL, PASS, WARN, Health
+from novasched.observability.stores import WatchedApi, WatchedServices
+from tests.unit.fakes import FakeClock
+
+GONE = errors.StoreFailed('nova_api at db1', 'gone')
+
+
+class Store:
+    """Answers every call with what it was given, or raises it."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
+
+        return call
+
+
+@pytest.fixture
+def health():
+    return Health(FakeClock())
+
+
+@pytest.mark.parametrize(
+    ('method', 'arguments'),
+    [
+        ('cells', ()),
+        ('host_cell', ('h1',)),
+        ('aggregates', ()),
+        ('aggregates_mark', ()),
+    ],
+)
+def test_every_call_to_the_api_database_is_news(health, method, arguments):
+    inner = Store(['answer'])
+    call = getattr(WatchedApi(inner, health), method)
+    assert call(*arguments) == ['answer']
+    assert health.checks()['api_db'].status == PASS
+    inner.answer = GONE
+    for expected in (WARN, FAIL):
+        with pytest.raises(errors.StoreFailed):
+            call(*arguments)
+        found = health.checks()['api_db']
+        assert (found.status, found.output) == (expected, str(GONE))
+
+
+class Row:
+    uuid = 'service-uuid'
+
+
+def test_the_uuid_of_the_services_row_is_the_id_of_the_service(health):
+    services = WatchedServices(Store((Row, True)), health)
+    assert services.register('h', 'nova-scheduler', 'scheduler', 74) == (Row, True)
+    assert health.service_id == 'service-uuid'
+    assert health.checks() == {}
+
+
+@pytest.mark.parametrize(
+    ('answer', 'expected'),
+    [
+        pytest.param(True, PASS, id='a beat'),
+        pytest.param(False, FAIL, id='the row is gone'),
+        pytest.param(GONE, WARN, id='a failure'),
+    ],
+)
+def test_heartbeats_are_news(health, answer, expected):
+    services = WatchedServices(Store(answer), health)
+    if isinstance(answer, Exception):
+        with pytest.raises(errors.StoreFailed):
+            services.beat(1, 2)
+    else:
+        assert services.beat(1, 2) is answer
+    assert health.checks()['heartbeat'].status == expected

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is asked for news, and what a worker tells of itself."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from oslo_config import cfg
+
+from novasched import errors, opts
+from novasched.observability.health import FAIL, PASS, WARN, Health
+from novasched.observability.probing import Probe, Probing
+from novasched.observability.worker import Settings
+from tests.unit.fakes import FakeClock
+
+SETTINGS = Settings('ctl1', 'nova-scheduler')
+
+
+class Placement:
+    """Answers probes; an answer that is an error is raised."""
+
+    def __init__(self):
+        self.answer = None
+        self.asked = 0
+
+    def __call__(self):
+        self.asked += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def health(clock):
+    return Health(clock)
+
+
+@pytest.fixture
+def placement():
+    return Placement()
+
+
+def test_who_is_silent_is_asked_and_who_was_heard_of_is_not(health, clock, placement):
+    probing = Probing(health, (Probe('placement', placement),))
+    probing.ask()
+    probing.ask()
+    assert placement.asked == 1
+    clock.go_on(150)
+    probing.ask()
+    assert placement.asked == 2
+    assert health.checks()['placement'].status == PASS
+
+
+def test_who_does_not_work_is_asked_until_it_does(health, placement):
+    probing = Probing(health, (Probe('placement', placement),))
+    placement.answer = 'HTTP 503'
+    for expected in (WARN, FAIL, FAIL):
+        probing.ask()
+        assert health.checks()['placement'].status == expected
+    placement.answer = errors.OptionError('[placement]', 'no such user', 'Correct it.')
+    probing.ask()
+    assert 'no such user' in health.checks()['placement'].output
+    placement.answer = None
+    probing.ask()
+    assert health.checks()['placement'].status == PASS
+
+
+def test_some_are_always_asked(health, placement):
+    probing = Probing(health, (Probe('message_bus', placement, always=True),))
+    probing.ask()
+    probing.ask()
+    assert placement.asked == 2
+
+
+@pytest.mark.parametrize(
+    ('options', 'expected'),
+    [
+        pytest.param({}, (300, 300), id='defaults'),
+        pytest.param({'ttl': 60}, (60, 60), id='kept as long as news count'),
+        pytest.param({'ttl': 60, 'cache_control': -1}, (60, -1), id='not kept'),
+    ],
+)
+def test_the_options_are_read(options, expected):
+    conf = cfg.ConfigOpts()
+    opts.register(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    for name, value in options.items():
+        conf.set_override(name, value, 'healthcheck')
+    found = Settings.from_conf(conf, 'ctl1', 'nova-scheduler')
+    assert (found.ttl_s, found.max_age_s) == expected
+    assert (found.threads, found.patience_s) == (64, 60)
+
+
+def test_the_answer_of_a_worker_has_what_it_is(health):
+    health.good('api_db')
+    answer = SETTINGS.answer(health.checks(), 'an-id')
+    body = json.loads(answer.body)
+    assert (body['serviceId'], body['notes']) == ('an-id', {'host': 'ctl1'})

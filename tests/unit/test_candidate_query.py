@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What placement is asked for a request, and what is made of its answers."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from oslo_config import cfg
+
+from novasched import opts
+from novasched.candidate_query import CandidateSource, QueryPolicy
+from novasched.objects.context import RequestContext
+from novasched.ports import Candidates, QueryFailed
+from novasched.resources import Requirements, build_query
+from tests import factories
+from tests.unit.fakes import Cutting, FakePlacement, candidate
+
+PINNED = {'hw:cpu_policy': 'dedicated'}
+AWAY = QueryFailed(503, 'away')
+NOTHING = Candidates([], '1.36')
+AGG = 'a0000000-0000-4000-8000-00000000000a'
+
+
+class Twofold(FakePlacement):
+    """Has an answer of its own for dedicated CPUs, and one for shared ones."""
+
+    def __init__(self, dedicated, shared):
+        super().__init__()
+        self._answers = {'PCPU': dedicated, 'VCPU': shared}
+
+    def candidates(self, context, query):
+        self.queries.append(query)
+        return self._answers['PCPU' if 'PCPU' in query else 'VCPU']
+
+
+class FakeMirrored:
+    """Keeps the aggregates that are looked at."""
+
+    def __init__(self):
+        self.looked_at = []
+
+    def look(self, context, uuids):
+        self.looked_at += uuids
+
+
+def offered(*uuids, version='1.36', cut=False):
+    summaries = {uuid: {'first': uuids[0]} for uuid in uuids}
+    return Candidates([candidate(uuid) for uuid in uuids], version, summaries, cut)
+
+
+@pytest.fixture
+def ask():
+    """Ask: `ask(placement, limit=..., falls_back=..., member_of=..., **request)`."""
+
+    def run(placement, *, limit=1000, falls_back=True, member_of=(), **request):
+        run.cut, run.mirrored = [], FakeMirrored()
+        added = Requirements(member_of=tuple(member_of))
+        request = factories.request(**request)
+        query = build_query(request, added, None, limit, falls_back)
+        source = CandidateSource(placement, run.mirrored, run.cut.append)
+        return source.ask(RequestContext(overwrite=False), query)
+
+    return run
+
+
+def test_shared_cpus_come_after_dedicated_ones(ask):
+    placement = Twofold(offered('a', 'b'), offered('c', 'b', version='1.0'))
+    found = ask(placement, extra_specs=PINNED)
+    assert [next(iter(each['allocations'])) for each in found.requests] == [*'abcb']
+    assert {uuid: each['first'] for uuid, each in found.summaries.items()} == {
+        'a': 'a',
+        'b': 'c',
+        'c': 'c',
+    }
+    assert found.version == '1.36'
+    assert [('PCPU' in query, 'VCPU' in query) for query in placement.queries] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ('dedicated', 'shared', 'expected'),
+    [
+        pytest.param(offered('a'), AWAY, [candidate('a')], id='the fallback fails'),
+        pytest.param(AWAY, offered('a'), [candidate('a')], id='the first query fails'),
+        pytest.param(offered('a'), NOTHING, [candidate('a')], id='no shared ones'),
+        pytest.param(NOTHING, offered('a'), [candidate('a')], id='no dedicated ones'),
+    ],
+)
+def test_one_answer_will_do(ask, dedicated, shared, expected):
+    found = ask(Twofold(dedicated, shared), extra_specs=PINNED)
+    assert [*found.requests] == expected
+    assert found.version == '1.36'
+
+
+def test_two_failures_are_one(ask):
+    assert ask(Twofold(AWAY, AWAY), extra_specs=PINNED) is AWAY
+
+
+def test_the_fallback_can_be_turned_off(ask):
+    placement = Twofold(offered('a'), offered('b'))
+    ask(placement, extra_specs=PINNED, falls_back=False)
+    assert len(placement.queries) == 1
+
+
+def test_the_fallback_is_told(ask, caplog):
+    caplog.set_level(logging.DEBUG, 'novasched.candidate_query')
+    ask(Twofold(offered('a'), offered('b')), extra_specs=PINNED)
+    assert caplog.messages == [
+        'Requesting fallback allocation candidates with VCPU instead of PCPU'
+    ]
+
+
+@pytest.mark.parametrize(
+    ('offers', 'limit', 'cut'),
+    [
+        pytest.param('abc', 2, True, id='as many as the limit'),
+        pytest.param('a', 2, False, id='less than the limit'),
+        pytest.param('abc', None, False, id='no limit'),
+    ],
+)
+def test_an_answer_that_the_limit_cut_is_told(ask, offers, limit, cut):
+    found = ask(Cutting(*offers), limit=limit)
+    assert found.cut is cut
+    assert ask.cut == ([found] if cut else [])
+
+
+@pytest.mark.parametrize(
+    ('placement', 'looked_at'),
+    [
+        pytest.param(FakePlacement(), [AGG], id='there are no candidates'),
+        pytest.param(FakePlacement('a'), [], id='there are some'),
+        pytest.param(Twofold(AWAY, AWAY), [], id='the query failed'),
+    ],
+)
+def test_aggregates_are_looked_at_when_nothing_is_found(ask, placement, looked_at):
+    ask(placement, member_of=[frozenset({AGG})])
+    assert ask.mirrored.looked_at == looked_at
+
+
+def test_the_options_are_read():
+    conf = cfg.ConfigOpts()
+    opts.register(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    policy = QueryPolicy.from_conf(conf)
+    assert (policy.limit, policy.falls_back, policy.looks_further) == (1000, True, True)
+    assert policy.detail.level == 'none'
