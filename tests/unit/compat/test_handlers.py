@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
+from novasched.compat.handlers import HostFilterHandler, HostWeightHandler
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
-from novasched.scheduler.handlers import HostFilterHandler, HostWeightHandler
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories

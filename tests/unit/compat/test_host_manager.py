@@ -9,8 +9,8 @@ import random
 import pytest
 
 from novasched import errors
+from novasched.compat.host_manager import HostManager, table_of
 from novasched.drivers import Parts
-from novasched.drivers.host_manager import HostManager, table_of
 from novasched.drivers.watch import Watch
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter

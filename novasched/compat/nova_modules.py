@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of nova's names, for plugins that import them.
+"""Import shim: modules under nova's names, for plugins that import them.
 
-A plugin written for nova finds here what the contract of plugins names, and the
-built-ins, which are ours; also where nova is installed, which knows nothing of our
-configuration and hosts. Plugins of old find the libraries by their names of old.
+It supplies what the contract of plugins names, and our built-ins, even where nova is
+installed: that knows nothing of our configuration and hosts. The oslo libraries are
+supplied under the names that old plugins import them by, too.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from novasched.drivers.foreign import Scheduler
+from novasched.compat import handlers
+from novasched.compat.exception import NovaException, NoValidHost
+from novasched.compat.legacy_driver import Scheduler
 from novasched.objects import context
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
-from novasched.scheduler import aggregates, handlers
-from novasched.scheduler.exception import NovaException, NoValidHost
+from novasched.scheduler import aggregates
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.type_affinity import others
 from novasched.scheduler.hosts import HostState
@@ -209,7 +210,7 @@ def _metadata(host_state: HostState, key: str | None = None) -> dict[str, set[st
 
 
 def _built_ins(name: str) -> tuple[str, ...]:
-    """Return the modules that have today what one of nova's or of old had."""
+    """Return our modules that supply the names of a nova or old oslo module."""
     package, _, stem = name.rpartition('.')
     if name.startswith(f'{OSLO}.'):
         ours = name.replace('.', '_', 1)
@@ -220,8 +221,8 @@ def _built_ins(name: str) -> tuple[str, ...]:
     return (ours,) if importlib.util.find_spec(ours) else ()
 
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules of nova, all others of its namespace it refuses."""
+class NovaImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules of nova, and refuses all others of its namespace."""
 
     def __init__(self, conf: Any, contents: Mapping[str, dict[str, Any]]) -> None:
         self.conf = conf
@@ -263,7 +264,7 @@ def install(conf: Any, all_filters: Classes, all_weighers: Classes) -> None:
     ``conf`` is what they find as nova.conf.CONF; of several the last holds for what
     is imported after it. A process that imported the real nova before keeps that.
     """
-    installed = [each for each in sys.meta_path if isinstance(each, _Finder)]
+    installed = [each for each in sys.meta_path if isinstance(each, NovaImporter)]
     if any(each.conf is conf for each in installed) or _is_real(sys.modules.get(NOVA)):
         return
     for finder in installed:
@@ -271,8 +272,8 @@ def install(conf: Any, all_filters: Classes, all_weighers: Classes) -> None:
     for name in [each for each in sys.modules if each.partition('.')[0] == NOVA]:
         del sys.modules[name]
     contents = _contents(conf, all_filters, all_weighers)
-    sys.meta_path.insert(0, _Finder(conf, contents))
+    sys.meta_path.insert(0, NovaImporter(conf, contents))
 
 
 def _is_real(nova: ModuleType | None) -> bool:
-    return nova is not None and not isinstance(nova.__loader__, _Finder)
+    return nova is not None and not isinstance(nova.__loader__, NovaImporter)

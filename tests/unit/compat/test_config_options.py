@@ -9,7 +9,8 @@ import random
 import pytest
 from oslo_config import cfg
 
-from novasched.drivers import Parts, Work, config_options
+from novasched.compat import config_options
+from novasched.drivers import Parts, Work
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter

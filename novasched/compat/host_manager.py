@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host manager that drivers written for nova expect to find.
+"""The host manager of drivers written for nova.
 
 Nova: scheduler/host_manager.py.
 """

@@ -7,7 +7,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched import opts
-from novasched.drivers import old_names
+from novasched.compat import deprecated_options
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def conf():
 
 
 def test_by_default_nothing_is_said(conf):
-    assert list(old_names.warnings(conf)) == []
+    assert list(deprecated_options.warnings(conf)) == []
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_by_default_nothing_is_said(conf):
 )
 def test_drivers(conf, named, said):
     conf.set_override('driver', named, 'scheduler')
-    lines = list(old_names.warnings(conf))
+    lines = list(deprecated_options.warnings(conf))
     assert len(lines) == len(said)
     for line, words in zip(lines, said, strict=True):
         assert line.startswith('[scheduler] driver')
@@ -61,7 +61,7 @@ def test_drivers(conf, named, said):
 )
 def test_host_managers(conf, named, said):
     conf.set_override('host_manager', named, 'scheduler')
-    (line,) = old_names.warnings(conf)
+    (line,) = deprecated_options.warnings(conf)
     assert line.startswith(f'[scheduler] host_manager is {named}, which is ')
     assert said in line
 
@@ -69,7 +69,7 @@ def test_host_managers(conf, named, said):
 def test_standard_filters(conf):
     own = ['own.Filter', 'nova.scheduler.filters.standard_filters']
     conf.set_override('available_filters', own, 'filter_scheduler')
-    (line,) = old_names.warnings(conf)
+    (line,) = deprecated_options.warnings(conf)
     assert line == (
         '[filter_scheduler] available_filters: nova.scheduler.filters.standard_filters '
         'is called nova.scheduler.filters.all_filters today.'
@@ -79,7 +79,7 @@ def test_standard_filters(conf):
 def test_filters_of_bare_machines(conf):
     conf.set_override('use_baremetal_filters', True, 'filter_scheduler')
     conf.set_override('baremetal_enabled_filters', ['A', 'B'], 'filter_scheduler')
-    (line,) = old_names.warnings(conf)
+    (line,) = deprecated_options.warnings(conf)
     assert 'use_baremetal_filters is deprecated' in line
     assert line.endswith('Set enabled_filters to A,B for the same filters.')
 
@@ -87,7 +87,7 @@ def test_filters_of_bare_machines(conf):
 def test_a_file_for_filters_that_is_missing(conf, tmp_path):
     path = str(tmp_path / 'filters.json')
     conf.set_override('scheduler_json_config_location', path)
-    (line,) = old_names.warnings(conf)
+    (line,) = deprecated_options.warnings(conf)
     assert line.startswith('[DEFAULT] scheduler_json_config_location is ')
 
 
@@ -101,4 +101,4 @@ def test_a_file_for_filters_that_is_missing(conf, tmp_path):
 def test_zones_that_nobody_looks_at(conf, filters, warned):
     conf.set_override('query_placement_for_availability_zone', False, 'scheduler')
     conf.set_override('enabled_filters', filters, 'filter_scheduler')
-    assert len(list(old_names.warnings(conf))) == warned
+    assert len(list(deprecated_options.warnings(conf))) == warned

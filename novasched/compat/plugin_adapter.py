@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes that were written for nova, made into filters and weighers of ours."""
+"""Adapter of classes written for nova: they become filters and weighers of ours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ FAMILIES: dict[type, tuple[type, tuple[str, ...]]] = {
     BaseHostFilter: (BaseHostFilter, (*hooks.FILTERS, 'apply')),
     BaseHostWeigher: (Weigher, (*hooks.WEIGHERS, 'weigh')),
 }
-"""By what is lent: what those that know us are, and of what one must be defined."""
+"""By the base supplied to plugins for nova: the base of those written for novasched,
+and the rules of which a class must define one."""
 
 
 def at(path: str, base: type) -> dict[str, type]:
@@ -37,8 +38,8 @@ def at(path: str, base: type) -> dict[str, type]:
 def classes(thing: Any, base: type) -> dict[str, type]:
     """Return by name a class, or those that a function gives, ready for use.
 
-    Raises TypeError if there is none. What a function gives besides is left out: it
-    may be there for another purpose, and whoever enables it is told.
+    Raises TypeError if there is none. What else a function gives is left out: it may
+    be there for another purpose, and enabling it is an error with its name.
     """
     if inspect.isfunction(thing):
         found = _adopted(thing(), base)
@@ -67,8 +68,8 @@ def adopt(cls: type, base: type) -> type:
     """
     family, rules = FAMILIES[base]
     known = issubclass(cls, family)
-    lent = base if known else object
-    defined = [getattr(cls, r, None) is not getattr(lent, r, None) for r in rules]
+    supplied = base if known else object
+    defined = [getattr(cls, r, None) is not getattr(supplied, r, None) for r in rules]
     strange = not known and issubclass(cls, BaseHostFilter | Weigher)
     if strange or not any(defined) or inspect.isabstract(cls):
         raise TypeError(WRONG_TYPE)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers that were written for nova, of any release.
+"""Adapter of drivers written for nova, of any release.
 
-What they are given depends on the parameters that they take; what they answer
+A driver is given the parameters that its select_destinations takes; its answer
 becomes lists of Selection.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from novasched import errors
+from novasched.compat.host_manager import HostManager
 from novasched.drivers import Driver, Parts, Placed, Work
-from novasched.drivers.host_manager import HostManager
 from novasched.drivers.scope import KnownRoots, by_provider, target_cell
 from novasched.drivers.selections import SelectionMaker
 from novasched.objects import legacy
@@ -84,7 +84,7 @@ class ServiceGroup:
         return any(each.service_up for each in hosts if each.host == service['host'])
 
 
-class ForeignDriver(Driver):
+class LegacyDriver(Driver):
     """Lets a driver written for nova choose; claims what it chose.
 
     Raises errors.OptionError when it cannot be one.

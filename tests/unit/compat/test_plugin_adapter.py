@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from novasched import errors, opts
 from novasched.attestation.trusted import TrustedFilter
-from novasched.scheduler import adoption
+from novasched.compat import plugin_adapter
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher
@@ -114,7 +114,7 @@ def nothing():
     ],
 )
 def test_a_filter_that_knows_nothing_of_us(cls, expected):
-    adopted = adoption.adopt(cls, BaseHostFilter)
+    adopted = plugin_adapter.adopt(cls, BaseHostFilter)
     assert issubclass(adopted, cls)
     assert (adopted.__name__, adopted.__module__) == (cls.__name__, HERE)
     left = adopted().apply(factories.hosts(3), factories.request())
@@ -124,7 +124,7 @@ def test_a_filter_that_knows_nothing_of_us(cls, expected):
 
 @pytest.mark.parametrize(('cls', 'multiplier'), [(Weighs, 5.0), (WeighsAll, 1.0)])
 def test_a_weigher_that_knows_nothing_of_us(cls, multiplier):
-    adopted = adoption.make(adoption.adopt(cls, BaseHostWeigher), None, 'x')
+    adopted = plugin_adapter.make(plugin_adapter.adopt(cls, BaseHostWeigher), None, 'x')
     hosts = factories.hosts(2)
     assert adopted.weights(hosts, factories.request()).tolist() == [0, 1]
     assert adopted.multipliers(hosts).tolist() == [multiplier] * 2
@@ -140,7 +140,7 @@ def test_a_weigher_that_knows_nothing_of_us(cls, multiplier):
     ],
 )
 def test_who_knows_us_stays_as_it_is(cls, base):
-    assert adoption.adopt(cls, base) is cls
+    assert plugin_adapter.adopt(cls, base) is cls
 
 
 @pytest.mark.parametrize(
@@ -159,37 +159,40 @@ def test_who_knows_us_stays_as_it_is(cls, base):
 )
 def test_what_is_no_plugin(thing, base):
     with pytest.raises(TypeError, match='Not a class of the correct type'):
-        adoption.classes(thing, base)
+        plugin_adapter.classes(thing, base)
 
 
 def test_a_function_may_give_any_class():
-    assert list(adoption.classes(several, BaseHostFilter)) == ['Passes', '_Hidden']
+    assert list(plugin_adapter.classes(several, BaseHostFilter)) == [
+        'Passes',
+        '_Hidden',
+    ]
 
 
 def test_what_a_function_gives_besides_is_left_out():
-    assert list(adoption.classes(with_others, BaseHostFilter)) == ['Passes']
+    assert list(plugin_adapter.classes(with_others, BaseHostFilter)) == ['Passes']
 
 
 def test_a_name_without_a_module_is_no_path():
     text = '^Class RAMWeigher could not be found: it is no dotted path$'
     with pytest.raises(errors.ClassNotFound, match=text):
-        adoption.at('RAMWeigher', BaseHostWeigher)
+        plugin_adapter.at('RAMWeigher', BaseHostWeigher)
 
 
 def test_a_built_in_that_needs_arguments_may_have_subclasses(conf):
-    made = adoption.make(Trusting, conf, 'enabled_filters')
+    made = plugin_adapter.make(Trusting, conf, 'enabled_filters')
     assert made.mark == 1
     assert 'levels' in vars(made) or '_levels' in vars(made)
 
 
 def test_a_dotted_path():
-    assert list(adoption.at(f'{HERE}.Known', BaseHostFilter)) == ['Known']
+    assert list(plugin_adapter.at(f'{HERE}.Known', BaseHostFilter)) == ['Known']
 
 
 @pytest.mark.parametrize('path', ['Known', f'{HERE}.Missing', 'no_such.Filter'])
 def test_a_path_that_leads_nowhere(path):
     with pytest.raises(errors.ClassNotFound, match=f'^Class {path} could not be'):
-        adoption.at(path, BaseHostFilter)
+        plugin_adapter.at(path, BaseHostFilter)
 
 
 class Limit(NumInstancesFilter):
@@ -296,7 +299,7 @@ def conf():
     ],
 )
 def test_a_constructor_of_its_own(conf, cls, limit, doubled):
-    made = adoption.make(cls, conf, 'enabled_filters')
+    made = plugin_adapter.make(cls, conf, 'enabled_filters')
     assert isinstance(made, cls)
     assert type(made).__name__ == cls.__name__
     assert (made.limit, made.doubled) == (limit, doubled)
@@ -306,13 +309,13 @@ def test_a_constructor_of_its_own(conf, cls, limit, doubled):
 
 @pytest.mark.parametrize('cls', [Metrics, MetricsByName])
 def test_a_weigher_with_a_constructor_of_its_own_has_the_options(conf, cls):
-    made = adoption.make(cls, conf, 'weight_classes')
+    made = plugin_adapter.make(cls, conf, 'weight_classes')
     hosts = factories.hosts(metrics=[METRICS])
     assert made.weights(hosts, factories.request()).tolist() == [6.0]
 
 
 def test_a_weigher_of_no_built_in_is_made_without_arguments(conf):
-    assert adoption.make(Abstract, conf, 'weight_classes').multiplier == 4.0
+    assert plugin_adapter.make(Abstract, conf, 'weight_classes').multiplier == 4.0
 
 
 class Raises(Known):
@@ -339,5 +342,5 @@ class Refuses(Known):
 )
 def test_what_cannot_be_made(conf, cls, error, text):
     with pytest.raises(error) as raised:
-        adoption.make(cls, conf, 'x')
+        plugin_adapter.make(cls, conf, 'x')
     assert str(raised.value).startswith(text)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What older releases of nova called or offered otherwise: who sets it is told.
+"""Deprecated and removed options and names, with a warning at start for each one set.
 
-oslo.config itself tells of options that have a new name or group.
+Options that have a new name or group are warned about by oslo.config itself.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 from oslo_config import cfg
 
-from novasched.drivers import config_options
-from novasched.drivers.loading import CACHING, DEFAULT, NOVA_DRIVERS
+from novasched.compat import config_options
+from novasched.compat.driver_loading import CACHING, DEFAULT, NOVA_DRIVERS
 
 NOVAS = 'nova.scheduler.'
 HOST_MANAGER = 'host_manager'

@@ -11,11 +11,12 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.drivers import Driver, Parts, config_options, loading
+from novasched.compat import config_options, driver_loading
+from novasched.compat.driver_loading import driver_from_conf, periodic_tasks
+from novasched.compat.legacy_driver import LegacyDriver
+from novasched.drivers import Driver, Parts
 from novasched.drivers.chance import ChanceScheduler
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.foreign import ForeignDriver
-from novasched.drivers.loading import driver_from_conf, periodic_tasks
 
 HERE = __name__
 
@@ -62,7 +63,7 @@ def parts():
 @pytest.fixture
 def conf():
     made = cfg.ConfigOpts()
-    for group, listed in loading.OPTS.items():
+    for group, listed in driver_loading.OPTS.items():
         made.register_opts(listed, group)
     made.register_opts(config_options.OPTS['DEFAULT'])
     made([], default_config_files=[], default_config_dirs=[])
@@ -77,8 +78,8 @@ def conf():
         ('chance_scheduler', ChanceScheduler),
         ('nova.scheduler.chance.ChanceScheduler', ChanceScheduler),
         (f'{HERE}.OwnDriver', OwnDriver),
-        (f'{HERE}.NovaDriver', ForeignDriver),
-        (f'{HERE}:NovaDriver', ForeignDriver),
+        (f'{HERE}.NovaDriver', LegacyDriver),
+        (f'{HERE}:NovaDriver', LegacyDriver),
     ],
 )
 def test_a_name_leads_to_a_driver(conf, parts, name, kind):
@@ -145,7 +146,7 @@ def test_names_that_drivers_for_nova_have_installed_count(conf, parts, tmp_path)
     (installed / 'entry_points.txt').write_text(text)
     conf.set_override('driver', 'riddle', 'scheduler')
     with found_in(str(tmp_path)):
-        assert type(driver_from_conf(conf, parts)) is ForeignDriver
+        assert type(driver_from_conf(conf, parts)) is LegacyDriver
 
 
 def test_a_file_for_filters_is_read_for_the_driver(conf, parts, tmp_path):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched.scheduler.exception import NovaException, NoValidHost
+from novasched.compat.exception import NovaException, NoValidHost
 
 
 class TooHot(NovaException):

@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from novasched import errors
+from novasched.compat.legacy_driver import LegacyDriver, Scheduler
 from novasched.drivers import Parts, Work
-from novasched.drivers.foreign import ForeignDriver, Scheduler
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
@@ -69,7 +69,7 @@ def test_what_never_ends_is_known(hosts, cls, expected):
 
     profile = Profile((filter_,), ())
     parts = Parts(profile, FakeView(hosts), None, random.Random(1))
-    driver, context = ForeignDriver(Waiting, parts), RequestContext(overwrite=False)
+    driver, context = LegacyDriver(Waiting, parts), RequestContext(overwrite=False)
     work = Work(context, factories.request(), [A], None, None, False)
     thread = threading.Thread(target=driver.select_destinations, args=[work])
     thread.start()
@@ -124,7 +124,7 @@ def test_dicts_mean_the_request_behind_them(change, memory_mb, expected):
     hosts, painted = factories.hosts(free_ram_mb=[8000, 8000, 16000]), Painted()
     profile = Profile((painted, RamFilter()), ())
     parts = Parts(profile, FakeView(hosts), None, random.Random(1))
-    driver = ForeignDriver(type('Some', (Liberty,), {'change': change}), parts)
+    driver = LegacyDriver(type('Some', (Liberty,), {'change': change}), parts)
     context = RequestContext(overwrite=False)
     request = factories.request(memory_mb=memory_mb)
     work = Work(context, request, [A], None, None, False)
@@ -167,7 +167,7 @@ class Usual(Scheduler):
 
 def usual(hosts):
     parts = Parts(Profile((), ()), FakeView(hosts), None, random.Random(1))
-    return ForeignDriver(Usual, parts)
+    return LegacyDriver(Usual, parts)
 
 
 def test_the_base_class_offers_what_it_did(hosts):
@@ -185,7 +185,7 @@ def test_periodic_tasks_run_where_there_are_some(hosts):
     assert driver._driver.ran == [['h1', 'h2', 'h3']]
     assert driver._driver.manager_at_start is driver._driver.host_manager
     parts = Parts(None, None, None, random.Random(1))
-    ForeignDriver(Mitaka, parts).run_periodic_tasks(None)
+    LegacyDriver(Mitaka, parts).run_periodic_tasks(None)
 
 
 def test_periodic_tasks_that_raise_name_the_driver(hosts):
@@ -193,16 +193,16 @@ def test_periodic_tasks_that_raise_name_the_driver(hosts):
         def run_periodic_tasks(self, context):
             raise ValueError('boom')
 
-    driver = ForeignDriver(Breaks, usual(hosts).parts)
+    driver = LegacyDriver(Breaks, usual(hosts).parts)
     with pytest.raises(errors.ExtensionFailed, match=r'^Breaks failed: ValueError'):
         driver.run_periodic_tasks(None)
 
 
 def test_the_base_class_alone_is_no_driver(hosts):
     with pytest.raises(errors.OptionError, match='Scheduler: TypeError'):
-        ForeignDriver(Scheduler, usual(hosts).parts)
+        LegacyDriver(Scheduler, usual(hosts).parts)
 
 
 def test_the_base_class_has_no_tasks_of_its_own(hosts):
     cls = type('Idle', (Mitaka, Scheduler), {})
-    assert ForeignDriver(cls, usual(hosts).parts).run_periodic_tasks(None) is None
+    assert LegacyDriver(cls, usual(hosts).parts).run_periodic_tasks(None) is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions of nova that plugins raise, and derive theirs from."""
+"""Nova's exceptions, which plugins raise and derive theirs from."""
 
 from __future__ import annotations
 

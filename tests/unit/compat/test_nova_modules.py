@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plugins find under the names of nova."""
+"""Modules under nova's names, as plugins find them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from novasched import lending
+from novasched.compat import nova_modules
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.ram import RamFilter
@@ -21,10 +21,10 @@ CONF = object()
 
 
 @pytest.fixture(autouse=True)
-def lent():
-    """Lend nova for the length of a test."""
+def installed():
+    """Install the import shim for the length of a test."""
     finders = list(sys.meta_path)
-    lending.install(CONF, lambda: [RamFilter], list)
+    nova_modules.install(CONF, lambda: [RamFilter], list)
     yield
     sys.meta_path[:] = finders
     forget()
@@ -212,14 +212,14 @@ def test_an_attribute_that_is_not_lent_is_named(nova):
 
 def test_the_same_configuration_changes_nothing():
     before = importlib.import_module('nova.conf'), list(sys.meta_path)
-    lending.install(CONF, list, list)
+    nova_modules.install(CONF, list, list)
     assert (importlib.import_module('nova.conf'), sys.meta_path) == before
 
 
 def test_of_several_configurations_the_last_holds(nova):
     assert nova('nova.conf', 'CONF') is CONF
     count, other = len(sys.meta_path), object()
-    lending.install(other, list, list)
+    nova_modules.install(other, list, list)
     assert nova('nova.conf', 'CONF') is other
     assert len(sys.meta_path) == count
 
@@ -242,10 +242,12 @@ def test_nova_that_is_installed_is_not_used(real, nova):
 
 def test_nova_that_was_imported_before_is_left_alone(real):
     forget()
-    (ours,) = [each for each in sys.meta_path if type(each) is lending._Finder]
+    (ours,) = [
+        each for each in sys.meta_path if type(each) is nova_modules.NovaImporter
+    ]
     sys.meta_path.remove(ours)
     assert importlib.import_module('nova').REAL
-    lending.install(CONF, list, list)
+    nova_modules.install(CONF, list, list)
     assert importlib.import_module('nova').REAL
 
 

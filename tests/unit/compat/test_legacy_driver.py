@@ -9,9 +9,9 @@ import random
 import pytest
 
 from novasched import errors
+from novasched.compat.legacy_driver import LegacyDriver, Scheduler
 from novasched.drivers import Parts, Work
 from novasched.drivers.claims import Claims
-from novasched.drivers.foreign import ForeignDriver, Scheduler
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.scheduler.pipeline import Profile
@@ -110,7 +110,7 @@ def run(hosts):
     ):
         told = type(cls.__name__, (cls,), {'answer': answer})
         parts = Parts(Profile((), ()), FakeView(hosts), placement, random.Random(1))
-        driver = ForeignDriver(told, parts)
+        driver = LegacyDriver(told, parts)
         context, request = RequestContext(overwrite=False), factories.request(**values)
         uuids = None if uuids is None else list(uuids)
         if placement is None:
@@ -186,14 +186,14 @@ def test_a_driver_that_takes_what_nobody_gives_is_named(parameters, problem):
     source = f'lambda self, {", ".join(parameters)}: []'
     cls = type('Odd', (), {'select_destinations': eval(source)})
     with pytest.raises(errors.OptionError, match=problem) as raised:
-        ForeignDriver(cls, Parts(None, None, None, random.Random(1)))
+        LegacyDriver(cls, Parts(None, None, None, random.Random(1)))
     assert str(raised.value).startswith('[scheduler] driver: Odd: its ')
 
 
 def test_a_class_that_chooses_nothing_is_named():
     cls = type('Idle', (), {})
     with pytest.raises(errors.OptionError, match='Idle: it has no method'):
-        ForeignDriver(cls, Parts(None, None, None, random.Random(1)))
+        LegacyDriver(cls, Parts(None, None, None, random.Random(1)))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_class_that_chooses_nothing_is_named():
 )
 def test_whether_placement_is_asked(bases, values, expected):
     cls = type('Some', bases, values)
-    driver = ForeignDriver(cls, Parts(None, None, None, random.Random(1)))
+    driver = LegacyDriver(cls, Parts(None, None, None, random.Random(1)))
     assert driver.USES_ALLOCATION_CANDIDATES is expected
 
 

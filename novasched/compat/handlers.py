@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from novasched.compat import plugin_adapter
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import adoption
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import HostState
 from novasched.scheduler.weighers import (
@@ -19,7 +19,7 @@ from novasched.scheduler.weighers import (
 
 
 def _matching(paths: Iterable[str], base: type) -> list[type]:
-    return [cls for path in paths for cls in adoption.at(path, base).values()]
+    return [cls for path in paths for cls in plugin_adapter.at(path, base).values()]
 
 
 class HostFilterHandler:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which driver chooses the hosts: entry points, nova's class paths, any other path."""
+"""Names to drivers: entry points, also nova's; nova's class paths; any other path."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import stevedore
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.drivers import Driver, Parts, config_options
-from novasched.drivers.foreign import ForeignDriver
+from novasched.compat import config_options
+from novasched.compat.legacy_driver import LegacyDriver
+from novasched.drivers import Driver, Parts
 from novasched.objects import context
 
 NAMESPACE = 'novasched.scheduler.driver'
@@ -60,7 +61,7 @@ def driver_from_conf(conf: Any, parts: Parts) -> Driver:
     """Load the driver that the option names. Raises errors.OptionError."""
     cls = _class_of(conf.scheduler.driver)
     ours = isinstance(cls, type) and issubclass(cls, Driver)
-    driver: Driver = cls(parts) if ours else ForeignDriver(cls, parts)
+    driver: Driver = cls(parts) if ours else LegacyDriver(cls, parts)
     return config_options.given_to(driver, conf)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``config_options``: a file of JSON text that filters of old releases look at."""
+"""``config_options``: a JSON file for filters of releases up to Newton."""
 
 from __future__ import annotations
 
