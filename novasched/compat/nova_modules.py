@@ -26,7 +26,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.scheduler import aggregates
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.type_affinity import others
+from novasched.scheduler.filters.legacy.type_affinity import others
 from novasched.scheduler.hosts import HostState
 from novasched.scheduler.weighers import (
     BaseHostWeigher,
@@ -42,19 +42,24 @@ NOVA, OSLO = 'nova', 'oslo'
 COMMON = 'nova.openstack.common'
 FILTERS, WEIGHTS = 'nova.scheduler.filters', 'nova.scheduler.weights'
 OURS = {
-    FILTERS: 'novasched.scheduler.filters',
-    WEIGHTS: 'novasched.scheduler.weighers',
+    FILTERS: ('novasched.scheduler.filters', 'novasched.scheduler.filters.legacy'),
+    WEIGHTS: ('novasched.scheduler.weighers',),
 }
-RENAMED = {
-    f'{FILTERS}.exact_core_filter': ('novasched.scheduler.filters.exact',),
-    f'{FILTERS}.exact_disk_filter': ('novasched.scheduler.filters.exact',),
-    f'{FILTERS}.exact_ram_filter': ('novasched.scheduler.filters.exact',),
+RENAMED: dict[str, tuple[str, ...]] = {
+    f'{FILTERS}.affinity_filter': (
+        'novasched.scheduler.filters.affinity',
+        'novasched.scheduler.filters.legacy.group_affinity',
+    ),
+    f'{FILTERS}.exact_core_filter': ('novasched.scheduler.filters.legacy.exact',),
+    f'{FILTERS}.exact_disk_filter': ('novasched.scheduler.filters.legacy.exact',),
+    f'{FILTERS}.exact_ram_filter': ('novasched.scheduler.filters.legacy.exact',),
     f'{FILTERS}.extra_specs_ops': ('novasched.scheduler.extra_specs',),
+    f'{FILTERS}.legacy': (),  # a package of ours only
     f'{FILTERS}.json_filter': ('novasched.scheduler.filters.json_query',),
     f'{FILTERS}.trusted_filter': ('novasched.attestation.trusted',),
     f'{FILTERS}.type_filter': (
         'novasched.scheduler.filters.aggregate_type_affinity',
-        'novasched.scheduler.filters.type_affinity',
+        'novasched.scheduler.filters.legacy.type_affinity',
     ),
     f'{WEIGHTS}.compute': ('novasched.scheduler.weighers.build_failures',),
     f'{COMMON}.jsonutils': ('oslo_serialization.jsonutils',),
@@ -213,12 +218,12 @@ def _built_ins(name: str) -> tuple[str, ...]:
     """Return our modules that supply the names of a nova or old oslo module."""
     package, _, stem = name.rpartition('.')
     if name.startswith(f'{OSLO}.'):
-        ours = name.replace('.', '_', 1)
+        ours = [name.replace('.', '_', 1)]
     elif name in RENAMED or package not in OURS:
         return RENAMED.get(name, ())
     else:
-        ours = f'{OURS[package]}.{stem.removesuffix("_filter")}'
-    return (ours,) if importlib.util.find_spec(ours) else ()
+        ours = [f'{each}.{stem.removesuffix("_filter")}' for each in OURS[package]]
+    return tuple(each for each in ours if importlib.util.find_spec(each))
 
 
 class NovaImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):

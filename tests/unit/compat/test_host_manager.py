@@ -14,7 +14,7 @@ from novasched.drivers import Parts
 from novasched.drivers.watch import Watch
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.ram import RamFilter
+from novasched.scheduler.filters.legacy.ram import RamFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories

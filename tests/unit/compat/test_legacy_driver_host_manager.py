@@ -14,7 +14,7 @@ from novasched.drivers import Parts, Work
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.ram import RamFilter
+from novasched.scheduler.filters.legacy.ram import RamFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories
 from tests.unit.fakes import FakeView

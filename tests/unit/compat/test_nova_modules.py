@@ -12,7 +12,7 @@ import pytest
 from novasched.compat import nova_modules
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.ram import RamFilter
+from novasched.scheduler.filters.legacy.ram import RamFilter
 from novasched.scheduler.hosts import HostState
 from novasched.scheduler.weighers import BaseHostWeigher
 from tests import factories
@@ -69,6 +69,7 @@ def test_the_bases_of_weighers_are_ours(nova, module, name):
     [
         ('filters.affinity_filter', 'ServerGroupAntiAffinityFilter'),
         ('filters.affinity_filter', '_GroupAffinityFilter'),
+        ('filters.affinity_filter', 'GroupAffinityFilter'),
         ('filters.aggregate_instance_extra_specs', 'AggregateInstanceExtraSpecsFilter'),
         ('filters.availability_zone_filter', 'AvailabilityZoneFilter'),
         ('filters.exact_ram_filter', 'ExactRamFilter'),
@@ -197,6 +198,7 @@ def test_candidates_are_narrowed(nova, caplog):
         ('from nova import db', 'nova.db'),
         ('from nova.scheduler.filters import Nope', 'nova.scheduler.filters.Nope'),
         ('import nova.scheduler.filters.nope', 'nova.scheduler.filters.nope'),
+        ('import nova.scheduler.filters.legacy', 'nova.scheduler.filters.legacy'),
         ('from nova.scheduler.weights import nope', 'nova.scheduler.weights.nope'),
     ],
 )

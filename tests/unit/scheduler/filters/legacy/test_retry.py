@@ -9,7 +9,7 @@ import pytest
 from novasched import errors
 from novasched.objects.compute_node import ComputeNode, ComputeNodeList
 from novasched.objects.request_spec import SchedulerRetries
-from novasched.scheduler.filters.retry import RetryFilter
+from novasched.scheduler.filters.legacy.retry import RetryFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
 

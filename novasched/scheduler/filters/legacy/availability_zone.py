@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter hosts by availability zone."""
+"""Filter by availability zone."""
 
 from __future__ import annotations
 

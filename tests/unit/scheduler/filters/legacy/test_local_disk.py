@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.local_disk import LocalDiskFilter
+from novasched.scheduler.filters.legacy.local_disk import LocalDiskFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.dedicated_cloud import DedicatedCloudFilter
+from novasched.scheduler.filters.legacy.dedicated_cloud import DedicatedCloudFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
 

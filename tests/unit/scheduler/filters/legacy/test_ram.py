@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.ram import AggregateRamFilter, RamFilter
+from novasched.scheduler.filters.legacy.ram import AggregateRamFilter, RamFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter hosts that one customer has for himself."""
+"""Filter by pools of hosts that are dedicated to one customer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters for hosts that an instance fills wholly, as bare-metal nodes."""
+"""Filters for hosts that one instance fills completely, such as bare-metal nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.enforced import limited
-from novasched.scheduler.filters.disk import asked_mb
+from novasched.scheduler.filters.legacy.disk import asked_mb
 from novasched.scheduler.filters.writing import WritingFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import Code, Reason

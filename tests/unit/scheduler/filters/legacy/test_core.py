@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.core import AggregateCoreFilter, CoreFilter
+from novasched.scheduler.filters.legacy.core import AggregateCoreFilter, CoreFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
 

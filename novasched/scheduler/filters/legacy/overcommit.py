@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters that fill hosts beyond what they have, up to a ratio, and say how far."""
+"""Base classes of filters with an overcommit ratio per host."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter hosts by their disks for flavors that need disks in the host itself."""
+"""Filter by disks in the host itself, for flavors that need them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import aggregates
 from novasched.scheduler.filters import ColumnFilter
-from novasched.scheduler.filters.disk import asked_mb
+from novasched.scheduler.filters.legacy.disk import asked_mb
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import Code, Reason
 

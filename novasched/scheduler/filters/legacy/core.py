@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter hosts by the CPUs that are left when they may be oversubscribed."""
+"""Filters by free CPUs, with an overcommit ratio."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.enforced import limited
-from novasched.scheduler.filters.overcommit import AggregateRatios, OvercommitFilter
+from novasched.scheduler.filters.legacy.overcommit import (
+    AggregateRatios,
+    OvercommitFilter,
+)
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Code, Reason

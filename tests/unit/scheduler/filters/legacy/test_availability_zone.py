@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from oslo_config import cfg
 
-from novasched.scheduler.filters.availability_zone import AvailabilityZoneFilter
+from novasched.scheduler.filters.legacy.availability_zone import AvailabilityZoneFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter hosts by their virtual GPUs: how many, and of which type."""
+"""Filter by virtual GPUs: their number and type."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter hosts by the level of trust that an attestation server gives them.
+"""Filter by the trust level that an attestation server gives a host.
 
 The rule is here; who asks the server is novasched.attestation.
 """

@@ -10,7 +10,7 @@ import pytest
 from novasched.objects.instance import Instance
 from novasched.ports import InstanceRow
 from novasched.scheduler.consumption import Member
-from novasched.scheduler.filters.type_affinity import TypeAffinityFilter
+from novasched.scheduler.filters.legacy.type_affinity import TypeAffinityFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter hosts by the memory that is left when it may be oversubscribed."""
+"""Filters by free memory, with an overcommit ratio."""
 
 from __future__ import annotations
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.filters.overcommit import AggregateRatios, RoomFilter
+from novasched.scheduler.filters.legacy.overcommit import AggregateRatios, RoomFilter
 from novasched.scheduler.reasons import Code
 
 

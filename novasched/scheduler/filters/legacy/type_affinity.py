@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter hosts by the flavors of the instances on them."""
+"""Filter by the flavors of the instances on a host."""
 
 from __future__ import annotations
 

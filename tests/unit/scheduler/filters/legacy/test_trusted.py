@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.trusted import TrustRule
+from novasched.scheduler.filters.legacy.trusted import TrustRule
 from novasched.scheduler.reasons import Code
 from tests import factories
 

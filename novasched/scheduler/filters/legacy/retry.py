@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter out hosts on which the request failed before."""
+"""Filter by the hosts on which the request failed before."""
 
 from __future__ import annotations
 
