@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters of old releases find what a file says in ``config_options``."""
+"""``config_options`` of a request, for filters of older releases."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever uses names of old releases is told what they mean today."""
+"""Warnings about names and options of older releases."""
 
 from __future__ import annotations
 

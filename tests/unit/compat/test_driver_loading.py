@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names, class paths of nova and any other paths lead to a driver."""
+"""Names, class paths of nova and other paths of drivers."""
 
 from __future__ import annotations
 

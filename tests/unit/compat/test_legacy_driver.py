@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers written for nova get what they take, and their answers are understood."""
+"""Drivers written for nova: what they are given, and how their answers are read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers written for nova at work with the host manager that they find."""
+"""Drivers written for nova, at work with their host manager."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes for nova become filters and weighers."""
+"""Classes for nova, made into filters and weighers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts by their level of trust, whoever tells it."""
+"""Hosts by their level of trust, from any source."""
 
 from __future__ import annotations
 
