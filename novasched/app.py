@@ -24,11 +24,11 @@ from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.notices import Notices
 from novasched.cluster.upkeep import Upkeep
 from novasched.cluster.view import ClusterView
+from novasched.compat.driver_loading import driver_from_conf, periodic_tasks
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
 from novasched.drivers import Parts
-from novasched.drivers.loading import driver_from_conf, periodic_tasks
 from novasched.journal import recovery
 from novasched.manager import SchedulerManager
 from novasched.network.client import NetworkClient
@@ -132,7 +132,7 @@ def compose(
     parts = Parts.from_conf(
         conf, profile, view, placement, rng, dependencies.on_decision
     )
-    plugins.lend_nova(conf)
+    plugins.install_nova_modules(conf)
     driver = driver_from_conf(conf, parts)
     sides = (
         dependencies.notifier,

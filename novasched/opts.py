@@ -19,6 +19,7 @@ import novasched
 READERS = (
     'attestation',
     'cluster',
+    'compat',
     'db.engines',
     'drivers',
     'journal',

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 from stevedore import ExtensionManager
 
-from novasched import errors, lending
-from novasched.scheduler import adoption
+from novasched import errors
+from novasched.compat import nova_modules, plugin_adapter
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.pipeline import Profile
@@ -18,7 +18,7 @@ from novasched.scheduler.weighers import BaseHostWeigher
 
 
 class _Kind(NamedTuple):
-    """Where plugins of a kind are found, and what those for nova are lent."""
+    """A kind of plugin: where it is found, and the base supplied to those for nova."""
 
     option: str
     namespace: str
@@ -88,23 +88,23 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 
-def lend_nova(conf: Any) -> None:
+def install_nova_modules(conf: Any) -> None:
     """Let plugins import nova from now on; what it holds are the installed ones."""
-    lending.install(conf, lambda: _all(FILTERS), lambda: _all(WEIGHERS))
+    nova_modules.install(conf, lambda: _all(FILTERS), lambda: _all(WEIGHERS))
 
 
 def profile_from_conf(conf: Any, seen: Any = None) -> Profile:
     """Load the filters and weighers that the options name; ``seen`` is what plugins
     see, if another one. Raises errors.SetupError."""
     group = conf.filter_scheduler
-    lend_nova(seen or conf)
+    install_nova_modules(seen or conf)
     available = _by_name(group.available_filters, FILTERS)
     weighers = _by_name(group.weight_classes, WEIGHERS)
     bare_metal = group.use_baremetal_filters
     enabled = group.baremetal_enabled_filters if bare_metal else group.enabled_filters
     if missing := [name for name in enabled if name not in available]:
         raise errors.FilterNotFound(missing, sorted(available))
-    make = adoption.make
+    make = plugin_adapter.make
     made = {name: make(available[name], conf, FILTERS.option) for name in enabled}
     return Profile(
         filters=tuple(made[name] for name in enabled),
@@ -130,7 +130,7 @@ def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
 
 def _at(path: str, kind: _Kind) -> dict[str, Any]:
     try:
-        return adoption.at(path, kind.base)
+        return plugin_adapter.at(path, kind.base)
     except errors.ClassNotFound as problem:
         names = sorted(_installed(kind))
         raise errors.ClassNotFound(path, problem.problem, names) from problem
@@ -146,7 +146,7 @@ def _installed(kind: _Kind) -> dict[str, Any]:
     manager: Any = ExtensionManager(kind.namespace, on_load_failure_callback=fail)
     for each in sorted(manager, key=lambda e: e.name):
         try:
-            found |= adoption.classes(each.plugin, kind.base)
+            found |= plugin_adapter.classes(each.plugin, kind.base)
         except Exception as problem:  # noqa: BLE001 a plugin may raise anything
             fail(manager, each.entry_point, problem)
     return found

@@ -26,9 +26,9 @@ from novasched import (
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import down_time
 from novasched.cluster.versions import OLDEST_COMPUTE_VERSION
+from novasched.compat import deprecated_options
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
-from novasched.drivers import old_names
 from novasched.journal import recovery
 from novasched.observability import addresses
 from novasched.placement import session
@@ -126,7 +126,7 @@ def warnings(conf: cfg.ConfigOpts) -> list[str]:
     told = (
         raised,
         *configuration.misspelt(conf, opts.known()),
-        *old_names.warnings(conf),
+        *deprecated_options.warnings(conf),
         *engines.warnings(conf),
     )
     return [each for each in told if each]

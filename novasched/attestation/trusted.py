@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from novasched.attestation.levels import KnownLevels
 from novasched.attestation.server import GROUP, AttestationServer
-from novasched.scheduler.filters.trusted import TrustRule
+from novasched.scheduler.filters.legacy.trusted import TrustRule
 
 
 class TrustedFilter(TrustRule):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of nova's hooks a plugin has of its own, and which names it shares with us."""
+"""Nova's hooks that a plugin overrides, and names that it shares with ours."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def overridden(plugin: object, hook: str, rule: str) -> bool:
 
 @functools.cache
 def nearer(cls: type, hook: str, rule: str) -> bool:
-    """Return True if a hook was written by a subclass of whoever wrote the rule.
+    """Return True if a hook was written by a subclass of the class with the rule.
 
     A plugin that has both goes by the hook: the other name is one of its own.
     """

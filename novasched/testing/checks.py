@@ -11,8 +11,9 @@ from typing import Any
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.compat import plugin_adapter
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import adoption, pipeline
+from novasched.scheduler import pipeline
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.reasons import Reason
@@ -35,13 +36,13 @@ def load(path: str, nova_conf: str = '') -> Any:
         file.flush()
         files = [file.name]
         conf([], project='nova', default_config_files=files, default_config_dirs=[])
-    plugins.lend_nova(conf)
+    plugins.install_nova_modules(conf)
     name = path.rpartition('.')[2]
     try:
-        kind, found = plugins.FILTERS, adoption.at(path, BaseHostFilter)
+        kind, found = plugins.FILTERS, plugin_adapter.at(path, BaseHostFilter)
     except errors.ClassNotFound:
-        kind, found = plugins.WEIGHERS, adoption.at(path, BaseHostWeigher)
-    return adoption.make(found[name], conf, kind.option)
+        kind, found = plugins.WEIGHERS, plugin_adapter.at(path, BaseHostWeigher)
+    return plugin_adapter.make(found[name], conf, kind.option)
 
 
 def rejections(

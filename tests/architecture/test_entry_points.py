@@ -38,7 +38,11 @@ def test_every_entry_point_loads(entry_points):
     ('packages', 'group', 'endings'),
     [
         pytest.param(
-            ('novasched.scheduler.filters', 'novasched.attestation'),
+            (
+                'novasched.scheduler.filters',
+                'novasched.scheduler.filters.legacy',
+                'novasched.attestation',
+            ),
             'novasched.scheduler.filters',
             ('Filter', 'Isolation'),
             id='filters',

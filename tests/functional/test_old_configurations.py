@@ -13,9 +13,10 @@ from oslo_config import cfg
 from oslo_log import log, versionutils
 
 from novasched import plugins, preflight
-from novasched.drivers import Parts, old_names
+from novasched.compat import deprecated_options
+from novasched.compat.driver_loading import driver_from_conf
+from novasched.drivers import Parts
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.loading import driver_from_conf
 
 FIVE = (
     'ComputeFilter',
@@ -238,7 +239,7 @@ def renamed(tmp_path):
 def test_a_configuration_of_a_release(configure, case, renamed):
     conf = configure(case.text)
     assert sorted(found[0] for found in renamed()) == sorted(case.renamed)
-    told = list(old_names.warnings(conf))
+    told = list(deprecated_options.warnings(conf))
     assert len(told) == len(case.told), told
     for words in case.told:
         assert any(words in line for line in told), words

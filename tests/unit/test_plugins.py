@@ -219,7 +219,7 @@ def test_the_class_paths_of_nova_lead_to_ours(conf):
 
 @pytest.mark.parametrize('kind', [plugins.FILTERS, plugins.WEIGHERS])
 def test_every_path_of_nova_leads_to_the_built_in(conf, kind):
-    plugins.lend_nova(conf())
+    plugins.install_nova_modules(conf())
     for name, cls in plugins._installed(kind).items():
         path = re.search(r'Nova[^:]*:\s+scheduler/(\S+)[.]py', inspect.getdoc(cls))
         if path:

@@ -84,7 +84,8 @@ class ServerGroupAntiAffinityFilter(_GroupAntiAffinityFilter):
     policy_name = 'anti-affinity'
 
 
-def _among(names: set[str], hosts: HostTable) -> Mask:
+def among(names: set[str], hosts: HostTable) -> Mask:
+    """Return True for each host that has one of the names."""
     return np.fromiter(map(names.__contains__, hosts.host.tolist()), bool)
 
 
@@ -101,7 +102,7 @@ class _GroupAffinityFilter(ColumnFilter):
         allowed = set(group.hosts or ())
         if not allowed:
             return np.ones(len(hosts), bool)
-        return _among(allowed, hosts)
+        return among(allowed, hosts)
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         group = request.instance_group
@@ -118,40 +119,6 @@ class ServerGroupAffinityFilter(_GroupAffinityFilter):
     """
 
     policy_name = 'affinity'
-
-
-class GroupAffinityFilter(_GroupAffinityFilter):
-    """Pass the hosts where a server group of old is; any if it is nowhere yet.
-
-    Its policy is ``legacy``, which no server group has had since Juno. Nova Juno:
-    scheduler/filters/affinity_filter.py.
-    """
-
-    policy_name = 'legacy'
-
-
-class GroupAntiAffinityFilter(ColumnFilter):
-    """Pass the hosts where a server group of old is not, policy ``legacy``.
-
-    Nova Juno: scheduler/filters/affinity_filter.py.
-    """
-
-    codes = (Code.GROUP_LIMIT, Code.REJECTED)
-    policy_name = 'legacy'
-
-    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
-        group = request.instance_group
-        if group is None or self.policy_name not in (group.policies or ()):
-            return np.ones(len(hosts), bool)
-        taken = set(group.hosts or ())
-        return ~_among(taken, hosts)
-
-    def why(self, host: HostState, request: RequestSpec) -> Reason:
-        group = request.instance_group
-        if group is None:
-            return REJECTED
-        text = f'the group is on {", ".join(sorted(set(group.hosts or ())))}'
-        return Reason(Code.GROUP_LIMIT, text)
 
 
 def hinted(request: RequestSpec, name: str) -> list[str]:

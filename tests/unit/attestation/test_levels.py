@@ -10,7 +10,7 @@ import pytest
 
 from novasched.attestation.levels import KnownLevels
 from novasched.attestation.server import Attested, attested
-from novasched.scheduler.filters.trusted import TrustRule
+from novasched.scheduler.filters.legacy.trusted import TrustRule
 from tests import factories
 
 NOW = datetime.datetime(2026, 5, 4, 12, 0, 0)  # noqa: DTZ001

@@ -13,9 +13,9 @@ from novasched.drivers.decision_log import log_decision
 from novasched.objects.compute_node import ComputeNode, ComputeNodeList
 from novasched.objects.request_spec import SchedulerRetries
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
-from novasched.scheduler.filters.core import CoreFilter
+from novasched.scheduler.filters.legacy.core import CoreFilter
+from novasched.scheduler.filters.legacy.retry import RetryFilter
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
-from novasched.scheduler.filters.retry import RetryFilter
 from novasched.scheduler.notices import Notice
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.ram import RAMWeigher

@@ -9,8 +9,8 @@ from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.aggregate_image_properties_isolation import (
     AggregateImagePropertiesIsolation,
 )
-from novasched.scheduler.filters.core import AggregateCoreFilter, CoreFilter
 from novasched.scheduler.filters.io_ops import AggregateIoOpsFilter, IoOpsFilter
+from novasched.scheduler.filters.legacy.core import AggregateCoreFilter, CoreFilter
 from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.filters.num_instances import AggregateNumInstancesFilter
 from novasched.scheduler.notices import Notice, notices

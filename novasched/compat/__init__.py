@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Support of plugins, drivers, options and module names of older novas."""

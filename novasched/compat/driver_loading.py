@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of the options: entry points, nova's class paths, any other path."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+import stevedore
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.compat import config_options
+from novasched.compat.legacy_driver import LegacyDriver
+from novasched.drivers import Driver, Parts
+from novasched.objects import context
+
+NAMESPACE = 'novasched.scheduler.driver'
+NOVAS_NAMESPACE = 'nova.scheduler.driver'
+DEFAULT = 'filter_scheduler'
+CACHING = 'caching_scheduler'
+NOVA_DRIVERS = {
+    'nova.scheduler.caching_scheduler.CachingScheduler': CACHING,
+    'nova.scheduler.chance.ChanceScheduler': 'chance_scheduler',
+    'nova.scheduler.filter_scheduler.FilterScheduler': DEFAULT,
+}
+TASKS_INTERVAL_S = 60
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'scheduler': [
+        cfg.StrOpt(
+            'driver',
+            default=DEFAULT,
+            deprecated_name='scheduler_driver',
+            deprecated_group='DEFAULT',
+            help="""
+What chooses the hosts.
+
+A name in the entry points ``novasched.scheduler.driver``, or in those that drivers
+for nova have, ``nova.scheduler.driver``; the class path that nova had for one of its
+drivers; or the dotted path of a class. One that was written for nova is given what its
+``select_destinations`` takes, whichever release it was written for.
+""",
+        ),
+        cfg.IntOpt(
+            'periodic_task_interval',
+            default=TASKS_INTERVAL_S,
+            deprecated_name='scheduler_driver_task_period',
+            deprecated_group='DEFAULT',
+            help='Seconds between runs of the periodic tasks that a driver may have; '
+            'the first is at the start. 0: 60, less: no such tasks.',
+        ),
+    ]
+}
+
+
+def driver_from_conf(conf: Any, parts: Parts) -> Driver:
+    """Load the driver that the option names. Raises errors.OptionError."""
+    cls = _class_of(conf.scheduler.driver)
+    ours = isinstance(cls, type) and issubclass(cls, Driver)
+    driver: Driver = cls(parts) if ours else LegacyDriver(cls, parts)
+    return config_options.given_to(driver, conf)
+
+
+def _class_of(named: str) -> Any:
+    name = NOVA_DRIVERS.get(named, named)
+    manager: Any = stevedore.ExtensionManager(NAMESPACE, invoke_on_load=False)
+    installed = {extension.name: extension.plugin for extension in manager}
+    novas = importlib.metadata.entry_points(group=NOVAS_NAMESPACE)
+    if name in installed:
+        return installed[name]
+    if name in novas.names:
+        return _loaded(name, novas[name].load)
+    if name == CACHING:
+        raise _wrong(
+            f'{name} is not there yet',
+            f'Set it to {DEFAULT}, which asks placement for each request',
+        )
+    if '.' in name:
+        return _loaded(name, functools.partial(pkgutil.resolve_name, name))
+    names = sorted({*installed, *novas.names})
+    meant = errors.did_you_mean(name, names)
+    said = f'no driver is called {name}.{meant}'
+    raise _wrong(said, f'Set it to one of: {", ".join(names)}')
+
+
+def _loaded(name: str, load: Callable[[], Any]) -> type:
+    try:
+        found = load()
+    except Exception as problem:  # a module may raise anything
+        raise _wrong(
+            f'{name} cannot be loaded: {problem!r}', 'Correct the name or the class'
+        ) from problem
+    if not isinstance(found, type):
+        raise _wrong(f'{name} is no class', 'Name a class')
+    return found
+
+
+def _wrong(problem: str, remedy: str) -> errors.OptionError:
+    return errors.OptionError('[scheduler] driver', problem, remedy)
+
+
+def periodic_tasks(conf: Any, driver: Driver) -> list[tuple[float, Callable[[], None]]]:
+    """Return what a driver wants done, with the seconds between two times."""
+    interval_s = conf.scheduler.periodic_task_interval
+    if interval_s < 0:
+        return []
+
+    def run_periodic_tasks() -> None:
+        driver.run_periodic_tasks(context.admin())
+
+    return [(interval_s or TASKS_INTERVAL_S, run_periodic_tasks)]

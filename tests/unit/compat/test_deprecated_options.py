@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warnings about names and options of older releases."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched import opts
+from novasched.compat import deprecated_options
+
+
+@pytest.fixture
+def conf():
+    made = cfg.ConfigOpts()
+    opts.register(made)
+    made([], default_config_files=[], default_config_dirs=[])
+    return made
+
+
+def test_by_default_nothing_is_said(conf):
+    assert list(deprecated_options.warnings(conf)) == []
+
+
+@pytest.mark.parametrize(
+    ('named', 'said'),
+    [
+        (
+            'nova.scheduler.filter_scheduler.FilterScheduler',
+            ['FilterScheduler is called filter_scheduler today.'],
+        ),
+        ('caching_scheduler', []),
+        ('chance_scheduler', ['chance_scheduler, not filter_scheduler: hosts are']),
+        (
+            'nova.scheduler.chance.ChanceScheduler',
+            ['is called chance_scheduler today.', 'is chance_scheduler, not'],
+        ),
+        ('own.Driver', ['is own.Driver, not filter_scheduler: it alone answers']),
+    ],
+)
+def test_drivers(conf, named, said):
+    conf.set_override('driver', named, 'scheduler')
+    lines = list(deprecated_options.warnings(conf))
+    assert len(lines) == len(said)
+    for line, words in zip(lines, said, strict=True):
+        assert line.startswith('[scheduler] driver')
+        assert words in line
+
+
+@pytest.mark.parametrize(
+    ('named', 'said'),
+    [
+        ('nova.scheduler.host_manager.HostManager', 'what every cloud has today.'),
+        ('ironic_host_manager', 'not needed today: an instance takes all of a bare'),
+        (
+            'nova.scheduler.ironic_host_manager.IronicHostManager',
+            'not needed today: an instance takes all of a bare',
+        ),
+        ('own.HostManager', 'which is not loaded: '),
+    ],
+)
+def test_host_managers(conf, named, said):
+    conf.set_override('host_manager', named, 'scheduler')
+    (line,) = deprecated_options.warnings(conf)
+    assert line.startswith(f'[scheduler] host_manager is {named}, which is ')
+    assert said in line
+
+
+def test_standard_filters(conf):
+    own = ['own.Filter', 'nova.scheduler.filters.standard_filters']
+    conf.set_override('available_filters', own, 'filter_scheduler')
+    (line,) = deprecated_options.warnings(conf)
+    assert line == (
+        '[filter_scheduler] available_filters: nova.scheduler.filters.standard_filters '
+        'is called nova.scheduler.filters.all_filters today.'
+    )
+
+
+def test_filters_of_bare_machines(conf):
+    conf.set_override('use_baremetal_filters', True, 'filter_scheduler')
+    conf.set_override('baremetal_enabled_filters', ['A', 'B'], 'filter_scheduler')
+    (line,) = deprecated_options.warnings(conf)
+    assert 'use_baremetal_filters is deprecated' in line
+    assert line.endswith('Set enabled_filters to A,B for the same filters.')
+
+
+def test_a_file_for_filters_that_is_missing(conf, tmp_path):
+    path = str(tmp_path / 'filters.json')
+    conf.set_override('scheduler_json_config_location', path)
+    (line,) = deprecated_options.warnings(conf)
+    assert line.startswith('[DEFAULT] scheduler_json_config_location is ')
+
+
+@pytest.mark.parametrize(
+    ('filters', 'warned'),
+    [
+        pytest.param(['ComputeFilter'], 1, id='no filter either'),
+        pytest.param(['AvailabilityZoneFilter'], 0, id='a filter does it'),
+    ],
+)
+def test_zones_that_nobody_looks_at(conf, filters, warned):
+    conf.set_override('query_placement_for_availability_zone', False, 'scheduler')
+    conf.set_override('enabled_filters', filters, 'filter_scheduler')
+    assert len(list(deprecated_options.warnings(conf))) == warned

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drivers written for nova: what they are given, and how their answers are read."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from novasched import errors
+from novasched.compat.legacy_driver import LegacyDriver, Scheduler
+from novasched.drivers import Parts, Work
+from novasched.drivers.claims import Claims
+from novasched.objects.context import RequestContext
+from novasched.objects.selection import Selection
+from novasched.scheduler.pipeline import Profile
+from tests import factories
+from tests.unit.fakes import VERSION, FakePlacement, FakeView, candidate
+
+A, B = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab')
+
+
+class Base:
+    """Keeps what it is told and answers as it is told."""
+
+    answer = ()
+
+    def _answer(self, *told):
+        type(self).told = told
+        return type(self).answer
+
+
+class Juno(Base):
+    def select_destinations(self, context, request_spec, filter_properties):
+        return self._answer(request_spec, filter_properties)
+
+
+class Mitaka(Base):
+    def select_destinations(self, context, spec_obj):
+        return self._answer(spec_obj)
+
+
+class PikeAsDeclared(Base):
+    def select_destinations(
+        self, context, spec_obj, instance_uuids, provider_summaries
+    ):
+        return self._answer(spec_obj, instance_uuids, provider_summaries)
+
+
+class Pike(Base):
+    def select_destinations(self, context, spec_obj, uuids, alloc_reqs, summaries):
+        return self._answer(spec_obj, uuids, alloc_reqs, summaries)
+
+
+class NoAlternates(Base):
+    def select_destinations(
+        self, context, spec_obj, uuids, alloc_reqs, summaries, version=None
+    ):
+        return self._answer(spec_obj, uuids, alloc_reqs, summaries, version)
+
+
+class Rocky(Base):
+    def select_destinations(
+        self,
+        context,
+        spec_obj,
+        instance_uuids,
+        alloc_reqs_by_rp_uuid,
+        provider_summaries,
+        allocation_request_version=None,
+        return_alternates=False,
+    ):
+        return self._answer(
+            spec_obj,
+            instance_uuids,
+            alloc_reqs_by_rp_uuid,
+            provider_summaries,
+            allocation_request_version,
+            return_alternates,
+        )
+
+
+class Anything(Base):
+    def select_destinations(self, context, *args):
+        return self._answer(*args)
+
+
+class Later(Rocky):
+    def select_destinations(self, context, spec_obj, a, b, c, d=None, e=0, f=0):
+        return self._answer(spec_obj, a, b, c, d, e)
+
+
+class WithOption(Base):
+    def select_destinations(self, context, spec_obj, verbose=False):
+        return self._answer(spec_obj)
+
+
+@pytest.fixture
+def hosts():
+    return factories.hosts(3, cell_uuid=['one', 'one', 'two'])
+
+
+@pytest.fixture
+def run(hosts):
+    """Let a class choose: `run(cls, answer, uuids, placement=..., ...)`."""
+
+    def schedule(
+        cls, answer, uuids=(A,), *, placement=None, alternates=False, **values
+    ):
+        told = type(cls.__name__, (cls,), {'answer': answer})
+        parts = Parts(Profile((), ()), FakeView(hosts), placement, random.Random(1))
+        driver = LegacyDriver(told, parts)
+        context, request = RequestContext(overwrite=False), factories.request(**values)
+        uuids = None if uuids is None else list(uuids)
+        if placement is None:
+            work = Work(context, request, uuids, None, None, alternates)
+            return driver.select_destinations(work), told
+        candidates = placement.candidates(context, '')
+        with Claims(placement, context, VERSION) as claims:
+            work = Work(context, request, uuids, candidates, claims, alternates)
+            return driver.select_destinations(work), told
+
+    return schedule
+
+
+def names(placed):
+    return [[one.service_host for one in each] for each in placed.selections]
+
+
+def named(host, node=None):
+    return {'host': host, 'nodename': node, 'limits': {}}
+
+
+class TestGiven:
+    @pytest.mark.parametrize(
+        ('cls', 'expected'),
+        [
+            (Mitaka, ()),
+            (WithOption, ()),
+            (PikeAsDeclared, ('uuids', 'summaries')),
+            (Pike, ('uuids', 'requests', 'summaries')),
+            (NoAlternates, ('uuids', 'requests', 'summaries', VERSION)),
+            (Rocky, ('uuids', 'requests', 'summaries', VERSION, True)),
+            (Anything, ('uuids', 'requests', 'summaries', VERSION, True)),
+            (Later, ('uuids', 'requests', 'summaries', VERSION, True)),
+        ],
+    )
+    def test_it_is_what_the_parameters_ask_for(self, run, cls, expected):
+        offered = FakePlacement('uuid-h1', 'uuid-h2')
+        offered.summaries = {'uuid-h1': {'resources': {}}, 'uuid-h2': {'resources': {}}}
+        _, driver = run(cls, [named('h1')], placement=offered, alternates=True)
+        request, *others = driver.told
+        assert request.flavor.memory_mb == 512
+        values = {
+            'uuids': [A],
+            'requests': {name: [candidate(name)] for name in ('uuid-h1', 'uuid-h2')},
+            'summaries': offered.summaries,
+        }
+        assert others == [values.get(each, each) for each in expected]
+
+    def test_the_oldest_get_dicts(self, run):
+        _, driver = run(
+            Juno, [named('h1')] * 2, [A, B], scheduler_hints={'colour': ['red']}
+        )
+        request_spec, filter_properties = driver.told
+        assert request_spec['num_instances'] == 2
+        assert request_spec['instance_uuids'] == [A, B]
+        assert request_spec['instance_properties']['memory_mb'] == 512
+        assert filter_properties['scheduler_hints'] == {'colour': 'red'}
+
+    def test_without_candidates_there_is_nothing_of_placement(self, run):
+        _, driver = run(Rocky, [[named('h1')]])
+        assert driver.told[2:] == (None, None, None, False)
+
+
+@pytest.mark.parametrize(
+    ('parameters', 'problem'),
+    [
+        pytest.param((), r'takes \(\), which no release', id='nothing'),
+        pytest.param(('context',), r'takes \(context\), which', id='no request'),
+        pytest.param(tuple('abcdefgh'), r'takes \(a, b, c, d, ', id='too much'),
+    ],
+)
+def test_a_driver_that_takes_what_nobody_gives_is_named(parameters, problem):
+    source = f'lambda self, {", ".join(parameters)}: []'
+    cls = type('Odd', (), {'select_destinations': eval(source)})
+    with pytest.raises(errors.OptionError, match=problem) as raised:
+        LegacyDriver(cls, Parts(None, None, None, random.Random(1)))
+    assert str(raised.value).startswith('[scheduler] driver: Odd: its ')
+
+
+def test_a_class_that_chooses_nothing_is_named():
+    cls = type('Idle', (), {})
+    with pytest.raises(errors.OptionError, match='Idle: it has no method'):
+        LegacyDriver(cls, Parts(None, None, None, random.Random(1)))
+
+
+@pytest.mark.parametrize(
+    ('bases', 'values', 'expected'),
+    [
+        pytest.param((Pike,), {}, True, id='it takes candidates'),
+        pytest.param((Mitaka,), {}, False, id='it takes none'),
+        pytest.param((Mitaka, Scheduler), {}, False, id='its base class says nothing'),
+        pytest.param((Rocky, Scheduler), {}, True, id='it takes some, with a base'),
+        pytest.param(
+            (Rocky,), {'USES_ALLOCATION_CANDIDATES': False}, False, id='it says no'
+        ),
+        pytest.param(
+            (Mitaka,), {'USES_ALLOCATION_CANDIDATES': True}, True, id='it says yes'
+        ),
+    ],
+)
+def test_whether_placement_is_asked(bases, values, expected):
+    cls = type('Some', bases, values)
+    driver = LegacyDriver(cls, Parts(None, None, None, random.Random(1)))
+    assert driver.USES_ALLOCATION_CANDIDATES is expected
+
+
+class TestAnswers:
+    def test_dicts_name_a_host_and_its_node(self, run):
+        limits = {'vcpu': 16.5, 'memory_mb': 4096}
+        answer = [{'host': 'h2', 'nodename': 'h2', 'limits': limits}, named('h3')]
+        placed, _ = run(Juno, answer, [A, B])
+        first, second = (each[0] for each in placed.selections)
+        assert (first.service_host, first.compute_node_uuid) == ('h2', 'uuid-h2')
+        assert first.limits.to_dict() == {'vcpu': 16, 'memory_mb': 4096}
+        assert (second.nodename, second.cell_uuid) == ('h3', 'two')
+        assert second.limits.to_dict() == {}
+
+    def test_limits_may_be_none(self, run):
+        placed, _ = run(Juno, [{'host': 'h1', 'nodename': None, 'limits': None}])
+        assert placed.selections[0][0].limits.to_dict() == {}
+
+    @pytest.mark.parametrize('nest', [False, True])
+    def test_hosts_are_selections_with_their_candidate(self, run, hosts, nest):
+        host = hosts.state(1)
+        offered = FakePlacement('uuid-h1', 'uuid-h2')
+        placed, _ = run(Pike, [[host] if nest else host], placement=offered)
+        ((selection,),) = placed.selections
+        assert json.loads(selection.allocation_request) == candidate('uuid-h2')
+        assert selection.allocation_request_version == VERSION
+        assert list(offered.held) == [A]
+
+    def test_what_a_driver_left_of_the_candidates_counts(self, run, hosts):
+        host = hosts.state(0)
+        host.allocation_candidates = [candidate('uuid-h1', 'disk')]
+        placed, _ = run(Pike, [host], placement=FakePlacement('uuid-h1'))
+        request = json.loads(placed.selections[0][0].allocation_request)
+        assert request == candidate('uuid-h1', 'disk')
+
+    def test_selections_stay_as_they_are(self, run):
+        selections = [Selection(service_host=name) for name in ('h1', 'h2')]
+        for each in selections:
+            each.allocation_request = json.dumps(candidate(f'of-{each.service_host}'))
+        offered = FakePlacement('uuid-h1')
+        placed, _ = run(Rocky, [selections], placement=offered, alternates=True)
+        assert placed.selections == [selections]
+        assert offered.tried == [(A, 'of-h1')]
+
+    def test_alternates_that_nobody_wants_are_dropped(self, run):
+        placed, _ = run(Rocky, [(named('h1'), named('h2'))])
+        assert names(placed) == [['h1']]
+
+    def test_without_candidates_nothing_is_claimed(self, run):
+        placed, _ = run(Rocky, [[named('h1')]])
+        assert placed.selections[0][0].allocation_request == 'null'
+
+    def test_a_refused_claim_takes_the_first_alternate(self, run):
+        offered = FakePlacement('uuid-h1', 'uuid-h2', script=['refused'])
+        answer = [[named('h1'), named('h2')]]
+        placed, _ = run(Rocky, answer, placement=offered)
+        assert names(placed) == [['h2']]
+
+    def test_a_host_without_a_candidate_counts_as_refused(self, run):
+        offered = FakePlacement('uuid-h1', 'uuid-h2')
+        placed, _ = run(Rocky, [[named('h3'), named('h2')]], placement=offered)
+        assert names(placed) == [['h2']]
+        assert list(offered.held) == [A]
+
+    def test_hosts_without_candidates_are_not_enough(self, run):
+        offered = FakePlacement('uuid-h1', 'uuid-h2')
+        with pytest.raises(errors.NoValidHost, match='not enough hosts'):
+            run(Rocky, [[named('h1')], [named('h3')]], [A, B], placement=offered)
+        assert offered.held == {}
+
+    def test_all_claims_refused_is_not_enough(self, run):
+        offered = FakePlacement('uuid-h1', 'uuid-h2', script=['claimed', 'refused'])
+        answer = [[named('h1')], [named('h2')]]
+        with pytest.raises(errors.NoValidHost, match='not enough hosts'):
+            run(Rocky, answer, [A, B], placement=offered)
+        assert offered.held == {}
+
+    @pytest.mark.parametrize(
+        'answer',
+        [
+            pytest.param(None, id='nothing'),
+            pytest.param([named('h1')], id='too few'),
+            pytest.param([[named('h1')], []], id='none for one'),
+        ],
+    )
+    def test_too_few_hosts_are_not_enough(self, run, answer):
+        with pytest.raises(errors.NoValidHost, match='not enough hosts'):
+            run(Rocky, answer, [A, B])
+
+    def test_callers_that_name_no_instance_get_hosts(self, run):
+        placed, _ = run(Mitaka, [named('h1'), named('h2')], None, num_instances=2)
+        assert names(placed) == [['h1'], ['h2']]
+
+    @pytest.mark.parametrize(
+        'answer',
+        [
+            pytest.param([named('h9')], id='a host that is not known'),
+            pytest.param([named('h1', 'n9')], id='a node that is not known'),
+            pytest.param([{'hosts': 1}], id='a dict of another kind'),
+            pytest.param(['h1'], id='a text'),
+            pytest.param(
+                [Selection(service_host='h1', allocation_request='{nonsense')],
+                id='a candidate that is no JSON',
+            ),
+            pytest.param(
+                [Selection(service_host='h1', allocation_request='[1]')],
+                id='a candidate of another kind',
+            ),
+            pytest.param(
+                [Selection(service_host='h1')], id='nothing said of a candidate'
+            ),
+            pytest.param(
+                [Selection(allocation_request='null')], id='nothing said of a host'
+            ),
+        ],
+    )
+    def test_what_is_no_answer_names_the_driver(self, run, answer):
+        with pytest.raises(errors.ExtensionFailed, match=r'^Mitaka failed: '):
+            run(Mitaka, answer)
+
+    def test_the_group_and_the_instance_are_those_of_the_last(self, run):
+        group = factories.group(members=[A, B])
+        answer = [named('h1'), named('h2')]
+        placed, _ = run(Mitaka, answer, [A, B], instance_group=group)
+        assert placed.request.instance_uuid == B
+        assert placed.request.instance_group.hosts == ['h1', 'h2']
+
+
+def test_a_driver_may_find_no_host_in_its_own_words(run):
+    class Full(Base):
+        def select_destinations(self, context, spec_obj):
+            raise errors.NoValidHost('full')
+
+    with pytest.raises(errors.NoValidHost, match='full'):
+        run(Full, ())
+
+
+@pytest.mark.parametrize(
+    ('problem', 'raised'),
+    [
+        pytest.param(errors.UnsetField('metadata'), 'Fails failed: Unset', id='unset'),
+        pytest.param(errors.FilterNotFound(['X']), 'Fails failed: Filter', id='setup'),
+        pytest.param(
+            errors.ExtensionFailed('OddHosts', KeyError('x')),
+            'OddHosts failed: KeyError',
+            id='a filter is named already',
+        ),
+        pytest.param(
+            errors.MetricNotFound('load', 'h1', 'n1'), 'Metric load', id='a metric'
+        ),
+        pytest.param(
+            errors.StoreFailed('cell1', 'away'), 'cell1 could not', id='a database'
+        ),
+    ],
+)
+def test_who_raises_is_named(run, problem, raised):
+    class Fails(Base):
+        def select_destinations(self, context, spec_obj):
+            raise problem
+
+    with pytest.raises(errors.RequestError, match=f'^{raised}'):
+        run(Fails, ())

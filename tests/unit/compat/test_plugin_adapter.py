@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classes for nova, made into filters and weighers."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched import errors, opts
+from novasched.attestation.trusted import TrustedFilter
+from novasched.compat import plugin_adapter
+from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
+from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.weighers import BaseHostWeigher, Weigher
+from novasched.scheduler.weighers.metrics import MetricsWeigher
+from novasched.scheduler.weighers.ram import RAMWeigher
+from tests import factories
+
+HERE = __name__
+METRICS = (
+    '[{"name": "cpu.frequency", "value": 3, "source": "s", '
+    '"timestamp": "2026-01-01T00:00:00"}]'
+)
+
+
+class Passes:
+    """Knows nothing of us."""
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.host == 'h2'
+
+
+class FiltersAll:
+    def filter_all(self, filter_obj_list, spec_obj):
+        return filter_obj_list[:1]
+
+
+class FiltersOne:
+    def _filter_one(self, obj, spec_obj):
+        return obj.host != 'h1'
+
+
+class OnlyFirst(Passes):
+    def run_filter_for_index(self, index):
+        return index == 0
+
+
+class Weighs:
+    minval = 0
+
+    def __init__(self):
+        self.multiplier = 5
+
+    def _weigh_object(self, host_state, weight_properties):
+        return host_state._row
+
+    def weight_multiplier(self):
+        return self.multiplier
+
+
+class WeighsAll:
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        return [each.obj._row for each in weighed_obj_list]
+
+
+class Neither:
+    """No plugin."""
+
+
+class Known(BaseHostFilter):
+    def host_passes(self, host_state, spec_obj):
+        return True
+
+
+class Empty(BaseHostFilter):
+    """Defines no hook."""
+
+
+class Unfinished(ColumnFilter):
+    """Lacks its rule."""
+
+
+class ByColumn(Weigher):
+    def weigh(self, hosts, request):
+        return hosts.rows
+
+
+class _Hidden(Passes):
+    """Not public."""
+
+
+def several():
+    """Give what a site has."""
+    return [Passes, _Hidden]
+
+
+def with_others():
+    """Give a filter among other things."""
+    return [Neither, 3, Passes, RAMWeigher]
+
+
+def nothing():
+    """Give nothing."""
+    return []
+
+
+@pytest.mark.parametrize(
+    ('cls', 'expected'),
+    [
+        (Passes, ['h2']),
+        (FiltersAll, ['h1']),
+        (FiltersOne, ['h2', 'h3']),
+        (OnlyFirst, ['h2']),
+    ],
+)
+def test_a_filter_that_knows_nothing_of_us(cls, expected):
+    adopted = plugin_adapter.adopt(cls, BaseHostFilter)
+    assert issubclass(adopted, cls)
+    assert (adopted.__name__, adopted.__module__) == (cls.__name__, HERE)
+    left = adopted().apply(factories.hosts(3), factories.request())
+    assert left.host.tolist() == expected
+    assert adopted().run_filter_for_index(1) is (cls is not OnlyFirst)
+
+
+@pytest.mark.parametrize(('cls', 'multiplier'), [(Weighs, 5.0), (WeighsAll, 1.0)])
+def test_a_weigher_that_knows_nothing_of_us(cls, multiplier):
+    adopted = plugin_adapter.make(plugin_adapter.adopt(cls, BaseHostWeigher), None, 'x')
+    hosts = factories.hosts(2)
+    assert adopted.weights(hosts, factories.request()).tolist() == [0, 1]
+    assert adopted.multipliers(hosts).tolist() == [multiplier] * 2
+
+
+@pytest.mark.parametrize(
+    ('cls', 'base'),
+    [
+        (Known, BaseHostFilter),
+        (NumInstancesFilter, BaseHostFilter),
+        (ByColumn, BaseHostWeigher),
+        (RAMWeigher, BaseHostWeigher),
+    ],
+)
+def test_who_knows_us_stays_as_it_is(cls, base):
+    assert plugin_adapter.adopt(cls, base) is cls
+
+
+@pytest.mark.parametrize(
+    ('thing', 'base'),
+    [
+        pytest.param(Neither, BaseHostFilter, id='no filter'),
+        pytest.param(Neither, BaseHostWeigher, id='no weigher'),
+        pytest.param(Empty, BaseHostFilter, id='no hook'),
+        pytest.param(Unfinished, BaseHostFilter, id='abstract'),
+        pytest.param(RAMWeigher, BaseHostFilter, id='a weigher among filters'),
+        pytest.param(Known, BaseHostWeigher, id='a filter among weighers'),
+        pytest.param(_Hidden, BaseHostFilter, id='not public'),
+        pytest.param(nothing, BaseHostFilter, id='a function that gives nothing'),
+        pytest.param(3, BaseHostFilter, id='a number'),
+    ],
+)
+def test_what_is_no_plugin(thing, base):
+    with pytest.raises(TypeError, match='Not a class of the correct type'):
+        plugin_adapter.classes(thing, base)
+
+
+def test_a_function_may_give_any_class():
+    assert list(plugin_adapter.classes(several, BaseHostFilter)) == [
+        'Passes',
+        '_Hidden',
+    ]
+
+
+def test_what_a_function_gives_besides_is_left_out():
+    assert list(plugin_adapter.classes(with_others, BaseHostFilter)) == ['Passes']
+
+
+def test_a_name_without_a_module_is_no_path():
+    text = '^Class RAMWeigher could not be found: it is no dotted path$'
+    with pytest.raises(errors.ClassNotFound, match=text):
+        plugin_adapter.at('RAMWeigher', BaseHostWeigher)
+
+
+def test_a_built_in_that_needs_arguments_may_have_subclasses(conf):
+    made = plugin_adapter.make(Trusting, conf, 'enabled_filters')
+    assert made.mark == 1
+    assert 'levels' in vars(made) or '_levels' in vars(made)
+
+
+def test_a_dotted_path():
+    assert list(plugin_adapter.at(f'{HERE}.Known', BaseHostFilter)) == ['Known']
+
+
+@pytest.mark.parametrize('path', ['Known', f'{HERE}.Missing', 'no_such.Filter'])
+def test_a_path_that_leads_nowhere(path):
+    with pytest.raises(errors.ClassNotFound, match=f'^Class {path} could not be'):
+        plugin_adapter.at(path, BaseHostFilter)
+
+
+class Limit(NumInstancesFilter):
+    """Is made as in nova, and calls the built-in."""
+
+    def __init__(self):
+        super().__init__()
+        self.doubled = 2 * self.limit
+
+
+class ByName(NumInstancesFilter):
+    """Calls the built-in by its name, as old plugins do."""
+
+    def __init__(self):
+        NumInstancesFilter.__init__(self)
+        self.doubled = 14
+
+
+class Silent(NumInstancesFilter):
+    """Does not call the built-in, which in nova has no constructor."""
+
+    def __init__(self):
+        self.doubled = 2 * self.limit
+
+
+class Own(Limit):
+    """Is made by a class that is made without arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.limit = 3
+
+
+class Takes(NumInstancesFilter):
+    def __init__(self, limit=50):
+        super().__init__(limit)
+        self.doubled = 2 * self.limit
+
+
+class TakesAny(NumInstancesFilter):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.doubled = 2 * self.limit
+
+
+class FromConf(NumInstancesFilter):
+    def __init__(self):
+        super().__init__(8)
+        self.doubled = 16
+
+    @classmethod
+    def from_conf(cls, conf):
+        return cls()
+
+
+class Metrics(MetricsWeigher):
+    def __init__(self):
+        super().__init__()
+        self.name = 'metrics'
+
+
+class MetricsByName(MetricsWeigher):
+    def __init__(self):
+        MetricsWeigher.__init__(self)
+
+
+class Trusting(TrustedFilter):
+    """Has a built-in that cannot be made without arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.mark = 1
+
+
+class Abstract(Weigher):
+    def __init__(self):
+        super().__init__(4.0)
+
+    def weigh(self, hosts, request):
+        return hosts.rows
+
+
+@pytest.fixture
+def conf():
+    """A configuration with other values than the defaults."""
+    made = cfg.ConfigOpts()
+    opts.register(made)
+    made([], project='nova', default_config_files=[])
+    made.set_override('max_instances_per_host', 7, 'filter_scheduler')
+    made.set_override('weight_setting', ['cpu.frequency=2'], 'metrics')
+    return made
+
+
+@pytest.mark.parametrize(
+    ('cls', 'limit', 'doubled'),
+    [
+        (Limit, 7, 14),
+        (ByName, 7, 14),
+        (Silent, 7, 14),
+        (Own, 3, 14),
+        (Takes, 7, 14),
+        (TakesAny, 7, 14),
+        (FromConf, 8, 16),
+    ],
+)
+def test_a_constructor_of_its_own(conf, cls, limit, doubled):
+    made = plugin_adapter.make(cls, conf, 'enabled_filters')
+    assert isinstance(made, cls)
+    assert type(made).__name__ == cls.__name__
+    assert (made.limit, made.doubled) == (limit, doubled)
+    hosts = factories.hosts(num_instances=[limit - 1, limit])
+    assert made.apply(hosts, factories.request()).host.tolist() == ['h1']
+
+
+@pytest.mark.parametrize('cls', [Metrics, MetricsByName])
+def test_a_weigher_with_a_constructor_of_its_own_has_the_options(conf, cls):
+    made = plugin_adapter.make(cls, conf, 'weight_classes')
+    hosts = factories.hosts(metrics=[METRICS])
+    assert made.weights(hosts, factories.request()).tolist() == [6.0]
+
+
+def test_a_weigher_of_no_built_in_is_made_without_arguments(conf):
+    assert plugin_adapter.make(Abstract, conf, 'weight_classes').multiplier == 4.0
+
+
+class Raises(Known):
+    def __init__(self):
+        raise KeyError('no such thing')
+
+
+class Refuses(Known):
+    def __init__(self):
+        raise errors.InvalidRequest('no such thing')
+
+
+@pytest.mark.parametrize(
+    ('cls', 'error', 'text'),
+    [
+        (Raises, errors.OptionError, '[filter_scheduler] x: Raises: KeyError('),
+        (Refuses, errors.InvalidRequest, 'The request is invalid: no such'),
+        (
+            errors.ClassNotFound('a.B', 'broken'),
+            errors.ClassNotFound,
+            'Class a.B could not be found: broken',
+        ),
+    ],
+)
+def test_what_cannot_be_made(conf, cls, error, text):
+    with pytest.raises(error) as raised:
+        plugin_adapter.make(cls, conf, 'x')
+    assert str(raised.value).startswith(text)
