@@ -20,7 +20,7 @@ from novasched import errors, http
 from novasched.network import service_user, session, shapes
 from novasched.network.access import UserAccess
 from novasched.objects.context import RequestContext
-from novasched.resources.prefilters.requirements import Place, Port
+from novasched.resources.requirements import NetworkOrSubnet, Port
 
 LOG = logging.getLogger(__name__)
 
@@ -70,7 +70,9 @@ class NetworkClient:
             raise errors.PortNotFound(port_id)
         return _read(answer, shapes.port, f'Failed to access port {port_id}')
 
-    def segments(self, context: RequestContext, place: Place) -> frozenset[str]:
+    def segments(
+        self, context: RequestContext, place: NetworkOrSubnet
+    ) -> frozenset[str]:
         """A subnet has none where the service does not know of segments."""
         problem = f'Failed to access {place.kind} {place.id}'
         if place.kind == 'subnet':

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from novasched.resources.prefilters.requirements import Port
+from novasched.resources.requirements import Port
 
 
 class Page(NamedTuple):

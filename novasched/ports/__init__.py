@@ -38,7 +38,7 @@ from novasched.ports.rows import (
     ServiceNews,
     ServiceRow,
 )
-from novasched.resources.prefilters.requirements import Place, Port
+from novasched.resources.requirements import NetworkOrSubnet, Port
 from novasched.scheduler.aggregates import Aggregate
 
 __all__ = [
@@ -243,7 +243,9 @@ class Network(Protocol):
     def port(self, context: RequestContext, port_id: str) -> Port:
         """Return a port as the user sees it."""
 
-    def segments(self, context: RequestContext, place: Place) -> frozenset[str]:
+    def segments(
+        self, context: RequestContext, place: NetworkOrSubnet
+    ) -> frozenset[str]:
         """Return the ids of the segments of a subnet, or of all of a network."""
 
 

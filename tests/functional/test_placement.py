@@ -28,7 +28,7 @@ from novasched.ports import (
     Unknown,
     Wanted,
 )
-from novasched.resources import Facts, build_query, prefilters
+from novasched.resources import PrefilterContext, build_query, prefilters
 from novasched_lab.local.placement import (
     EmbeddedPlacement,
     Inventory,
@@ -170,7 +170,7 @@ def test_our_query_is_understood(client, context, nodes):
     conf = cfg.ConfigOpts()
     for group, listed in prefilters.OPTS.items():
         conf.register_opts(listed, group)
-    facts = Facts(minimum_compute_version=74)
+    facts = PrefilterContext(minimum_compute_version=74)
     added = prefilters.run(prefilters.from_conf(conf), request, facts)
     query = build_query(request, added, [nodes[0]], 1000)
     found = client.candidates(context, query.encode())

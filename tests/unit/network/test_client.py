@@ -11,7 +11,7 @@ from keystoneauth1 import token_endpoint
 from novasched import errors
 from novasched.network.client import MOST_PAGES, NetworkClient
 from novasched.objects.context import RequestContext
-from novasched.resources.prefilters.requirements import Place, Port
+from novasched.resources.requirements import NetworkOrSubnet, Port
 
 P1, N1, S1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(3))
 PORT = {'port': {'id': P1, 'binding:vnic_type': 'normal', 'network_id': N1}}
@@ -88,26 +88,26 @@ def test_without_a_token_a_port_is_looked_up_as_ourselves(scripted, nobody):
     ('place', 'url', 'body', 'found'),
     [
         (
-            Place('subnet', S1),
+            NetworkOrSubnet('subnet', S1),
             f'/v2.0/subnets/{S1}',
             {'subnet': {'segment_id': 'a'}},
             {'a'},
         ),
         (
-            Place('subnet', S1),
+            NetworkOrSubnet('subnet', S1),
             f'/v2.0/subnets/{S1}',
             {'subnet': {'segment_id': None}},
             set(),
         ),
-        (Place('subnet', S1), f'/v2.0/subnets/{S1}', {'subnet': {}}, set()),
+        (NetworkOrSubnet('subnet', S1), f'/v2.0/subnets/{S1}', {'subnet': {}}, set()),
         (
-            Place('network', N1),
+            NetworkOrSubnet('network', N1),
             f'/v2.0/subnets?network_id={N1}&fields=segment_id',
             {'subnets': [{'segment_id': 'a'}, {}, {'segment_id': 'b'}]},
             {'a', 'b'},
         ),
         (
-            Place('network', N1),
+            NetworkOrSubnet('network', N1),
             f'/v2.0/subnets?network_id={N1}&fields=segment_id',
             {'subnets': []},
             set(),
@@ -164,7 +164,7 @@ def test_silence_is_told_to_the_operator(scripted, user, caplog):
 def test_segments_that_are_not_told(scripted, user, kind):
     client, _ = scripted((404, ''))
     with pytest.raises(errors.NetworkFailed) as raised:
-        client.segments(user, Place(kind, S1))
+        client.segments(user, NetworkOrSubnet(kind, S1))
     assert str(raised.value) == f'Failed to access {kind} {S1}: 404-'
 
 
@@ -209,7 +209,7 @@ def test_all_pages_are_read_and_tokens_stay_with_the_service(scripted, user):
     more = {'rel': 'next', 'href': f'http://elsewhere.test/v2.0/subnets?{query}'}
     back = {'rel': 'previous', 'href': 'http://elsewhere.test/'}
     client, script = scripted((200, page('a', more)), (200, page('b', back)))
-    assert client.segments(user, Place('network', N1)) == {'a', 'b'}
+    assert client.segments(user, NetworkOrSubnet('network', N1)) == {'a', 'b'}
     assert script.asked == [
         ('own', f'/v2.0/subnets?network_id={N1}&fields=segment_id'),
         ('own', f'/v2.0/subnets?{query}'),
@@ -220,7 +220,7 @@ def test_pages_without_end(scripted, user):
     link = {'rel': 'next', 'href': '?again'}
     client, script = scripted(*[(200, page('a', link))] * (MOST_PAGES + 1))
     with pytest.raises(errors.NetworkFailed, match='more than 1000 pages'):
-        client.segments(user, Place('network', N1))
+        client.segments(user, NetworkOrSubnet('network', N1))
     assert len(script.asked) == MOST_PAGES
 
 

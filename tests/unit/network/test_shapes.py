@@ -7,7 +7,7 @@ import pytest
 
 from novasched.network import shapes
 from novasched.network.shapes import Page
-from novasched.resources.prefilters.requirements import Port
+from novasched.resources.requirements import Port
 
 NONSENSE = [None, [], 'x', 1, {}]
 

@@ -11,9 +11,9 @@ import pytest
 from novasched import errors
 from novasched.observing.health import FAIL, PASS, WARN
 from novasched.observing.requests import PLUGINS_EVERY, Stages, WatchedRequests
-from novasched.resources import Facts
+from novasched.resources import PrefilterContext
 from novasched.resources.prefilters import run
-from novasched.resources.prefilters.requirements import Requirements
+from novasched.resources.requirements import Requirements
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.ram import RAMWeigher
@@ -135,7 +135,7 @@ class TestStages:
 
         measured = stages.prefilters((some_filter, other_filter))
         for _ in range(PLUGINS_EVERY):
-            found = run(measured, factories.request(), Facts())
+            found = run(measured, factories.request(), PrefilterContext())
             assert found == Requirements(notes=('one',))
         assert len(numbers.observed.pop((STAGE, 'PreFilter'))) == PLUGINS_EVERY
         assert numbers.observed == {

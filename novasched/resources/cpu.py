@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU policies of flavors and images: how many CPUs of which kind.
+"""CPU policies of flavors and images, and masks of guest CPUs.
 
 A dedicated CPU is a PCPU of placement, a shared one a VCPU.
 """
@@ -14,8 +14,7 @@ from oslo_utils import strutils
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
-from novasched.resources.cpu_mask import cpus_in
-from novasched.resources.demands import NONE, Demand
+from novasched.resources.features import NONE, FeatureDemand
 
 _POLICIES = ('dedicated', 'shared', 'mixed')
 _THREAD_POLICIES = ('prefer', 'isolate', 'require')
@@ -28,7 +27,7 @@ _OVERRULED = {'mixed': ('dedicated',), 'shared': ('mixed', 'dedicated')}
 class CPUs:
     """The demand for CPUs; ``are_dedicated``: all of them."""
 
-    demand: Demand
+    demand: FeatureDemand
     are_dedicated: bool
 
 
@@ -51,7 +50,7 @@ def cpus(request: RequestSpec) -> CPUs:
         amounts[classes.VCPU] = request.vcpus - dedicated
     trait = frozenset({os_traits.HW_CPU_HYPERTHREADING})
     return CPUs(
-        Demand(
+        FeatureDemand(
             resources=amounts,
             required=trait if threads == 'require' else NONE,
             forbidden=trait if threads == 'isolate' else NONE,
@@ -162,3 +161,35 @@ def _realtime(request: RequestSpec, emulator: str | None) -> set[int]:
             'hw_cpu_realtime_mask'
         )
     return realtime
+
+
+_MAX_CPUS = 2**16
+"""No guest has a CPU of this number: a longer range is a mistake or an attack."""
+
+
+def cpus_in(mask: str, count: int) -> set[int]:
+    """Return the numbers that a mask names; those excluded count for nothing.
+
+    A mask that begins with an exclusion means all of ``count`` CPUs but those.
+    Raises errors.InvalidDemand for text that is no mask.
+    """
+    included: set[int] = set(range(count)) if mask.startswith('^') else set()
+    excluded: set[int] = set()
+    for part in filter(None, (part.strip() for part in mask.split(','))):
+        numbers = excluded if part.startswith('^') else included
+        numbers |= _mask_numbers(part)
+    return included - excluded
+
+
+def _mask_numbers(part: str) -> set[int]:
+    kind = 'exclusion' if part.startswith('^') else 'inclusion'
+    texts = part.removeprefix('^').split('-')
+    if len(texts) > 1:
+        kind = 'range'
+    try:
+        first, last = int(texts[0]), int(texts[-1])
+    except ValueError:
+        first, last = 1, 0
+    if len(texts) > 2 or not 0 <= first <= last < _MAX_CPUS:
+        raise errors.InvalidDemand(f"Invalid {kind} expression '{part}'")
+    return set(range(first, last + 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What prefilters know, and what they may add to a request."""
+"""Input and output of prefilters: their context, and the requirements they add."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ class Port(NamedTuple):
     subnet_id: str | None
 
 
-class Place(NamedTuple):
-    """A part of the network that a host must reach."""
+class NetworkOrSubnet(NamedTuple):
+    """A network or subnet that a host must reach."""
 
     kind: Literal['network', 'subnet']
     id: str
 
 
-Reach = Mapping[Place, frozenset[str] | None]
-"""The aggregates of the hosts that reach a place. Empty: all hosts do, it has no
+Reach = Mapping[NetworkOrSubnet, frozenset[str] | None]
+"""The aggregates of the hosts that reach each one. Empty: all hosts do, it has no
 segments; None: it cannot be found out, or a segment has no aggregates."""
 
 
 @dataclass(frozen=True)
-class Facts:
-    """The world as far as prefilters ask for it.
+class PrefilterContext:
+    """Cloud state that prefilters may read; see ``novasched.facts``.
 
     ``minimum_compute_version`` is over all cells, cell0 included; 0: no computes.
-    What is a function has to be asked for, and is only where it matters:
+    Functions ask other services, and are called only where it matters:
     ``required_traits`` of all groups of the query to come, the ``ports`` that the
-    request names, by id, and the ``reach`` of places.
+    request names, by id, and the ``reach`` of networks and subnets.
     """
 
     aggregates: Iterable[Aggregate] = ()
     minimum_compute_version: int = 0
     required_traits: Callable[[], frozenset[str]] = frozenset
     ports: Callable[[], Mapping[str, Port]] = dict
-    reach: Callable[[Iterable[Place]], Reach] = dict.fromkeys
+    reach: Callable[[Iterable[NetworkOrSubnet]], Reach] = dict.fromkeys
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """More that providers must satisfy; the request itself stays as it is.
+    """More that providers must satisfy; the request itself is not changed.
 
     ``member_of`` is a list of sets of aggregate uuids, one of each set;
     ``group_required`` holds traits by suffix of the group. ``notes`` are for
