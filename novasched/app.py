@@ -33,8 +33,9 @@ from novasched.journal import recovery
 from novasched.manager import SchedulerManager
 from novasched.network.client import NetworkClient
 from novasched.observing.doors import OPEN, Doors
-from novasched.placement import session, taking_back
+from novasched.placement import session
 from novasched.placement.client import PlacementClient
+from novasched.placement.recovery import claim_recovery
 from novasched.ports import Clock, Network, Notifier, ServiceRow
 from novasched.rpc import server
 from novasched.rpc.conductor import ConductorBackport
@@ -116,7 +117,7 @@ def compose(
     databases = SqlCellStores(given.make_cell_engine)
     cells = Cells.from_conf(conf, servicegroup.stores(conf, databases, clock), clock)
     view = doors.view(ClusterView.from_conf(conf, doors.api(api), cells, clock))
-    kept = recovery.from_conf(conf, taking_back.through(given.placement))
+    kept = recovery.from_conf(conf, claim_recovery(given.placement))
     placement = doors.placement(PlacementClient(given.placement, kept.on_held))
     parts = Parts.from_conf(conf, profile, view, placement, rng, given.on_decision)
     plugins.lend_nova(conf)

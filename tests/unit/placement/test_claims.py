@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims, answer by answer."""
+"""Claims for one consumer and for several at once, answer by answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 import requests
 
 from novasched import errors, http
-from novasched.ports import Claimed, Refused, Unknown
+from novasched.placement.client import PlacementClient
+from novasched.ports import Claimed, Refused, Unknown, Wanted
 from tests.unit.placement.answers import (
     AWAY,
     BUSY,
@@ -251,3 +252,159 @@ def test_of_a_page_only_the_begin_is_kept(claiming, caplog):
     refused, _ = claiming((400, '<html>' + 10_000 * 'x'))
     assert len(refused.text) == http.LONGEST_EXCERPT
     assert len(caplog.records[-1].message) < 2 * http.LONGEST_EXCERPT
+
+
+A, B = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab')
+JOINT_TEXT = (
+    'Unable to allocate inventory: Unable to create allocation for '
+    "'VCPU' on resource provider 'one'. The requested amount would exceed the capacity."
+)
+
+
+def problem(code, detail):
+    return 409, {'errors': [{'code': f'placement.{code}', 'detail': detail}]}
+
+
+JOINT_FULL = problem('undefined_code', JOINT_TEXT)
+JOINT_CHANGED = problem(
+    'concurrent_update', 'consumer generation conflict - expected 1'
+)
+JOINT_BUSY = problem('concurrent_update', 'Inventory and/or allocations changed while')
+
+
+def candidate(provider):
+    return {
+        'allocations': {provider: {'resources': {'VCPU': 2}}},
+        'mappings': {'': [provider]},
+    }
+
+
+WANTED = [Wanted(A, candidate('one')), Wanted(B, candidate('two'))]
+
+
+def holds(provider, amount=2):
+    return 200, {
+        'allocations': {provider: {'resources': {'VCPU': amount}, 'generation': 1}},
+        'consumer_generation': 1,
+        'project_id': 'p',
+        'user_id': 'u',
+    }
+
+
+BOTH = [holds('one'), holds('two')]
+
+
+@pytest.fixture
+def claiming_all(scripted, context):
+    """Return a function that claims with prepared answers, all of which it needs."""
+
+    def run(*answers, **options):
+        adapter, script = scripted(*answers, **options)
+        client = PlacementClient(adapter)
+        outcome = client.claim_all(context, WANTED, '1.36', 'project', 'user')
+        assert not script.answers
+        return outcome, script
+
+    return run
+
+
+def test_it_is_one_post(claiming_all):
+    outcome, script = claiming_all(SAVED)
+    assert outcome == [Claimed(A), Claimed(B)]
+    assert script.asked == ['POST /allocations']
+    assert script.body(0) == {
+        one.consumer_uuid: {
+            **one.candidate,
+            'project_id': 'project',
+            'user_id': 'user',
+            'consumer_generation': None,
+        }
+        for one in WANTED
+    }
+    version = script.requests[0].headers['OpenStack-API-Version']
+    assert version == 'placement 1.36'
+
+
+ALL_CLAIMED, NONE_CLAIMED, UNKNOWN_CLAIMED = 'all', 'none', 'unknown'
+
+
+def kind(outcome):
+    if isinstance(outcome, Refused):
+        return NONE_CLAIMED
+    kinds = {type(claim) for claim in outcome}
+    assert len(kinds) == 1
+    return ALL_CLAIMED if kinds == {Claimed} else UNKNOWN_CLAIMED
+
+
+@pytest.mark.parametrize(
+    ('answers', 'expected'),
+    [
+        pytest.param([JOINT_FULL], NONE_CLAIMED, id='no room'),
+        pytest.param(
+            [JOINT_CHANGED], NONE_CLAIMED, id='a consumer that holds something'
+        ),
+        pytest.param([AWAY, AWAY], NONE_CLAIMED, id='placement is not there'),
+        pytest.param([AWAY, SAVED], ALL_CLAIMED, id='placement is there again'),
+        pytest.param([(503, '<html>'), NOTHING], NONE_CLAIMED, id='not JSON'),
+        pytest.param([(500, 'oops'), BOTH[0]], ALL_CLAIMED, id='failed, but saved'),
+        pytest.param(
+            [(500, 'oops'), (500, '')], UNKNOWN_CLAIMED, id='failed, unreadable'
+        ),
+        pytest.param(
+            [LOST, NOTHING, (500, ''), NOTHING], UNKNOWN_CLAIMED, id='lost, then failed'
+        ),
+        pytest.param([JOINT_BUSY, SAVED], ALL_CLAIMED, id='a provider changed once'),
+        pytest.param(
+            [JOINT_BUSY, JOINT_BUSY], NONE_CLAIMED, id='a provider changed twice'
+        ),
+        pytest.param([LOST, *BOTH], ALL_CLAIMED, id='lost, and saved'),
+        pytest.param([(504, ''), *BOTH], ALL_CLAIMED, id='lost behind a gateway'),
+        pytest.param([LOST, NOTHING, SAVED], ALL_CLAIMED, id='lost, and saved later'),
+        pytest.param(
+            [LOST, NOTHING, JOINT_CHANGED, *BOTH], ALL_CLAIMED, id='saved too late'
+        ),
+        pytest.param(
+            [LOST, (500, ''), SAVED], ALL_CLAIMED, id='lost, unreadable, saved'
+        ),
+        pytest.param(
+            [LOST, holds('one'), NOTHING, SAVED],
+            ALL_CLAIMED,
+            id='lost, and partly seen',
+        ),
+        pytest.param(
+            [LOST, NOTHING, LOST, *BOTH], ALL_CLAIMED, id='lost twice, and saved'
+        ),
+        pytest.param([LOST, NOTHING, LOST, NOTHING], UNKNOWN_CLAIMED, id='lost twice'),
+        pytest.param(
+            [LOST, NOTHING, JOINT_FULL], UNKNOWN_CLAIMED, id='lost, and no room'
+        ),
+        pytest.param(
+            [LOST, NOTHING, AWAY, AWAY], UNKNOWN_CLAIMED, id='lost, then not there'
+        ),
+        pytest.param(
+            [LOST, NOTHING, JOINT_CHANGED, holds('one', 1)],
+            UNKNOWN_CLAIMED,
+            id='somebody else',
+        ),
+    ],
+)
+def test_joint_outcome(claiming_all, answers, expected):
+    outcome, _ = claiming_all(*answers)
+    assert kind(outcome) == expected
+
+
+def test_a_refusal_for_want_of_room_names_the_provider(claiming_all):
+    outcome, _ = claiming_all(JOINT_FULL)
+    assert (outcome.status, outcome.exhausted) == (409, ('one', 'VCPU'))
+
+
+def test_what_keystoneauth_sent_twice_is_ours(claiming_all):
+    options = {'connect_retries': 1, 'connect_retry_delay': 0.001}
+    outcome, _ = claiming_all(LOST, JOINT_CHANGED, *BOTH, **options)
+    assert outcome == [Claimed(A), Claimed(B)]
+
+
+def test_what_may_have_been_sent_twice_is_not_refused_unread(claiming_all):
+    options = {'connect_retries': 1, 'connect_retry_delay': 0.001}
+    outcome, _ = claiming_all(LOST, JOINT_CHANGED, holds('one'), (500, ''), **options)
+    assert kind(outcome) == UNKNOWN_CLAIMED

@@ -8,7 +8,7 @@ import requests
 
 from novasched import errors
 from novasched.placement.client import PlacementClient
-from novasched.placement.taking_back import through
+from novasched.placement.recovery import claim_recovery
 from novasched.ports import UndoUnanswered
 
 CONSUMER = 'b6c56007-17c7-5950-8ce1-2b1e5c537581'
@@ -40,7 +40,7 @@ def held(**amounts):
 
 def test_a_claim_goes_with_the_generation_that_was_read(scripted):
     adapter, script = scripted(held(new=2), SAVED)
-    assert through(adapter).undo(CONSUMER, HOLDS, None, 2, long)
+    assert claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, long)
     assert script.asked == [f'GET {URL}', f'PUT {URL}']
     assert script.body(1) == {
         'allocations': {},
@@ -52,7 +52,7 @@ def test_a_claim_goes_with_the_generation_that_was_read(scripted):
 
 def test_what_was_held_before_is_restored(scripted):
     adapter, script = scripted(held(new=2, old=1), SAVED)
-    assert through(adapter).undo(
+    assert claim_recovery(adapter).undo(
         CONSUMER, {**HOLDS, 'old': {'VCPU': 1}}, BEFORE, 2, long
     )
     assert script.body(1) == {**BEFORE, 'consumer_generation': 3}
@@ -68,7 +68,7 @@ def test_what_was_held_before_is_restored(scripted):
 )
 def test_what_is_held_otherwise_is_left(scripted, answer):
     adapter, script = scripted(answer)
-    assert not through(adapter).undo(CONSUMER, HOLDS, None, 2, long)
+    assert not claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, long)
     assert script.asked == [f'GET {URL}']
 
 
@@ -82,24 +82,24 @@ def test_what_is_held_otherwise_is_left(scripted, answer):
 )
 def test_what_another_claimed_on_top_of_it_is_left(scripted, generation):
     adapter, script = scripted(held(new=2))
-    assert not through(adapter).undo(CONSUMER, HOLDS, None, generation, long)
+    assert not claim_recovery(adapter).undo(CONSUMER, HOLDS, None, generation, long)
     assert script.asked == [f'GET {URL}']
 
 
 def test_the_first_claim_of_a_consumer_is_taken_back(scripted):
     status, body = held(new=2)
     adapter, _ = scripted((status, {**body, 'consumer_generation': 1}), SAVED)
-    assert through(adapter).undo(CONSUMER, HOLDS, None, None, long)
+    assert claim_recovery(adapter).undo(CONSUMER, HOLDS, None, None, long)
 
 
 def test_nothing_is_never_taken_back(scripted):
     adapter, _ = scripted(NOTHING)
-    assert not through(adapter).undo(CONSUMER, {}, None, None, long)
+    assert not claim_recovery(adapter).undo(CONSUMER, {}, None, None, long)
 
 
 def test_who_changed_it_meanwhile_keeps_it(scripted):
     adapter, _ = scripted(held(new=2), (409, 'changed'))
-    assert not through(adapter).undo(CONSUMER, HOLDS, None, 2, long)
+    assert not claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, long)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_who_changed_it_meanwhile_keeps_it(scripted):
 def test_where_placement_does_not_it_is_an_error(scripted, answers, kind):
     adapter, _ = scripted(*answers)
     with pytest.raises(kind) as raised:
-        through(adapter).undo(CONSUMER, HOLDS, None, 2, long)
+        claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, long)
     assert type(raised.value) is kind
 
 
@@ -131,7 +131,9 @@ def test_where_placement_does_not_it_is_an_error(scripted, answers, kind):
 def test_a_claim_is_not_undone_when_its_time_is_over(scripted, left_s, asked):
     adapter, script = scripted(held(new=2), SAVED)
     left = iter(left_s)
-    assert not through(adapter).undo(CONSUMER, HOLDS, None, 2, lambda: next(left))
+    assert not claim_recovery(adapter).undo(
+        CONSUMER, HOLDS, None, 2, lambda: next(left)
+    )
     assert script.asked == asked
 
 
@@ -145,7 +147,7 @@ def test_a_claim_is_not_undone_when_its_time_is_over(scripted, left_s, asked):
 def test_placement_is_waited_for(scripted, left_s, expected):
     adapter, script = scripted(held(new=2), SAVED)
     left = iter(left_s)
-    assert through(adapter).undo(CONSUMER, HOLDS, None, 2, lambda: next(left))
+    assert claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, lambda: next(left))
     assert [each['timeout'] for each in script.options] == expected
 
 
@@ -160,7 +162,7 @@ def test_nothing_is_written_again_in_spite_of_the_options(scripted, answer, kind
     again = {'connect_retries': 3, 'status_code_retries': 3}
     adapter, script = scripted(held(new=2), answer, **again)
     with pytest.raises(kind):
-        through(adapter).undo(CONSUMER, HOLDS, None, 2, long)
+        claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, long)
     assert script.asked == [f'GET {URL}', f'PUT {URL}']
 
 
@@ -175,14 +177,14 @@ def test_nothing_is_written_again_in_spite_of_the_options(scripted, answer, kind
 )
 def test_a_claim_stands(scripted, answer, generation, expected):
     adapter, script = scripted(answer)
-    assert through(adapter).stands(CONSUMER, HOLDS, generation) == expected
+    assert claim_recovery(adapter).stands(CONSUMER, HOLDS, generation) == expected
     assert script.asked == [f'GET {URL}']
 
 
 def test_where_placement_does_not_tell_it_is_an_error(scripted):
     adapter, _ = scripted(LOST)
     with pytest.raises(UndoUnanswered):
-        through(adapter).stands(CONSUMER, HOLDS, 2)
+        claim_recovery(adapter).stands(CONSUMER, HOLDS, 2)
 
 
 def test_what_a_consumer_holds_already_is_told_before_more_is_claimed(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One request to placement and its answer."""
+"""HTTP requests to placement and their answers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def ask(
 
 def _no_answer(adapter: Adapter, error: ksa.ClientException) -> NoAnswer:
     if isinstance(error, ksa.EndpointNotFound) and adapter.auth is not None:
-        # The catalog came with the token; the next request gets both anew.
+        # The catalog came with the token; the next request gets new ones.
         adapter.invalidate()
     for kind, text in _WARNINGS:
         if isinstance(error, kind):

@@ -9,7 +9,7 @@ import pytest
 
 from novasched import http
 from novasched.placement.client import PlacementClient
-from novasched.placement.undoing import MAY_ARRIVE, NO_TIME
+from novasched.placement.rollback import MAY_ARRIVE, NO_TIME
 from novasched.ports import Claimed, Refused, Unknown, Wanted
 from tests.unit.placement.answers import (
     BUSY,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import requests
 
-from novasched.placement.aggregates import aggregates
+from novasched.placement.client import aggregates
 
 
 @pytest.mark.parametrize('uuids', [[], ['a', 'b']])

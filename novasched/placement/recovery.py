@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Undoing a claim of which only the journal knows: exactly that, or nothing."""
+"""Recovery of claims that killed workers left: undone exactly, or kept."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from novasched.objects import context as contexts
 from novasched.placement.allocations import (
     VERSION,
     Allocations,
-    Held,
+    ConsumerAllocations,
     generation_after,
     held_by,
 )
-from novasched.placement.exchange import NoAnswer, ask
+from novasched.placement.http import NoAnswer, ask
 from novasched.ports import QueryFailed, UndoUnanswered
 
 TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
-class LeftClaims:
-    """Claims of killed workers, by an adapter. Satisfies journal.recovery.Claims."""
+class ClaimRecovery:
+    """Claims of killed workers, in placement. Satisfies journal.recovery.Claims."""
 
     adapter: Adapter
 
@@ -49,8 +49,8 @@ class LeftClaims:
     ) -> bool:
         """Bring a consumer that holds exactly this back to what it held before.
 
-        ``generation`` is the consumer's before the claim; ``left_s`` tells for how long
-        the claim may still be undone. False: that is over, or the consumer holds
+        ``generation`` is the consumer's before the claim; ``left_s`` returns how
+        long the claim may still be undone. False: that is over, or the consumer holds
         something else, or did when placement heard of it, or was claimed for again.
         Raises errors.AllocationDeleteFailed where placement does neither, and
         UndoUnanswered where it says nothing.
@@ -67,7 +67,7 @@ class LeftClaims:
             'project_id': held.project_id,
             'user_id': held.user_id,
         }
-        # The generation lets it through only if nobody changed the consumer since.
+        # The generation lets it through only if the consumer has not changed since.
         body = {**(before or nothing), 'consumer_generation': held.generation}
         url, timeout_s = f'/allocations/{consumer_uuid}', min(TIMEOUT_S, seconds)
         answer = ask(
@@ -82,14 +82,14 @@ class LeftClaims:
         return True
 
 
-def through(adapter: Adapter) -> LeftClaims:
-    """Return the claims behind an adapter.
+def claim_recovery(adapter: Adapter) -> ClaimRecovery:
+    """Return recovery by an adapter that does not retry.
 
-    It sends no request again by itself, as that would take longer than it may.
+    Retries of keystoneauth1 would take longer than ``undo`` may.
     """
     once = copy.copy(adapter)
     once.connect_retries = once.status_code_retries = 0
-    return LeftClaims(once)
+    return ClaimRecovery(once)
 
 
 def _standing(
@@ -98,14 +98,14 @@ def _standing(
     holds: Allocations,
     generation: int | None,
     timeout_s: float,
-) -> Held | None:
+) -> ConsumerAllocations | None:
     """Return what a consumer holds if it is this; None: it is something else."""
     held = held_by(adapter, contexts.admin(), consumer_uuid, timeout_s)
     if isinstance(held, QueryFailed):
         raise _failure(consumer_uuid, held.status, held.text)
     if not held.allocations or held.allocations != holds:
         return None
-    # Who claimed the same on top of it, as the same move made again does, uses it.
+    # A later claim of the same amounts, as of the same move made again, is in use.
     if held.generation != generation_after(generation):
         return None
     return held

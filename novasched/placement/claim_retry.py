@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sending a claim until it is known what became of it.
+"""Retries of a claim, until its outcome is known.
 
 A claim is optimistic: it is sent as for a consumer that holds nothing, and
 what the consumer holds is read only when placement says that this is wrong.
@@ -16,7 +16,7 @@ import requests
 from keystoneauth1.adapter import Adapter
 
 from novasched import http
-from novasched.placement.exchange import NoAnswer
+from novasched.placement.http import NoAnswer
 from novasched.ports import Refused
 
 LOG = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ _EXHAUSTED = re.compile(
 Outcome = TypeVar('Outcome')
 
 
-class Attempts(abc.ABC, Generic[Outcome]):
+class ClaimRetry(abc.ABC, Generic[Outcome]):
     """One claim under way: a request, and a few more where one does not settle it.
 
     Every attempt but the last counts as one of: lost (no answer), conflict (a consumer
@@ -47,7 +47,7 @@ class Attempts(abc.ABC, Generic[Outcome]):
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
         self._lost = False
-        # keystoneauth1 may send again what was lost, and not tell.
+        # keystoneauth1 may send again what was lost, without saying so.
         self._resent = bool(adapter.connect_retries or adapter.status_code_retries)
         self._busy = False
         self._unreached = False
@@ -128,7 +128,7 @@ class Attempts(abc.ABC, Generic[Outcome]):
 
     @abc.abstractmethod
     def _holds(self) -> bool | None:
-        """Say whether what was asked for is held; None: nobody can tell."""
+        """Return whether what was asked for is held; None: unknown."""
 
     @abc.abstractmethod
     def _claimed(self) -> Outcome:
@@ -140,7 +140,7 @@ class Attempts(abc.ABC, Generic[Outcome]):
 
     @abc.abstractmethod
     def _unknown(self, text: str) -> Outcome:
-        """Return that nobody can tell."""
+        """Return that the outcome is unknown."""
 
 
 def what_changed(answer: requests.Response) -> str | None:

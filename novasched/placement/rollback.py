@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Undoing claims: each with the generation that its 204 implied, or not at all.
+"""Rollback of claims: each with the generation that its 204 implied, or not at all.
 
-Whose a claim is only the generation of its consumer says, never its amounts: the same
+Only the generation of its consumer says whose a claim is, never its amounts: the same
 move made again takes the same amounts on the same host. Placement refuses an undo with
 an old generation, so there is nothing to look up first, and nothing that another
 process wrote is ever removed.
@@ -19,9 +19,15 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import http
 from novasched.objects.context import RequestContext
-from novasched.placement.allocations import NOTHING, VERSION, Held, amounts, held_by
-from novasched.placement.attempts import LOOKUP_TIMEOUT_S, what_changed
-from novasched.placement.exchange import NoAnswer, ask
+from novasched.placement.allocations import (
+    NOTHING,
+    VERSION,
+    ConsumerAllocations,
+    amounts,
+    held_by,
+)
+from novasched.placement.claim_retry import LOOKUP_TIMEOUT_S, what_changed
+from novasched.placement.http import NoAnswer, ask
 from novasched.ports import Claimed, QueryFailed, Unknown
 
 LOG = logging.getLogger(__name__)
@@ -33,8 +39,8 @@ MAY_ARRIVE = 'the claim was lost on its way, and may still arrive'
 NO_TIME = 'there is no time left to undo it'
 
 
-class Undoing:
-    """The claims of one request on their way back.
+class Rollback:
+    """Undoes the claims of one request.
 
     Several go by one POST, whatever their number: placement takes all or none. Where it
     takes none, they are halved, so that one which is not ours any more keeps no other
@@ -148,14 +154,16 @@ class Undoing:
             return answer.text
         return answer
 
-    def _held_by(self, consumer_uuid: str) -> Held | QueryFailed:
-        held: Held | QueryFailed = QueryFailed(0, self._silent or NO_TIME)
+    def _held_by(self, consumer_uuid: str) -> ConsumerAllocations | QueryFailed:
+        held: ConsumerAllocations | QueryFailed = QueryFailed(
+            0, self._silent or NO_TIME
+        )
         for _ in range(TRIES):
             if not (left_s := self._left_s()):
                 break
             timeout_s = min(left_s, LOOKUP_TIMEOUT_S)
             held = held_by(self._adapter, self._context, consumer_uuid, timeout_s)
-            if isinstance(held, Held):
+            if isinstance(held, ConsumerAllocations):
                 break
         return held
 
@@ -181,12 +189,12 @@ def _may_succeed_later(answer: requests.Response | NoAnswer) -> bool:
     return answer.status_code == 409 and what_changed(answer) != 'consumer'
 
 
-def _is_made(claim: Unknown, held: Held) -> bool:
+def _is_made(claim: Unknown, held: ConsumerAllocations) -> bool:
     generation = claim.undo['consumer_generation']
     return held.generation == generation and held.allocations == claim.holds
 
 
-def _is_as_before(claim: Unknown, held: Held) -> bool:
+def _is_as_before(claim: Unknown, held: ConsumerAllocations) -> bool:
     before = amounts(claim.undo['allocations'])
     generation = claim.undo['consumer_generation'] - 1
     return held.generation == generation and held.allocations == before
