@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports and segments, who asks for them, and what is no answer."""
+"""Ports and segments: requests, credentials, and answers of every shape."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import urllib3
 from keystoneauth1 import token_endpoint
 
 from novasched import errors
-from novasched.network.client import MOST_PAGES, NetworkClient
+from novasched.network.client import (
+    MOST_PAGES,
+    NetworkClient,
+    SubnetPage,
+    parse_page,
+    parse_port,
+    parse_segments,
+)
 from novasched.objects.context import RequestContext
 from novasched.resources.requirements import NetworkOrSubnet, Port
 
@@ -258,3 +265,75 @@ def test_the_delay_of_the_option_comes_first(scripted, user):
     )
     assert client.port(user, P1) == Port('normal', N1, None)
     assert script.slept == [7.0, 7.0]
+
+
+NONSENSE = [None, [], 'x', 1, {}]
+
+
+@pytest.mark.parametrize(
+    'body',
+    [
+        *NONSENSE,
+        {'port': None},
+        {'port': []},
+        {'port': [1]},
+        {'port': {'fixed_ips': 'abc'}},
+        {'port': {'fixed_ips': {'a': 1}}},
+        {'port': {'fixed_ips': [1]}},
+        {'port': {'fixed_ips': [{'subnet_id': {'a': 1}}]}},
+        {'port': {'binding:vnic_type': []}},
+        {'port': {'network_id': 5}},
+    ],
+    ids=str,
+)
+def test_what_parses_as_no_port(body):
+    with pytest.raises(ValueError, match=r'\w'):
+        parse_port(body)
+
+
+def test_a_port_may_have_no_addresses():
+    assert parse_port({'port': {'fixed_ips': None}}) == Port(None, None, None)
+
+
+@pytest.mark.parametrize(
+    'body', [*NONSENSE, {'subnet': [1]}, {'subnet': {'segment_id': 5}}], ids=str
+)
+def test_what_is_no_subnet(body):
+    with pytest.raises(ValueError, match=r'\w'):
+        parse_segments(body)
+
+
+@pytest.mark.parametrize(
+    'body',
+    [
+        *NONSENSE,
+        {'subnets': {'a': 1}},
+        {'subnets': ['x']},
+        {'subnets': [{'segment_id': {'a': 1}}]},
+        {'subnets': [], 'subnets_links': ['next']},
+        {'subnets': [], 'subnets_links': [{'rel': 'next'}]},
+        {'subnets': [], 'subnets_links': [{'rel': 'next', 'href': 'http://n/v2.0'}]},
+    ],
+    ids=str,
+)
+def test_what_is_no_page(body):
+    with pytest.raises(ValueError, match=r'\w'):
+        parse_page(body)
+
+
+LINK = {'rel': 'next', 'href': 'http://elsewhere/v2.0/subnets?limit=1&marker=a'}
+
+
+@pytest.mark.parametrize(
+    ('links', 'query'),
+    [
+        pytest.param([LINK], 'limit=1&marker=a', id='there is more'),
+        pytest.param([{**LINK, 'rel': 'previous'}], None, id='there was more'),
+        pytest.param([], None, id='no links'),
+        pytest.param(None, None, id='null'),
+        pytest.param({'rel': 'next'}, None, id='no list'),
+    ],
+)
+def test_pages(links, query):
+    body = {'subnets': [{'segment_id': 'a'}], 'subnets_links': links}
+    assert parse_page(body) == SubnetPage(frozenset('a'), query)
