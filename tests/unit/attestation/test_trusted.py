@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from novasched.attestation.levels import KnownLevels
 from novasched.attestation.server import Attested, attested
+from novasched.attestation.trusted import KnownLevels
 from novasched.scheduler.filters.trusted import TrustRule
 from tests import factories
 
