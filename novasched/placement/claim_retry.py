@@ -17,7 +17,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import http
 from novasched.placement.http import NoAnswer
-from novasched.ports import Refused
+from novasched.ports import ClaimRefused
 
 LOG = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class ClaimRetry(abc.ABC, Generic[Outcome]):
             if answer.sent:
                 return self._look(answer.text)
             if self._unreached:
-                return self._refused(Refused(0, answer.text))
+                return self._refused(ClaimRefused(0, answer.text))
             self._unreached = True
             return None
         if answer.status_code == 204:
@@ -75,7 +75,7 @@ class ClaimRetry(abc.ABC, Generic[Outcome]):
 
     def _not_saved(self, answer: requests.Response) -> Outcome | None:
         changed = what_changed(answer)
-        refused = Refused(
+        refused = ClaimRefused(
             answer.status_code,
             http.excerpt(answer),
             exhausted(answer),
@@ -94,7 +94,7 @@ class ClaimRetry(abc.ABC, Generic[Outcome]):
             return None
         return self._refused(refused)
 
-    def _settle(self, refused: Refused) -> Outcome:
+    def _settle(self, refused: ClaimRefused) -> Outcome:
         """Find out whether placement, or what is in front of it, failed too late."""
         holds = self._holds()
         if holds is None:
@@ -111,7 +111,7 @@ class ClaimRetry(abc.ABC, Generic[Outcome]):
         """Ask placement for the claim, as the consumers are known now."""
 
     @abc.abstractmethod
-    def _tell(self, refused: Refused, changed: str | None) -> None:
+    def _tell(self, refused: ClaimRefused, changed: str | None) -> None:
         """Log that the claim was not saved; see what_changed()."""
 
     @abc.abstractmethod
@@ -123,7 +123,7 @@ class ClaimRetry(abc.ABC, Generic[Outcome]):
         """
 
     @abc.abstractmethod
-    def _reread(self, refused: Refused) -> Outcome | None:
+    def _reread(self, refused: ClaimRefused) -> Outcome | None:
         """Learn what the consumer holds, after placement said: not what you think."""
 
     @abc.abstractmethod
@@ -135,7 +135,7 @@ class ClaimRetry(abc.ABC, Generic[Outcome]):
         """Return that the claim was made."""
 
     @abc.abstractmethod
-    def _refused(self, refused: Refused) -> Outcome:
+    def _refused(self, refused: ClaimRefused) -> Outcome:
         """Return that it was not, unless a lost one may arrive yet."""
 
     @abc.abstractmethod

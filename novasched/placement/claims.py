@@ -22,7 +22,14 @@ from novasched.placement.allocations import (
 )
 from novasched.placement.claim_retry import LOOKUP_TIMEOUT_S, ClaimRetry
 from novasched.placement.http import NoAnswer, ask
-from novasched.ports import Candidate, Claimed, QueryFailed, Refused, Unknown, Wanted
+from novasched.ports import (
+    Candidate,
+    Claimed,
+    ClaimRefused,
+    ClaimRequest,
+    ClaimUnknown,
+    QueryFailed,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -37,7 +44,7 @@ def ignore_held(
     """Do nothing; the default callback."""
 
 
-ClaimOutcome = Claimed | Refused | Unknown
+ClaimOutcome = Claimed | ClaimRefused | ClaimUnknown
 
 
 class ConsumerClaim(ClaimRetry[ClaimOutcome]):
@@ -82,7 +89,7 @@ class ConsumerClaim(ClaimRetry[ClaimOutcome]):
             self._body(),
         )
 
-    def _tell(self, refused: Refused, changed: str | None) -> None:
+    def _tell(self, refused: ClaimRefused, changed: str | None) -> None:
         # A consumer that holds something, such as an evacuated server, starts so.
         expected = changed == 'consumer' and not self._conflicted
         LOG.log(
@@ -105,7 +112,7 @@ class ConsumerClaim(ClaimRetry[ClaimOutcome]):
         held = self._held.body() or {'allocations': {}}
         return {**self._candidate['allocations'], **held['allocations']}
 
-    def _reread(self, refused: Refused) -> ClaimOutcome | None:
+    def _reread(self, refused: ClaimRefused) -> ClaimOutcome | None:
         held = held_by(self._adapter, self._context, self._consumer)
         if isinstance(held, QueryFailed):
             return self._unknown(refused.text) if self._may_be_ours else refused
@@ -165,7 +172,7 @@ class ConsumerClaim(ClaimRetry[ClaimOutcome]):
     def _claimed(self) -> ClaimOutcome:
         return Claimed(self._consumer, self._undo())
 
-    def _refused(self, refused: Refused) -> ClaimOutcome:
+    def _refused(self, refused: ClaimRefused) -> ClaimOutcome:
         """After a lost attempt, only placement's own word is a refusal, and only where
         the generation of the consumer bars the lost one, should it arrive yet."""
         may_arrive = self._held.generation == self._lost_generation
@@ -174,10 +181,10 @@ class ConsumerClaim(ClaimRetry[ClaimOutcome]):
         return refused
 
     def _unknown(self, text: str) -> ClaimOutcome:
-        return Unknown(self._consumer, text, amounts(self._wanted()), self._undo())
+        return ClaimUnknown(self._consumer, text, amounts(self._wanted()), self._undo())
 
 
-JointOutcome = Sequence[Claimed | Unknown] | Refused
+JointOutcome = Sequence[Claimed | ClaimUnknown] | ClaimRefused
 
 
 class JointClaim(ClaimRetry[JointOutcome]):
@@ -191,7 +198,7 @@ class JointClaim(ClaimRetry[JointOutcome]):
         self,
         adapter: Adapter,
         context: RequestContext,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[ClaimRequest],
         version: str,
         project_id: str | None,
         user_id: str | None,
@@ -209,7 +216,7 @@ class JointClaim(ClaimRetry[JointOutcome]):
             self._adapter, self._context, 'POST', '/allocations', self._version, body
         )
 
-    def _tell(self, refused: Refused, changed: str | None) -> None:
+    def _tell(self, refused: ClaimRefused, changed: str | None) -> None:
         LOG.debug(
             'Allocations of %d instances were not saved together. Got HTTP %s: %s',
             len(self._wanted),
@@ -225,7 +232,7 @@ class JointClaim(ClaimRetry[JointOutcome]):
         self._lost = True
         return None
 
-    def _reread(self, refused: Refused) -> JointOutcome:
+    def _reread(self, refused: ClaimRefused) -> JointOutcome:
         holds = self._all_hold() if self._may_be_ours else False
         if holds is None:
             return self._unknown(refused.text)
@@ -250,7 +257,9 @@ class JointClaim(ClaimRetry[JointOutcome]):
         """Ask for one consumer: placement takes all or none."""
         return self._has(self._wanted[0])
 
-    def _has(self, one: Wanted, timeout_s: float = LOOKUP_TIMEOUT_S) -> bool | None:
+    def _has(
+        self, one: ClaimRequest, timeout_s: float = LOOKUP_TIMEOUT_S
+    ) -> bool | None:
         """Say whether a consumer holds what was asked for; None: unknown."""
         held = held_by(self._adapter, self._context, one.consumer_uuid, timeout_s)
         if isinstance(held, QueryFailed):
@@ -263,13 +272,13 @@ class JointClaim(ClaimRetry[JointOutcome]):
         undo = self._undo()
         return [Claimed(one.consumer_uuid, undo) for one in self._wanted]
 
-    def _refused(self, refused: Refused) -> JointOutcome:
+    def _refused(self, refused: ClaimRefused) -> JointOutcome:
         return self._unknown(refused.text) if self._lost else refused
 
     def _unknown(self, text: str) -> JointOutcome:
         undo = self._undo()
         return [
-            Unknown(
+            ClaimUnknown(
                 one.consumer_uuid, text, amounts(one.candidate['allocations']), undo
             )
             for one in self._wanted

@@ -16,10 +16,10 @@ from novasched.ports import (
     Candidate,
     Candidates,
     Claimed,
+    ClaimRefused,
+    ClaimRequest,
+    ClaimUnknown,
     QueryFailed,
-    Refused,
-    Unknown,
-    Wanted,
 )
 
 LOG = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class PlacementClient:
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
-    ) -> Claimed | Refused | Unknown:
+    ) -> Claimed | ClaimRefused | ClaimUnknown:
         return claims.ConsumerClaim(
             self._adapter,
             context,
@@ -100,11 +100,11 @@ class PlacementClient:
     def claim_all(
         self,
         context: RequestContext,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[ClaimRequest],
         version: str,
         project_id: str | None,
         user_id: str | None,
-    ) -> Sequence[Claimed | Unknown] | Refused:
+    ) -> Sequence[Claimed | ClaimUnknown] | ClaimRefused:
         return claims.JointClaim(
             self._adapter, context, wanted, version, project_id, user_id
         ).run()
@@ -112,7 +112,7 @@ class PlacementClient:
     def undo(
         self,
         context: RequestContext,
-        claims: Sequence[Claimed | Unknown],
+        claims: Sequence[Claimed | ClaimUnknown],
         within_s: float = rollback.UNDO_WITHIN_S,
     ) -> Mapping[str, str]:
         undo = rollback.Rollback(self._adapter, context, within_s)

@@ -28,7 +28,7 @@ from novasched.placement.allocations import (
 )
 from novasched.placement.claim_retry import LOOKUP_TIMEOUT_S, what_changed
 from novasched.placement.http import NoAnswer, ask
-from novasched.ports import Claimed, QueryFailed, Unknown
+from novasched.ports import Claimed, ClaimUnknown, QueryFailed
 
 LOG = logging.getLogger(__name__)
 
@@ -62,15 +62,18 @@ class Rollback:
         self._silent: str | None = None
         self.left: dict[str, str] = {}
 
-    def undo(self, claims: Sequence[Claimed | Unknown]) -> None:
+    def undo(self, claims: Sequence[Claimed | ClaimUnknown]) -> None:
         """Bring the consumers back to what they held before the claims.
 
         Where a consumer held nothing before and holds nothing now, a claim that got no
         answer may still be on its way. Nothing bars it: a consumer without allocations
-        has no generation. So after ``Unknown`` no other host may be claimed for it.
+        has no generation. So no other host may be claimed for it after
+        ``ClaimUnknown``.
         """
         self._undo([claim for claim in claims if isinstance(claim, Claimed)])
-        self._undo_unknown([claim for claim in claims if isinstance(claim, Unknown)])
+        self._undo_unknown(
+            [claim for claim in claims if isinstance(claim, ClaimUnknown)]
+        )
 
     def _undo(self, claims: Sequence[Claimed]) -> None:
         if not claims:
@@ -99,7 +102,7 @@ class Rollback:
             )
             self._leave(claims, text)
 
-    def _undo_unknown(self, claims: Sequence[Unknown]) -> None:
+    def _undo_unknown(self, claims: Sequence[ClaimUnknown]) -> None:
         """Undo what one request claimed: if one consumer holds its part, all do."""
         for claim in claims:
             for _ in range(TRIES):
@@ -116,7 +119,7 @@ class Rollback:
                     return None
         return None
 
-    def _bar(self, claim: Unknown) -> bool:
+    def _bar(self, claim: ClaimUnknown) -> bool:
         """Write again what the consumer held: the new generation bars a late claim.
 
         False: it was written meanwhile, by the late claim or by another process.
@@ -171,7 +174,7 @@ class Rollback:
         """Return how much time is left; 0 also once placement does not answer."""
         return 0.0 if self._silent else max(0.0, self._until - self._clock())
 
-    def _leave(self, claims: Sequence[Claimed | Unknown], why: str) -> None:
+    def _leave(self, claims: Sequence[Claimed | ClaimUnknown], why: str) -> None:
         self.left.update((claim.consumer_uuid, why) for claim in claims)
 
 
@@ -189,12 +192,12 @@ def _may_succeed_later(answer: requests.Response | NoAnswer) -> bool:
     return answer.status_code == 409 and what_changed(answer) != 'consumer'
 
 
-def _is_made(claim: Unknown, held: ConsumerAllocations) -> bool:
+def _is_made(claim: ClaimUnknown, held: ConsumerAllocations) -> bool:
     generation = claim.undo['consumer_generation']
     return held.generation == generation and held.allocations == claim.holds
 
 
-def _is_as_before(claim: Unknown, held: ConsumerAllocations) -> bool:
+def _is_as_before(claim: ClaimUnknown, held: ConsumerAllocations) -> bool:
     before = amounts(claim.undo['allocations'])
     generation = claim.undo['consumer_generation'] - 1
     return held.generation == generation and held.allocations == before

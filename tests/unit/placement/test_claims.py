@@ -8,7 +8,7 @@ import requests
 
 from novasched import errors, http
 from novasched.placement.client import PlacementClient
-from novasched.ports import Claimed, Refused, Unknown, Wanted
+from novasched.ports import Claimed, ClaimRefused, ClaimRequest, ClaimUnknown
 from tests.unit.placement.answers import (
     AWAY,
     BUSY,
@@ -59,55 +59,65 @@ def test_old_amounts_of_a_provider_stay(claiming):
 @pytest.mark.parametrize(
     ('answers', 'outcome'),
     [
-        pytest.param([FULL], Refused, id='no room'),
-        pytest.param([(503, '<html>sorry</html>'), NOTHING], Refused, id='not JSON'),
-        pytest.param([(400, {'errors': [{}]})], Refused, id='an error without a code'),
-        pytest.param([(500, {'oops': []}), NOTHING], Refused, id='JSON of another'),
+        pytest.param([FULL], ClaimRefused, id='no room'),
+        pytest.param(
+            [(503, '<html>sorry</html>'), NOTHING], ClaimRefused, id='not JSON'
+        ),
+        pytest.param(
+            [(400, {'errors': [{}]})], ClaimRefused, id='an error without a code'
+        ),
+        pytest.param(
+            [(500, {'oops': []}), NOTHING], ClaimRefused, id='JSON of another'
+        ),
         pytest.param([(500, ''), held(1, new=2)], Claimed, id='failed, but saved'),
-        pytest.param([(503, ''), (500, '')], Unknown, id='failed, and unreadable'),
-        pytest.param([(500, ''), held(3, old=1)], Refused, id='failed, held before'),
+        pytest.param([(503, ''), (500, '')], ClaimUnknown, id='failed, and unreadable'),
+        pytest.param(
+            [(500, ''), held(3, old=1)], ClaimRefused, id='failed, held before'
+        ),
         pytest.param(
             [CHANGED, held(3, old=1), (500, ''), held(4, old=1, new=2)],
             Claimed,
             id='added to what was held, failed, but saved',
         ),
         pytest.param([BUSY, SAVED], Claimed, id='a provider changed once'),
-        pytest.param([BUSY, BUSY], Refused, id='a provider changed twice'),
-        pytest.param([BUSY, FULL], Refused, id='a provider changed and is full'),
+        pytest.param([BUSY, BUSY], ClaimRefused, id='a provider changed twice'),
+        pytest.param([BUSY, FULL], ClaimRefused, id='a provider changed and is full'),
         pytest.param([CHANGED, NOTHING, SAVED], Claimed, id='just removed'),
-        pytest.param([CHANGED, (500, '')], Refused, id='changed, and unreadable'),
-        pytest.param([CHANGED, (200, '?')], Refused, id='changed, and not JSON'),
+        pytest.param([CHANGED, (500, '')], ClaimRefused, id='changed, and unreadable'),
+        pytest.param([CHANGED, (200, '?')], ClaimRefused, id='changed, and not JSON'),
         pytest.param([LOST, held(1, new=2)], Claimed, id='lost, and saved'),
         pytest.param([(504, ''), held(1, new=2)], Claimed, id='lost behind a gateway'),
         pytest.param([LOST, NOTHING, SAVED], Claimed, id='lost, and saved later'),
         pytest.param(
             [LOST, NOTHING, CHANGED, held(1, new=2)], Claimed, id='lost, saved too late'
         ),
-        pytest.param([LOST, NOTHING, FULL], Unknown, id='lost, and no room'),
-        pytest.param([LOST, held(3, old=1), FULL], Refused, id='lost and barred'),
+        pytest.param([LOST, NOTHING, FULL], ClaimUnknown, id='lost, and no room'),
+        pytest.param([LOST, held(3, old=1), FULL], ClaimRefused, id='lost and barred'),
         pytest.param(
             [CHANGED, held(3, old=1), LOST, held(3, old=1), FULL],
-            Unknown,
+            ClaimUnknown,
             id='lost, not barred, and no room',
         ),
         pytest.param(
-            [LOST, (200, {'allocations': ['x']})], Unknown, id='lost, and nonsense'
+            [LOST, (200, {'allocations': ['x']})], ClaimUnknown, id='lost, and nonsense'
         ),
-        pytest.param([LOST, held('x', new=2)], Unknown, id='lost, no generation'),
+        pytest.param([LOST, held('x', new=2)], ClaimUnknown, id='lost, no generation'),
         pytest.param(
             [LOST, NOTHING, LOST, held(1, new=2)], Claimed, id='lost twice, and saved'
         ),
-        pytest.param([LOST, NOTHING, LOST, NOTHING], Unknown, id='lost twice'),
+        pytest.param([LOST, NOTHING, LOST, NOTHING], ClaimUnknown, id='lost twice'),
         pytest.param(
-            [LOST, NOTHING, (503, ''), NOTHING], Unknown, id='lost, then gone'
+            [LOST, NOTHING, (503, ''), NOTHING], ClaimUnknown, id='lost, then gone'
         ),
         pytest.param(
             [LOST, NOTHING, (503, ''), held(1, new=2)], Claimed, id='lost, then there'
         ),
-        pytest.param([LOST, (500, '')], Unknown, id='lost, and unreadable'),
-        pytest.param([LOST, LOST], Unknown, id='lost, and silent'),
+        pytest.param([LOST, (500, '')], ClaimUnknown, id='lost, and unreadable'),
+        pytest.param([LOST, LOST], ClaimUnknown, id='lost, and silent'),
         pytest.param(
-            [LOST, NOTHING, CHANGED, (500, '')], Unknown, id='lost, changed, unreadable'
+            [LOST, NOTHING, CHANGED, (500, '')],
+            ClaimUnknown,
+            id='lost, changed, unreadable',
         ),
         pytest.param(
             [CHANGED, held(3, old=1), LOST, held(4, old=1, new=2)],
@@ -122,10 +132,10 @@ def test_old_amounts_of_a_provider_stay(claiming):
             Claimed,
             id='everything, once',
         ),
-        pytest.param([AWAY, AWAY], Refused, id='placement is not there'),
+        pytest.param([AWAY, AWAY], ClaimRefused, id='placement is not there'),
         pytest.param(
             [LOST, NOTHING, AWAY, AWAY],
-            Unknown,
+            ClaimUnknown,
             id='lost, then placement is not there',
         ),
     ],
@@ -185,7 +195,7 @@ def test_the_first_conflict_of_a_consumer_is_no_warning(claiming, caplog):
 
 def test_placements_words_come_back(claiming, caplog):
     outcome, _ = claiming((503, 'sorry'), NOTHING)
-    assert outcome == Refused(503, 'sorry')
+    assert outcome == ClaimRefused(503, 'sorry')
     assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [
         f'Failed to save allocation for {CONSUMER}. Got HTTP 503: sorry'
     ]
@@ -245,7 +255,7 @@ def test_a_claim_that_keystoneauth_sent_twice_is_ours(claiming):
 def test_one_that_may_have_been_sent_twice_is_not_refused_unread(claiming):
     options = {'connect_retries': 1, 'connect_retry_delay': 0.001}
     outcome, _ = claiming(LOST, CHANGED, (500, ''), **options)
-    assert isinstance(outcome, Unknown)
+    assert isinstance(outcome, ClaimUnknown)
 
 
 def test_of_a_page_only_the_begin_is_kept(claiming, caplog):
@@ -279,7 +289,7 @@ def candidate(provider):
     }
 
 
-WANTED = [Wanted(A, candidate('one')), Wanted(B, candidate('two'))]
+WANTED = [ClaimRequest(A, candidate('one')), ClaimRequest(B, candidate('two'))]
 
 
 def holds(provider, amount=2):
@@ -329,7 +339,7 @@ ALL_CLAIMED, NONE_CLAIMED, UNKNOWN_CLAIMED = 'all', 'none', 'unknown'
 
 
 def kind(outcome):
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, ClaimRefused):
         return NONE_CLAIMED
     kinds = {type(claim) for claim in outcome}
     assert len(kinds) == 1

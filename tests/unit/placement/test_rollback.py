@@ -10,7 +10,7 @@ import pytest
 from novasched import http
 from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import MAY_ARRIVE, NO_TIME
-from novasched.ports import Claimed, Refused, Unknown, Wanted
+from novasched.ports import Claimed, ClaimRefused, ClaimRequest, ClaimUnknown
 from tests.unit.placement.answers import (
     BUSY,
     CANDIDATE,
@@ -197,7 +197,7 @@ def test_once_placement_is_silent_nothing_more_is_sent(undoing):
 )
 def test_undo_what_got_no_answer(claiming, undoing, answers, asked):
     unknown, _ = claiming(LOST, (500, ''))
-    assert isinstance(unknown, Unknown)
+    assert isinstance(unknown, ClaimUnknown)
     script, left = undoing(unknown, *answers)
     assert script.asked == [f'{method} {URL}' for method in asked]
     assert left == {}
@@ -223,7 +223,7 @@ def test_undo_what_got_no_answer(claiming, undoing, answers, asked):
 )
 def test_restore_after_a_move_that_got_no_answer(claiming, undoing, answers, asked):
     unknown, _ = claiming(CHANGED, held(3, old=1), LOST, (500, ''), adds=True)
-    assert isinstance(unknown, Unknown)
+    assert isinstance(unknown, ClaimUnknown)
     script, left = undoing(unknown, *answers)
     assert script.asked == [f'{method} {URL}' for method in asked]
     assert left == {}
@@ -246,7 +246,7 @@ def test_what_got_no_answer_and_stays_unknown_is_left(claiming, undoing, answers
 @pytest.mark.parametrize('count', [1, 2])
 def test_a_claim_that_may_still_arrive_is_left(scripted, context, undoing, count):
     adapter, _ = scripted(*[LOST, NOTHING] * 2)
-    wanted = [Wanted(name, CANDIDATE) for name in 'ab'[:count]]
+    wanted = [ClaimRequest(name, CANDIDATE) for name in 'ab'[:count]]
     client = PlacementClient(adapter)
     lost = client.claim_all(context, wanted, '1.36', 'project', 'user')
     _, left = undoing(list(lost), NOTHING)
@@ -257,10 +257,10 @@ def test_a_claim_that_may_still_arrive_is_left(scripted, context, undoing, count
 def together(scripted, context):
     """Return claims of several consumers in one request that got no answer."""
     adapter, _ = scripted(LOST, (500, ''), LOST, (500, ''))
-    wanted = [Wanted(name, CANDIDATE) for name in 'abc']
+    wanted = [ClaimRequest(name, CANDIDATE) for name in 'abc']
     client = PlacementClient(adapter)
     found = client.claim_all(context, wanted, '1.36', 'project', 'user')
-    assert not isinstance(found, Refused)
+    assert not isinstance(found, ClaimRefused)
     return list(found)
 
 
