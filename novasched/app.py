@@ -33,8 +33,9 @@ from novasched.journal import recovery
 from novasched.manager import SchedulerManager
 from novasched.network.client import NetworkClient
 from novasched.observability.instrumentation import NO_INSTRUMENTATION, Instrumentation
-from novasched.placement import session, taking_back
+from novasched.placement import session
 from novasched.placement.client import PlacementClient
+from novasched.placement.recovery import claim_recovery
 from novasched.ports import Clock, Network, Notifier, ServiceRow
 from novasched.rpc import server
 from novasched.rpc.conductor import ConductorBackport
@@ -125,7 +126,7 @@ def compose(
     view = instrumentation.view(
         ClusterView.from_conf(conf, instrumentation.api(api), cells, clock)
     )
-    kept = recovery.from_conf(conf, taking_back.through(dependencies.placement))
+    kept = recovery.from_conf(conf, claim_recovery(dependencies.placement))
     placement = instrumentation.placement(
         PlacementClient(dependencies.placement, kept.on_held)
     )

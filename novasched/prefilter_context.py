@@ -18,8 +18,8 @@ from novasched.cluster.view import ClusterView
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Network, Placement
-from novasched.resources import Facts, Requirements, build_query
-from novasched.resources.prefilters.requirements import Place, Port, Reach
+from novasched.resources import PrefilterContext, Requirements, build_query
+from novasched.resources.requirements import NetworkOrSubnet, Port, Reach
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
@@ -41,9 +41,9 @@ class LazyPrefilterContext:
         self._placement = placement
         self._network = network
 
-    def facts(self, context: RequestContext, request: RequestSpec) -> Facts:
+    def facts(self, context: RequestContext, request: RequestSpec) -> PrefilterContext:
         """Return what a request may ask; of other services nothing is asked yet."""
-        return Facts(
+        return PrefilterContext(
             aggregates=_Aggregates(self._view),
             minimum_compute_version=self._view.minimum_compute_version(),
             required_traits=lambda: _required_traits(request),
@@ -59,7 +59,9 @@ class LazyPrefilterContext:
         ask = functools.partial(self._network.port, context)
         return _each(context, ask, filter(None, ids))
 
-    def _reach(self, context: RequestContext, places: Iterable[Place]) -> Reach:
+    def _reach(
+        self, context: RequestContext, places: Iterable[NetworkOrSubnet]
+    ) -> Reach:
         """Ask for the segments of each place, and for the aggregates of each."""
         segments = _each(context, functools.partial(self._segments, context), places)
         all_ids = sorted(set().union(*filter(None, segments.values())))
@@ -67,7 +69,9 @@ class LazyPrefilterContext:
         aggregates = _each(context, ask, all_ids)
         return {place: _union(ids, aggregates) for place, ids in segments.items()}
 
-    def _segments(self, context: RequestContext, place: Place) -> frozenset[str] | None:
+    def _segments(
+        self, context: RequestContext, place: NetworkOrSubnet
+    ) -> frozenset[str] | None:
         try:
             return self._network.segments(context, place)
         except errors.NetworkFailed as error:

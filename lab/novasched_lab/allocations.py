@@ -10,9 +10,9 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import errors
 from novasched.objects.context import RequestContext
-from novasched.placement import allocations, attempts
-from novasched.placement.allocations import Held
-from novasched.placement.exchange import NoAnswer, ask
+from novasched.placement import allocations, claim_retry
+from novasched.placement.allocations import ConsumerAllocations
+from novasched.placement.http import NoAnswer, ask
 from novasched.ports import QueryFailed
 
 LOG = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class Allocations:
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
 
-    def held_by(self, context: RequestContext, consumer: str) -> Held:
+    def held_by(self, context: RequestContext, consumer: str) -> ConsumerAllocations:
         """Return what a consumer holds; raises errors.AllocationUpdateFailed."""
         held = allocations.held_by(self._adapter, context, consumer)
         if isinstance(held, QueryFailed):
@@ -82,7 +82,7 @@ class Allocations:
                 continue
             if answer.status_code == 204:
                 return True
-            changed = attempts.what_changed(answer)
+            changed = claim_retry.what_changed(answer)
             if changed == 'consumer':
                 raise errors.AllocationUpdateFailed(source, answer.text)
             if changed is None:
@@ -91,7 +91,7 @@ class Allocations:
         return False
 
 
-def _body(owner: Held, held: allocations.Allocations) -> dict[str, Any]:
+def _body(owner: ConsumerAllocations, held: allocations.Allocations) -> dict[str, Any]:
     return {
         'allocations': {
             provider: {'resources': dict(amounts)} for provider, amounts in held.items()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Levels of trust of nodes, as an attestation server tells them."""
+"""Levels of trust of nodes, by an attestation server."""

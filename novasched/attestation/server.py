@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attestation server: which level of trust each node has, and since when."""
+"""Attestation server: the trust level of each node, and when it was checked."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from novasched.ports import Caller, Entry, Intent, Journal, Wanted
+from novasched.ports import Caller, ClaimRequest, Entry, Intent, Journal
 
 
 class ClaimJournal:
@@ -22,7 +22,10 @@ class ClaimJournal:
         self._open: dict[str, Entry] = {}
 
     def intend(
-        self, request_id: str | None, project_id: str | None, wanted: Sequence[Wanted]
+        self,
+        request_id: str | None,
+        project_id: str | None,
+        wanted: Sequence[ClaimRequest],
     ) -> None:
         """Write down claims that are about to be made."""
         if self._journal is None:
@@ -85,7 +88,7 @@ class ClaimJournal:
 def _intent(
     request_id: str | None,
     project_id: str | None,
-    wanted: Wanted,
+    wanted: ClaimRequest,
     undo_within_s: float | None,
 ) -> Intent:
     allocations = wanted.candidate['allocations']

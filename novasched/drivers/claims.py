@@ -17,10 +17,10 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.ports import (
     Candidate,
     Claimed,
+    ClaimRefused,
+    ClaimRequest,
+    ClaimUnknown,
     Placement,
-    Refused,
-    Unknown,
-    Wanted,
 )
 
 LOG = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Claims:
         self._context = context.elevated()
         self._user_id = context.user_id
         self._version = version
-        self._made: list[Claimed | Unknown] = []
+        self._made: list[Claimed | ClaimUnknown] = []
         self.room = room or RemainingCapacity({})
         self._claim_journal = claim_journal or ClaimJournal()
         self.refused = 0
@@ -107,7 +107,7 @@ class Claims:
         not tried for each host.
         """
         LOG.debug(ATTEMPTING, request.instance_uuid)
-        with self._written(request, [Wanted(request.instance_uuid, candidate)]):
+        with self._written(request, [ClaimRequest(request.instance_uuid, candidate)]):
             outcome = self._placement.claim(
                 self._context,
                 request.instance_uuid,
@@ -121,10 +121,10 @@ class Claims:
             case Claimed():
                 self._made.append(outcome)
                 self.room.take(candidate)
-            case Unknown():
+            case ClaimUnknown():
                 self._made.append(outcome)
                 self._give_up(outcome)
-            case Refused():
+            case ClaimRefused():
                 self._claim_journal.settle(request.instance_uuid)
                 self._check_reached(outcome)
                 self.refused += 1
@@ -135,7 +135,7 @@ class Claims:
                 )
         return isinstance(outcome, Claimed)
 
-    def make_all(self, request: RequestSpec, wanted: Sequence[Wanted]) -> bool:
+    def make_all(self, request: RequestSpec, wanted: Sequence[ClaimRequest]) -> bool:
         """Claim for several instances, which hold nothing, all or none; False: none.
 
         Raises errors.AllocationUpdateFailed when nobody can tell what became of the
@@ -152,7 +152,7 @@ class Claims:
                 request.project_id,
                 self._user_of(request),
             )
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, ClaimRefused):
             self._claim_journal.settle(*(one.consumer_uuid for one in wanted))
             self._check_reached(outcome)
             self.refused += 1
@@ -161,7 +161,7 @@ class Claims:
             return False
         self._made += outcome
         for claim in outcome:
-            if isinstance(claim, Unknown):
+            if isinstance(claim, ClaimUnknown):
                 self._give_up(claim)
         for one in wanted:
             self.room.take(one.candidate)
@@ -169,7 +169,7 @@ class Claims:
 
     @contextlib.contextmanager
     def _written(
-        self, request: RequestSpec, wanted: Sequence[Wanted]
+        self, request: RequestSpec, wanted: Sequence[ClaimRequest]
     ) -> Iterator[None]:
         """Claim within what stands in the journal before; an error of ours, unlike the
         end of the process, says that nothing was claimed."""
@@ -188,7 +188,7 @@ class Claims:
         user_id = request.user_id if 'user_id' in request else None
         return user_id or self._user_id
 
-    def _check_reached(self, refused: Refused) -> None:
+    def _check_reached(self, refused: ClaimRefused) -> None:
         """Raise errors.NoValidHost where it was not the candidate that was refused."""
         if refused.status == 0:
             self.refused += 1
@@ -198,7 +198,7 @@ class Claims:
             )
             raise errors.NoValidHost('There are not enough hosts available.')
 
-    def _give_up(self, claim: Unknown) -> NoReturn:
+    def _give_up(self, claim: ClaimUnknown) -> NoReturn:
         """Undo all, as the request ends here; say whether something is left."""
         consumer = claim.consumer_uuid
         LOG.warning('No answer to the claim for %s: %s', consumer, claim.text)

@@ -25,7 +25,7 @@ from novasched.drivers.target_cell import (
 )
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Candidate, Wanted
+from novasched.ports import Candidate, ClaimRequest
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.fit.booking import book
 from novasched.scheduler.hosts import HostState, HostTable
@@ -154,11 +154,13 @@ class _Placing:
                 break
         return False
 
-    def _wanted(self, uuids: Sequence[str], room: RemainingCapacity) -> list[Wanted]:
+    def _wanted(
+        self, uuids: Sequence[str], room: RemainingCapacity
+    ) -> list[ClaimRequest]:
         """Pick for several instances; fewer: there are no more hosts."""
         self._pick_each(len(uuids), lambda: self._first_with_room(room), False)
         pairs = zip(uuids, self._picked, strict=False)
-        return [Wanted(u, one.candidate) for u, one in pairs if one.candidate]
+        return [ClaimRequest(u, one.candidate) for u, one in pairs if one.candidate]
 
     def _start_anew(self, request: RequestSpec) -> None:
         LOG.debug(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neutron, the network service, over HTTP; nothing is asked unless a request must."""
+"""Neutron, the network service, over HTTP; asked only if a request needs it."""

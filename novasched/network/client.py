@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network service, as the manager sees it."""
+"""Neutron client: ports, and segments of networks and subnets."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
-from urllib.parse import quote, urlencode
+from typing import Any, NamedTuple, Self, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 
 import requests
 from keystoneauth1 import exceptions as ksa
@@ -17,10 +17,10 @@ from keystoneauth1.service_token import ServiceTokenAuthWrapper
 from oslo_config import cfg
 
 from novasched import errors, http
-from novasched.network import service_user, session, shapes
-from novasched.network.access import UserAccess
+from novasched.network import session
+from novasched.network.session import UserAccess
 from novasched.objects.context import RequestContext
-from novasched.resources.prefilters.requirements import Place, Port
+from novasched.resources.requirements import NetworkOrSubnet, Port
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +55,9 @@ class NetworkClient:
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
         """Read ``[neutron]`` and ``[service_user]``; see session.from_conf()."""
-        return cls(session.from_conf(conf), service=service_user.from_conf(conf))
+        return cls(
+            session.from_conf(conf), service=session.service_auth_from_conf(conf)
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -68,15 +70,17 @@ class NetworkClient:
         answer = self._get(context, self._user(context) or self._own, url)
         if answer.status_code == requests.codes.not_found:
             raise errors.PortNotFound(port_id)
-        return _read(answer, shapes.port, f'Failed to access port {port_id}')
+        return _read(answer, parse_port, f'Failed to access port {port_id}')
 
-    def segments(self, context: RequestContext, place: Place) -> frozenset[str]:
+    def segments(
+        self, context: RequestContext, place: NetworkOrSubnet
+    ) -> frozenset[str]:
         """A subnet has none where the service does not know of segments."""
         problem = f'Failed to access {place.kind} {place.id}'
         if place.kind == 'subnet':
             auth = self._own or self._user(context)
             url = f'/v2.0/subnets/{quote(place.id, safe="")}'
-            return _read(self._get(context, auth, url), shapes.segments, problem)
+            return _read(self._get(context, auth, url), parse_segments, problem)
         return self._segments_of_network(context, place.id, problem)
 
     def _segments_of_network(
@@ -88,7 +92,7 @@ class NetworkClient:
         found: frozenset[str] = frozenset()
         for _ in range(MOST_PAGES):
             answer = self._get(context, auth, f'/v2.0/subnets?{query}')
-            page = _read(answer, shapes.page, problem)
+            page = _read(answer, parse_page, problem)
             found |= page.segments
             if page.next_query is None:
                 return found
@@ -158,7 +162,7 @@ def _delay_s(adapter: Adapter, attempt: int) -> float:
 def _read(
     answer: requests.Response, shape: Callable[[Any], Result], problem: str
 ) -> Result:
-    """Read an answer of this shape; errors.NetworkFailed: it has another one."""
+    """Parse an answer; raises errors.NetworkFailed where ``shape`` cannot."""
     if answer.status_code == requests.codes.ok:
         try:
             return shape(http.parse_json(answer.content))
@@ -167,3 +171,66 @@ def _read(
     raise errors.NetworkFailed(
         f'{problem}: {answer.status_code}-{http.excerpt(answer)}'
     )
+
+
+class SubnetPage(NamedTuple):
+    """Some subnets of a network; ``next_query`` asks for more, None: there are none."""
+
+    segments: frozenset[str]
+    next_query: str | None
+
+
+def parse_port(body: Any) -> Port:
+    """Read ``{"port": {...}}``; of its addresses the first counts."""
+    found = _part(body, 'port', dict)
+    addresses = found.get('fixed_ips') or [{}]
+    if not isinstance(addresses, list):
+        raise ValueError('fixed_ips is no list')
+    return Port(
+        vnic_type=_text(found, 'binding:vnic_type'),
+        network_id=_text(found, 'network_id'),
+        subnet_id=_text(addresses[0], 'subnet_id'),
+    )
+
+
+def parse_segments(body: Any) -> frozenset[str]:
+    """Read the segment of ``{"subnet": {...}}``, of which there may be none."""
+    return _segments([_part(body, 'subnet', dict)])
+
+
+def parse_page(body: Any) -> SubnetPage:
+    """Read the segments of ``{"subnets": [...]}``, and where there are more."""
+    found = _segments(_part(body, 'subnets', list))
+    return SubnetPage(found, _next_query(body.get('subnets_links') or ()))
+
+
+def _part(body: Any, name: str, kind: type) -> Any:
+    found = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(found, kind):
+        raise ValueError(f'there is no {name}')
+    return found
+
+
+def _segments(subnets: list[Any]) -> frozenset[str]:
+    return frozenset(filter(None, (_text(each, 'segment_id') for each in subnets)))
+
+
+def _text(thing: Any, name: str) -> str | None:
+    if not isinstance(thing, dict):
+        raise ValueError(f'{name} is asked of no object')
+    text = thing.get(name)
+    if text is not None and not isinstance(text, str):
+        raise ValueError(f'{name} is no text')
+    return text
+
+
+def _next_query(links: Any) -> str | None:
+    """Return the query of the next page: a link may name an address of its own,
+    and tokens are for no other than the one in the catalog."""
+    for link in links if isinstance(links, list) else ():
+        if _text(link, 'rel') == 'next':
+            query = urlsplit(_text(link, 'href') or '').query
+            if not query:
+                raise ValueError('the link to the next page has no query')
+            return query
+    return None

@@ -15,11 +15,11 @@ from novasched.ports import (
     Candidate,
     Candidates,
     Claimed,
+    ClaimRefused,
+    ClaimRequest,
+    ClaimUnknown,
     Placement,
     QueryFailed,
-    Refused,
-    Unknown,
-    Wanted,
 )
 
 
@@ -70,7 +70,7 @@ class WatchedPlacement:
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
-    ) -> Claimed | Refused | Unknown:
+    ) -> Claimed | ClaimRefused | ClaimUnknown:
         with self._claiming():
             outcome = self._inner.claim(
                 context, consumer_uuid, candidate, version, project_id, user_id, adds
@@ -81,16 +81,16 @@ class WatchedPlacement:
     def claim_all(
         self,
         context: RequestContext,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[ClaimRequest],
         version: str,
         project_id: str | None,
         user_id: str | None,
-    ) -> Sequence[Claimed | Unknown] | Refused:
+    ) -> Sequence[Claimed | ClaimUnknown] | ClaimRefused:
         with self._claiming():
             answer = self._inner.claim_all(
                 context, wanted, version, project_id, user_id
             )
-        for outcome in [answer] if isinstance(answer, Refused) else answer:
+        for outcome in [answer] if isinstance(answer, ClaimRefused) else answer:
             self._count(outcome)
         return answer
 
@@ -103,15 +103,15 @@ class WatchedPlacement:
             self._numbers.count(catalogue.CLAIMS, 'error')
             raise
 
-    def _count(self, outcome: Claimed | Refused | Unknown) -> None:
+    def _count(self, outcome: Claimed | ClaimRefused | ClaimUnknown) -> None:
         self._numbers.count(catalogue.CLAIMS, self._result(outcome))
 
-    def _result(self, outcome: Claimed | Refused | Unknown) -> str:
+    def _result(self, outcome: Claimed | ClaimRefused | ClaimUnknown) -> str:
         match outcome:
             case Claimed():
                 self._health.good('placement')
                 return 'claimed'
-            case Unknown():
+            case ClaimUnknown():
                 self._health.bad('placement', outcome.text)
                 return 'unknown'
         self._judge(outcome.status, outcome.text)
@@ -120,7 +120,7 @@ class WatchedPlacement:
     def undo(
         self,
         context: RequestContext,
-        claims: Sequence[Claimed | Unknown],
+        claims: Sequence[Claimed | ClaimUnknown],
         within_s: float,
     ) -> Mapping[str, str]:
         with self._stages('Undo'):

@@ -19,7 +19,7 @@ from novasched.observability.catalogue import Metric
 from novasched.observability.health import FAIL, PASS, WARN, Check
 from novasched.ports import Candidates
 from novasched.resources.prefilters import Prefilter
-from novasched.resources.prefilters.requirements import Facts, Requirements
+from novasched.resources.requirements import PrefilterContext, Requirements
 from novasched.scheduler.trace import Decision
 
 PLUGINS_EVERY = 10
@@ -182,7 +182,9 @@ class Stages:
         name = getattr(prefilter, '__name__', type(prefilter).__name__)
 
         @functools.wraps(prefilter)
-        def measured(request: RequestSpec, facts: Facts) -> Requirements | None:
+        def measured(
+            request: RequestSpec, facts: PrefilterContext
+        ) -> Requirements | None:
             since = self._clock()
             found = prefilter(request, facts)
             took_s = self._clock() - since

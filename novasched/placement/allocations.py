@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations: what a consumer holds; reading, removing and restoring it."""
+"""Allocations of a consumer: read, removed and restored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import http
 from novasched.objects.context import RequestContext
-from novasched.placement.exchange import NoAnswer, ask
+from novasched.placement.http import NoAnswer, ask
 from novasched.ports import QueryFailed
 
 LOG = logging.getLogger(__name__)
@@ -26,8 +26,8 @@ Allocations = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a consumer holds; ``generation`` is None when that is nothing."""
+class ConsumerAllocations:
+    """All that a consumer holds; ``generation`` is None when that is nothing."""
 
     allocations: Allocations
     generation: int | None
@@ -48,7 +48,7 @@ class Held:
         }
 
 
-NOTHING = Held({}, None, None, None)
+NOTHING = ConsumerAllocations({}, None, None, None)
 
 
 def held_by(
@@ -56,7 +56,7 @@ def held_by(
     context: RequestContext,
     consumer_uuid: str,
     timeout_s: float | None = None,
-) -> Held | QueryFailed:
+) -> ConsumerAllocations | QueryFailed:
     """Read what a consumer holds."""
     url = f'/allocations/{consumer_uuid}'
     answer = ask(adapter, context, 'GET', url, VERSION, timeout_s=timeout_s)
@@ -68,7 +68,7 @@ def held_by(
         found = http.parse_json(answer.content)
         if not found['allocations']:
             return NOTHING
-        return Held(
+        return ConsumerAllocations(
             amounts(found['allocations']),
             operator.index(found['consumer_generation']),
             found['project_id'],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation candidates: who could hold what a request asks for."""
+"""Allocation candidates: the query and its answer, parsed lazily."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import http
 from novasched.objects.context import RequestContext
-from novasched.placement.exchange import NoAnswer, ask
+from novasched.placement.http import NoAnswer, ask
 from novasched.ports import Candidate, Candidates, QueryFailed
 
 LOG = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ def _is_summary(thing: Any) -> bool:
 
 
 class Summaries(Mapping[str, Any]):
-    """The provider summaries of an answer: parsed when somebody looks at them."""
+    """The provider summaries of an answer: parsed at the first access."""
 
     def __init__(self, text: str, start: int) -> None:
         self._text = text

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims: giving a consumer what a candidate names."""
+"""Claims: allocations of a candidate for one consumer, or for several at once."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import requests
@@ -14,33 +15,40 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.placement.allocations import (
     NOTHING,
-    Held,
+    ConsumerAllocations,
     amounts,
     generation_after,
     held_by,
 )
-from novasched.placement.attempts import LOOKUP_TIMEOUT_S, Attempts
-from novasched.placement.exchange import NoAnswer, ask
-from novasched.ports import Candidate, Claimed, QueryFailed, Refused, Unknown
+from novasched.placement.claim_retry import LOOKUP_TIMEOUT_S, ClaimRetry
+from novasched.placement.http import NoAnswer, ask
+from novasched.ports import (
+    Candidate,
+    Claimed,
+    ClaimRefused,
+    ClaimRequest,
+    ClaimUnknown,
+    QueryFailed,
+)
 
 LOG = logging.getLogger(__name__)
 
 OnHeld = Callable[[str, Mapping[str, Any] | None, int | None], None]
-"""Is told what a consumer holds already, and its generation, before more is claimed
-for it."""
+"""Callback: gets what a consumer holds already, and its generation, before more is
+claimed for it."""
 
 
-def untold(
+def ignore_held(
     consumer_uuid: str, before: Mapping[str, Any] | None, generation: int | None
 ) -> None:
-    """Do nothing with it."""
+    """Do nothing; the default callback."""
 
 
-Outcome = Claimed | Refused | Unknown
+ClaimOutcome = Claimed | ClaimRefused | ClaimUnknown
 
 
-class Claim(Attempts[Outcome]):
-    """A PUT for one consumer, which may hold something already; see Attempts.
+class ConsumerClaim(ClaimRetry[ClaimOutcome]):
+    """A PUT for one consumer, which may hold something already; see ClaimRetry.
 
     Only a claim that ``adds`` may be added to that. For any other it says that the
     request was delivered twice, or that an earlier claim was left behind: the server
@@ -56,7 +64,7 @@ class Claim(Attempts[Outcome]):
         version: str,
         project_id: str | None,
         user_id: str | None,
-        on_held: OnHeld = untold,
+        on_held: OnHeld = ignore_held,
         adds: bool = False,
     ) -> None:
         super().__init__(adapter)
@@ -72,11 +80,17 @@ class Claim(Attempts[Outcome]):
         self._conflicted = False
 
     def _send(self) -> requests.Response | NoAnswer:
-        where = self._adapter, self._context, 'PUT', f'/allocations/{self._consumer}'
-        return ask(*where, self._version, self._body())
+        return ask(
+            self._adapter,
+            self._context,
+            'PUT',
+            f'/allocations/{self._consumer}',
+            self._version,
+            self._body(),
+        )
 
-    def _tell(self, refused: Refused, changed: str | None) -> None:
-        # Whoever holds something already, such as an evacuated server, starts so.
+    def _tell(self, refused: ClaimRefused, changed: str | None) -> None:
+        # A consumer that holds something, such as an evacuated server, starts so.
         expected = changed == 'consumer' and not self._conflicted
         LOG.log(
             logging.DEBUG if expected else logging.WARNING,
@@ -98,7 +112,7 @@ class Claim(Attempts[Outcome]):
         held = self._held.body() or {'allocations': {}}
         return {**self._candidate['allocations'], **held['allocations']}
 
-    def _reread(self, refused: Refused) -> Outcome | None:
+    def _reread(self, refused: ClaimRefused) -> ClaimOutcome | None:
         held = held_by(self._adapter, self._context, self._consumer)
         if isinstance(held, QueryFailed):
             return self._unknown(refused.text) if self._may_be_ours else refused
@@ -114,7 +128,7 @@ class Claim(Attempts[Outcome]):
         self._learn(held)
         return None
 
-    def _look(self, text: str) -> Outcome | None:
+    def _look(self, text: str) -> ClaimOutcome | None:
         held = held_by(self._adapter, self._context, self._consumer, LOOKUP_TIMEOUT_S)
         if isinstance(held, QueryFailed):
             return self._unknown(text)
@@ -127,7 +141,7 @@ class Claim(Attempts[Outcome]):
         self._learn(held)
         return None
 
-    def _learn(self, held: Held) -> None:
+    def _learn(self, held: ConsumerAllocations) -> None:
         if held.allocations and not self._adds:
             raise errors.AlreadyClaimed(
                 self._consumer,
@@ -144,7 +158,7 @@ class Claim(Attempts[Outcome]):
             return None
         return self._is_made(held)
 
-    def _is_made(self, held: Held) -> bool:
+    def _is_made(self, held: ConsumerAllocations) -> bool:
         """Say whether the consumer holds what was asked for, written once."""
         if held.generation != generation_after(self._held.generation):
             return False
@@ -155,10 +169,10 @@ class Claim(Attempts[Outcome]):
         generation = generation_after(self._held.generation)
         return {**before, 'consumer_generation': generation}
 
-    def _claimed(self) -> Outcome:
+    def _claimed(self) -> ClaimOutcome:
         return Claimed(self._consumer, self._undo())
 
-    def _refused(self, refused: Refused) -> Outcome:
+    def _refused(self, refused: ClaimRefused) -> ClaimOutcome:
         """After a lost attempt, only placement's own word is a refusal, and only where
         the generation of the consumer bars the lost one, should it arrive yet."""
         may_arrive = self._held.generation == self._lost_generation
@@ -166,5 +180,110 @@ class Claim(Attempts[Outcome]):
             return self._unknown(refused.text)
         return refused
 
-    def _unknown(self, text: str) -> Outcome:
-        return Unknown(self._consumer, text, amounts(self._wanted()), self._undo())
+    def _unknown(self, text: str) -> ClaimOutcome:
+        return ClaimUnknown(self._consumer, text, amounts(self._wanted()), self._undo())
+
+
+JointOutcome = Sequence[Claimed | ClaimUnknown] | ClaimRefused
+
+
+class JointClaim(ClaimRetry[JointOutcome]):
+    """A POST for consumers that are taken to hold nothing; see ClaimRetry.
+
+    Once an answer was lost, the outcome is either claimed or unknown: a request
+    that is still on its way must meet nothing that was claimed otherwise.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        context: RequestContext,
+        wanted: Sequence[ClaimRequest],
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+    ) -> None:
+        super().__init__(adapter)
+        self._context = context
+        self._wanted = wanted
+        self._version = version
+        self._owner = {'project_id': project_id, 'user_id': user_id}
+
+    def _send(self) -> requests.Response | NoAnswer:
+        fixed = {**self._owner, 'consumer_generation': None}
+        body = {one.consumer_uuid: {**one.candidate, **fixed} for one in self._wanted}
+        return ask(
+            self._adapter, self._context, 'POST', '/allocations', self._version, body
+        )
+
+    def _tell(self, refused: ClaimRefused, changed: str | None) -> None:
+        LOG.debug(
+            'Allocations of %d instances were not saved together. Got HTTP %s: %s',
+            len(self._wanted),
+            refused.status,
+            refused.text,
+        )
+
+    def _look(self, text: str) -> JointOutcome | None:
+        if self._all_hold():
+            return self._claimed()
+        if self._lost:
+            return self._unknown(text)
+        self._lost = True
+        return None
+
+    def _reread(self, refused: ClaimRefused) -> JointOutcome:
+        holds = self._all_hold() if self._may_be_ours else False
+        if holds is None:
+            return self._unknown(refused.text)
+        return self._claimed() if holds else self._refused(refused)
+
+    def _all_hold(self) -> bool | None:
+        """Say whether every consumer holds what was asked for; None: unknown.
+
+        They are asked one after another, only until one does not, and for no longer
+        than LOOKUP_TIMEOUT_S in all.
+        """
+        until = time.monotonic() + LOOKUP_TIMEOUT_S
+        for one in self._wanted:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return None
+            if not (holds := self._has(one, left_s)):
+                return holds
+        return True
+
+    def _holds(self) -> bool | None:
+        """Ask for one consumer: placement takes all or none."""
+        return self._has(self._wanted[0])
+
+    def _has(
+        self, one: ClaimRequest, timeout_s: float = LOOKUP_TIMEOUT_S
+    ) -> bool | None:
+        """Say whether a consumer holds what was asked for; None: unknown."""
+        held = held_by(self._adapter, self._context, one.consumer_uuid, timeout_s)
+        if isinstance(held, QueryFailed):
+            return None
+        if held.generation != generation_after(None):
+            return False
+        return held.allocations == amounts(one.candidate['allocations'])
+
+    def _claimed(self) -> JointOutcome:
+        undo = self._undo()
+        return [Claimed(one.consumer_uuid, undo) for one in self._wanted]
+
+    def _refused(self, refused: ClaimRefused) -> JointOutcome:
+        return self._unknown(refused.text) if self._lost else refused
+
+    def _unknown(self, text: str) -> JointOutcome:
+        undo = self._undo()
+        return [
+            ClaimUnknown(
+                one.consumer_uuid, text, amounts(one.candidate['allocations']), undo
+            )
+            for one in self._wanted
+        ]
+
+    def _undo(self) -> dict[str, Any]:
+        nothing: dict[str, Any] = {'allocations': {}, **self._owner}
+        return {**nothing, 'consumer_generation': generation_after(None)}

@@ -1,30 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The placement service, as the manager sees it."""
+"""Placement client: candidates, aggregates, claims and their rollback."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from keystoneauth1.adapter import Adapter
 
+from novasched import http
 from novasched.objects.context import RequestContext
-from novasched.placement import aggregates, candidates, claims, joint_claims, undoing
+from novasched.placement import candidates, claims, rollback
+from novasched.placement.http import NoAnswer, ask
 from novasched.ports import (
     Candidate,
     Candidates,
     Claimed,
+    ClaimRefused,
+    ClaimRequest,
+    ClaimUnknown,
     QueryFailed,
-    Refused,
-    Unknown,
-    Wanted,
 )
+
+LOG = logging.getLogger(__name__)
+
+AGGREGATES_VERSION = '1.19'
+
+
+def aggregates(
+    adapter: Adapter, context: RequestContext, provider_uuid: str
+) -> frozenset[str] | None:
+    """Ask GET /resource_providers/{uuid}/aggregates; None: placement did not say."""
+    url = f'/resource_providers/{provider_uuid}/aggregates'
+    answer = ask(adapter, context, 'GET', url, AGGREGATES_VERSION)
+    if isinstance(answer, NoAnswer):
+        return None
+    if answer.status_code == 200:
+        try:
+            return _uuids(http.parse_json(answer.content)['aggregates'])
+        except (ValueError, KeyError, TypeError):
+            LOG.debug('Placement answered 200 with something else than aggregates')
+    LOG.error(
+        'Failed to retrieve aggregates from placement API for resource provider with '
+        'UUID %s. Got %d: %s.',
+        provider_uuid,
+        answer.status_code,
+        http.excerpt(answer),
+    )
+    return None
+
+
+def _uuids(found: object) -> frozenset[str]:
+    if not isinstance(found, list):
+        raise TypeError('the aggregates are no list')
+    return frozenset(map(str, found))
 
 
 class PlacementClient:
     """Satisfies ports.Placement by HTTP; threads may share it."""
 
     def __init__(
-        self, adapter: Adapter, on_held: claims.OnHeld = claims.untold
+        self, adapter: Adapter, on_held: claims.OnHeld = claims.ignore_held
     ) -> None:
         self._adapter = adapter
         self._on_held = on_held
@@ -37,7 +73,7 @@ class PlacementClient:
     def aggregates(
         self, context: RequestContext, provider_uuid: str
     ) -> frozenset[str] | None:
-        return aggregates.aggregates(self._adapter, context, provider_uuid)
+        return aggregates(self._adapter, context, provider_uuid)
 
     def claim(
         self,
@@ -48,8 +84,8 @@ class PlacementClient:
         project_id: str | None,
         user_id: str | None,
         adds: bool = False,
-    ) -> Claimed | Refused | Unknown:
-        return claims.Claim(
+    ) -> Claimed | ClaimRefused | ClaimUnknown:
+        return claims.ConsumerClaim(
             self._adapter,
             context,
             consumer_uuid,
@@ -64,21 +100,21 @@ class PlacementClient:
     def claim_all(
         self,
         context: RequestContext,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[ClaimRequest],
         version: str,
         project_id: str | None,
         user_id: str | None,
-    ) -> Sequence[Claimed | Unknown] | Refused:
-        return joint_claims.JointClaim(
+    ) -> Sequence[Claimed | ClaimUnknown] | ClaimRefused:
+        return claims.JointClaim(
             self._adapter, context, wanted, version, project_id, user_id
         ).run()
 
     def undo(
         self,
         context: RequestContext,
-        claims: Sequence[Claimed | Unknown],
-        within_s: float = undoing.UNDO_WITHIN_S,
+        claims: Sequence[Claimed | ClaimUnknown],
+        within_s: float = rollback.UNDO_WITHIN_S,
     ) -> Mapping[str, str]:
-        undo = undoing.Undoing(self._adapter, context, within_s)
+        undo = rollback.Rollback(self._adapter, context, within_s)
         undo.undo(claims)
         return undo.left

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way to placement: where it is, who we are, how long we wait."""
+"""Session with placement: endpoint, credentials and timeout."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from novasched import errors
 
 
 class CallerGone(errors.RequestError):
-    """Nobody waits for the answer: what was claimed for it must not stay.
+    """The caller no longer waits for the answer: its claims must not stay.
 
     ``logged``: the log has a line on this caller already, for all of its requests.
     """
@@ -28,9 +28,9 @@ class Caller(Protocol):
     """The caller of one request."""
 
     def check(self) -> None:
-        """Raise CallerGone when nobody waits for the answer any more.
+        """Raise CallerGone when the caller no longer waits for the answer.
 
-        Returns soon where somebody waits, and where nobody can tell; also where the
+        Returns soon where it waits, and where that is unknown; also where the
         caller may be reconnecting, as its answer can wait for it.
         """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written down of claims, so that those of a killed process can be undone."""
+"""Journal of claims, by which those of a killed process can be undone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Intent:
 
 
 class Entry(Protocol):
-    """One intent in the journal. It is open until it is told what became of it."""
+    """One intent in the journal. It is open until its outcome is recorded."""
 
     def settle(self) -> None:
         """Nothing is to be undone: it was refused, undone, answered, or given up."""
@@ -38,7 +38,7 @@ class Entry(Protocol):
         """From now on the caller may know of the claim: it must not be undone."""
 
     def leave(self) -> None:
-        """Nobody knows what became of it: whoever finds it open may undo it."""
+        """The outcome is unknown: recovery that finds it open may undo it."""
 
 
 class Journal(Protocol):

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes between placement and those who ask and claim."""
+"""The placement service: candidates, claims and their outcomes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from novasched import errors
+from novasched.objects.context import RequestContext
 
 Candidate = Mapping[str, Any]
 """One allocation request of placement: ``allocations`` and ``mappings``."""
@@ -18,8 +19,8 @@ class Candidates:
     """The answer to an allocation candidates query.
 
     ``requests`` keep placement's order and must not be modified. ``summaries`` are
-    placement's words on the providers, by uuid: their roots, what they have and
-    what is used of it; who first looks at them may wait while they are parsed.
+    placement's provider summaries, by uuid: their roots, capacity and usage;
+    they are parsed at the first access.
     ``cut``: there may be more, which the limit of the query kept back.
     ``further``: these were asked for because those under a limit would not do.
     """
@@ -50,7 +51,7 @@ class Claimed:
 
     ``undo`` is the body of the PUT that takes the claim back: what the consumer held
     before, with the generation that it has since the claim. Placement refuses it once
-    anybody else wrote the consumer's allocations.
+    another process wrote the consumer's allocations.
     """
 
     consumer_uuid: str
@@ -58,7 +59,7 @@ class Claimed:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ClaimRequest:
     """A candidate that is to be claimed for a consumer that holds nothing."""
 
     consumer_uuid: str
@@ -66,7 +67,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Refused:
+class ClaimRefused:
     """Placement did not take the claim; the consumer holds what it held.
 
     ``status`` is 0 when placement could not be reached, whatever the candidate.
@@ -82,7 +83,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class ClaimUnknown:
     """It is not known whether placement took the claim: it must be undone.
 
     ``holds`` is what the consumer holds if it did, amounts by class by provider, and
@@ -103,3 +104,59 @@ class Unknown:
 
 class UndoUnanswered(errors.AllocationDeleteFailed):
     """Placement does not answer: it is no use to ask it to undo more now."""
+
+
+class Placement(Protocol):
+    """The placement service."""
+
+    def candidates(
+        self, context: RequestContext, query: str
+    ) -> Candidates | QueryFailed:
+        """Ask GET /allocation_candidates; ``query`` is the encoded query string."""
+
+    def aggregates(
+        self, context: RequestContext, provider_uuid: str
+    ) -> frozenset[str] | None:
+        """Return the uuids of a provider's aggregates; None: placement did not say."""
+
+    def claim(
+        self,
+        context: RequestContext,
+        consumer_uuid: str,
+        candidate: Candidate,
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+        adds: bool = False,
+    ) -> Claimed | ClaimRefused | ClaimUnknown:
+        """Claim a candidate for a consumer.
+
+        ``adds``: it may hold something already, which stays, as that of a move does.
+        Raises errors.AllocationUpdateFailed when it holds something otherwise, and
+        when another process changes the consumer meanwhile.
+        """
+
+    def claim_all(
+        self,
+        context: RequestContext,
+        wanted: Sequence[ClaimRequest],
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+    ) -> Sequence[Claimed | ClaimUnknown] | ClaimRefused:
+        """Claim a candidate for each of several consumers: for all or for none.
+
+        Consumers that hold something already are a reason to refuse.
+        """
+
+    def undo(
+        self,
+        context: RequestContext,
+        claims: Sequence[Claimed | ClaimUnknown],
+        within_s: float,
+    ) -> Mapping[str, str]:
+        """Bring the consumers of one request back to what they held before.
+
+        Returns those that may still hold more, and why. What another process wrote
+        since stays as it is. Returns soon after ``within_s``.
+        """

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a request to the question that placement is asked. Pure.
+"""Request to allocation candidates query. Pure.
 
 The manager runs the prefilters, looks up the node that the request names, and
 builds the query.
 """
 
-from novasched.resources.prefilters.requirements import Facts, Requirements
+from novasched.resources.destination import Target, not_found, target_of
 from novasched.resources.query import Group, Query
 from novasched.resources.request import build_query
-from novasched.resources.targets import Target, not_found, target_of
+from novasched.resources.requirements import PrefilterContext, Requirements
 
 __all__ = [
-    'Facts',
     'Group',
+    'PrefilterContext',
     'Query',
     'Requirements',
     'Target',

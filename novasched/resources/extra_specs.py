@@ -21,8 +21,8 @@ _STANDARD = frozenset(os_resource_classes.STANDARDS)
 
 
 @dataclass
-class Wishes:
-    """What extra specs ask for: groups by suffix. Zero amounts are kept.
+class ExtraSpecGroups:
+    """Groups by suffix, as extra specs name them. Zero amounts are kept.
 
     A group may be empty: there is one wherever a suffix is named, be it with
     nonsense. ``warnings`` say which extra specs were ignored, and why.
@@ -33,32 +33,34 @@ class Wishes:
     warnings: list[str] = field(default_factory=list)
 
 
-def read(extra_specs: Mapping[str, str]) -> Wishes:
+def read(extra_specs: Mapping[str, str]) -> ExtraSpecGroups:
     """Read the extra specs of a flavor; keys that are not ours are left alone."""
-    wishes = Wishes()
+    parsed = ExtraSpecGroups()
     for key, value in extra_specs.items():
         if key == 'group_policy':
-            _read_policy(wishes, value)
+            _read_policy(parsed, value)
         elif match := _KEY.match(key):
             kind, suffix, name = match.groups(default='')
-            group = wishes.groups.setdefault(suffix, Group(suffix))
+            group = parsed.groups.setdefault(suffix, Group(suffix))
             read_one = _read_amount if kind == 'resources' else _read_trait
-            problem = read_one(wishes, group, name, value)
+            problem = read_one(parsed, group, name, value)
             if problem is not None:
-                wishes.warnings.append(problem)
-    return wishes
+                parsed.warnings.append(problem)
+    return parsed
 
 
-def _read_policy(wishes: Wishes, value: str) -> None:
+def _read_policy(parsed: ExtraSpecGroups, value: str) -> None:
     if value in _POLICIES:
-        wishes.group_policy = value
+        parsed.group_policy = value
     else:
-        wishes.warnings.append(
+        parsed.warnings.append(
             f"Invalid group_policy '{value}'. Valid values are 'none' and 'isolate'."
         )
 
 
-def _read_amount(wishes: Wishes, group: Group, name: str, value: str) -> str | None:
+def _read_amount(
+    parsed: ExtraSpecGroups, group: Group, name: str, value: str
+) -> str | None:
     if name not in _STANDARD and not name.startswith('CUSTOM_'):
         return f"Received an invalid ResourceClass '{name}' in extra_specs."
     try:
@@ -68,16 +70,18 @@ def _read_amount(wishes: Wishes, group: Group, name: str, value: str) -> str | N
     if amount < 0:
         return f"Resource amounts must be nonnegative integers. Received '{value}'"
     resources = {**group.resources, name: amount}
-    wishes.groups[group.suffix] = replace(group, resources=resources)
+    parsed.groups[group.suffix] = replace(group, resources=resources)
     return None
 
 
-def _read_trait(wishes: Wishes, group: Group, name: str, value: str) -> str | None:
+def _read_trait(
+    parsed: ExtraSpecGroups, group: Group, name: str, value: str
+) -> str | None:
     if value == 'required':
         group = replace(group, required=group.required | {name})
     elif value == 'forbidden':
         group = replace(group, forbidden=group.forbidden | {name})
     else:
         return f"Only (required, forbidden) traits are supported. Received '{value}'."
-    wishes.groups[group.suffix] = group
+    parsed.groups[group.suffix] = group
     return None

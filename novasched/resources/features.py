@@ -1,18 +1,107 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of flavors and images, and what each needs of the provider."""
+"""Features of flavors and images, and what each needs of the provider.
+
+Many features may be named by an extra spec, ``hw:x``, by the property of an image,
+``hw_x``, or by both if they say the same.
+"""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 import os_resource_classes as classes  # type: ignore[import-untyped]
 import os_traits  # type: ignore[import-untyped]
+from oslo_utils import strutils
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
-from novasched.resources.demands import Demand, agreed, one_of, required
-from novasched.resources.memory_encryption import memory_encryption
+
+NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class FeatureDemand:
+    """Resources and traits of one feature, for the group without a suffix.
+
+    Amounts replace those that are there. ``warnings`` are for the operator.
+    """
+
+    resources: Mapping[str, int] = field(default_factory=dict)
+    required: frozenset[str] = NONE
+    forbidden: frozenset[str] = NONE
+    warnings: tuple[str, ...] = ()
+
+
+def required(trait: str) -> FeatureDemand:
+    """Return the demand for one trait."""
+    return FeatureDemand(required=frozenset({trait}))
+
+
+def flavor_name(request: RequestSpec) -> str | None:
+    """Return the name of the flavor; None when it has none."""
+    return request.flavor.name if 'name' in request.flavor else None
+
+
+def image_name(request: RequestSpec) -> str | None:
+    """Return the name of the image; None when it has none."""
+    return _of_image(request, 'name')
+
+
+def image_id(request: RequestSpec) -> str | None:
+    """Return the id of the image; None when it has none, as that of a volume."""
+    return _of_image(request, 'id')
+
+
+def _of_image(request: RequestSpec, name: str) -> str | None:
+    image = request.image if 'image' in request else None
+    if image is None or name not in image:
+        return None
+    value: str = getattr(image, name)
+    return value
+
+
+def agreed(request: RequestSpec, name: str) -> str | None:
+    """Return what the extra spec says, else the property; None: neither.
+
+    An empty extra spec says nothing. Raises what conflict() returns where both
+    speak and differ.
+    """
+    wanted = request.extra_specs.get(name) or None
+    of_image: str | None = request.image_properties.get(property_of(name))
+    if wanted is None or of_image is None or wanted == of_image:
+        return wanted or of_image
+    raise conflict(request, name, wanted, f'explicitly set to {of_image}.')
+
+
+def conflict(
+    request: RequestSpec, name: str, wanted: str, says: str
+) -> errors.FlavorImageConflict:
+    """Return the error for an extra spec that the property contradicts.
+
+    ``says`` is how nova ends the text; it differs by feature.
+    """
+    return errors.FlavorImageConflict(
+        f'Flavor {flavor_name(request)} has {name} extra spec explicitly set to '
+        f'{wanted}, conflicting with image {image_name(request)} which has '
+        f'{property_of(name)} {says}'
+    )
+
+
+def property_of(name: str) -> str:
+    """Return the property of an image that means the same as an extra spec."""
+    return name.replace(':', '_')
+
+
+def one_of(allowed: Collection[str], value: str, what: str) -> str:
+    """Return the value. Raises errors.InvalidDemand when it is not allowed."""
+    if value not in allowed:
+        raise errors.InvalidDemand(
+            f"Invalid {what} '{value}'. Allowed values: {', '.join(allowed)}."
+        )
+    return value
+
 
 _TPM_VERSIONS = {
     '1.2': os_traits.COMPUTE_SECURITY_TPM_1_2,
@@ -30,7 +119,7 @@ _ADDRESS_MODES = {
 }
 
 
-def persistent_memory(request: RequestSpec) -> Demand | None:
+def persistent_memory(request: RequestSpec) -> FeatureDemand | None:
     """Return a namespace per label of ``hw:pmem``."""
     labels = request.extra_specs.get('hw:pmem', '').split(',')
     counts = collections.Counter(
@@ -38,10 +127,10 @@ def persistent_memory(request: RequestSpec) -> Demand | None:
         for label in labels
         if label.strip()
     )
-    return Demand(resources=dict(counts)) if counts else None
+    return FeatureDemand(resources=dict(counts)) if counts else None
 
 
-def trusted_platform_module(request: RequestSpec) -> Demand | None:
+def trusted_platform_module(request: RequestSpec) -> FeatureDemand | None:
     """Return the traits of the TPM. Raises errors.InvalidDemand for an odd one."""
     version = agreed(request, 'hw:tpm_version')
     if version is None:
@@ -51,10 +140,12 @@ def trusted_platform_module(request: RequestSpec) -> Demand | None:
     one_of(_TPM_MODELS, model, 'TPM model')
     if (version, model) == ('1.2', 'tpm-crb'):
         raise errors.InvalidDemand('TPM model CRB is only valid with TPM version 2.0.')
-    return Demand(required=frozenset({_TPM_VERSIONS[version], _TPM_MODELS[model]}))
+    return FeatureDemand(
+        required=frozenset({_TPM_VERSIONS[version], _TPM_MODELS[model]})
+    )
 
 
-def pci_numa_affinity(request: RequestSpec) -> Demand | None:
+def pci_numa_affinity(request: RequestSpec) -> FeatureDemand | None:
     """Return the trait of hosts that can keep PCI devices by the socket.
 
     Raises errors.InvalidPCINUMAAffinity or ImagePCINUMAPolicyForbidden.
@@ -77,7 +168,7 @@ def pci_numa_affinity(request: RequestSpec) -> Demand | None:
     return required(os_traits.COMPUTE_SOCKET_PCI_NUMA_AFFINITY)
 
 
-def secure_boot(request: RequestSpec) -> Demand | None:
+def secure_boot(request: RequestSpec) -> FeatureDemand | None:
     """Return the trait of hosts whose firmware boots only what is signed."""
     policy = agreed(request, 'os:secure_boot')
     if policy is None:
@@ -87,7 +178,7 @@ def secure_boot(request: RequestSpec) -> Demand | None:
     return required(os_traits.COMPUTE_SECURITY_UEFI_SECURE_BOOT)
 
 
-def address_space(request: RequestSpec) -> Demand | None:
+def address_space(request: RequestSpec) -> FeatureDemand | None:
     """Return the trait of hosts that give the guest this size of addresses."""
     mode = agreed(request, 'hw:maxphysaddr_mode')
     if mode is None:
@@ -95,7 +186,7 @@ def address_space(request: RequestSpec) -> Demand | None:
     return required(_ADDRESS_MODES[one_of(_ADDRESS_MODES, mode, 'Maxphyaddr mode')])
 
 
-def stateless_firmware(request: RequestSpec) -> Demand | None:
+def stateless_firmware(request: RequestSpec) -> FeatureDemand | None:
     """Return the trait of hosts whose firmware keeps no state."""
     properties = request.image_properties
     is_stateless: bool | None = properties.get('hw_firmware_stateless')
@@ -106,13 +197,123 @@ def stateless_firmware(request: RequestSpec) -> Demand | None:
             "The image property 'hw_firmware_stateless' is set for non UEFI firmware "
             'type. This property is ignored.'
         )
-        return Demand(warnings=(warning,))
+        return FeatureDemand(warnings=(warning,))
     if not is_stateless:
         return None
     return required(os_traits.COMPUTE_SECURITY_STATELESS_FIRMWARE)
 
 
-FEATURES: tuple[Callable[[RequestSpec], Demand | None], ...] = (
+_ENCRYPTION_SPEC = 'hw:mem_encryption'
+_ENCRYPTION_PROPERTY = 'hw_mem_encryption'
+_ENCRYPTION_TRAITS = {
+    'amd-sev': os_traits.HW_CPU_X86_AMD_SEV,
+    'amd-sev-es': os_traits.HW_CPU_X86_AMD_SEV_ES,
+    'amd-sev-snp': os_traits.HW_CPU_X86_AMD_SEV_SNP,
+    'intel-tdx': os_traits.HW_CPU_X86_INTEL_TDX,
+}
+"""By model, in the order in which nova lists them."""
+_STATELESS_MODELS = ('amd-sev-snp', 'intel-tdx')
+_NO_IMAGE_ID = '<no-id>'
+
+
+def memory_encryption(request: RequestSpec) -> FeatureDemand | None:
+    """Return what encrypted memory needs, if it is asked for.
+
+    Raises errors.FlavorImageConflict, InvalidMachineType, StatelessFirmwareRequired
+    or InvalidVideoMode where the image does not go with it.
+    """
+    requesters = _encryption_requesters(request)
+    if not requesters:
+        return None
+    model = _encryption_model(request)
+    _check_firmware(request, requesters)
+    _check_machine(request, model)
+    _check_model(request, model)
+    return FeatureDemand(
+        resources={classes.MEM_ENCRYPTION_CONTEXT: 1},
+        required=frozenset({_ENCRYPTION_TRAITS[model]}),
+    )
+
+
+def _encryption_requesters(request: RequestSpec) -> list[str]:
+    """Return what asks for it, in nova's words."""
+    text = request.extra_specs.get(_ENCRYPTION_SPEC)
+    of_flavor = strutils.bool_from_string(text)
+    of_image: bool | None = request.image_properties.get(_ENCRYPTION_PROPERTY)
+    if text is not None and of_image is not None and of_flavor != of_image:
+        raise _encryption_conflict(request, _ENCRYPTION_SPEC, text, of_image)
+    requesters = []
+    if of_flavor:
+        requesters.append(
+            f'{_ENCRYPTION_SPEC} extra spec in {flavor_name(request)} flavor'
+        )
+    if of_image:
+        requesters.append(
+            f'{_ENCRYPTION_PROPERTY} property of image {_id_of_image(request)}'
+        )
+    return requesters
+
+
+def _encryption_model(request: RequestSpec) -> str:
+    name = 'hw:mem_encryption_model'
+    wanted = request.extra_specs.get(name)
+    of_image: str | None = request.image_properties.get(property_of(name))
+    if wanted is not None and of_image is not None and wanted != of_image:
+        raise _encryption_conflict(request, name, wanted, of_image)
+    model = wanted or of_image or 'amd-sev'
+    return one_of(_ENCRYPTION_TRAITS, model, 'memory encryption model')
+
+
+def _encryption_conflict(
+    request: RequestSpec, name: str, text: str, of_image: object
+) -> errors.FlavorImageConflict:
+    """Here even an empty extra spec says something."""
+    return conflict(request, name, text, f'property explicitly set to {of_image}')
+
+
+def _id_of_image(request: RequestSpec) -> str:
+    return image_id(request) or _NO_IMAGE_ID
+
+
+def _check_firmware(request: RequestSpec, requesters: list[str]) -> None:
+    if request.image_properties.get('hw_firmware_type') != 'uefi':
+        raise errors.FlavorImageConflict(
+            f'Memory encryption is requested by {" and ".join(requesters)} but the '
+            "image metadata doesn't have the 'hw_firmware_type' property set to 'uefi'"
+        )
+
+
+def _check_machine(request: RequestSpec, model: str) -> None:
+    machine: str | None = request.image_properties.get('hw_machine_type')
+    if machine is not None and 'q35' not in machine:
+        reason = f'q35 type is required for {model} to work'
+        raise errors.InvalidMachineType(
+            f"Machine type '{machine}' is not compatible with image "
+            f'{image_name(request)} ({_id_of_image(request)}): {reason}',
+            mtype=machine,
+            image_id=_id_of_image(request),
+            image_name=image_name(request),
+            reason=reason,
+        )
+
+
+def _check_model(request: RequestSpec, model: str) -> None:
+    properties = request.image_properties
+    if model in _STATELESS_MODELS and not properties.get('hw_firmware_stateless'):
+        raise errors.StatelessFirmwareRequired(
+            f'The {model} memory encryption model requires stateless firmware but the '
+            "image metadata doesn't have the 'hw_firmware_stateless' property set to "
+            'True'
+        )
+    if model == 'intel-tdx' and properties.get('hw_video_model') != 'none':
+        raise errors.InvalidVideoMode(
+            f'The {model} memory encryption model is incompatible with an attached '
+            "video device. Set the 'hw_video_model' image property to 'none' to "
+            'disable it'
+        )
+
+
+FEATURES: tuple[Callable[[RequestSpec], FeatureDemand | None], ...] = (
     memory_encryption,
     persistent_memory,
     trusted_platform_module,
@@ -121,4 +322,4 @@ FEATURES: tuple[Callable[[RequestSpec], Demand | None], ...] = (
     address_space,
     stateless_firmware,
 )
-"""In nova's order: the first that raises decides what the caller is told."""
+"""In nova's order: the first that raises decides which error the caller gets."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The groups of resources that a request asks for, wherever on earth it runs."""
+"""Request groups of a request, independent of any host."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import os_resource_classes as classes  # type: ignore[import-untyped]
 from novasched import errors
 from novasched.objects.request_spec import RequestGroup, RequestSpec
 from novasched.resources import extra_specs
-from novasched.resources.cpu_policy import cpus
-from novasched.resources.demands import NONE, Demand
-from novasched.resources.features import FEATURES
+from novasched.resources.cpu import cpus
+from novasched.resources.features import FEATURES, NONE, FeatureDemand
 from novasched.resources.query import Group
 
 Groups = dict[str, Group]
@@ -21,8 +20,8 @@ Groups = dict[str, Group]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a request asks for.
+class RequestedGroups:
+    """Request groups by suffix, before prefilters and destination narrow them.
 
     ``own_suffixes`` are those that the flavor itself names, with nonsense or not;
     ``cpus_are_dedicated`` when every guest CPU is to be.
@@ -39,15 +38,15 @@ def asked_by(
     request: RequestSpec,
     group_required: Mapping[str, frozenset[str]],
     shares_cpus: bool = False,
-) -> Asked:
+) -> RequestedGroups:
     """Return all that a request asks for; ``group_required`` adds traits by suffix.
 
     With ``shares_cpus``, CPU policies mean nothing. Raises errors.InvalidRequestGroup
     for a requested group that is empty or without a name, and errors.InvalidDemand,
     or one below it, for what is nonsense.
     """
-    wishes = extra_specs.read(request.extra_specs)
-    groups = _with_image_traits(wishes.groups, request)
+    parsed = extra_specs.read(request.extra_specs)
+    groups = _with_image_traits(parsed.groups, request)
     dedicated = False
     if not shares_cpus:
         wanted = cpus(request)
@@ -57,19 +56,19 @@ def asked_by(
     demands = [found for found in (each(request) for each in FEATURES) if found]
     for demand in demands:
         groups = _with(groups, demand)
-    return Asked(
+    return RequestedGroups(
         groups=_trimmed(groups),
-        own_suffixes=frozenset(suffix for suffix in wishes.groups if suffix),
-        group_policy=wishes.group_policy,
+        own_suffixes=frozenset(suffix for suffix in parsed.groups if suffix),
+        group_policy=parsed.group_policy,
         cpus_are_dedicated=dedicated,
         warnings=(
-            *wishes.warnings,
+            *parsed.warnings,
             *(warning for demand in demands for warning in demand.warnings),
         ),
     )
 
 
-def _with(groups: Groups, demand: Demand) -> Groups:
+def _with(groups: Groups, demand: FeatureDemand) -> Groups:
     """Add to the plain group; amounts of a demand replace those there."""
     plain = groups['']
     return {
@@ -141,7 +140,7 @@ def _with_defaults(groups: Groups, request: RequestSpec) -> Groups:
         classes.DISK_GB: _disk_gb(request),
     }
     missing = {name: n for name, n in defaults.items() if name not in named}
-    return _with(groups, Demand(resources=missing))
+    return _with(groups, FeatureDemand(resources=missing))
 
 
 def _disk_gb(request: RequestSpec) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The allocation candidates query: its parts and how it is written.
+"""Allocation candidates query: its request groups and its encoding.
 
-Written for microversion 1.36 of placement.
+Encoded for microversion 1.36 of placement.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a request to the query for allocation candidates."""
+"""Allocation candidates query of a request."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from oslo_config import cfg
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.resources.groups import Asked, Groups, asked_by
-from novasched.resources.prefilters.requirements import Requirements
+from novasched.resources.groups import Groups, RequestedGroups, asked_by
 from novasched.resources.query import Group, Query
+from novasched.resources.requirements import Requirements
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'scheduler': [
@@ -110,7 +110,7 @@ def build_query(
 
 def _query(
     request: RequestSpec,
-    asked: Asked,
+    asked: RequestedGroups,
     added: Requirements,
     nodes: Sequence[str] | None,
     limit: int | None,
@@ -168,7 +168,7 @@ class _Policy:
     notes: tuple[str, ...] = ()
 
 
-def _policy(asked: Asked, groups: Groups) -> _Policy:
+def _policy(asked: RequestedGroups, groups: Groups) -> _Policy:
     """Choose a policy where placement needs one and the flavor cannot know that.
 
     A flavor with several groups of its own should have one; there the query is

@@ -24,7 +24,7 @@ from novasched.objects.request_spec import (
 )
 from novasched.prefilter_context import LazyPrefilterContext
 from novasched.resources import prefilters
-from novasched.resources.prefilters.requirements import Place, Port
+from novasched.resources.requirements import NetworkOrSubnet, Port
 from novasched.rpc.faults import to_wire
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
@@ -122,11 +122,11 @@ def facts_of(described, request):
     }
     segments = {
         **{
-            Place('subnet', uuid): frozenset(filter(None, [one]))
+            NetworkOrSubnet('subnet', uuid): frozenset(filter(None, [one]))
             for uuid, one in world['subnets'].items()
         },
         **{
-            Place('network', uuid): frozenset(filter(None, found))
+            NetworkOrSubnet('network', uuid): frozenset(filter(None, found))
             for uuid, found in world['networks'].items()
         },
     }

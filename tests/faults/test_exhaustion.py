@@ -11,7 +11,6 @@ import uuid
 from collections import Counter
 
 import pytest
-from tests.unit.observing.numbers import FakeNumbers
 
 from novasched.observability.health import Health
 from novasched.observability.instrumentation import ActiveInstrumentation
@@ -22,6 +21,7 @@ from tests.live import wire as wire_
 from tests.live.servers.process import wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.wire import Wire
+from tests.unit.observability.numbers import FakeNumbers
 
 THREADS = 2
 REQUESTS = 20

@@ -16,8 +16,8 @@ from novasched.journal.records import Moment
 from novasched.journal.recovery import Recovery
 from novasched.journal.writing import FileJournal
 from novasched.objects.context import admin
-from novasched.placement import taking_back
 from novasched.placement.allocations import held_by
+from novasched.placement.recovery import claim_recovery
 from novasched.ports import Intent
 from tests.faults import proxy
 from tests.faults.callers import CLAIM, WAIT_S, boot, until
@@ -278,7 +278,7 @@ def test_a_move_that_is_made_again_later_stays(
         killed.held(server, held.body(), held.generation)
     entry.file.close()
     alive = FileJournal(str(directory), uptime)
-    recovery = Recovery(alive, taking_back.through(made.adapter))
+    recovery = Recovery(alive, claim_recovery(made.adapter))
     started, asked_again = uptime.seconds, False
     for seconds in looks:
         if seconds > 65 and not asked_again:

@@ -23,12 +23,12 @@ from novasched.placement.client import PlacementClient
 from novasched.ports import (
     Candidates,
     Claimed,
+    ClaimRefused,
+    ClaimRequest,
+    ClaimUnknown,
     QueryFailed,
-    Refused,
-    Unknown,
-    Wanted,
 )
-from novasched.resources import Facts, build_query, prefilters
+from novasched.resources import PrefilterContext, build_query, prefilters
 from novasched_lab.local.placement import (
     EmbeddedPlacement,
     Inventory,
@@ -170,7 +170,7 @@ def test_our_query_is_understood(client, context, nodes):
     conf = cfg.ConfigOpts()
     for group, listed in prefilters.OPTS.items():
         conf.register_opts(listed, group)
-    facts = Facts(minimum_compute_version=74)
+    facts = PrefilterContext(minimum_compute_version=74)
     added = prefilters.run(prefilters.from_conf(conf), request, facts)
     query = build_query(request, added, [nodes[0]], 1000)
     found = client.candidates(context, query.encode())
@@ -218,7 +218,7 @@ def test_many_are_undone_by_one_request_but_for_one_that_another_wrote(
     client, context, nodes, candidate, claim, held, faults
 ):
     one = {'allocations': {nodes[0]: {'resources': {'MEMORY_MB': 8}}}}
-    wanted = [Wanted(str(uuid.uuid4()), one) for _ in range(20)]
+    wanted = [ClaimRequest(str(uuid.uuid4()), one) for _ in range(20)]
     claimed = client.claim_all(context, wanted, '1.36', 'project', 'user')
     faults.asked.clear()
     assert client.undo(context, claimed[:10]) == {}
@@ -250,7 +250,7 @@ def test_no_room(client, context, nodes, candidate, claim, held, consumer):
     claim(str(uuid.uuid4()), 0)
     claim(str(uuid.uuid4()), 0)
     refused = client.claim(context, consumer, stale, '1.36', 'project', 'user')
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, ClaimRefused)
     assert refused.status == 409
     assert 'Unable to allocate inventory' in refused.text
     assert held(consumer) == {}
@@ -258,7 +258,7 @@ def test_no_room(client, context, nodes, candidate, claim, held, consumer):
 
 def test_no_project(client, context, candidate, consumer):
     refused = client.claim(context, consumer, candidate(0), '1.36', None, 'user')
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, ClaimRefused)
     assert refused.status == 400
 
 
@@ -307,7 +307,7 @@ def test_a_claim_that_nobody_knows_of_is_undone(
     faults.spoil('lose', 'PUT')
     faults.spoil((500, b'<html/>'), 'GET')
     unknown = client.claim(context, consumer, one, '1.36', 'project', 'user')
-    assert isinstance(unknown, Unknown)
+    assert isinstance(unknown, ClaimUnknown)
     assert held(consumer) != {}
     client.undo(context, [unknown])
     assert held(consumer) == {}
@@ -321,7 +321,7 @@ def test_undoing_what_nobody_knows_leaves_what_was_held(
     faults.spoil('drop', 'PUT')
     faults.spoil((500, b'<html/>'), 'GET')
     unknown = client.claim(context, consumer, one, '1.36', 'project', 'user', True)
-    assert isinstance(unknown, Unknown)
+    assert isinstance(unknown, ClaimUnknown)
     client.undo(context, [unknown])
     assert held(consumer) == {nodes[0]: 2}
 
@@ -456,6 +456,6 @@ def test_nobody_listens(context, tmp_path):
         client = PlacementClient(adapter)
         assert client.candidates(context, 'resources=VCPU:1').status == 0
         refused = client.claim(context, 'c', {'allocations': {}}, '1.36', 'p', 'u')
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, ClaimRefused)
         assert refused.status == 0
         assert 'scheduling will not be possible' in session.check(adapter)

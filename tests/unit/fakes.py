@@ -11,7 +11,7 @@ import numpy as np
 from novasched import errors
 from novasched.drivers import Driver, Placed
 from novasched.objects.selection import Selection
-from novasched.ports import Candidates, Claimed, QueryFailed, Refused, Unknown
+from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
 from tests import factories
 
 VERSION = '1.36'
@@ -78,16 +78,16 @@ class FakePlacement:
         if isinstance(outcome, BaseException):
             raise outcome
         if outcome == 'refused':
-            return Refused(409, 'no room', self._exhausted(wanted))
+            return ClaimRefused(409, 'no room', self._exhausted(wanted))
         if outcome == 'conflicted':
-            return Refused(409, 'changed', conflicted=True)
+            return ClaimRefused(409, 'changed', conflicted=True)
         if outcome == 'in vain':
-            return Refused(503, 'away')
+            return ClaimRefused(503, 'away')
         if outcome == 'unreachable':
-            return Refused(0, 'nobody is there')
+            return ClaimRefused(0, 'nobody is there')
         self.held[consumer] = wanted
         if outcome == 'unknown':
-            return Unknown(consumer, 'no answer', undo=self.before or {})
+            return ClaimUnknown(consumer, 'no answer', undo=self.before or {})
         return Claimed(consumer, self.before or {})
 
     @staticmethod
@@ -99,13 +99,13 @@ class FakePlacement:
         """Claim for all; whenever there is a script, each is to be claimed alone."""
         self.tried_together.append([one.consumer_uuid for one in wanted])
         if self.together == 'unreachable':
-            return Refused(0, 'nobody is there')
+            return ClaimRefused(0, 'nobody is there')
         if self.together == 'refused' or self.script:
-            return Refused(409, 'no room', self.together_exhausted)
+            return ClaimRefused(409, 'no room', self.together_exhausted)
         self.owner = (project_id, user_id)
         self.held.update((one.consumer_uuid, one.candidate) for one in wanted)
         if self.together == 'unknown':
-            return [Unknown(one.consumer_uuid, 'no answer') for one in wanted]
+            return [ClaimUnknown(one.consumer_uuid, 'no answer') for one in wanted]
         return [Claimed(one.consumer_uuid) for one in wanted]
 
     def undo(self, context, claims, within_s=None):

@@ -15,7 +15,7 @@ from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import Destination, RequestGroup
 from novasched.ports import Cell
-from novasched.resources.prefilters.requirements import Requirements
+from novasched.resources.requirements import Requirements
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
 from tests.unit.fakes import (

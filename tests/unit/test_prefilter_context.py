@@ -12,14 +12,16 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched.prefilter_context import LazyPrefilterContext
-from novasched.resources.prefilters.requirements import Place, Port
+from novasched.resources.requirements import NetworkOrSubnet, Port
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
 from tests.unit.fakes import FakeNetwork, FakePlacement, FakeView
 
 P1, P2, N1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(3))
 PORTS = {P1: Port('normal', N1, None), P2: Port('direct', N1, None)}
-NETWORK, SUBNET, FLAT = Place('network', N1), Place('subnet', 's'), Place('subnet', 'f')
+NETWORK = NetworkOrSubnet('network', N1)
+SUBNET = NetworkOrSubnet('subnet', 's')
+FLAT = NetworkOrSubnet('subnet', 'f')
 SEGMENTS = {
     NETWORK: frozenset({'g1', 'g2'}),
     SUBNET: frozenset({'g2'}),

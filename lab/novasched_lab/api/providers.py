@@ -8,7 +8,7 @@ import json
 from keystoneauth1.adapter import Adapter
 
 from novasched.objects.context import RequestContext
-from novasched.placement.exchange import NoAnswer, ask
+from novasched.placement.http import NoAnswer, ask
 
 
 class Providers:

@@ -19,7 +19,7 @@ from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
 from novasched.placement import session
-from novasched.placement.allocations import Held
+from novasched.placement.allocations import ConsumerAllocations
 from novasched_lab import opts
 from novasched_lab.allocations import Allocations
 from novasched_lab.api.providers import Providers
@@ -59,7 +59,7 @@ class Conductor(Protocol):
 class Holdings(Protocol):
     """What consumers hold in placement; see novasched_lab.allocations.Allocations."""
 
-    def held_by(self, context: RequestContext, consumer: str) -> Held:
+    def held_by(self, context: RequestContext, consumer: str) -> ConsumerAllocations:
         """Return what a consumer holds; raises errors.AllocationUpdateFailed."""
 
     def remove(self, context: RequestContext, consumer: str) -> bool:

@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from novasched import errors
-from novasched.resources import cpu_mask
+from novasched.resources.cpu import cpus_in
 from novasched_lab.compute.rules import OUTCOMES, Rule
 
 OPTION = '--fleet'
@@ -185,7 +185,7 @@ def _is_amount(value: Any) -> bool:
 def _value(place: str, key: str, value: Any) -> Any:
     try:
         if key == 'dedicated_cpus':
-            return frozenset(cpu_mask.cpus_in(str(value), 0))
+            return frozenset(cpus_in(str(value), 0))
         if key == 'pages':
             return {int(size_kb): int(number) for size_kb, number in value.items()}
         if key == 'traits':

@@ -11,7 +11,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import errors
 from novasched.objects.context import admin
-from novasched.placement.exchange import NoAnswer, ask
+from novasched.placement.http import NoAnswer, ask
 from novasched_lab.compute.machines import Provider
 
 VERSION = '1.36'

@@ -9,7 +9,7 @@ from __future__ import annotations
 from novasched import errors
 from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
-from novasched.resources.cpu_mask import cpus_in
+from novasched.resources.cpu import cpus_in
 
 PAGE_WORDS = {'small': -1, 'large': -2, 'any': -3}
 UNITS_KIB = {'KB': 1, 'MB': 1024, 'GB': 1024**2}

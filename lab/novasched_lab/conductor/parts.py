@@ -13,7 +13,7 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports import Placement, Refused, Unknown
+from novasched.ports import ClaimRefused, ClaimUnknown, Placement
 from novasched_lab.allocations import Allocations
 from novasched_lab.cells import Cells, Link
 from novasched_lab.conductor.groups import GroupSetup
@@ -89,7 +89,7 @@ class Parts:
 
     def claim(
         self, context: RequestContext, request: RequestSpec, selection: Selection
-    ) -> Refused | None:
+    ) -> ClaimRefused | None:
         """Claim an alternate as its selection says; return why it cannot be.
 
         Raises errors.AllocationUpdateFailed; then nothing is held.
@@ -106,7 +106,7 @@ class Parts:
             request.project_id,
             (request.user_id if 'user_id' in request else None) or context.user_id,
         )
-        if isinstance(outcome, Unknown):
+        if isinstance(outcome, ClaimUnknown):
             self.allocations.remove(admin, uuid)
             raise errors.AllocationUpdateFailed(uuid, outcome.text)
-        return outcome if isinstance(outcome, Refused) else None
+        return outcome if isinstance(outcome, ClaimRefused) else None

@@ -13,7 +13,7 @@ from novasched import errors
 from novasched.db import engines, tables
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
-from novasched.ports import CELL0_UUID, Claimed, Refused, Unknown
+from novasched.ports import CELL0_UUID, Claimed, ClaimRefused, ClaimUnknown
 from novasched_lab.cells import Cells
 from novasched_lab.conductor.groups import GroupSetup
 from novasched_lab.conductor.parts import Parts
@@ -83,12 +83,12 @@ class Placement:
         (provider,) = candidate['allocations']
         host = provider.removeprefix('rp-')
         if host in self.silent:
-            return Unknown(consumer_uuid, 'no answer')
+            return ClaimUnknown(consumer_uuid, 'no answer')
         if host in self.full:
-            return Refused(409, 'full')
+            return ClaimRefused(409, 'full')
         if self.conflicts[host]:
             self.conflicts[host] -= 1
-            return Refused(409, 'changed', conflicted=True)
+            return ClaimRefused(409, 'changed', conflicted=True)
         self.claimed.append((consumer_uuid, host))
         return Claimed(consumer_uuid)
 

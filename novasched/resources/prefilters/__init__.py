@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefilters: what a request needs beyond what it says, before placement is asked.
+"""Prefilters, in the order in which they add requirements to a request.
 
-Each is a function ``(request, facts) -> Requirements | None``; None: nothing to
+Each is a function ``(request, context) -> Requirements | None``; None: nothing to
 add. They run in nova's order. Nova: scheduler/request_filter.py.
 """
 
@@ -14,29 +14,27 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.resources.prefilters.accelerators import accelerators_filter
-from novasched.resources.prefilters.availability_zone import (
+from novasched.resources.prefilters.aggregates import (
+    isolate_aggregates,
     map_az_to_placement_aggregate,
+    require_tenant_aggregate,
 )
-from novasched.resources.prefilters.compute_status import compute_status_filter
-from novasched.resources.prefilters.ephemeral_encryption import (
-    ephemeral_encryption_filter,
-)
-from novasched.resources.prefilters.image_metadata import transform_image_metadata
-from novasched.resources.prefilters.image_type import require_image_type_support
-from novasched.resources.prefilters.isolated_aggregates import isolate_aggregates
-from novasched.resources.prefilters.owner_nova import owner_nova_filter
-from novasched.resources.prefilters.packed_virtqueue import packed_virtqueue_filter
-from novasched.resources.prefilters.remote_managed_ports import (
+from novasched.resources.prefilters.network import (
     remote_managed_ports_filter,
+    routed_networks_filter,
 )
-from novasched.resources.prefilters.requirements import Facts, Requirements
-from novasched.resources.prefilters.routed_networks import routed_networks_filter
-from novasched.resources.prefilters.tenants import require_tenant_aggregate
-from novasched.resources.prefilters.tpm_secret_security import (
+from novasched.resources.prefilters.traits import (
+    accelerators_filter,
+    compute_status_filter,
+    ephemeral_encryption_filter,
+    owner_nova_filter,
+    packed_virtqueue_filter,
+    require_image_type_support,
     tpm_secret_security_filter,
+    transform_image_metadata,
+    virtio_sound_filter,
 )
-from novasched.resources.prefilters.virtio_sound import virtio_sound_filter
+from novasched.resources.requirements import PrefilterContext, Requirements
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'scheduler': [
@@ -141,30 +139,36 @@ none. With True only such a property is left out.
     ],
 }
 
-Prefilter = Callable[[RequestSpec, Facts], Requirements | None]
+Prefilter = Callable[[RequestSpec, PrefilterContext], Requirements | None]
 
 
-class _Entry(NamedTuple):
+class _PrefilterEntry(NamedTuple):
     run: Callable[..., Requirements | None]
     option: str | None = None
     """The option of group ``scheduler`` that turns it on; None: always on."""
 
 
 _ALL = (
-    _Entry(require_tenant_aggregate, 'limit_tenants_to_placement_aggregate'),
-    _Entry(map_az_to_placement_aggregate, 'query_placement_for_availability_zone'),
-    _Entry(require_image_type_support, 'query_placement_for_image_type_support'),
-    _Entry(compute_status_filter),
-    _Entry(isolate_aggregates, 'enable_isolated_aggregate_filtering'),
-    _Entry(transform_image_metadata, 'image_metadata_prefilter'),
-    _Entry(accelerators_filter),
-    _Entry(packed_virtqueue_filter),
-    _Entry(routed_networks_filter, 'query_placement_for_routed_network_aggregates'),
-    _Entry(remote_managed_ports_filter),
-    _Entry(ephemeral_encryption_filter),
-    _Entry(virtio_sound_filter),
-    _Entry(tpm_secret_security_filter),
-    _Entry(owner_nova_filter),
+    _PrefilterEntry(require_tenant_aggregate, 'limit_tenants_to_placement_aggregate'),
+    _PrefilterEntry(
+        map_az_to_placement_aggregate, 'query_placement_for_availability_zone'
+    ),
+    _PrefilterEntry(
+        require_image_type_support, 'query_placement_for_image_type_support'
+    ),
+    _PrefilterEntry(compute_status_filter),
+    _PrefilterEntry(isolate_aggregates, 'enable_isolated_aggregate_filtering'),
+    _PrefilterEntry(transform_image_metadata, 'image_metadata_prefilter'),
+    _PrefilterEntry(accelerators_filter),
+    _PrefilterEntry(packed_virtqueue_filter),
+    _PrefilterEntry(
+        routed_networks_filter, 'query_placement_for_routed_network_aggregates'
+    ),
+    _PrefilterEntry(remote_managed_ports_filter),
+    _PrefilterEntry(ephemeral_encryption_filter),
+    _PrefilterEntry(virtio_sound_filter),
+    _PrefilterEntry(tpm_secret_security_filter),
+    _PrefilterEntry(owner_nova_filter),
 )
 
 
@@ -183,7 +187,7 @@ def from_conf(conf: cfg.ConfigOpts) -> tuple[Prefilter, ...]:
 def _arguments(
     conf: cfg.ConfigOpts,
 ) -> dict[Callable[..., Requirements | None], dict[str, Any]]:
-    """Return what some prefilters need to be told besides request and facts."""
+    """Return the options of prefilters, as keyword arguments."""
     strict = conf.scheduler.placement_aggregate_required_for_tenants
     each = conf.novasched.image_metadata_prefilter_by_property
     return {
@@ -195,7 +199,7 @@ def _arguments(
 def run(
     prefilters: Iterable[Prefilter],
     request: RequestSpec,
-    facts: Facts,
+    context: PrefilterContext,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> Requirements:
     """Return all that the prefilters add to a request, up to one that refuses it.
@@ -205,7 +209,7 @@ def run(
     added = Requirements()
     for prefilter in prefilters:
         started = clock()
-        part = prefilter(request, facts)
+        part = prefilter(request, context)
         if part is None:
             continue
         added |= part

@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 from novasched.drivers.claim_journal import ClaimJournal
-from novasched.ports import CallerGone, Intent, Wanted
+from novasched.ports import CallerGone, ClaimRequest, Intent
 from tests.unit.fakes import FakeCaller, FakeJournal, candidate
 
-WANTED = [Wanted('a', candidate('p')), Wanted('b', candidate('q'))]
+WANTED = [ClaimRequest('a', candidate('p')), ClaimRequest('b', candidate('q'))]
 GONE = CallerGone('it hung up')
 
 

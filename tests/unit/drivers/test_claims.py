@@ -13,7 +13,7 @@ from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import UNDO_WITHIN_S, Claims
 from novasched.drivers.remaining_capacity import RemainingCapacity
 from novasched.objects.context import RequestContext
-from novasched.ports import CallerGone, Wanted
+from novasched.ports import CallerGone, ClaimRequest
 from tests import factories
 from tests.unit.fakes import (
     FakeCaller,
@@ -171,7 +171,7 @@ def test_allocations_belong_to_the_owner_of_the_instance(context, values, user):
 
 
 def claim_together(placement, context, names='ab', **values):
-    wanted = [Wanted(name, candidate('host')) for name in names]
+    wanted = [ClaimRequest(name, candidate('host')) for name in names]
     with Claims(placement, context, '1.36') as claims:
         return claims.make_all(factories.request(**values), wanted)
 
@@ -217,7 +217,7 @@ def test_room_is_taken_by_what_is_claimed_and_known_to_lack_by_what_is_refused(c
         assert claims.room.fits(candidate('x'))
         claims.make(request, candidate('y'))
         assert not claims.room.fits(candidate('y'))
-        claims.make_all(request, [Wanted('c', candidate('x'))])
+        claims.make_all(request, [ClaimRequest('c', candidate('x'))])
         assert not claims.room.fits(candidate('x'))
 
 
@@ -284,7 +284,7 @@ def test_the_journal_learns_how_a_claim_ends(context, script, expected):
 
 
 def test_claims_for_several_are_written_down_together(context):
-    journal, wanted = FakeJournal(), [Wanted(u, candidate('p')) for u in 'ab']
+    journal, wanted = FakeJournal(), [ClaimRequest(u, candidate('p')) for u in 'ab']
     placement = FakePlacement()
     placement.together = 'refused'
     with Claims(

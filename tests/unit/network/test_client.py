@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports and segments, who asks for them, and what is no answer."""
+"""Ports and segments: requests, credentials, and answers of every shape."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ import urllib3
 from keystoneauth1 import token_endpoint
 
 from novasched import errors
-from novasched.network.client import MOST_PAGES, NetworkClient
+from novasched.network.client import (
+    MOST_PAGES,
+    NetworkClient,
+    SubnetPage,
+    parse_page,
+    parse_port,
+    parse_segments,
+)
 from novasched.objects.context import RequestContext
-from novasched.resources.prefilters.requirements import Place, Port
+from novasched.resources.requirements import NetworkOrSubnet, Port
 
 P1, N1, S1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(3))
 PORT = {'port': {'id': P1, 'binding:vnic_type': 'normal', 'network_id': N1}}
@@ -88,26 +95,26 @@ def test_without_a_token_a_port_is_looked_up_as_ourselves(scripted, nobody):
     ('place', 'url', 'body', 'found'),
     [
         (
-            Place('subnet', S1),
+            NetworkOrSubnet('subnet', S1),
             f'/v2.0/subnets/{S1}',
             {'subnet': {'segment_id': 'a'}},
             {'a'},
         ),
         (
-            Place('subnet', S1),
+            NetworkOrSubnet('subnet', S1),
             f'/v2.0/subnets/{S1}',
             {'subnet': {'segment_id': None}},
             set(),
         ),
-        (Place('subnet', S1), f'/v2.0/subnets/{S1}', {'subnet': {}}, set()),
+        (NetworkOrSubnet('subnet', S1), f'/v2.0/subnets/{S1}', {'subnet': {}}, set()),
         (
-            Place('network', N1),
+            NetworkOrSubnet('network', N1),
             f'/v2.0/subnets?network_id={N1}&fields=segment_id',
             {'subnets': [{'segment_id': 'a'}, {}, {'segment_id': 'b'}]},
             {'a', 'b'},
         ),
         (
-            Place('network', N1),
+            NetworkOrSubnet('network', N1),
             f'/v2.0/subnets?network_id={N1}&fields=segment_id',
             {'subnets': []},
             set(),
@@ -164,7 +171,7 @@ def test_silence_is_told_to_the_operator(scripted, user, caplog):
 def test_segments_that_are_not_told(scripted, user, kind):
     client, _ = scripted((404, ''))
     with pytest.raises(errors.NetworkFailed) as raised:
-        client.segments(user, Place(kind, S1))
+        client.segments(user, NetworkOrSubnet(kind, S1))
     assert str(raised.value) == f'Failed to access {kind} {S1}: 404-'
 
 
@@ -209,7 +216,7 @@ def test_all_pages_are_read_and_tokens_stay_with_the_service(scripted, user):
     more = {'rel': 'next', 'href': f'http://elsewhere.test/v2.0/subnets?{query}'}
     back = {'rel': 'previous', 'href': 'http://elsewhere.test/'}
     client, script = scripted((200, page('a', more)), (200, page('b', back)))
-    assert client.segments(user, Place('network', N1)) == {'a', 'b'}
+    assert client.segments(user, NetworkOrSubnet('network', N1)) == {'a', 'b'}
     assert script.asked == [
         ('own', f'/v2.0/subnets?network_id={N1}&fields=segment_id'),
         ('own', f'/v2.0/subnets?{query}'),
@@ -220,7 +227,7 @@ def test_pages_without_end(scripted, user):
     link = {'rel': 'next', 'href': '?again'}
     client, script = scripted(*[(200, page('a', link))] * (MOST_PAGES + 1))
     with pytest.raises(errors.NetworkFailed, match='more than 1000 pages'):
-        client.segments(user, Place('network', N1))
+        client.segments(user, NetworkOrSubnet('network', N1))
     assert len(script.asked) == MOST_PAGES
 
 
@@ -258,3 +265,75 @@ def test_the_delay_of_the_option_comes_first(scripted, user):
     )
     assert client.port(user, P1) == Port('normal', N1, None)
     assert script.slept == [7.0, 7.0]
+
+
+NONSENSE = [None, [], 'x', 1, {}]
+
+
+@pytest.mark.parametrize(
+    'body',
+    [
+        *NONSENSE,
+        {'port': None},
+        {'port': []},
+        {'port': [1]},
+        {'port': {'fixed_ips': 'abc'}},
+        {'port': {'fixed_ips': {'a': 1}}},
+        {'port': {'fixed_ips': [1]}},
+        {'port': {'fixed_ips': [{'subnet_id': {'a': 1}}]}},
+        {'port': {'binding:vnic_type': []}},
+        {'port': {'network_id': 5}},
+    ],
+    ids=str,
+)
+def test_what_parses_as_no_port(body):
+    with pytest.raises(ValueError, match=r'\w'):
+        parse_port(body)
+
+
+def test_a_port_may_have_no_addresses():
+    assert parse_port({'port': {'fixed_ips': None}}) == Port(None, None, None)
+
+
+@pytest.mark.parametrize(
+    'body', [*NONSENSE, {'subnet': [1]}, {'subnet': {'segment_id': 5}}], ids=str
+)
+def test_what_is_no_subnet(body):
+    with pytest.raises(ValueError, match=r'\w'):
+        parse_segments(body)
+
+
+@pytest.mark.parametrize(
+    'body',
+    [
+        *NONSENSE,
+        {'subnets': {'a': 1}},
+        {'subnets': ['x']},
+        {'subnets': [{'segment_id': {'a': 1}}]},
+        {'subnets': [], 'subnets_links': ['next']},
+        {'subnets': [], 'subnets_links': [{'rel': 'next'}]},
+        {'subnets': [], 'subnets_links': [{'rel': 'next', 'href': 'http://n/v2.0'}]},
+    ],
+    ids=str,
+)
+def test_what_is_no_page(body):
+    with pytest.raises(ValueError, match=r'\w'):
+        parse_page(body)
+
+
+LINK = {'rel': 'next', 'href': 'http://elsewhere/v2.0/subnets?limit=1&marker=a'}
+
+
+@pytest.mark.parametrize(
+    ('links', 'query'),
+    [
+        pytest.param([LINK], 'limit=1&marker=a', id='there is more'),
+        pytest.param([{**LINK, 'rel': 'previous'}], None, id='there was more'),
+        pytest.param([], None, id='no links'),
+        pytest.param(None, None, id='null'),
+        pytest.param({'rel': 'next'}, None, id='no list'),
+    ],
+)
+def test_pages(links, query):
+    body = {'subnets': [{'segment_id': 'a'}], 'subnets_links': links}
+    assert parse_page(body) == SubnetPage(frozenset('a'), query)

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.observing.numbers import FakeNumbers
 
 from novasched.observability.freshness import Freshness
 from novasched.observability.health import FAIL, PASS, WARN, Health
 from novasched.ports import Cell
 from tests.unit.fakes import FakeClock
+from tests.unit.observability.numbers import FakeNumbers
 
 TIME = 'novasched_cell_state_timestamp_seconds'
 OUT = 'novasched_cell_left_out'

@@ -6,7 +6,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from tests.unit.observing.numbers import FakeNumbers
 
 from novasched.candidate_query import QueryPolicy
 from novasched.observability.health import PASS, Health
@@ -16,6 +15,7 @@ from novasched.observability.instrumentation import (
 )
 from novasched.ports import Candidates, Cell, Claimed
 from tests.unit.fakes import FakeClock, FakePlacement
+from tests.unit.observability.numbers import FakeNumbers
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
 CELL = Cell('a', 'cell1', None, None, False)

@@ -6,14 +6,14 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.unit.observing.numbers import FakeNumbers
 
 from novasched import errors
 from novasched.observability.health import PASS, WARN, Health
 from novasched.observability.placement import WatchedPlacement
 from novasched.observability.requests import Stages
-from novasched.ports import Candidates, Claimed, QueryFailed, Refused, Unknown
+from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
 from tests.unit.fakes import VERSION, FakeClock, FakePlacement
+from tests.unit.observability.numbers import FakeNumbers
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
 
@@ -88,10 +88,10 @@ class TestPlacement:
         ('answer', 'expected', 'well'),
         [
             (Claimed('c'), 'claimed', PASS),
-            (Refused(409, 'no room'), 'conflict', PASS),
-            (Refused(400, 'odd'), 'refused', PASS),
-            (Refused(500, 'odd'), 'refused', WARN),
-            (Unknown('c', 'no answer'), 'unknown', WARN),
+            (ClaimRefused(409, 'no room'), 'conflict', PASS),
+            (ClaimRefused(400, 'odd'), 'refused', PASS),
+            (ClaimRefused(500, 'odd'), 'refused', WARN),
+            (ClaimUnknown('c', 'no answer'), 'unknown', WARN),
         ],
     )
     def test_claims_are_counted_by_their_outcome(
@@ -107,8 +107,8 @@ class TestPlacement:
         ('answer', 'expected'),
         [
             ([Claimed('c'), Claimed('d')], {'claimed': 2}),
-            ([Claimed('c'), Unknown('d', 'lost')], {'claimed': 1, 'unknown': 1}),
-            (Refused(409, 'no room'), {'conflict': 1}),
+            ([Claimed('c'), ClaimUnknown('d', 'lost')], {'claimed': 1, 'unknown': 1}),
+            (ClaimRefused(409, 'no room'), {'conflict': 1}),
         ],
     )
     def test_claims_made_together_are_counted(self, ask, numbers, answer, expected):

@@ -7,19 +7,19 @@ import itertools
 import random
 
 import pytest
-from tests.unit.observing.numbers import FakeNumbers
 
 from novasched import errors
 from novasched.observability.health import FAIL, PASS, WARN
 from novasched.observability.requests import PLUGINS_EVERY, Stages, WatchedRequests
-from novasched.resources import Facts
+from novasched.resources import PrefilterContext
 from novasched.resources.prefilters import run
-from novasched.resources.prefilters.requirements import Requirements
+from novasched.resources.requirements import Requirements
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
 from tests.unit.fakes import FakeClock
+from tests.unit.observability.numbers import FakeNumbers
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
 PLUGIN = 'novasched_plugin_execution_duration_seconds'
@@ -135,7 +135,7 @@ class TestStages:
 
         measured = stages.prefilters((some_filter, other_filter))
         for _ in range(PLUGINS_EVERY):
-            found = run(measured, factories.request(), Facts())
+            found = run(measured, factories.request(), PrefilterContext())
             assert found == Requirements(notes=('one',))
         assert len(numbers.observed.pop((STAGE, 'PreFilter'))) == PLUGINS_EVERY
         assert numbers.observed == {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims, answer by answer."""
+"""Claims for one consumer and for several at once, answer by answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 import requests
 
 from novasched import errors, http
-from novasched.ports import Claimed, Refused, Unknown
+from novasched.placement.client import PlacementClient
+from novasched.ports import Claimed, ClaimRefused, ClaimRequest, ClaimUnknown
 from tests.unit.placement.answers import (
     AWAY,
     BUSY,
@@ -58,55 +59,65 @@ def test_old_amounts_of_a_provider_stay(claiming):
 @pytest.mark.parametrize(
     ('answers', 'outcome'),
     [
-        pytest.param([FULL], Refused, id='no room'),
-        pytest.param([(503, '<html>sorry</html>'), NOTHING], Refused, id='not JSON'),
-        pytest.param([(400, {'errors': [{}]})], Refused, id='an error without a code'),
-        pytest.param([(500, {'oops': []}), NOTHING], Refused, id='JSON of another'),
+        pytest.param([FULL], ClaimRefused, id='no room'),
+        pytest.param(
+            [(503, '<html>sorry</html>'), NOTHING], ClaimRefused, id='not JSON'
+        ),
+        pytest.param(
+            [(400, {'errors': [{}]})], ClaimRefused, id='an error without a code'
+        ),
+        pytest.param(
+            [(500, {'oops': []}), NOTHING], ClaimRefused, id='JSON of another'
+        ),
         pytest.param([(500, ''), held(1, new=2)], Claimed, id='failed, but saved'),
-        pytest.param([(503, ''), (500, '')], Unknown, id='failed, and unreadable'),
-        pytest.param([(500, ''), held(3, old=1)], Refused, id='failed, held before'),
+        pytest.param([(503, ''), (500, '')], ClaimUnknown, id='failed, and unreadable'),
+        pytest.param(
+            [(500, ''), held(3, old=1)], ClaimRefused, id='failed, held before'
+        ),
         pytest.param(
             [CHANGED, held(3, old=1), (500, ''), held(4, old=1, new=2)],
             Claimed,
             id='added to what was held, failed, but saved',
         ),
         pytest.param([BUSY, SAVED], Claimed, id='a provider changed once'),
-        pytest.param([BUSY, BUSY], Refused, id='a provider changed twice'),
-        pytest.param([BUSY, FULL], Refused, id='a provider changed and is full'),
+        pytest.param([BUSY, BUSY], ClaimRefused, id='a provider changed twice'),
+        pytest.param([BUSY, FULL], ClaimRefused, id='a provider changed and is full'),
         pytest.param([CHANGED, NOTHING, SAVED], Claimed, id='just removed'),
-        pytest.param([CHANGED, (500, '')], Refused, id='changed, and unreadable'),
-        pytest.param([CHANGED, (200, '?')], Refused, id='changed, and not JSON'),
+        pytest.param([CHANGED, (500, '')], ClaimRefused, id='changed, and unreadable'),
+        pytest.param([CHANGED, (200, '?')], ClaimRefused, id='changed, and not JSON'),
         pytest.param([LOST, held(1, new=2)], Claimed, id='lost, and saved'),
         pytest.param([(504, ''), held(1, new=2)], Claimed, id='lost behind a gateway'),
         pytest.param([LOST, NOTHING, SAVED], Claimed, id='lost, and saved later'),
         pytest.param(
             [LOST, NOTHING, CHANGED, held(1, new=2)], Claimed, id='lost, saved too late'
         ),
-        pytest.param([LOST, NOTHING, FULL], Unknown, id='lost, and no room'),
-        pytest.param([LOST, held(3, old=1), FULL], Refused, id='lost and barred'),
+        pytest.param([LOST, NOTHING, FULL], ClaimUnknown, id='lost, and no room'),
+        pytest.param([LOST, held(3, old=1), FULL], ClaimRefused, id='lost and barred'),
         pytest.param(
             [CHANGED, held(3, old=1), LOST, held(3, old=1), FULL],
-            Unknown,
+            ClaimUnknown,
             id='lost, not barred, and no room',
         ),
         pytest.param(
-            [LOST, (200, {'allocations': ['x']})], Unknown, id='lost, and nonsense'
+            [LOST, (200, {'allocations': ['x']})], ClaimUnknown, id='lost, and nonsense'
         ),
-        pytest.param([LOST, held('x', new=2)], Unknown, id='lost, no generation'),
+        pytest.param([LOST, held('x', new=2)], ClaimUnknown, id='lost, no generation'),
         pytest.param(
             [LOST, NOTHING, LOST, held(1, new=2)], Claimed, id='lost twice, and saved'
         ),
-        pytest.param([LOST, NOTHING, LOST, NOTHING], Unknown, id='lost twice'),
+        pytest.param([LOST, NOTHING, LOST, NOTHING], ClaimUnknown, id='lost twice'),
         pytest.param(
-            [LOST, NOTHING, (503, ''), NOTHING], Unknown, id='lost, then gone'
+            [LOST, NOTHING, (503, ''), NOTHING], ClaimUnknown, id='lost, then gone'
         ),
         pytest.param(
             [LOST, NOTHING, (503, ''), held(1, new=2)], Claimed, id='lost, then there'
         ),
-        pytest.param([LOST, (500, '')], Unknown, id='lost, and unreadable'),
-        pytest.param([LOST, LOST], Unknown, id='lost, and silent'),
+        pytest.param([LOST, (500, '')], ClaimUnknown, id='lost, and unreadable'),
+        pytest.param([LOST, LOST], ClaimUnknown, id='lost, and silent'),
         pytest.param(
-            [LOST, NOTHING, CHANGED, (500, '')], Unknown, id='lost, changed, unreadable'
+            [LOST, NOTHING, CHANGED, (500, '')],
+            ClaimUnknown,
+            id='lost, changed, unreadable',
         ),
         pytest.param(
             [CHANGED, held(3, old=1), LOST, held(4, old=1, new=2)],
@@ -121,10 +132,10 @@ def test_old_amounts_of_a_provider_stay(claiming):
             Claimed,
             id='everything, once',
         ),
-        pytest.param([AWAY, AWAY], Refused, id='placement is not there'),
+        pytest.param([AWAY, AWAY], ClaimRefused, id='placement is not there'),
         pytest.param(
             [LOST, NOTHING, AWAY, AWAY],
-            Unknown,
+            ClaimUnknown,
             id='lost, then placement is not there',
         ),
     ],
@@ -184,7 +195,7 @@ def test_the_first_conflict_of_a_consumer_is_no_warning(claiming, caplog):
 
 def test_placements_words_come_back(claiming, caplog):
     outcome, _ = claiming((503, 'sorry'), NOTHING)
-    assert outcome == Refused(503, 'sorry')
+    assert outcome == ClaimRefused(503, 'sorry')
     assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [
         f'Failed to save allocation for {CONSUMER}. Got HTTP 503: sorry'
     ]
@@ -244,10 +255,166 @@ def test_a_claim_that_keystoneauth_sent_twice_is_ours(claiming):
 def test_one_that_may_have_been_sent_twice_is_not_refused_unread(claiming):
     options = {'connect_retries': 1, 'connect_retry_delay': 0.001}
     outcome, _ = claiming(LOST, CHANGED, (500, ''), **options)
-    assert isinstance(outcome, Unknown)
+    assert isinstance(outcome, ClaimUnknown)
 
 
 def test_of_a_page_only_the_begin_is_kept(claiming, caplog):
     refused, _ = claiming((400, '<html>' + 10_000 * 'x'))
     assert len(refused.text) == http.LONGEST_EXCERPT
     assert len(caplog.records[-1].message) < 2 * http.LONGEST_EXCERPT
+
+
+A, B = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab')
+JOINT_TEXT = (
+    'Unable to allocate inventory: Unable to create allocation for '
+    "'VCPU' on resource provider 'one'. The requested amount would exceed the capacity."
+)
+
+
+def problem(code, detail):
+    return 409, {'errors': [{'code': f'placement.{code}', 'detail': detail}]}
+
+
+JOINT_FULL = problem('undefined_code', JOINT_TEXT)
+JOINT_CHANGED = problem(
+    'concurrent_update', 'consumer generation conflict - expected 1'
+)
+JOINT_BUSY = problem('concurrent_update', 'Inventory and/or allocations changed while')
+
+
+def candidate(provider):
+    return {
+        'allocations': {provider: {'resources': {'VCPU': 2}}},
+        'mappings': {'': [provider]},
+    }
+
+
+WANTED = [ClaimRequest(A, candidate('one')), ClaimRequest(B, candidate('two'))]
+
+
+def holds(provider, amount=2):
+    return 200, {
+        'allocations': {provider: {'resources': {'VCPU': amount}, 'generation': 1}},
+        'consumer_generation': 1,
+        'project_id': 'p',
+        'user_id': 'u',
+    }
+
+
+BOTH = [holds('one'), holds('two')]
+
+
+@pytest.fixture
+def claiming_all(scripted, context):
+    """Return a function that claims with prepared answers, all of which it needs."""
+
+    def run(*answers, **options):
+        adapter, script = scripted(*answers, **options)
+        client = PlacementClient(adapter)
+        outcome = client.claim_all(context, WANTED, '1.36', 'project', 'user')
+        assert not script.answers
+        return outcome, script
+
+    return run
+
+
+def test_it_is_one_post(claiming_all):
+    outcome, script = claiming_all(SAVED)
+    assert outcome == [Claimed(A), Claimed(B)]
+    assert script.asked == ['POST /allocations']
+    assert script.body(0) == {
+        one.consumer_uuid: {
+            **one.candidate,
+            'project_id': 'project',
+            'user_id': 'user',
+            'consumer_generation': None,
+        }
+        for one in WANTED
+    }
+    version = script.requests[0].headers['OpenStack-API-Version']
+    assert version == 'placement 1.36'
+
+
+ALL_CLAIMED, NONE_CLAIMED, UNKNOWN_CLAIMED = 'all', 'none', 'unknown'
+
+
+def kind(outcome):
+    if isinstance(outcome, ClaimRefused):
+        return NONE_CLAIMED
+    kinds = {type(claim) for claim in outcome}
+    assert len(kinds) == 1
+    return ALL_CLAIMED if kinds == {Claimed} else UNKNOWN_CLAIMED
+
+
+@pytest.mark.parametrize(
+    ('answers', 'expected'),
+    [
+        pytest.param([JOINT_FULL], NONE_CLAIMED, id='no room'),
+        pytest.param(
+            [JOINT_CHANGED], NONE_CLAIMED, id='a consumer that holds something'
+        ),
+        pytest.param([AWAY, AWAY], NONE_CLAIMED, id='placement is not there'),
+        pytest.param([AWAY, SAVED], ALL_CLAIMED, id='placement is there again'),
+        pytest.param([(503, '<html>'), NOTHING], NONE_CLAIMED, id='not JSON'),
+        pytest.param([(500, 'oops'), BOTH[0]], ALL_CLAIMED, id='failed, but saved'),
+        pytest.param(
+            [(500, 'oops'), (500, '')], UNKNOWN_CLAIMED, id='failed, unreadable'
+        ),
+        pytest.param(
+            [LOST, NOTHING, (500, ''), NOTHING], UNKNOWN_CLAIMED, id='lost, then failed'
+        ),
+        pytest.param([JOINT_BUSY, SAVED], ALL_CLAIMED, id='a provider changed once'),
+        pytest.param(
+            [JOINT_BUSY, JOINT_BUSY], NONE_CLAIMED, id='a provider changed twice'
+        ),
+        pytest.param([LOST, *BOTH], ALL_CLAIMED, id='lost, and saved'),
+        pytest.param([(504, ''), *BOTH], ALL_CLAIMED, id='lost behind a gateway'),
+        pytest.param([LOST, NOTHING, SAVED], ALL_CLAIMED, id='lost, and saved later'),
+        pytest.param(
+            [LOST, NOTHING, JOINT_CHANGED, *BOTH], ALL_CLAIMED, id='saved too late'
+        ),
+        pytest.param(
+            [LOST, (500, ''), SAVED], ALL_CLAIMED, id='lost, unreadable, saved'
+        ),
+        pytest.param(
+            [LOST, holds('one'), NOTHING, SAVED],
+            ALL_CLAIMED,
+            id='lost, and partly seen',
+        ),
+        pytest.param(
+            [LOST, NOTHING, LOST, *BOTH], ALL_CLAIMED, id='lost twice, and saved'
+        ),
+        pytest.param([LOST, NOTHING, LOST, NOTHING], UNKNOWN_CLAIMED, id='lost twice'),
+        pytest.param(
+            [LOST, NOTHING, JOINT_FULL], UNKNOWN_CLAIMED, id='lost, and no room'
+        ),
+        pytest.param(
+            [LOST, NOTHING, AWAY, AWAY], UNKNOWN_CLAIMED, id='lost, then not there'
+        ),
+        pytest.param(
+            [LOST, NOTHING, JOINT_CHANGED, holds('one', 1)],
+            UNKNOWN_CLAIMED,
+            id='somebody else',
+        ),
+    ],
+)
+def test_joint_outcome(claiming_all, answers, expected):
+    outcome, _ = claiming_all(*answers)
+    assert kind(outcome) == expected
+
+
+def test_a_refusal_for_want_of_room_names_the_provider(claiming_all):
+    outcome, _ = claiming_all(JOINT_FULL)
+    assert (outcome.status, outcome.exhausted) == (409, ('one', 'VCPU'))
+
+
+def test_what_keystoneauth_sent_twice_is_ours(claiming_all):
+    options = {'connect_retries': 1, 'connect_retry_delay': 0.001}
+    outcome, _ = claiming_all(LOST, JOINT_CHANGED, *BOTH, **options)
+    assert outcome == [Claimed(A), Claimed(B)]
+
+
+def test_what_may_have_been_sent_twice_is_not_refused_unread(claiming_all):
+    options = {'connect_retries': 1, 'connect_retry_delay': 0.001}
+    outcome, _ = claiming_all(LOST, JOINT_CHANGED, holds('one'), (500, ''), **options)
+    assert kind(outcome) == UNKNOWN_CLAIMED

@@ -6,7 +6,7 @@ from __future__ import annotations
 from lab.tests.unit.fakes import CELL1_UUID, context
 from novasched import errors
 from novasched.db.transactions import Database
-from novasched.placement.allocations import NOTHING, Held
+from novasched.placement.allocations import NOTHING, ConsumerAllocations
 from novasched_lab.api import boot, catalogue
 from novasched_lab.api.boot import Order
 from novasched_lab.api.servers import Servers
@@ -44,7 +44,9 @@ class Holdings:
         amounts = self.held.get(consumer, {})
         if amounts is None:
             raise errors.AllocationUpdateFailed(consumer, 'no answer')
-        return Held(amounts, 1, 'project', 'user') if amounts else NOTHING
+        return (
+            ConsumerAllocations(amounts, 1, 'project', 'user') if amounts else NOTHING
+        )
 
     def remove(self, context, consumer):
         self.removed.append(consumer)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rollback of claims: each with the generation that its 204 implied, or not at all.
+
+Only the generation of its consumer says whose a claim is, never its amounts: the same
+move made again takes the same amounts on the same host. Placement refuses an undo with
+an old generation, so there is nothing to look up first, and nothing that another
+process wrote is ever removed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import requests
+from keystoneauth1.adapter import Adapter
+
+from novasched import http
+from novasched.objects.context import RequestContext
+from novasched.placement.allocations import (
+    NOTHING,
+    VERSION,
+    ConsumerAllocations,
+    amounts,
+    held_by,
+)
+from novasched.placement.claim_retry import LOOKUP_TIMEOUT_S, what_changed
+from novasched.placement.http import NoAnswer, ask
+from novasched.ports import Claimed, ClaimUnknown, QueryFailed
+
+LOG = logging.getLogger(__name__)
+
+UNDO_WITHIN_S = 30.0
+TRIES = 2
+"""How often a request is sent that placement fails to answer or to carry out."""
+MAY_ARRIVE = 'the claim was lost on its way, and may still arrive'
+NO_TIME = 'there is no time left to undo it'
+
+
+class Rollback:
+    """Undoes the claims of one request.
+
+    Several go by one POST, whatever their number: placement takes all or none. Where it
+    takes none, they are halved, so that one which is not ours any more keeps no other
+    from being undone. Nothing is sent after ``within_s``, nor once placement has twice
+    not answered. ``left`` has the consumers of which nothing is known then, and why.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        context: RequestContext,
+        within_s: float = UNDO_WITHIN_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._adapter = adapter
+        self._context = context
+        self._clock = clock
+        self._until = clock() + within_s
+        self._silent: str | None = None
+        self.left: dict[str, str] = {}
+
+    def undo(self, claims: Sequence[Claimed | ClaimUnknown]) -> None:
+        """Bring the consumers back to what they held before the claims.
+
+        Where a consumer held nothing before and holds nothing now, a claim that got no
+        answer may still be on its way. Nothing bars it: a consumer without allocations
+        has no generation. So no other host may be claimed for it after
+        ``ClaimUnknown``.
+        """
+        self._undo([claim for claim in claims if isinstance(claim, Claimed)])
+        self._undo_unknown(
+            [claim for claim in claims if isinstance(claim, ClaimUnknown)]
+        )
+
+    def _undo(self, claims: Sequence[Claimed]) -> None:
+        if not claims:
+            return
+        answer = self._send(claims)
+        consumers = ', '.join(claim.consumer_uuid for claim in claims)
+        if isinstance(answer, str):
+            self._leave(claims, answer)
+        elif answer.status_code == 204:
+            before = any(claim.undo['allocations'] for claim in claims)
+            verb = 'Restored' if before else 'Deleted'
+            LOG.info('%s allocations for instance %s', verb, consumers)
+        elif len(claims) > 1:
+            middle = len(claims) // 2
+            self._undo(claims[middle:])
+            self._undo(claims[:middle])
+        elif what_changed(answer) == 'consumer':
+            LOG.info('Another process wrote the allocations of %s; kept', consumers)
+        else:
+            text = http.excerpt(answer)
+            LOG.warning(
+                'Unable to delete allocation for instance %s: (%s %s)',
+                consumers,
+                answer.status_code,
+                text,
+            )
+            self._leave(claims, text)
+
+    def _undo_unknown(self, claims: Sequence[ClaimUnknown]) -> None:
+        """Undo what one request claimed: if one consumer holds its part, all do."""
+        for claim in claims:
+            for _ in range(TRIES):
+                held = self._held_by(claim.consumer_uuid)
+                if isinstance(held, QueryFailed):
+                    return self._leave(claims, held.text)
+                if _is_made(claim, held):
+                    return self._undo([one.as_claimed() for one in claims])
+                if held is NOTHING:
+                    return self._leave(claims, MAY_ARRIVE)
+                if not _is_as_before(claim, held):
+                    break
+                if self._bar(claim):
+                    return None
+        return None
+
+    def _bar(self, claim: ClaimUnknown) -> bool:
+        """Write again what the consumer held: the new generation bars a late claim.
+
+        False: it was written meanwhile, by the late claim or by another process.
+        """
+        generation = claim.undo['consumer_generation'] - 1
+        body = {**claim.undo, 'consumer_generation': generation}
+        answer = self._send([Claimed(claim.consumer_uuid, body)])
+        if isinstance(answer, str):
+            self._leave([claim], answer)
+        elif what_changed(answer) == 'consumer':
+            return False
+        elif answer.status_code != 204:
+            self._leave([claim], http.excerpt(answer))
+        return True
+
+    def _send(self, claims: Sequence[Claimed]) -> requests.Response | str:
+        """Ask placement to undo all or none; return its answer, or why there is none.
+
+        What may succeed at a second time is tried once more.
+        """
+        method, url, body = _request(claims)
+        answer: requests.Response | NoAnswer | None = None
+        for _ in range(TRIES):
+            if not (left_s := self._left_s()):
+                break
+            answer = ask(
+                self._adapter, self._context, method, url, VERSION, body, left_s
+            )
+            if not _may_succeed_later(answer):
+                break
+        if answer is None:
+            return self._silent or NO_TIME
+        if isinstance(answer, NoAnswer):
+            self._silent = answer.text
+            return answer.text
+        return answer
+
+    def _held_by(self, consumer_uuid: str) -> ConsumerAllocations | QueryFailed:
+        held: ConsumerAllocations | QueryFailed = QueryFailed(
+            0, self._silent or NO_TIME
+        )
+        for _ in range(TRIES):
+            if not (left_s := self._left_s()):
+                break
+            timeout_s = min(left_s, LOOKUP_TIMEOUT_S)
+            held = held_by(self._adapter, self._context, consumer_uuid, timeout_s)
+            if isinstance(held, ConsumerAllocations):
+                break
+        return held
+
+    def _left_s(self) -> float:
+        """Return how much time is left; 0 also once placement does not answer."""
+        return 0.0 if self._silent else max(0.0, self._until - self._clock())
+
+    def _leave(self, claims: Sequence[Claimed | ClaimUnknown], why: str) -> None:
+        self.left.update((claim.consumer_uuid, why) for claim in claims)
+
+
+def _request(claims: Sequence[Claimed]) -> tuple[str, str, dict[str, Any]]:
+    """Return method, URL and body of the request that undoes all of them."""
+    if len(claims) == 1:
+        return 'PUT', f'/allocations/{claims[0].consumer_uuid}', dict(claims[0].undo)
+    body = {claim.consumer_uuid: dict(claim.undo) for claim in claims}
+    return 'POST', '/allocations', body
+
+
+def _may_succeed_later(answer: requests.Response | NoAnswer) -> bool:
+    if isinstance(answer, NoAnswer) or answer.status_code >= 500:
+        return True
+    return answer.status_code == 409 and what_changed(answer) != 'consumer'
+
+
+def _is_made(claim: ClaimUnknown, held: ConsumerAllocations) -> bool:
+    generation = claim.undo['consumer_generation']
+    return held.generation == generation and held.allocations == claim.holds
+
+
+def _is_as_before(claim: ClaimUnknown, held: ConsumerAllocations) -> bool:
+    before = amounts(claim.undo['allocations'])
+    generation = claim.undo['consumer_generation'] - 1
+    return held.generation == generation and held.allocations == before

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Databases: their rows, and the stores that read and write them."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from novasched.scheduler.aggregates import Aggregate
+
+CELL0_UUID = '00000000-0000-0000-0000-000000000000'
+
+
+class Cell(NamedTuple):
+    """A row of cell_mappings, with the templates in its URLs filled in."""
+
+    uuid: str
+    name: str | None
+    transport_url: str | None
+    database_connection: str | None
+    disabled: bool
+
+
+class ComputeNodeRow(NamedTuple):
+    """The columns of compute_nodes that scheduling reads; see the database.
+
+    ``mark`` is a number that the database makes of the id and the time of the last
+    change: another one says that the row was written.
+    """
+
+    id: int
+    uuid: str | None
+    host: str | None
+    hypervisor_hostname: str | None
+    service_id: int | None
+    vcpus: int
+    vcpus_used: int
+    memory_mb: int
+    memory_mb_used: int
+    local_gb: int
+    local_gb_used: int
+    free_ram_mb: int | None
+    free_disk_gb: int | None
+    disk_available_least: int | None
+    running_vms: int | None
+    hypervisor_type: str
+    hypervisor_version: int
+    host_ip: str | None
+    cpu_allocation_ratio: float | None
+    ram_allocation_ratio: float | None
+    disk_allocation_ratio: float | None
+    stats: str | None
+    metrics: str | None
+    pci_stats: str | None
+    numa_topology: str | None
+    cpu_info: str | None
+    supported_instances: str | None
+    deleted: int
+    created_at: datetime.datetime | None
+    updated_at: datetime.datetime | None
+    deleted_at: datetime.datetime | None
+    mark: int = 0
+
+
+class NodeNews(NamedTuple):
+    """The live compute nodes of a cell summed up, and which of all rows are new.
+
+    ``live`` and ``total`` are how many are live and the sum of their marks; ``ids``
+    those created, updated or deleted since a moment, None: too many to list.
+    """
+
+    live: int
+    total: int
+    ids: list[int] | None
+
+
+class ServiceRow(NamedTuple):
+    """The columns of a services row; times are UTC without a zone."""
+
+    id: int
+    uuid: str | None
+    host: str
+    binary: str
+    topic: str | None
+    report_count: int
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    last_seen_up: datetime.datetime | None
+    version: int
+    created_at: datetime.datetime | None
+    updated_at: datetime.datetime | None
+
+
+class ServiceNews(NamedTuple):
+    """Services of a cell that must not be used, are new or are gone.
+
+    ``live`` are rows that must not be used or are new, ``deleted`` the ids of rows
+    that are gone.
+    """
+
+    live: list[ServiceRow]
+    deleted: list[int]
+
+
+class InstanceRow(NamedTuple):
+    """Where a live instance runs: the service host, not the node."""
+
+    uuid: str
+    host: str
+    instance_type_id: int | None = None
+
+
+class ImageRow(NamedTuple):
+    """Where a live instance runs, and the properties that it keeps of its image."""
+
+    uuid: str
+    host: str
+    properties: Mapping[str, str]
+
+
+class AggregatesMark(NamedTuple):
+    """A cheap mark that changes when the aggregates do.
+
+    ``counts`` are the number of rows, the highest id and the newest stamps of each
+    table. A write in the second of the ``newest`` stamp, or by a clock that is
+    behind, may leave it as it is; None: there are no stamps.
+    """
+
+    counts: tuple[tuple[object, ...], ...]
+    newest: datetime.datetime | None
+
+
+class ApiStore(Protocol):
+    """The API database."""
+
+    def cells(self) -> list[Cell]:
+        """Return all cells, cell0 and disabled ones included, by id."""
+
+    def host_cell(self, host: str) -> str | None:
+        """Return the uuid of the cell that a compute host is mapped to."""
+
+    def aggregates(self) -> list[Aggregate]:
+        """Return all aggregates with their hosts and metadata, by id."""
+
+    def aggregates_mark(self) -> AggregatesMark:
+        """Return what changes when an aggregate does."""
+
+
+class CellStore(Protocol):
+    """The database of one cell."""
+
+    def together(self) -> contextlib.AbstractContextManager[CellStore]:
+        """Return what is entered for a store that asks by one connection.
+
+        An answer shows what was committed before ``together`` was entered, or later.
+        """
+
+    def compute_nodes(self) -> list[ComputeNodeRow]:
+        """Return all live compute nodes, by id."""
+
+    def compute_node_news(self, since: datetime.datetime) -> NodeNews:
+        """Sum up the live compute nodes, and list the rows created, updated or
+        deleted at or after ``since``."""
+
+    def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
+        """Return the marks of the live compute nodes created or updated at or after
+        ``since``, by id; None: of all."""
+
+    def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
+        """Return the rows with these ids, by id.
+
+        Deleted rows are included, with ``deleted`` not 0.
+        """
+
+    def compute_services(self) -> list[ServiceRow]:
+        """Return all live nova-compute services, disabled ones included."""
+
+    def compute_services_of(self, hosts: Sequence[str]) -> list[ServiceRow]:
+        """Return the live nova-compute services on these hosts."""
+
+    def service_news(
+        self,
+        since: datetime.datetime,
+        wide: datetime.datetime,
+        known_id: int,
+        oldest: datetime.datetime,
+        newest: datetime.datetime,
+    ) -> ServiceNews:
+        """Return the nova-compute services that must not be used, came or went.
+
+        The first are disabled or forced down, or their last heartbeat
+        (``last_seen_up``, else ``created_at``) is not between the last two times;
+        the others were created at or after ``since``, or at or after the earlier
+        ``wide`` with an id above ``known_id``, or deleted at or after ``wide``.
+        """
+
+    def minimum_compute_version(self) -> int:
+        """Return the lowest version of the live, not forced-down computes; 0: none."""
+
+    def utcnow(self) -> datetime.datetime:
+        """Return the time of day of the server, UTC without a zone."""
+
+    def computes_seen_after(self, moment: datetime.datetime) -> list[ServiceRow]:
+        """Return the live nova-compute services with a later ``last_seen_up``."""
+
+    def instances_on(self, hosts: Sequence[str]) -> list[InstanceRow]:
+        """Return the instances with deleted = 0 on any of the hosts."""
+
+    def images_on(self, hosts: Sequence[str]) -> list[ImageRow]:
+        """Return those of the instances on the hosts that keep image properties."""
+
+
+class CellStores(Protocol):
+    """Opens the databases of cells; keeps them open while they are used."""
+
+    def open(self, cell: Cell) -> CellStore:
+        """Return the store of a cell; the same object until it is forgotten."""
+
+    def forget(self, uuids: Iterable[str] | None = None) -> None:
+        """Close the connections of these cells, or of all."""
+
+
+class ServiceStore(Protocol):
+    """The services rows of this program, in its own main database."""
+
+    def register(
+        self, host: str, binary: str, topic: str, version: int
+    ) -> tuple[ServiceRow, bool]:
+        """Return this host's row, inserted or brought to ``version``, and
+        whether it was inserted. Raises errors.ServiceTooOld."""
+
+    def beat(self, service_id: int, report_count: int) -> bool:
+        """Write a heartbeat; False if the row is gone."""

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU policies of flavors and images, and masks of guest CPUs.
+
+A dedicated CPU is a PCPU of placement, a shared one a VCPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import os_resource_classes as classes  # type: ignore[import-untyped]
+import os_traits  # type: ignore[import-untyped]
+from oslo_utils import strutils
+
+from novasched import errors
+from novasched.objects.request_spec import RequestSpec
+from novasched.resources.features import NONE, FeatureDemand
+
+_POLICIES = ('dedicated', 'shared', 'mixed')
+_THREAD_POLICIES = ('prefer', 'isolate', 'require')
+_EMULATOR_POLICIES = ('share', 'isolate')
+_OVERRULED = {'mixed': ('dedicated',), 'shared': ('mixed', 'dedicated')}
+"""By policy of the flavor: what the image must not ask for."""
+
+
+@dataclass(frozen=True)
+class CPUs:
+    """The demand for CPUs; ``are_dedicated``: all of them."""
+
+    demand: FeatureDemand
+    are_dedicated: bool
+
+
+def cpus(request: RequestSpec) -> CPUs:
+    """Return what the CPU and thread policies ask for.
+
+    Raises errors.InvalidDemand, or a more special one, for policies that do not
+    exist, or that flavor and image do not share, and for masks that do not fit.
+    """
+    policy = _cpu_policy(request)
+    threads = _thread_policy(request)
+    emulator = _emulator_policy(request)
+    isolated = 1 if emulator == 'isolate' else 0
+    amounts = {}
+    if policy == 'dedicated':
+        amounts[classes.PCPU] = request.vcpus + isolated
+    elif policy == 'mixed':
+        dedicated = len(_dedicated(request, emulator))
+        amounts[classes.PCPU] = dedicated + isolated
+        amounts[classes.VCPU] = request.vcpus - dedicated
+    trait = frozenset({os_traits.HW_CPU_HYPERTHREADING})
+    return CPUs(
+        FeatureDemand(
+            resources=amounts,
+            required=trait if threads == 'require' else NONE,
+            forbidden=trait if threads == 'isolate' else NONE,
+        ),
+        are_dedicated=policy == 'dedicated',
+    )
+
+
+def _cpu_policy(request: RequestSpec) -> str | None:
+    wanted = request.extra_specs.get('hw:cpu_policy')
+    of_image: str | None = request.image_properties.get('hw_cpu_policy')
+    if not wanted:
+        return of_image
+    if wanted not in _POLICIES:
+        raise errors.InvalidCPUAllocationPolicy(
+            "CPU policy requested from 'flavor extra specs' is invalid, given: "
+            f"'{wanted}', available: '{_POLICIES}'.",
+            source='flavor extra specs',
+            requested=wanted,
+            available=str(_POLICIES),
+        )
+    if of_image in _OVERRULED.get(wanted, ()):
+        raise errors.ImageCPUPinningForbidden(
+            "Image property 'hw_cpu_policy' is not permitted to override CPU pinning "
+            'policy set against the flavor'
+        )
+    return wanted
+
+
+def _thread_policy(request: RequestSpec) -> str | None:
+    wanted = request.extra_specs.get('hw:cpu_thread_policy')
+    of_image: str | None = request.image_properties.get('hw_cpu_thread_policy')
+    if wanted is None:
+        return of_image
+    if wanted and wanted not in _THREAD_POLICIES:
+        raise errors.InvalidCPUThreadAllocationPolicy(
+            "CPU thread policy requested from 'flavor extra specs' is invalid, given: "
+            f"'{wanted}', available: '{_THREAD_POLICIES}'.",
+            source='flavor extra specs',
+            requested=wanted,
+            available=str(_THREAD_POLICIES),
+        )
+    if wanted != 'prefer' and of_image not in (None, wanted):
+        raise errors.ImageCPUThreadPolicyForbidden(
+            "Image property 'hw_cpu_thread_policy' is not permitted to override CPU "
+            'thread pinning policy set against the flavor'
+        )
+    return wanted
+
+
+def _emulator_policy(request: RequestSpec) -> str | None:
+    wanted = request.extra_specs.get('hw:emulator_threads_policy')
+    if wanted and wanted not in _EMULATOR_POLICIES:
+        raise errors.InvalidEmulatorThreadsPolicy(
+            'CPU emulator threads option requested is invalid, given: '
+            f"'{wanted}', available: '{_EMULATOR_POLICIES}'.",
+            requested=wanted,
+            available=str(_EMULATOR_POLICIES),
+        )
+    return wanted
+
+
+def _dedicated(request: RequestSpec, emulator: str | None) -> set[int]:
+    """Return the dedicated CPUs of a guest that has shared ones, too.
+
+    Those of the mask, else the realtime ones; none where neither is given.
+    """
+    dedicated = _masked(request)
+    realtime = _realtime(request, emulator)
+    return dedicated or realtime
+
+
+def _masked(request: RequestSpec) -> set[int]:
+    mask = request.extra_specs.get('hw:cpu_dedicated_mask')
+    if not mask:
+        return set()
+    everyone = set(range(request.vcpus))
+    dedicated = cpus_in(mask, request.vcpus)
+    if not dedicated or not everyone - dedicated:
+        raise errors.InvalidMixedInstanceDedicatedMask(
+            'Mixed instance must have at least 1 pinned vCPU and 1 unpinned vCPU. See '
+            "'hw:cpu_dedicated_mask'."
+        )
+    if not dedicated <= everyone:
+        raise errors.InvalidMixedInstanceDedicatedMask(
+            'Mixed instance dedicated vCPU(s) mask is not a subset of vCPUs in the '
+            'flavor. See "hw:cpu_dedicated_mask"'
+        )
+    return dedicated
+
+
+def _realtime(request: RequestSpec, emulator: str | None) -> set[int]:
+    if not strutils.bool_from_string(request.extra_specs.get('hw:cpu_realtime')):
+        return set()
+    mask: str | None = request.image_properties.get('hw_cpu_realtime_mask')
+    mask = mask or request.extra_specs.get('hw:cpu_realtime_mask')
+    everyone = set(range(request.vcpus))
+    realtime = cpus_in(mask, request.vcpus) if mask else everyone
+    if not realtime or (not emulator and realtime == everyone):
+        raise errors.RealtimeMaskNotFoundOrInvalid(
+            'Use of realtime CPUs requires either one or more non-realtime CPU(s) or '
+            'offloaded emulator threads.'
+        )
+    if not realtime <= everyone:
+        raise errors.RealtimeMaskNotFoundOrInvalid(
+            'Realtime policy vCPU(s) mask is configured with RT vCPUs that are not a '
+            'subset of the vCPUs in the flavor. See hw:cpu_realtime_mask or '
+            'hw_cpu_realtime_mask'
+        )
+    return realtime
+
+
+_MAX_CPUS = 2**16
+"""No guest has a CPU of this number: a longer range is a mistake or an attack."""
+
+
+def cpus_in(mask: str, count: int) -> set[int]:
+    """Return the numbers that a mask names; those excluded count for nothing.
+
+    A mask that begins with an exclusion means all of ``count`` CPUs but those.
+    Raises errors.InvalidDemand for text that is no mask.
+    """
+    included: set[int] = set(range(count)) if mask.startswith('^') else set()
+    excluded: set[int] = set()
+    for part in filter(None, (part.strip() for part in mask.split(','))):
+        numbers = excluded if part.startswith('^') else included
+        numbers |= _mask_numbers(part)
+    return included - excluded
+
+
+def _mask_numbers(part: str) -> set[int]:
+    kind = 'exclusion' if part.startswith('^') else 'inclusion'
+    texts = part.removeprefix('^').split('-')
+    if len(texts) > 1:
+        kind = 'range'
+    try:
+        first, last = int(texts[0]), int(texts[-1])
+    except ValueError:
+        first, last = 1, 0
+    if len(texts) > 2 or not 0 <= first <= last < _MAX_CPUS:
+        raise errors.InvalidDemand(f"Invalid {kind} expression '{part}'")
+    return set(range(first, last + 1))

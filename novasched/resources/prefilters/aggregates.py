@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prefilters by host aggregate: tenants, availability zones and isolated aggregates."""
+
+from __future__ import annotations
+
+from novasched.objects.request_spec import RequestSpec
+from novasched.resources.requirements import PrefilterContext, Requirements
+from novasched.scheduler.aggregates import Aggregate
+
+_TENANT_PREFIX = 'filter_tenant_id'
+
+
+def require_tenant_aggregate(
+    request: RequestSpec, context: PrefilterContext, *, strict: bool = False
+) -> Requirements | None:
+    """Ask for hosts of the aggregates that name the tenant.
+
+    An aggregate names one tenant with each metadata item whose key starts with
+    ``filter_tenant_id``. A tenant that none names gets any host or, if ``strict``,
+    no host.
+    """
+    tenant = request.project_id if 'project_id' in request else None
+    uuids = [
+        aggregate.uuid
+        for aggregate in context.aggregates
+        if aggregate.uuid and _names_tenant(aggregate, tenant)
+    ]
+    if uuids:
+        return Requirements(
+            member_of=(frozenset(uuids),),
+            notes=(
+                'require_tenant_aggregate request filter added aggregates '
+                f'{",".join(uuids)} for tenant {tenant!r}',
+            ),
+        )
+    if not strict:
+        return None
+    return Requirements(
+        warnings=(f'Tenant {tenant} has no available aggregates',),
+        refused='No hosts available for tenant',
+    )
+
+
+def _names_tenant(aggregate: Aggregate, tenant: str | None) -> bool:
+    return any(
+        key.startswith(_TENANT_PREFIX) and value == tenant
+        for key, value in aggregate.metadata.items()
+    )
+
+
+def map_az_to_placement_aggregate(
+    request: RequestSpec, context: PrefilterContext
+) -> Requirements | None:
+    """Ask for hosts of the aggregates that make up the requested zone.
+
+    A zone without aggregates restricts nothing.
+    """
+    zone = request.availability_zone if 'availability_zone' in request else None
+    if not zone:
+        return None
+    uuids = [
+        aggregate.uuid
+        for aggregate in context.aggregates
+        if aggregate.availability_zone == zone and aggregate.uuid
+    ]
+    if not uuids:
+        return None
+    added = ','.join(uuids)
+    return Requirements(
+        member_of=(frozenset(uuids),),
+        notes=(
+            'map_az_to_placement_aggregate request filter added aggregates '
+            f"{added} for az '{zone}'",
+        ),
+    )
+
+
+_TRAIT_PREFIX = 'trait:'
+
+
+def isolate_aggregates(
+    request: RequestSpec, context: PrefilterContext
+) -> Requirements | None:
+    """Leave out aggregates with a required trait that no group requires.
+
+    Traits of the root provider do not count.
+    """
+    keys = {
+        aggregate.uuid: {
+            key
+            for key, value in aggregate.metadata.items()
+            if key.startswith(_TRAIT_PREFIX) and value == 'required'
+        }
+        for aggregate in context.aggregates
+        if aggregate.uuid
+    }
+    if not any(keys.values()):
+        return None
+    met = {f'{_TRAIT_PREFIX}{trait}' for trait in context.required_traits()}
+    return Requirements(
+        not_member_of=frozenset(uuid for uuid, wanted in keys.items() if wanted - met)
+    )

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Input and output of prefilters: their context, and the requirements they add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from novasched.scheduler.aggregates import Aggregate
+
+NONE: frozenset[str] = frozenset()
+
+
+class Port(NamedTuple):
+    """A port of the network service; ``subnet_id`` is that of its first address."""
+
+    vnic_type: str | None
+    network_id: str | None
+    subnet_id: str | None
+
+
+class NetworkOrSubnet(NamedTuple):
+    """A network or subnet that a host must reach."""
+
+    kind: Literal['network', 'subnet']
+    id: str
+
+
+Reach = Mapping[NetworkOrSubnet, frozenset[str] | None]
+"""The aggregates of the hosts that reach each one. Empty: all hosts do, it has no
+segments; None: it cannot be found out, or a segment has no aggregates."""
+
+
+@dataclass(frozen=True)
+class PrefilterContext:
+    """Cloud state that prefilters may read; see ``novasched.facts``.
+
+    ``minimum_compute_version`` is over all cells, cell0 included; 0: no computes.
+    Functions ask other services, and are called only where it matters:
+    ``required_traits`` of all groups of the query to come, the ``ports`` that the
+    request names, by id, and the ``reach`` of networks and subnets.
+    """
+
+    aggregates: Iterable[Aggregate] = ()
+    minimum_compute_version: int = 0
+    required_traits: Callable[[], frozenset[str]] = frozenset
+    ports: Callable[[], Mapping[str, Port]] = dict
+    reach: Callable[[Iterable[NetworkOrSubnet]], Reach] = dict.fromkeys
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """More that providers must satisfy; the request itself is not changed.
+
+    ``member_of`` is a list of sets of aggregate uuids, one of each set;
+    ``group_required`` holds traits by suffix of the group. ``notes`` are for
+    the debug log, ``warnings`` and ``failures`` for the operator. ``refused`` says
+    why there is no host at all.
+    """
+
+    root_required: frozenset[str] = NONE
+    root_forbidden: frozenset[str] = NONE
+    member_of: tuple[frozenset[str], ...] = ()
+    not_member_of: frozenset[str] = NONE
+    group_required: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    refused: str | None = None
+
+    @property
+    def adds(self) -> bool:
+        """Whether there is anything that providers must satisfy."""
+        return bool(
+            self.root_required
+            or self.root_forbidden
+            or self.member_of
+            or self.not_member_of
+            or self.group_required
+        )
+
+    def __or__(self, other: Requirements) -> Requirements:
+        """Return what satisfies both."""
+        suffixes = {**self.group_required, **other.group_required}
+        return Requirements(
+            self.root_required | other.root_required,
+            self.root_forbidden | other.root_forbidden,
+            self.member_of + other.member_of,
+            self.not_member_of | other.not_member_of,
+            {
+                suffix: self.group_required.get(suffix, NONE)
+                | other.group_required.get(suffix, NONE)
+                for suffix in suffixes
+            },
+            self.warnings + other.warnings,
+            self.notes + other.notes,
+            self.failures + other.failures,
+            self.refused or other.refused,
+        )

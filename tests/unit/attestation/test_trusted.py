@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Levels of trust are believed for a while, then asked for again."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+
+import pytest
+
+from novasched.attestation.server import Attested, attested
+from novasched.attestation.trusted import KnownLevels
+from novasched.scheduler.filters.legacy.trusted import TrustRule
+from tests import factories
+
+NOW = datetime.datetime(2026, 5, 4, 12, 0, 0)  # noqa: DTZ001
+FRESH, OLD = '2026-05-04T12:00:00Z', '2026-05-04T11:00:00Z'
+
+
+class FakeServer:
+    """Attests nodes as it is told, and counts how often it is asked."""
+
+    def __init__(self, **times):
+        self.times = {'n1': FRESH, 'n2': FRESH, **times}
+        self.polled = []
+
+    def poll(self, nodes):
+        self.polled.append(list(nodes))
+        levels = {'n1': 'trusted', 'n2': 'untrusted'}
+        states = [
+            {'host_name': node, 'trust_lvl': levels[node], 'vtime': self.times[node]}
+            for node in nodes
+            if node in levels
+        ]
+        return attested({'hosts': states}, NOW)
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self):
+        return self.now
+
+    def later(self, seconds):
+        self.now += datetime.timedelta(seconds=seconds)
+
+
+class TellingLock:
+    """A lock that tells when a second thread is about to wait for it."""
+
+    def __init__(self):
+        self.lock, self.second, self.count = threading.Lock(), threading.Event(), 0
+
+    def __enter__(self):
+        self.count += 1
+        if self.count == 2:
+            self.second.set()
+        self.lock.acquire()
+
+    def __exit__(self, *problem):
+        self.lock.release()
+
+
+def cloud():
+    return factories.hosts(nodename=['n1', 'n2', 'n3'])
+
+
+def rule(server, clock=None):
+    return TrustRule(KnownLevels(server.poll, 60, clock or Clock()))
+
+
+def passes(rule, node, level):
+    state = next(host for host in cloud().states() if host.nodename == node)
+    specs = {} if level is None else {'trust:trusted_host': level}
+    return rule.host_passes(state, factories.request(extra_specs=specs))
+
+
+def test_the_first_use_asks_for_all_nodes_and_serves_those_that_follow():
+    server = FakeServer()
+    rule_ = rule(server)
+    assert passes(rule_, 'n1', None)
+    assert server.polled == []
+    assert passes(rule_, 'n1', 'trusted')
+    assert server.polled == [['n1', 'n2', 'n3']]
+    assert not passes(rule_, 'n2', 'trusted')
+    assert passes(rule_, 'n2', 'untrusted')
+    assert len(server.polled) == 1
+
+
+@pytest.mark.parametrize(
+    ('level', 'expected'),
+    [pytest.param('trusted', False), pytest.param('unknown', True)],
+)
+def test_a_node_that_nobody_attests_is_asked_for_each_time(level, expected):
+    server = FakeServer()
+    rule_ = rule(server)
+    for polls in (1, 2, 3):
+        assert passes(rule_, 'n3', level) is expected
+        assert len(server.polled) == polls
+
+
+def test_a_time_that_cannot_be_read_makes_the_level_unknown_for_a_while():
+    server = FakeServer(n1='yesterday')
+    rule_ = rule(server)
+    assert not passes(rule_, 'n1', 'trusted')
+    assert passes(rule_, 'n1', 'unknown')
+    assert len(server.polled) == 1
+
+
+def test_a_level_that_is_always_old_counts_but_is_asked_for_each_time():
+    server = FakeServer(n1=OLD)
+    rule_ = rule(server)
+    for polls in (1, 2, 3):
+        assert passes(rule_, 'n1', 'trusted')
+        assert len(server.polled) == polls
+
+
+@pytest.mark.parametrize(
+    ('seconds', 'polls'),
+    [pytest.param(60, 1, id='not yet old'), pytest.param(61, 2, id='old')],
+)
+def test_levels_grow_old(seconds, polls):
+    server, clock = FakeServer(), Clock()
+    rule_ = rule(server, clock)
+    assert passes(rule_, 'n1', 'trusted')
+    clock.later(seconds)
+    assert passes(rule_, 'n1', 'trusted')
+    assert len(server.polled) == polls
+
+
+def test_many_hosts_share_a_poll():
+    server = FakeServer(n1=OLD, n2=OLD)
+    request = factories.request(extra_specs={'trust:trusted_host': 'trusted'})
+    assert rule(server).apply(cloud(), request).nodename.tolist() == ['n1']
+    assert len(server.polled) == 1
+
+
+def test_a_poll_without_answers_makes_every_level_unknown():
+    answers = [{'a': Attested('trusted', NOW), 'other': Attested('trusted', NOW)}, {}]
+    clock = Clock()
+    levels = KnownLevels(lambda nodes: answers.pop(0), 60, clock)
+    assert levels.look_up(['a'], ['a', 'b']) == {'a': 'trusted'}
+    assert [levels.last(node) for node in ('a', 'b', 'other')] == [
+        'trusted',
+        'unknown',
+        'unknown',
+    ]
+    clock.later(61)
+    assert levels.look_up(['a'], ['a', 'b']) == {'a': 'unknown'}
+    assert levels.last('a') == 'unknown'
+
+
+def test_threads_that_wait_for_a_poll_share_it():
+    lock = TellingLock()
+    entered, leave = threading.Event(), threading.Event()
+    polls, found = [], []
+
+    def poll(nodes):
+        polls.append(list(nodes))
+        entered.set()
+        assert leave.wait(30)
+        return {}
+
+    levels = KnownLevels(poll, 60, Clock(), lock)
+    threads = [
+        threading.Thread(target=lambda: found.append(levels.look_up(['a'], ['a'])))
+        for _ in range(2)
+    ]
+    threads[0].start()
+    assert entered.wait(30)
+    threads[1].start()
+    assert lock.second.wait(30)
+    leave.set()
+    for thread in threads:
+        thread.join(30)
+    assert found == [{'a': 'unknown'}] * 2
+    assert polls == [['a']]

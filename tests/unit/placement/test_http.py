@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to placement, and what is known when no answer comes."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+import urllib3
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import token_endpoint
+
+from novasched import http
+from novasched.objects.context import RequestContext
+from novasched.placement.http import NoAnswer, ask
+
+BROKEN = requests.ConnectionError(
+    urllib3.exceptions.ProtocolError('Connection aborted.')
+)
+REFUSED = requests.ConnectionError(
+    urllib3.exceptions.MaxRetryError(
+        None, '/', urllib3.exceptions.NewConnectionError(None, 'refused')
+    )
+)
+
+
+def test_headers(scripted, context):
+    adapter, script = scripted((200, {}))
+    ask(adapter, context, 'PUT', '/allocations/c', '1.36', {'a': 1}, timeout_s=5.0)
+    headers = script.requests[0].headers
+    assert script.asked == ['PUT /allocations/c']
+    assert script.body(0) == {'a': 1}
+    assert script.options[0]['timeout'] == 5.0
+    assert headers['OpenStack-API-Version'] == 'placement 1.36'
+    assert headers['X-OpenStack-Request-ID'] == 'req-own'
+    assert headers['X-Auth-Token'] == 'token'
+    assert headers['Accept'] == headers['Content-Type'] == 'application/json'
+
+
+def test_the_global_request_id_comes_first(scripted):
+    context = RequestContext(
+        request_id='req-own', global_request_id='req-global', overwrite=False
+    )
+    adapter, script = scripted((200, {}))
+    ask(adapter, context, 'GET', '/', None)
+    assert script.requests[0].headers['X-OpenStack-Request-ID'] == 'req-global'
+    assert 'OpenStack-API-Version' not in script.requests[0].headers
+    assert script.options[0]['timeout'] == 60
+
+
+@pytest.mark.parametrize('status', [204, 404, 409, 500, 503])
+def test_every_status_is_an_answer(scripted, context, status):
+    adapter, _ = scripted((status, ''))
+    answer = ask(adapter, context, 'DELETE', '/allocations/c', None)
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ('problem', 'sent'),
+    [
+        pytest.param(REFUSED, False, id='refused'),
+        pytest.param(requests.ConnectTimeout('slow'), False, id='connecting took long'),
+        pytest.param(requests.ReadTimeout('slow'), True, id='answering took long'),
+        pytest.param(BROKEN, True, id='the connection broke'),
+        pytest.param(requests.ConnectionError(), True, id='something unknown'),
+        pytest.param(
+            requests.exceptions.ChunkedEncodingError('half'), True, id='half an answer'
+        ),
+        pytest.param(ksa.EndpointNotFound(), False, id='nobody knows the way'),
+        pytest.param(ksa.MissingAuthPlugin(), False, id='nobody says who we are'),
+    ],
+)
+def test_no_answer(scripted, context, problem, sent):
+    adapter, script = scripted(problem)
+    answer = ask(adapter, context, 'PUT', '/allocations/c', '1.36', {})
+    assert isinstance(answer, NoAnswer)
+    assert answer.sent == sent
+    assert len(script.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ('method', 'problem', 'requests_'),
+    [
+        pytest.param('GET', BROKEN, 2, id='a broken connection may be an idle one'),
+        pytest.param('GET', REFUSED, 1, id='a refused one is not'),
+        pytest.param('GET', requests.ReadTimeout(), 1, id='the wait was long enough'),
+        pytest.param('DELETE', BROKEN, 1, id='what changes something is not repeated'),
+    ],
+)
+def test_repeated(scripted, context, method, problem, requests_):
+    adapter, script = scripted(problem, problem)
+    answer = ask(adapter, context, method, '/allocations/c', None)
+    assert isinstance(answer, NoAnswer)
+    assert len(script.asked) == requests_
+
+
+class Catalog(token_endpoint.Token):
+    """Credentials whose catalog lacks placement until it is fetched again."""
+
+    fetched_again = False
+
+    def get_endpoint(self, *args, **kwargs):
+        return self.endpoint if self.fetched_again else None
+
+    def invalidate(self):
+        self.fetched_again = True
+        return True
+
+
+def test_a_catalog_without_placement_is_fetched_again(scripted, context):
+    adapter, _ = scripted((200, {}))
+    adapter.auth = Catalog(adapter.endpoint_override, 'token')
+    adapter.endpoint_override = None
+    assert not ask(adapter, context, 'GET', '/', None).sent
+    assert ask(adapter, context, 'GET', '/', None).status_code == 200
+
+
+def test_the_second_connection_answers(scripted, context):
+    adapter, _ = scripted(BROKEN, (200, {}))
+    assert ask(adapter, context, 'GET', '/', None).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ('problem', 'text'),
+    [
+        (ksa.ConnectFailure(), 'Placement API service is not responding.'),
+        (ksa.EndpointNotFound(), 'The placement API endpoint was not found.'),
+        (
+            ksa.MissingAuthPlugin(),
+            'No authentication information found for placement API.',
+        ),
+        (ksa.Unauthorized(), 'Placement service credentials do not work.'),
+        (
+            ksa.DiscoveryFailure(),
+            'Discovering suitable URL for placement API failed.',
+        ),
+    ],
+)
+def test_warnings_are_novas(scripted, context, caplog, problem, text):
+    adapter, _ = scripted(problem, problem)
+    ask(adapter, context, 'DELETE', '/allocations/c', None)
+    assert [r.message for r in caplog.records if r.levelname == 'WARNING'] == [text]
+
+
+CUT = requests.exceptions.ChunkedEncodingError('Connection broken')
+
+
+@pytest.mark.parametrize(
+    ('answers', 'status'),
+    [
+        pytest.param([(503, ''), (200, {})], 200, id='a gateway had no server'),
+        pytest.param([(502, ''), (200, {})], 200, id='a gateway lost its server'),
+        pytest.param([(503, ''), (503, '')], 503, id='nor has it one later'),
+        pytest.param([CUT, (200, {})], 200, id='the answer broke off'),
+        pytest.param([(500, '')], 500, id='a word of placement'),
+        pytest.param([(504, '')], 504, id='a gateway that has waited already'),
+    ],
+)
+def test_what_is_read_is_asked_for_twice(scripted, context, answers, status):
+    adapter, script = scripted(*answers)
+    assert ask(adapter, context, 'GET', '/', None).status_code == status
+    assert script.answers == []
+
+
+@pytest.mark.parametrize('method', ['PUT', 'POST', 'DELETE'])
+def test_what_is_written_is_sent_once(scripted, context, method):
+    adapter, script = scripted(CUT)
+    assert ask(adapter, context, method, '/', None).sent
+    assert len(script.asked) == 1
+
+
+def test_logs_get_the_begin_of_what_is_long(scripted, context):
+    adapter, _ = scripted((500, 'é' * 5000))
+    found = http.excerpt(ask(adapter, context, 'PUT', '/', None))
+    assert found == 'é' * 500

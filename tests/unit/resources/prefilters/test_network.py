@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prefilters by network."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched import errors
+from novasched.objects.network import NetworkRequest, NetworkRequestList
+from novasched.resources.prefilters.network import (
+    remote_managed_ports_filter,
+    routed_networks_filter,
+)
+from novasched.resources.requirements import (
+    NetworkOrSubnet,
+    Port,
+    PrefilterContext,
+    Requirements,
+)
+from tests import factories
+
+P1, P2, N1, N2, S1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(5))
+NETWORK = NetworkOrSubnet('network', N1)
+OTHER = NetworkOrSubnet('network', N2)
+SUBNET = NetworkOrSubnet('subnet', S1)
+REACH = {
+    NETWORK: frozenset({'A2', 'A1'}),
+    OTHER: frozenset(),
+    SUBNET: frozenset({'A3'}),
+}
+
+
+def request(*networks):
+    asked = [NetworkRequest(**each) for each in networks]
+    return factories.request(requested_networks=NetworkRequestList(objects=asked))
+
+
+def added(asked, ports=None, reach=REACH):
+    def reach_of(places):
+        return {place: reach[place] for place in places}
+
+    facts = PrefilterContext(ports=lambda: ports or {}, reach=reach_of)
+    return routed_networks_filter(asked, facts)
+
+
+@pytest.mark.parametrize(
+    'asked',
+    [
+        pytest.param(factories.request(), id='an unset list'),
+        pytest.param(request(), id='an empty list'),
+        pytest.param(request({}, {'network_id': None}), id='neither port nor network'),
+        pytest.param(
+            request({'network_id': 'auto'}, {'network_id': 'none'}), id='no network yet'
+        ),
+    ],
+)
+def test_nothing_to_reach(asked):
+    assert added(asked, reach={}) is None
+
+
+def test_a_network_is_reached_by_any_of_its_segments():
+    assert added(request({'network_id': N1})) == Requirements(
+        member_of=(frozenset({'A1', 'A2'}),),
+        notes=(
+            'routed_networks_filter request filter added the following aggregates for '
+            f'network ID {N1}: A1, A2',
+        ),
+    )
+
+
+def test_every_entry_counts_and_one_without_does_not():
+    asked = request({'network_id': N1}, {}, {'network_id': N2}, {'network_id': N1})
+    assert added(asked).member_of == (REACH[NETWORK],) * 2
+
+
+def test_a_network_without_segments_restricts_nothing():
+    assert not added(request({'network_id': N2})).adds
+
+
+@pytest.mark.parametrize(
+    ('port', 'place'),
+    [
+        pytest.param(Port('normal', N1, S1), SUBNET, id='an address: its subnet'),
+        pytest.param(Port('normal', N1, None), NETWORK, id='none yet: the network'),
+        pytest.param(Port('normal', None, None), None, id='nothing is known of it'),
+    ],
+)
+def test_ports(port, place):
+    found = added(request({'port_id': P1, 'network_id': N2}), {P1: port})
+    assert (found and found.member_of) == (place and (REACH[place],))
+
+
+@pytest.mark.parametrize(
+    ('entry', 'place', 'text'),
+    [
+        ({'network_id': N1}, NETWORK, f'the network {N1}'),
+        ({'port_id': P1}, SUBNET, f'the subnet {S1}'),
+    ],
+)
+def test_what_cannot_be_found_out_refuses_the_request(entry, place, text):
+    ports = {P1: Port('normal', N1, S1)}
+    found = added(request({'network_id': N2}, entry), ports, {**REACH, place: None})
+    assert found == Requirements(refused=f'Aggregates not found for {text}')
+
+
+NORMAL, REMOTE = Port('normal', N1, None), Port('remote-managed', N1, None)
+
+
+def never():
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    'asked',
+    [
+        pytest.param(factories.request(), id='an unset list'),
+        pytest.param(request(), id='an empty list'),
+        pytest.param(request({'network_id': N1}, {}), id='no port'),
+    ],
+)
+def test_nobody_is_asked_without_ports(asked):
+    assert remote_managed_ports_filter(asked, PrefilterContext(ports=never)) is None
+
+
+@pytest.mark.parametrize(
+    ('ports', 'found'),
+    [
+        pytest.param((NORMAL, NORMAL), False, id='none'),
+        pytest.param((NORMAL, REMOTE), True, id='one of two'),
+    ],
+)
+def test_remote_managed_ports(ports, found):
+    facts = PrefilterContext(ports=lambda: dict(zip((P1, P2), ports, strict=True)))
+    asked = request({'network_id': N1}, {'port_id': P1}, {'port_id': P2})
+    trait = 'COMPUTE_REMOTE_MANAGED_PORTS'
+    note = f'remote_managed_ports_filter request filter added trait {trait}'
+    expected = Requirements(root_required=frozenset({trait}), notes=(note,))
+    assert remote_managed_ports_filter(asked, facts) == (expected if found else None)
+
+
+def test_a_port_that_cannot_be_looked_up_ends_the_request():
+    def fail():
+        raise errors.PortNotFound(P1)
+
+    with pytest.raises(errors.PortNotFound):
+        remote_managed_ports_filter(
+            request({'port_id': P1}), PrefilterContext(ports=fail)
+        )

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU policies, and masks of guest CPUs."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched import errors
+from novasched.resources.cpu import CPUs, cpus, cpus_in
+from novasched.resources.features import FeatureDemand
+from tests import factories
+
+POLICY, THREADS = 'hw:cpu_policy', 'hw:cpu_thread_policy'
+MASK, EMULATOR = 'hw:cpu_dedicated_mask', 'hw:emulator_threads_policy'
+MIXED = {POLICY: 'mixed'}
+REALTIME = {**MIXED, 'hw:cpu_realtime': 'yes'}
+TRAIT = frozenset({'HW_CPU_HYPERTHREADING'})
+
+
+def asked(extra_specs, image=None):
+    return cpus(factories.request(vcpus=4, extra_specs=extra_specs, image=image))
+
+
+@pytest.mark.parametrize(
+    ('extra_specs', 'image', 'amounts'),
+    [
+        pytest.param({}, None, {}, id='nothing'),
+        pytest.param({POLICY: 'shared'}, {}, {}, id='shared'),
+        pytest.param({POLICY: ''}, {}, {}, id='an empty policy'),
+        pytest.param({POLICY: 'dedicated'}, {}, {'PCPU': 4}, id='dedicated'),
+        pytest.param(
+            {POLICY: 'dedicated', EMULATOR: 'isolate'},
+            {},
+            {'PCPU': 5},
+            id='dedicated, and one for the emulator',
+        ),
+        pytest.param(
+            {POLICY: 'dedicated', EMULATOR: 'share'},
+            {},
+            {'PCPU': 4},
+            id='dedicated, and the emulator on shared ones',
+        ),
+        pytest.param(
+            {}, {'hw_cpu_policy': 'dedicated'}, {'PCPU': 4}, id='dedicated by the image'
+        ),
+        pytest.param(
+            {POLICY: 'dedicated'},
+            {'hw_cpu_policy': 'shared'},
+            {'PCPU': 4},
+            id='the flavor may ask for more than the image',
+        ),
+        pytest.param(
+            {**MIXED, MASK: '0-1'}, {}, {'PCPU': 2, 'VCPU': 2}, id='mixed by mask'
+        ),
+        pytest.param(
+            {MASK: '^3', EMULATOR: 'isolate'},
+            {'hw_cpu_policy': 'mixed'},
+            {'PCPU': 4, 'VCPU': 1},
+            id='mixed by the image, and one for the emulator',
+        ),
+        pytest.param(MIXED, {}, {'PCPU': 0, 'VCPU': 4}, id='mixed without a mask'),
+        pytest.param(
+            {**REALTIME, 'hw:cpu_realtime_mask': '^0'},
+            {},
+            {'PCPU': 3, 'VCPU': 1},
+            id='mixed by the realtime mask',
+        ),
+        pytest.param(
+            {**REALTIME, 'hw:cpu_realtime_mask': '^1-2'},
+            {'hw_cpu_realtime_mask': '^0'},
+            {'PCPU': 3, 'VCPU': 1},
+            id='the realtime mask of the image comes first',
+        ),
+        pytest.param(
+            {**REALTIME, EMULATOR: 'share'},
+            {},
+            {'PCPU': 4, 'VCPU': 0},
+            id='all are realtime, and the emulator elsewhere',
+        ),
+        pytest.param(
+            {**REALTIME, 'hw:cpu_realtime_mask': '^0', MASK: '0'},
+            {},
+            {'PCPU': 1, 'VCPU': 3},
+            id='the dedicated mask comes first',
+        ),
+    ],
+)
+def test_amounts(extra_specs, image, amounts):
+    found = asked(extra_specs, image)
+    assert found == CPUs(FeatureDemand(resources=amounts), found.are_dedicated)
+
+
+@pytest.mark.parametrize(
+    ('policy', 'dedicated'), [('dedicated', True), ('mixed', False), ('shared', False)]
+)
+def test_only_dedicated_ones_have_a_fallback(policy, dedicated):
+    assert asked({POLICY: policy}).are_dedicated is dedicated
+
+
+@pytest.mark.parametrize(
+    ('of_flavor', 'of_image', 'required', 'forbidden'),
+    [
+        ('require', None, TRAIT, frozenset()),
+        ('isolate', 'isolate', frozenset(), TRAIT),
+        ('prefer', 'isolate', frozenset(), frozenset()),
+        (None, 'require', TRAIT, frozenset()),
+        ('', None, frozenset(), frozenset()),
+    ],
+)
+def test_threads(of_flavor, of_image, required, forbidden):
+    found = asked(
+        {} if of_flavor is None else {THREADS: of_flavor},
+        of_image and {'hw_cpu_thread_policy': of_image},
+    )
+    assert found.demand == FeatureDemand(required=required, forbidden=forbidden)
+
+
+IMAGE_POLICY = (
+    "Image property 'hw_cpu_policy' is not permitted to override CPU pinning policy "
+    'set against the flavor'
+)
+IMAGE_THREADS = (
+    "Image property 'hw_cpu_thread_policy' is not permitted to override CPU thread "
+    'pinning policy set against the flavor'
+)
+ONE_OF_EACH = (
+    'Mixed instance must have at least 1 pinned vCPU and 1 unpinned vCPU. See '
+    "'hw:cpu_dedicated_mask'."
+)
+ONE_LEFT = (
+    'Use of realtime CPUs requires either one or more non-realtime CPU(s) or offloaded '
+    'emulator threads.'
+)
+
+
+@pytest.mark.parametrize(
+    ('extra_specs', 'image', 'problem', 'text'),
+    [
+        pytest.param(
+            {POLICY: 'odd'},
+            {},
+            errors.InvalidCPUAllocationPolicy,
+            "CPU policy requested from 'flavor extra specs' is invalid, given: 'odd', "
+            "available: '('dedicated', 'shared', 'mixed')'.",
+            id='no such policy',
+        ),
+        pytest.param(
+            {POLICY: 'shared'},
+            {'hw_cpu_policy': 'mixed'},
+            errors.ImageCPUPinningForbidden,
+            IMAGE_POLICY,
+            id='the image asks for some dedicated ones',
+        ),
+        pytest.param(
+            {POLICY: 'mixed'},
+            {'hw_cpu_policy': 'dedicated'},
+            errors.ImageCPUPinningForbidden,
+            IMAGE_POLICY,
+            id='the image asks for all dedicated ones',
+        ),
+        pytest.param(
+            {THREADS: 'odd'},
+            {},
+            errors.InvalidCPUThreadAllocationPolicy,
+            "CPU thread policy requested from 'flavor extra specs' is invalid, given: "
+            "'odd', available: '('prefer', 'isolate', 'require')'.",
+            id='no such thread policy',
+        ),
+        pytest.param(
+            {THREADS: 'require'},
+            {'hw_cpu_thread_policy': 'prefer'},
+            errors.ImageCPUThreadPolicyForbidden,
+            IMAGE_THREADS,
+            id='the image asks for another thread policy',
+        ),
+        pytest.param(
+            {THREADS: ''},
+            {'hw_cpu_thread_policy': 'require'},
+            errors.ImageCPUThreadPolicyForbidden,
+            IMAGE_THREADS,
+            id='an empty thread policy is one',
+        ),
+        pytest.param(
+            {EMULATOR: 'odd'},
+            {},
+            errors.InvalidEmulatorThreadsPolicy,
+            "CPU emulator threads option requested is invalid, given: 'odd', "
+            "available: '('share', 'isolate')'.",
+            id='no such emulator policy',
+        ),
+        pytest.param(
+            {**MIXED, MASK: '0-3'},
+            {},
+            errors.InvalidMixedInstanceDedicatedMask,
+            ONE_OF_EACH,
+            id='none is shared',
+        ),
+        pytest.param(
+            {**MIXED, MASK: ' '},
+            {},
+            errors.InvalidMixedInstanceDedicatedMask,
+            ONE_OF_EACH,
+            id='none is dedicated',
+        ),
+        pytest.param(
+            {**MIXED, MASK: '0,9'},
+            {},
+            errors.InvalidMixedInstanceDedicatedMask,
+            'Mixed instance dedicated vCPU(s) mask is not a subset of vCPUs in the '
+            'flavor. See "hw:cpu_dedicated_mask"',
+            id='a dedicated one that is not there',
+        ),
+        pytest.param(
+            REALTIME, {}, errors.RealtimeMaskNotFoundOrInvalid, ONE_LEFT, id='no mask'
+        ),
+        pytest.param(
+            {**REALTIME, EMULATOR: 'isolate', 'hw:cpu_realtime_mask': ' '},
+            {},
+            errors.RealtimeMaskNotFoundOrInvalid,
+            ONE_LEFT,
+            id='none is realtime',
+        ),
+        pytest.param(
+            {**REALTIME, 'hw:cpu_realtime_mask': '0-9'},
+            {},
+            errors.RealtimeMaskNotFoundOrInvalid,
+            'Realtime policy vCPU(s) mask is configured with RT vCPUs that are not a '
+            'subset of the vCPUs in the flavor. See hw:cpu_realtime_mask or '
+            'hw_cpu_realtime_mask',
+            id='a realtime one that is not there',
+        ),
+    ],
+)
+def test_what_cannot_be(extra_specs, image, problem, text):
+    with pytest.raises(problem) as raised:
+        asked(extra_specs, image)
+    assert str(raised.value) == text
+
+
+def test_the_parts_of_a_text_are_kept():
+    with pytest.raises(errors.InvalidCPUAllocationPolicy) as raised:
+        asked({POLICY: 'odd'})
+    assert raised.value.details == {
+        'source': 'flavor extra specs',
+        'requested': 'odd',
+        'available': "('dedicated', 'shared', 'mixed')",
+    }
+
+
+@pytest.mark.parametrize(
+    ('mask', 'cpus'),
+    [
+        pytest.param('0', {0}, id='one'),
+        pytest.param('0-1,3', {0, 1, 3}, id='a range and one'),
+        pytest.param('^0', {1, 2, 3}, id='all but one'),
+        pytest.param('^0,1', {1, 2, 3}, id='all but one, and one that is there'),
+        pytest.param('0-3,^1-2', {0, 3}, id='a range without another'),
+        pytest.param('0-1,^9', {0, 1}, id='without one that is not there'),
+        pytest.param(' 0 - 1 ,, 2', {0, 1, 2}, id='blanks mean nothing'),
+        pytest.param('+1', {1}, id='a sign'),
+        pytest.param('9', {9}, id='one that the guest does not have'),
+        pytest.param(',', set(), id='none'),
+    ],
+)
+def test_cpus(mask, cpus):
+    assert cpus_in(mask, 4) == cpus
+
+
+@pytest.mark.parametrize(
+    ('mask', 'text'),
+    [
+        ('x', "Invalid inclusion expression 'x'"),
+        ('1.5', "Invalid inclusion expression '1.5'"),
+        ('0-1,^', "Invalid exclusion expression '^'"),
+        ('^x', "Invalid exclusion expression '^x'"),
+        ('3-1', "Invalid range expression '3-1'"),
+        ('-1', "Invalid range expression '-1'"),
+        ('0-', "Invalid range expression '0-'"),
+        ('0-1-2', "Invalid range expression '0-1-2'"),
+        ('^0-', "Invalid range expression '^0-'"),
+        ('0-999999999999', "Invalid range expression '0-999999999999'"),
+    ],
+)
+def test_what_is_no_mask(mask, text):
+    with pytest.raises(errors.InvalidDemand) as raised:
+        cpus_in(mask, 4)
+    assert str(raised.value) == text
