@@ -19,10 +19,10 @@ from oslo_config import cfg
 from novasched import plugins, servicegroup
 from novasched.asking import Asking
 from novasched.cluster.cells import Cells
-from novasched.cluster.discovery import ServiceDirectory, discovery_chores
+from novasched.cluster.config_warnings import ConfigWarnings
+from novasched.cluster.discovery import ServiceDirectory, discovery_tasks
 from novasched.cluster.heartbeat import Heartbeat
-from novasched.cluster.notices import Notices
-from novasched.cluster.upkeep import Upkeep
+from novasched.cluster.periodic import PeriodicTasks
 from novasched.cluster.view import ClusterView
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
@@ -127,9 +127,9 @@ def compose(
     discover = functools.partial(api.map_new_hosts, given.make_cell_engine)
     chores = [
         *periodic_tasks(conf, driver),
-        *discovery_chores(conf, host, services, clock, discover),
+        *discovery_tasks(conf, host, services, clock, discover),
         (WATCH_INTERVAL_S, parts.watch.tell_stuck),
-        (NOTICE_INTERVAL_S, Notices.of(profile, view.aggregates).tell),
+        (NOTICE_INTERVAL_S, ConfigWarnings.of(profile, view.aggregates).tell),
     ]
     backport = ConductorBackport.from_conf(conf, given.transport)
     serving = server.server(given.transport, host, manager, backport, doors.requests)
@@ -138,7 +138,7 @@ def compose(
         manager=manager,
         view=view,
         server=serving,
-        upkeep=Upkeep.from_conf(conf, view, clock, [*kept.chores, *chores]),
+        upkeep=PeriodicTasks.from_conf(conf, view, clock, [*kept.chores, *chores]),
         heartbeat=Heartbeat.from_conf(conf, host, beats, given.on_service),
         drain_s=drain_s_of(conf),
         close=kept.close,

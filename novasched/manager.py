@@ -15,7 +15,7 @@ from typing import Any
 
 from novasched import errors
 from novasched.asking import Asker, Asking
-from novasched.cluster.mirrored import Mirrored
+from novasched.cluster.aggregate_sync import AggregateSync
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, Placed, Work
 from novasched.drivers.claims import Claims
@@ -68,7 +68,7 @@ class SchedulerManager:
         self._notifier = notifier
         self._journal = journal
         self._asking = asking
-        self._asker = Asker(placement, Mirrored(view, placement), asking.on_cut)
+        self._asker = Asker(placement, AggregateSync(view, placement), asking.on_cut)
         self._finder = FactFinder(view, placement, network)
 
     def select_destinations(
