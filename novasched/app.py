@@ -19,10 +19,10 @@ from oslo_config import cfg
 from novasched import plugins, servicegroup
 from novasched.candidate_query import QueryPolicy
 from novasched.cluster.cells import Cells
-from novasched.cluster.discovery import ServiceDirectory, discovery_chores
+from novasched.cluster.config_warnings import ConfigWarnings
+from novasched.cluster.discovery import ServiceDirectory, discovery_tasks
 from novasched.cluster.heartbeat import Heartbeat
-from novasched.cluster.notices import Notices
-from novasched.cluster.upkeep import Upkeep
+from novasched.cluster.periodic import PeriodicTasks
 from novasched.cluster.view import ClusterView
 from novasched.compat.driver_loading import driver_from_conf, periodic_tasks
 from novasched.db import engines
@@ -145,9 +145,9 @@ def compose(
     discover = functools.partial(api.map_new_hosts, dependencies.make_cell_engine)
     chores = [
         *periodic_tasks(conf, driver),
-        *discovery_chores(conf, host, services, clock, discover),
+        *discovery_tasks(conf, host, services, clock, discover),
         (WATCH_INTERVAL_S, parts.watch.tell_stuck),
-        (NOTICE_INTERVAL_S, Notices.of(profile, view.aggregates).tell),
+        (NOTICE_INTERVAL_S, ConfigWarnings.of(profile, view.aggregates).tell),
     ]
     backport = ConductorBackport.from_conf(conf, dependencies.transport)
     serving = server.server(
@@ -158,7 +158,7 @@ def compose(
         manager=manager,
         view=view,
         server=serving,
-        upkeep=Upkeep.from_conf(conf, view, clock, [*kept.chores, *chores]),
+        upkeep=PeriodicTasks.from_conf(conf, view, clock, [*kept.chores, *chores]),
         heartbeat=Heartbeat.from_conf(conf, host, beats, dependencies.on_service),
         drain_s=drain_s_of(conf),
         close=kept.close,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from novasched.cluster.mirrored import Mirrored
+from novasched.cluster.aggregate_sync import AggregateSync
 from novasched.drivers.no_valid_host_detail import NoValidHostDetail
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, Placement, QueryFailed
@@ -58,7 +58,7 @@ class CandidateSource:
     def __init__(
         self,
         placement: Placement,
-        mirrored: Mirrored,
+        mirrored: AggregateSync,
         on_cut: Callable[[Candidates], None],
     ) -> None:
         self._placement = placement

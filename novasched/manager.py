@@ -15,7 +15,7 @@ from typing import Any
 
 from novasched import errors
 from novasched.candidate_query import CandidateSource, QueryPolicy
-from novasched.cluster.mirrored import Mirrored
+from novasched.cluster.aggregate_sync import AggregateSync
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, Placed, Work
 from novasched.drivers.claim_journal import ClaimJournal
@@ -69,7 +69,7 @@ class SchedulerManager:
         self._journal = journal
         self._query_policy = query_policy
         self._candidate_source = CandidateSource(
-            placement, Mirrored(view, placement), query_policy.on_cut
+            placement, AggregateSync(view, placement), query_policy.on_cut
         )
         self._finder = LazyPrefilterContext(view, placement, network)
 

@@ -24,8 +24,7 @@ from novasched import (
     servicegroup,
 )
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
-from novasched.cluster.services import down_time
-from novasched.cluster.versions import OLDEST_COMPUTE_VERSION
+from novasched.cluster.services import OLDEST_COMPUTE_VERSION, down_time
 from novasched.compat import deprecated_options
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore

@@ -16,7 +16,7 @@ from typing import Any
 from oslo_config import cfg
 
 from novasched.cluster.heartbeat import Heartbeat
-from novasched.cluster.upkeep import Upkeep
+from novasched.cluster.periodic import PeriodicTasks
 from novasched.cluster.view import ClusterView
 from novasched.manager import SchedulerManager
 from novasched.scheduler.pipeline import Profile
@@ -116,7 +116,7 @@ class Scheduler:
     manager: SchedulerManager
     view: ClusterView
     server: Any
-    upkeep: Upkeep
+    upkeep: PeriodicTasks
     heartbeat: Heartbeat | None
     drain_s: float
     close: Callable[[], None] = lambda: None
@@ -152,12 +152,12 @@ class Scheduler:
         """Return what a report shows: what is known of the cloud and how old it is,
         how long requests have been under way, in seconds, and what decides."""
         now, asked_at = time.monotonic(), self.view.asked_at()
-        left_out = {cell.uuid for cell in self.view.cells.left_out()}
+        unavailable = {cell.uuid for cell in self.view.cells.unavailable()}
         cells = {
             cell.uuid: {
                 'name': cell.name,
                 'disabled': cell.disabled,
-                'left out': cell.uuid in left_out,
+                'left out': cell.uuid in unavailable,
                 'asked seconds ago': round(now - asked_at.get(cell.uuid, 0.0), 1)
                 if cell.uuid in asked_at
                 else 'never',

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aggregates: read at the start, changed by RPC, checked now and then.
+"""Host aggregates: read at the start, changed by RPC, checked periodically.
 
-Who needs them as they are now has the database asked whether they have changed.
+Requests that need them as they are now have the database asked for changes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class AggregateView:
         self.version += 1
 
 
-class _Known(NamedTuple):
+class _LastRead(NamedTuple):
     """What the aggregates were read with; ``settled``: an equal mark will do."""
 
     mark: AggregatesMark
@@ -107,7 +107,7 @@ class AggregateReader:
         self._view = view
         self._clock = clock
         self._overlap = datetime.timedelta(seconds=overlap_s)
-        self._known: _Known | None = None
+        self._known: _LastRead | None = None
 
     def read(self) -> None:
         """Read the aggregates. Raises errors.StoreFailed."""
@@ -122,7 +122,7 @@ class AggregateReader:
         try:
             now = self._clock.utcnow()
             mark, known = self._api.aggregates_mark(), self._known
-            if known != _Known(mark, True, self._view.version):
+            if known != _LastRead(mark, True, self._view.version):
                 self._read(mark, now)
         except errors.StoreFailed as problem:
             LOG.warning('The aggregates may have changed: %s', problem)
@@ -134,6 +134,6 @@ class AggregateReader:
             version = self._view.version
             if self._view.replace(self._api.aggregates(), version):
                 settled = mark.newest is None or mark.newest < now - self._overlap
-                self._known = _Known(mark, settled, self._view.version)
+                self._known = _LastRead(mark, settled, self._view.version)
                 return
         self._known = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What requests of this process picked, and no row of a compute node shows yet.
+"""Instances assumed to be on their hosts until the rows of the compute nodes show them.
 
 Placement knows what was claimed of its resources. What it does not track, such as
 NUMA nodes, devices and the members of server groups, is remembered here.
@@ -9,19 +9,35 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import is_
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from oslo_config import cfg
 
-from novasched.cluster import overlay
-from novasched.cluster.picks import NUMBERS, SHAPES, HostPicks, Key, Pick, Row, Told
+from novasched.cluster.assumed_usage import (
+    NUMBERS,
+    SHAPES,
+    HostKey,
+    HostPicks,
+    Pick,
+    ReportedInstances,
+    UsageRow,
+)
 from novasched.cluster.view import ClusterView
 from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.columns import Instances
+from novasched.scheduler.consumption import added_member
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.hosts import Categories, HostState, HostTable, Snapshot
+from novasched.scheduler.hosts import (
+    Categories,
+    HostState,
+    HostTable,
+    Objects,
+    Rows,
+    Snapshot,
+)
 from novasched.scheduler.pipeline import Profile
 
 OPTS: dict[str, list[cfg.Opt]] = {
@@ -62,8 +78,8 @@ MOST_LOOKS = 3
 """How often hosts are taken from the view while rows come to show what was picked."""
 
 
-class Sight(NamedTuple):
-    """Hosts as one request sees them: with all picks up to ``number``.
+class HostView(NamedTuple):
+    """Hosts as a request sees them, with all picks up to ``number``.
 
     ``base`` has the columns without any.
     """
@@ -73,25 +89,25 @@ class Sight(NamedTuple):
     number: int
 
 
-class Assumed:
+class AssumedInstances:
     """The picks of all requests of this process, by host. Any thread may call it.
 
-    ``told`` gives what a host says of its instances; ``clock`` is monotonic.
+    ``reported`` gives the instances that a host reports; ``clock`` is monotonic.
     """
 
     def __init__(
         self,
-        told: Told,
+        reported: ReportedInstances,
         fitting: Fitting | None = None,
         for_s: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._told = told
+        self._reported = reported
         self._fitting = fitting or Fitting()
         self._for_s = for_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._hosts: dict[Key, HostPicks] = {}
+        self._hosts: dict[HostKey, HostPicks] = {}
         self._number = 0
         self._version = 0
         self._settled = 0
@@ -107,9 +123,9 @@ class Assumed:
         if not conf.novasched.assume_picks:
             return None
         for_s = conf.novasched.assume_picks_for
-        return cls(view.instances.told, profile.fitting, for_s)
+        return cls(view.instances.reported, profile.fitting, for_s)
 
-    def see(self, take: Callable[[], HostTable], looks: int = MOST_LOOKS) -> Sight:
+    def see(self, take: Callable[[], HostTable], looks: int = MOST_LOOKS) -> HostView:
         """Return hosts, fresh from the view, with what was picked on them.
 
         ``take`` is called again where a row was noticed to show a pick meanwhile:
@@ -121,9 +137,10 @@ class Assumed:
             if settled == self._settled or looks <= 1:
                 base, number = hosts.snapshot, self._number
                 if not self._hosts:
-                    return Sight(hosts, base, number)
+                    return HostView(hosts, base, number)
                 changed = hosts.with_columns(**self._columns(base))
-                return Sight(overlay.with_members(changed, self._members), base, number)
+                hosts = with_members(changed, self._members)
+                return HostView(hosts, base, number)
         return self.see(take, looks - 1)
 
     def in_group(self, group: str) -> list[Pick]:
@@ -148,10 +165,10 @@ class Assumed:
         """Remember that a host was picked.
 
         ``host`` is as the request sees it, ``base`` without what was picked. None:
-        after the pick ``after``, somebody picked the host whose pick is not ``mine``.
+        after the pick ``after``, another request picked the host: not one of ``mine``.
         """
         key, place = (host.cell_uuid, host.uuid), host._row
-        known = request.instance_uuid in (self._told(host.host) or ())
+        known = request.instance_uuid in (self._reported(host.host) or ())
         free_ram_mb = host.free_ram_mb - request.memory_mb
         with self._lock:
             of_host = self._hosts.get(key)
@@ -166,7 +183,7 @@ class Assumed:
                 host=host.host,
                 request=request,
                 limits=dict(host.limits),
-                seen=Row.at(base, place),
+                seen=UsageRow.at(base, place),
                 known=known,
                 awaited=(free_ram_mb, host.vcpus_used + request.vcpus),
                 until_s=self._clock() + self._for_s,
@@ -176,7 +193,7 @@ class Assumed:
             self._version += 1
             return pick
 
-    def later(self, key: Key, number: int) -> list[Pick]:
+    def later(self, key: HostKey, number: int) -> list[Pick]:
         """Return what was picked on a host after the pick of that number."""
         with self._lock:
             of_host = self._hosts.get(key)
@@ -209,7 +226,7 @@ class Assumed:
 
     def _columns(self, base: Snapshot) -> dict[str, Any]:
         """Return the columns that differ from those of the view."""
-        made_of = [overlay.identity(base.column(name)) for name in MADE_OF]
+        made_of = [column_identity(base.column(name)) for name in MADE_OF]
         if len(self._base) != len(made_of) or not all(map(is_, self._base, made_of)):
             self._base = made_of
             self._look(base)
@@ -226,27 +243,27 @@ class Assumed:
         self._version += 1
         self._find(base, self._hosts)
         for host in self._hosts.values():
-            if host.settle(self._told, self._looked_s):
+            if host.settle(self._reported, self._looked_s):
                 self._settled += 1
         self._drop_empty()
 
     @staticmethod
-    def _find(base: Snapshot, hosts: Mapping[Key, HostPicks]) -> None:
+    def _find(base: Snapshot, hosts: Mapping[HostKey, HostPicks]) -> None:
         """Find the places of hosts in the columns of the view, and their rows."""
         uuids, cells = base.column('uuid'), base.column('cell_uuid')
         found = []
         for key, host in hosts.items():
             place = host.place
             if place >= len(uuids) or (cells.item(place), uuids[place]) != key:
-                twins = np.flatnonzero(uuids == key[1]).tolist()
-                place = next((at for at in twins if cells.item(at) == key[0]), -1)
+                same = np.flatnonzero(uuids == key[1]).tolist()
+                place = next((at for at in same if cells.item(at) == key[0]), -1)
             if place >= 0:
                 host.place = place
                 found.append(host)
             else:
                 host.show(None)
         places = np.array([host.place for host in found], np.intp)
-        for host, row in zip(found, Row.all_at(base, places), strict=True):
+        for host, row in zip(found, UsageRow.all_at(base, places), strict=True):
             host.show(row)
 
     def _change(self, base: Snapshot) -> dict[str, Any]:
@@ -262,9 +279,7 @@ class Assumed:
             return {}
         rows = np.array(places)
         changed = {
-            name: overlay.numbers(
-                base.column(name), rows, [each[name] for each in values]
-            )
+            name: with_numbers(base.column(name), rows, [each[name] for each in values])
             for name in NUMBERS
         }
         for name in SHAPES:
@@ -275,7 +290,7 @@ class Assumed:
                 if name in each
             }
             if shapes:
-                changed[name] = overlay.shapes(given, shapes)
+                changed[name] = with_shapes(given, shapes)
         return changed
 
     def _find_members(self) -> dict[int, list[Pick]]:
@@ -286,3 +301,44 @@ class Assumed:
             if members and host.row is not None:
                 found[host.place] = members
         return found
+
+
+def column_identity(column: Any) -> Any:
+    """Return the array that is another one whenever the column is."""
+    return column.codes if isinstance(column, Categories) else column
+
+
+def with_numbers(column: Any, rows: Rows, values: Sequence[Any]) -> Any:
+    """Return a column with other numbers in some rows; too large ones are objects."""
+    new = np.array(values)
+    changed = column.astype(np.promote_types(column.dtype, new.dtype))
+    changed[rows] = new
+    return changed
+
+
+def with_shapes(column: Categories[Any], new: Mapping[int, Any]) -> Categories[Any]:
+    """Return a column with other values in some rows."""
+    values, codes = list(column.values), column.codes.copy()
+    for place, shape in new.items():
+        codes[place] = len(values)
+        values.append(shape)
+    return Categories(values, codes)
+
+
+def with_members(hosts: HostTable, members: Mapping[int, list[Pick]]) -> HostTable:
+    """Add members of groups to the instances of hosts, once these are read."""
+    if not members:
+        return hosts
+
+    def changed(column: Objects | Instances) -> Instances:
+        new = column.copy() if isinstance(column, Instances) else Instances(column)
+        for place, picks in members.items():
+            instances = new.item(place)
+            if instances is not None:  # a host that this request looks at
+                for pick in picks:
+                    instances = added_member(instances, pick.uuid, pick.host)
+                new[place] = instances
+        return new
+
+    instances = hosts.snapshot.lazy('instances').then(changed)
+    return hosts.with_columns(instances=instances)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cells, asked side by side, each with a deadline and a breaker.
+"""Cells, queried in parallel, each with a deadline and a circuit breaker.
 
-A cell that fails or is late is left out of what it was asked for. One that is
-late, or has failed several times in a row, is left out of all that follows until a
-retry in the background has succeeded; it is then asked over new connections, by
-new threads, whatever has become of the old ones.
+A cell that fails or is late is missing from that answer. One that is late, or has
+failed several times in a row, is unavailable from then on until a retry in the
+background has succeeded; it is then asked over new connections, by new threads,
+whatever has become of the old ones.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, Self, TypeVar
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.cluster.lanes import Lane, once_more, wait
-from novasched.cluster.pauses import Pauses
+from novasched.cluster.backoff import RetryBackoff
+from novasched.cluster.cell_executor import CellExecutor, retry_once, wait
 from novasched.ports import CELL0_UUID, Cell, CellStore, CellStores, Clock
 
 LOG = logging.getLogger(__name__)
@@ -66,11 +66,11 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 FAILURES = 3
-"""How often in a row a cell may fail at once before it is left out: what takes no
+"""How often in a row a cell may fail at once before it is unavailable: what takes no
 time costs nothing to try again, as after a failover of the database."""
 
-Answer = TypeVar('Answer')
-Question = Callable[[Cell, CellStore], Answer]
+ResultT = TypeVar('ResultT')
+Question = Callable[[Cell, CellStore], ResultT]
 
 
 class Cells:
@@ -95,8 +95,8 @@ class Cells:
         self._threads = threads
         self._lock = threading.Lock()
         self._cells: dict[str, Cell] = {}
-        self._lanes: dict[str, Lane] = {}
-        self._pauses = Pauses(clock, retry_interval_s)
+        self._executors: dict[str, CellExecutor] = {}
+        self._backoff = RetryBackoff(clock, retry_interval_s)
         self._failures: dict[str, int] = {}
         self._closed = False
         self.cell0: Cell | None = None
@@ -122,10 +122,10 @@ class Cells:
             self.cell0 = found.pop(CELL0_UUID, None)
             self._cells = found
             for uuid in changed:
-                self._pauses.forget(uuid)
+                self._backoff.forget(uuid)
                 self._failures.pop(uuid, None)
-                if uuid in self._lanes:
-                    self._lanes.pop(uuid).close()
+                if uuid in self._executors:
+                    self._executors.pop(uuid).close()
         if changed:
             self._stores.forget(changed)
             LOG.debug('Found %d cells: %s', len(found), ', '.join(found))
@@ -148,41 +148,41 @@ class Cells:
     def get(self, uuid: str) -> Cell | None:
         return self._cells.get(uuid)
 
-    def left_out(self) -> list[Cell]:
+    def unavailable(self) -> list[Cell]:
         """Return the enabled cells that are not asked now: late, or kept failing."""
-        return [cell for cell in self.enabled() if cell.uuid in self._pauses]
+        return [cell for cell in self.enabled() if cell.uuid in self._backoff]
 
     def due_for_retry(self) -> list[Cell]:
-        """Return the cells, cell0 and disabled ones included, that are left out and
-        whose time to be tried again has come."""
+        """Return the cells, cell0 and disabled ones included, that are unavailable
+        and due to be tried again."""
         cells = list(self._by_uuid().values())
-        return [c for c in cells if c.uuid in self._pauses and self.may_be_asked(c)]
+        return [c for c in cells if c.uuid in self._backoff and self.may_be_asked(c)]
 
     def may_be_asked(self, cell: Cell) -> bool:
-        """Say whether a cell is not left out, or due to be tried again."""
-        return self._pauses.is_over(cell.uuid)
+        """Say whether a cell is available, or due to be tried again."""
+        return self._backoff.is_over(cell.uuid)
 
     def ask(
         self,
-        question: Question[Answer],
+        question: Question[ResultT],
         cells: Iterable[Cell],
         *,
-        even_left_out: bool = False,
+        probe: bool = False,
         timeout_s: float | None = None,
         what: str = 'computes',
         judges: bool = True,
-    ) -> dict[str, Answer]:
+    ) -> dict[str, ResultT]:
         """Ask all cells at once; return the answers in time, by cell uuid, in order.
 
         Cells that fail or are late get a warning in nova's words, unless they are
-        left out already. Those that are late, or have failed ``FAILURES`` times in a
-        row, are left out until they answer a question that is put
-        ``even_left_out``; unless ``judges``, the question says nothing of that.
+        unavailable already. Those that are late, or have failed ``FAILURES`` times in
+        a row, are unavailable until they answer a ``probe``, which is put to those,
+        too; unless ``judges``, the question says nothing of that.
         """
         asked = {
             self._put(question, cell): cell
             for cell in cells
-            if not self._closed and (even_left_out or cell.uuid not in self._pauses)
+            if not self._closed and (probe or cell.uuid not in self._backoff)
         }
         limit_s = timeout_s or self._timeout_s
         patience_s = self.patience_s if timeout_s is None else limit_s
@@ -190,21 +190,21 @@ class Cells:
         answers = {}
         for future, cell in asked.items():
             late = future in late_ones
-            level = logging.DEBUG if cell.uuid in self._pauses else logging.WARNING
+            level = logging.DEBUG if cell.uuid in self._backoff else logging.WARNING
             if late:
                 future.cancel()
                 LOG.log(level, 'Timeout getting %s for cell %s', what, cell.uuid)
             elif self._succeeded(future, cell, what, level):
                 answers[cell.uuid] = future.result()
             if judges and cell.uuid in answers:
-                self._take_in(cell)
-            elif judges and self._leave_out(cell, late):
+                self._close_circuit(cell)
+            elif judges and self._open_circuit(cell, late):
                 self._drop_connections(cell)
         return answers
 
     def _succeeded(
         self,
-        future: Future[Answer],
+        future: Future[ResultT],
         cell: Cell,
         what: str,
         level: int,
@@ -217,13 +217,14 @@ class Cells:
             LOG.error('Failed to get %s for cell %s', what, cell.uuid, exc_info=problem)
         return problem is None
 
-    def _put(self, question: Question[Answer], cell: Cell) -> Future[Answer]:
+    def _put(self, question: Question[ResultT], cell: Cell) -> Future[ResultT]:
         with self._lock:
-            lane = self._lanes.get(cell.uuid)
-            if lane is None:
-                lane = self._lanes[cell.uuid] = Lane(f'cell {cell.uuid}', self._threads)
-            return lane.submit(
-                lambda: once_more(lambda: question(cell, self._open(cell)))
+            executor = self._executors.get(cell.uuid)
+            if executor is None:
+                executor = CellExecutor(f'cell {cell.uuid}', self._threads)
+                self._executors[cell.uuid] = executor
+            return executor.submit(
+                lambda: retry_once(lambda: question(cell, self._open(cell)))
             )
 
     def _open(self, cell: Cell) -> CellStore:
@@ -235,24 +236,24 @@ class Cells:
                 raise errors.StoreFailed(f'cell {cell.uuid}', problem)
             return self._stores.open(mapped)
 
-    def _take_in(self, cell: Cell) -> None:
+    def _close_circuit(self, cell: Cell) -> None:
         with self._lock:
             self._failures.pop(cell.uuid, None)
-            if self._pauses.end(cell.uuid):
+            if self._backoff.end(cell.uuid):
                 LOG.info('Cell %s answers again', cell.uuid)
 
-    def _leave_out(self, cell: Cell, late: bool) -> bool:
-        """Leave out a cell that is late or keeps failing, and say so once; return
-        whether it is late, and mapped as it was."""
+    def _open_circuit(self, cell: Cell, late: bool) -> bool:
+        """Open the circuit of a cell that is late or keeps failing, and log that once;
+        return whether it is late, and mapped as it was."""
         uuid = cell.uuid
         with self._lock:
             if uuid not in self._by_uuid():
                 return False
             failures = self._failures[uuid] = self._failures.get(uuid, 0) + 1
-            if late or failures >= FAILURES or uuid in self._pauses:
+            if late or failures >= FAILURES or uuid in self._backoff:
                 others = [c.uuid for c in self.enabled() if c.uuid != uuid]
-                alone = all(other in self._pauses for other in others)
-                if self._pauses.begin(uuid, alone=alone):
+                alone = all(other in self._backoff for other in others)
+                if self._backoff.begin(uuid, alone=alone):
                     LOG.error(
                         'Cell %s(%s) is left out of all decisions until it answers',
                         uuid,
@@ -261,11 +262,11 @@ class Cells:
         return late
 
     def _drop_connections(self, cell: Cell) -> None:
-        """Let what hangs come to its end by itself; what follows begins anew."""
+        """Let hung calls end by themselves; later ones get new threads, connections."""
         with self._lock:
-            lane = self._lanes.pop(cell.uuid, None)
-        if lane is not None:
-            lane.close()
+            executor = self._executors.pop(cell.uuid, None)
+        if executor is not None:
+            executor.close()
         self._stores.forget({cell.uuid})
 
     def close(self, join_s: float = 0.0) -> None:
@@ -275,10 +276,10 @@ class Cells:
         """
         with self._lock:
             self._closed = True
-            lanes = list(self._lanes.values())
-            for lane in lanes:
-                lane.close()
+            executors = list(self._executors.values())
+            for executor in executors:
+                executor.close()
         deadline = time.monotonic() + join_s
-        for lane in lanes:
-            lane.join(deadline - time.monotonic())
+        for executor in executors:
+            executor.join(deadline - time.monotonic())
         self._stores.forget()

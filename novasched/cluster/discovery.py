@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New compute hosts are mapped to their cells now and then, by the leader alone."""
+"""Periodic discovery of compute hosts, by the scheduler that leads."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.cluster.heartbeat import BINARY
-from novasched.cluster.periodic import Chore
-from novasched.cluster.seat import Seat
+from novasched.cluster.periodic import HostLock, PeriodicTask
 from novasched.cluster.services import Window, down_time
 from novasched.ports import Cell, Clock, ServiceRow, ServiceStore
 
@@ -95,7 +94,7 @@ class Discovery:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Search in a thread, unless one does: a cell that hangs holds up nobody."""
+        """Search in a thread, unless one does: a hung cell delays nothing else."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(
                 target=self._run, name='discovery', daemon=True
@@ -159,13 +158,13 @@ class Discovery:
         self._failing = failing
 
 
-def discovery_chores(
+def discovery_tasks(
     conf: Any,
     host: str,
     services: ServiceDirectory | None,
     clock: Clock,
     discover: Callable[[], Discovered],
-) -> list[Chore]:
+) -> list[PeriodicTask]:
     """Return the search for new hosts with its interval, if the options want it.
 
     Without services there is no leader, and nobody searches.
@@ -174,6 +173,6 @@ def discovery_chores(
     if services is None or interval_s < 0 or not conf.periodic_enable:
         return []
     down_time_s, _ = down_time(conf.service_down_time, conf.report_interval)
-    seat = Seat(f'discovery {host} {conf.api_database.connection}')
-    made = Discovery(services, host, clock, down_time_s, discover, seat.take)
+    lock = HostLock(f'discovery {host} {conf.api_database.connection}')
+    made = Discovery(services, host, clock, down_time_s, discover, lock.acquire)
     return [(interval_s or DEFAULT_INTERVAL_S, made.begin)]

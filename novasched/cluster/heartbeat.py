@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services row of this scheduler: made at the start, then kept fresh."""
+"""Heartbeat in the services row of this scheduler, which is made at the start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from novasched import errors
-from novasched.cluster.periodic import Runner
+from novasched.cluster.periodic import PeriodicRunner
 from novasched.ports import ServiceRow, ServiceStore
 
 LOG = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Heartbeat:
         self._on_created = on_created
         self._binary = binary
         self._topic = topic
-        self._runner: Runner | None = None
+        self._runner: PeriodicRunner | None = None
         self._failing = False
 
     @classmethod
@@ -67,7 +67,7 @@ class Heartbeat:
         if self._interval_s:
             first_s = min(FIRST_BEAT_S, self._interval_s)
             beat = self._interval_s, self.beat
-            self._runner = Runner('heartbeat', [beat], [first_s])
+            self._runner = PeriodicRunner('heartbeat', [beat], [first_s])
             self._runner.start()
 
     def stop(self) -> None:

@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which instances run on which host: told by the computes, else read at need.
+"""Instances by host: reported by the computes, else read from the cells at need.
 
 A host's own word is believed once it is known to be complete; until then a
-request that asks for instances reads them, all such hosts in one query. Moves that
-nobody tells of are found by comparing with the database now and then, as long as
-somebody asks; who is the first to ask after a while reads for himself.
+request that asks for instances reads them, all such hosts in one query per cell. Moves
+that no compute reports are found by a periodic comparison with the database, as long as
+requests ask for instances; the first one to ask after a while reads for itself.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from oslo_config import cfg
 
-from novasched.ports import InstanceRow
+from novasched import errors
+from novasched.cluster.cells import Cells
+from novasched.ports import CellStore, ImageRow, InstanceRow
 from novasched.scheduler.hosts import HostTable, Objects
 
+LOG = logging.getLogger(__name__)
+
+RowT = TypeVar('RowT')
 Read = Callable[[Mapping[str, list[str]]], Mapping[str, Iterable[InstanceRow]]]
 
-LOG = logging.getLogger(__name__)
 
 OPTS = {
     'filter_scheduler': [
@@ -39,7 +43,7 @@ OPTS = {
 }
 
 
-class _Host(NamedTuple):
+class _HostInstances(NamedTuple):
     """``complete`` is nova's ``updated``: the uuids are all there are."""
 
     instances: Mapping[str, Any]
@@ -47,7 +51,7 @@ class _Host(NamedTuple):
 
 
 class InstanceView:
-    """The instances of hosts, as the computes told them.
+    """The instances of hosts, as the computes reported them.
 
     Nova: scheduler/host_manager.py, update_instance_info and its siblings. Where
     nova re-reads a host's instances from the database on a message, this view
@@ -57,7 +61,7 @@ class InstanceView:
     def __init__(self, tracked: bool = True) -> None:
         self._tracked = tracked
         self._asked = self._doubted = False
-        self._hosts: dict[str, _Host] = {}
+        self._hosts: dict[str, _HostInstances] = {}
         self._lock = threading.Lock()
 
     def update(self, host: str, instances: Mapping[str, Any]) -> None:
@@ -65,9 +69,11 @@ class InstanceView:
         with self._lock:
             known = self._hosts.get(host)
             if known is not None:
-                self._hosts[host] = _Host({**known.instances, **instances}, True)
+                self._hosts[host] = _HostInstances(
+                    {**known.instances, **instances}, True
+                )
             elif len(instances) > 1:
-                self._hosts[host] = _Host(dict(instances), True)
+                self._hosts[host] = _HostInstances(dict(instances), True)
 
     def delete(self, host: str, uuid: str) -> None:
         """Take out one instance of a known host."""
@@ -75,7 +81,7 @@ class InstanceView:
             known = self._hosts.get(host)
             if known is not None:
                 left = {u: i for u, i in known.instances.items() if u != uuid}
-                self._hosts[host] = _Host(left, True)
+                self._hosts[host] = _HostInstances(left, True)
 
     def sync(self, host: str, uuids: Iterable[str]) -> None:
         """Compare with the host's full list; believe it when both agree."""
@@ -83,10 +89,10 @@ class InstanceView:
         with self._lock:
             known = self._hosts.get(host)
             if known is not None and known.instances.keys() == wanted:
-                self._hosts[host] = _Host(known.instances, True)
+                self._hosts[host] = _HostInstances(known.instances, True)
                 return
             rows = {uuid: InstanceRow(uuid, host) for uuid in wanted}
-            self._hosts[host] = _Host(rows, False)
+            self._hosts[host] = _HostInstances(rows, False)
         if known is None:
             LOG.info(
                 "Received a sync request from an unknown host '%s'. Re-created its "
@@ -100,7 +106,7 @@ class InstanceView:
                 host,
             )
 
-    def told(self, host: str) -> dict[str, Any] | None:
+    def reported(self, host: str) -> dict[str, Any] | None:
         """Return the instances of a host by uuid, if its own word is believed."""
         known = self._hosts.get(host)
         believes = self._tracked and not self._doubted
@@ -119,9 +125,9 @@ class InstanceView:
         found: dict[tuple[str, str], dict[str, Any]] = {}
         unknown: dict[str, list[str]] = {}
         for cell, host in dict.fromkeys(hosts):
-            told = self.told(host)
-            found[cell, host] = {} if told is None else told
-            if told is None:
+            reported = self.reported(host)
+            found[cell, host] = {} if reported is None else reported
+            if reported is None:
                 unknown.setdefault(cell, []).append(host)
         for cell, rows in (read(unknown) if unknown else {}).items():
             for row in rows:
@@ -159,7 +165,9 @@ class InstanceView:
         self._correct(believed, found)
 
     def _correct(
-        self, believed: Mapping[str, _Host], found: Mapping[str, dict[str, Any]]
+        self,
+        believed: Mapping[str, _HostInstances],
+        found: Mapping[str, dict[str, Any]],
     ) -> None:
         """Take what was found, except of hosts that have said something since."""
         wrong = []
@@ -170,7 +178,7 @@ class InstanceView:
                     self._hosts.get(host) is known
                     and known.instances.keys() != rows.keys()
                 ):
-                    self._hosts[host] = _Host(rows, False)
+                    self._hosts[host] = _HostInstances(rows, False)
                     wrong.append(host)
             self._doubted = False
         if wrong:
@@ -185,3 +193,77 @@ class InstanceView:
         """Forget all other hosts."""
         with self._lock:
             self._hosts = {h: known for h, known in self._hosts.items() if h in hosts}
+
+
+class InstanceReader:
+    """Instance queries to the cells; their failure does not open the circuit breaker.
+
+    No decision is made without them, so a request waits for a late cell as long as
+    where no cell answers. ``timeout_s`` is for what no request waits for.
+    """
+
+    def __init__(self, cells: Cells, timeout_s: float | None = None) -> None:
+        self._cells = cells
+        self._timeout_s = cells.patience_s if timeout_s is None else timeout_s
+
+    def instances(
+        self, hosts: Mapping[str, list[str]]
+    ) -> Mapping[str, list[InstanceRow]]:
+        """Return the instances on hosts, both by cell uuid.
+
+        Raises errors.StoreFailed if a cell does not tell.
+        """
+        return self._ask(
+            hosts, lambda store, names: store.instances_on(names), 'instances'
+        )
+
+    def images(self, table: HostTable) -> Objects:
+        """Return the image properties of the instances on each host of a table.
+
+        Instances whose images have the same properties share them. Raises
+        errors.StoreFailed if a cell does not tell.
+        """
+        cells, names = table.cell_uuid.tolist(), table.host.tolist()
+        hosts = list(zip(cells, names, strict=True))
+        found: dict[tuple[str, str], dict[str, Mapping[str, str]]] = {}
+        asked: dict[str, list[str]] = {}
+        for cell, host in dict.fromkeys(hosts):
+            found[cell, host] = {}
+            asked.setdefault(cell, []).append(host)
+        images: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
+        for cell, rows in self._ask(asked, _image_rows, 'images of instances').items():
+            for row in rows:
+                # MySQL finds names in any case; only the very name is meant.
+                if (cell, row.host) in found:
+                    key = frozenset(row.properties.items())
+                    image = images.setdefault(key, row.properties)
+                    found[cell, row.host][row.uuid] = image
+        column: Objects = np.empty(len(table.snapshot), object)
+        for place, key_of_host in zip(table.rows.tolist(), hosts, strict=True):
+            column[place] = found[key_of_host]
+        return column
+
+    def _ask(
+        self,
+        hosts: Mapping[str, list[str]],
+        question: Callable[[CellStore, Sequence[str]], list[RowT]],
+        what: str,
+    ) -> Mapping[str, list[RowT]]:
+        answers = self._cells.ask(
+            lambda cell, store: question(store, hosts[cell.uuid]),
+            [cell for cell in self._cells.all() if cell.uuid in hosts],
+            probe=True,
+            timeout_s=self._timeout_s,
+            what=what,
+            judges=False,
+        )
+        missing = hosts.keys() - answers.keys()
+        if missing:
+            raise errors.StoreFailed(
+                f'cell {", ".join(sorted(missing))}', f'no list of its {what}'
+            )
+        return answers
+
+
+def _image_rows(store: CellStore, hosts: Sequence[str]) -> list[ImageRow]:
+    return store.images_on(hosts)

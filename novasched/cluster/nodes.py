@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compute nodes and services of all cells, and the columns made of them.
+"""Compute nodes and services by cell, taken in by delta, and the columns made of them.
 
-Each question to a cell gets a number when it begins: the answers may come in any order.
+Each query to a cell gets a number when it begins. Queries may overlap, and their
+answers may come in any order: an answer never undoes what a later query showed.
 """
 
 from __future__ import annotations
@@ -9,17 +10,167 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from novasched.cluster.cell_nodes import CellNodes
-from novasched.cluster.columns import HostColumns
-from novasched.cluster.odd_rows import OddRows
-from novasched.cluster.reading import Answer, Moment, Reading
-from novasched.cluster.rows import Ratios, host_values
-from novasched.cluster.stamps import Stamps
-from novasched.ports import ComputeNodeRow
+from novasched.cluster.cell_query import CellAnswer, CellQuery, KnownNodes, QueryTime
+from novasched.cluster.clock_skew import TimestampSkew
+from novasched.cluster.host_columns import HostColumns, Ratios, host_values
+from novasched.cluster.invalid_rows import InvalidRowLog
+from novasched.cluster.services import Services
+from novasched.ports import ComputeNodeRow, ServiceRow
+
+SERVICES_AGE_S = 5.0
+"""How often the service of a node that has none is looked for."""
 
 
-class Nodes:
+@dataclass(eq=False)
+class CellNodes:
+    """Compute nodes and services of one cell.
+
+    ``services_version`` grows with what filters see, and ``total`` is the sum of the
+    marks of the rows.
+
+    Of the questions answered, ``taken`` is the newest, ``whole`` the number of the
+    newest for all nodes and ``listed`` that for all services. While questions
+    overlap, ``seen`` has the newest that showed a node, be it alive or deleted, and
+    ``heard`` that which showed that the service of a host came or went. ``looked_s`` is
+    when the services of ``hosts_without_service`` were looked for.
+    """
+
+    rows: dict[int, ComputeNodeRow] = field(default_factory=dict)
+    total: int = 0
+    takes: int = 0
+    services: Services = field(default_factory=Services)
+    services_version: int = 0
+    looked_s: float = float('-inf')
+    hosts_without_service: frozenset[str] = frozenset()
+    taken: CellQuery | None = None
+    whole: int = 0
+    listed: int = 0
+    under_way: set[int] = field(default_factory=set)
+    seen: dict[int, int] = field(default_factory=dict)
+    heard: dict[str, int] = field(default_factory=dict)
+
+    def since(
+        self, moment: QueryTime, overlap: datetime.timedelta
+    ) -> datetime.datetime | None:
+        """Return from which time stamp on a delta must ask; None: for all."""
+        if self.taken is None:
+            return None
+        return self.taken.moment.before(moment) - overlap
+
+    def known(self) -> KnownNodes:
+        """Return what a delta is compared with."""
+        return KnownNodes(self.rows, len(self.rows), self.total, self.takes)
+
+    def is_in_doubt(self, query: CellQuery, answer: CellAnswer) -> bool:
+        """Say whether another answer was taken meanwhile, that may have been older."""
+        others = self.takes > query.known.takes + 1
+        return others and answer.summed not in (None, (len(self.rows), self.total))
+
+    def look_for(self, moment: QueryTime) -> frozenset[str]:
+        """Return the hosts whose service is to be looked for once more."""
+        old = moment.monotonic_s - self.looked_s >= SERVICES_AGE_S
+        return self.hosts_without_service if old else frozenset()
+
+    def news(
+        self, query: CellQuery, answer: CellAnswer
+    ) -> tuple[dict[int, ComputeNodeRow], set[int]]:
+        """Return the rows of an answer that differ, and the ids that are gone."""
+        nodes = [row for row in answer.nodes if not self._is_outdone(row.id, query)]
+        changed = {
+            row.id: row
+            for row in nodes
+            if row.deleted == 0 and row != self.rows.get(row.id)
+        }
+        gone = {row.id for row in nodes if row.deleted != 0 and row.id in self.rows}
+        if query.since is None:
+            absent = self.rows.keys() - {row.id for row in answer.nodes}
+        else:
+            absent = self.rows.keys() & set(answer.gone)
+        gone |= {id_ for id_ in absent if not self._is_outdone(id_, query)}
+        return changed, gone
+
+    def _is_outdone(self, id_: int, query: CellQuery) -> bool:
+        return self.seen.get(id_, self.whole) > query.number
+
+    def take(
+        self,
+        query: CellQuery,
+        answer: CellAnswer,
+        changed: Mapping[int, ComputeNodeRow],
+        gone: Collection[int],
+    ) -> None:
+        """Take in an answer and its news."""
+        self.takes += 1
+        number = query.number
+        if self.under_way - {number}:
+            shown = [*gone, *(row.id for row in answer.nodes)]
+            self.seen.update(
+                (id_, number) for id_ in shown if not self._is_outdone(id_, query)
+            )
+        for id_, row in changed.items():
+            before = self.rows.get(id_)
+            self.total += row.mark - (0 if before is None else before.mark)
+            self.rows[id_] = row
+        for id_ in gone:
+            self.total -= self.rows.pop(id_).mark
+        self._take_services(query, answer)
+        if query.since is None:
+            self.whole = max(self.whole, number)
+        if self._is_newest(query):
+            self.taken = query
+        asked, without = changed, self.hosts_without_service
+        if answer.services is not None or answer.news.deleted:
+            asked, without = self.rows, frozenset()
+        hosts = without.union(row.host for row in asked.values() if row.host)
+        self.hosts_without_service = frozenset(
+            h for h in hosts if not self.services.knows(h)
+        )
+
+    def _is_newest(self, query: CellQuery) -> bool:
+        return self.taken is None or self.taken.number < query.number
+
+    def _take_services(self, query: CellQuery, answer: CellAnswer) -> None:
+        services = self.services
+        if answer.services is not None:
+            services = self._listed_services(query, answer.services)
+        elif self._is_newest(query):
+            rows = [*answer.news.live, *answer.found]
+            services = services.with_some(rows, answer.news.deleted)
+            if self.under_way - {query.number}:
+                self._hear(query, services)
+        if self._is_newest(query):
+            services = services.with_unavailable(
+                answer.news.live if answer.services is None else answer.services,
+                query.moment.window,
+            )
+        if query.look_for or answer.services is not None:
+            self.looked_s = max(self.looked_s, query.moment.monotonic_s)
+        if not services.looks_like(self.services):
+            self.services_version += 1
+        self.services = services
+
+    def _hear(self, query: CellQuery, services: Services) -> None:
+        """Note of which hosts the service came or went."""
+        if services.rows is not self.services.rows:
+            news = services.rows.items() ^ self.services.rows.items()
+            self.heard.update((host, query.number) for host, _ in news)
+
+    def _listed_services(self, query: CellQuery, rows: list[ServiceRow]) -> Services:
+        """Return all services as listed, but for what was heard since."""
+        services, number = self.services, query.number
+        if self.listed > number:
+            return services
+        self.listed = number
+        since = {host for host, heard in self.heard.items() if heard > number}
+        heard = [row for host, row in services.rows.items() if host in since]
+        return services.with_rows(
+            [*(row for row in rows if row.host not in since), *heard]
+        )
+
+
+class ComputeNodes:
     """Compute nodes and services by cell; not to be changed by two at once.
 
     ``changes`` grows whenever the columns change.
@@ -29,8 +180,8 @@ class Nodes:
         self._ratios = ratios
         self._overlap = datetime.timedelta(seconds=overlap_s)
         self._numbers = itertools.count(1)
-        self._odd = OddRows()
-        self._stamps = Stamps(self._overlap)
+        self._invalid_rows = InvalidRowLog()
+        self._timestamp_skew = TimestampSkew(self._overlap)
         self.cells: dict[str, CellNodes] = {}
         self.hosts = HostColumns()
         self.changes = 0
@@ -38,52 +189,53 @@ class Nodes:
     def begin(
         self,
         cell_uuid: str,
-        moment: Moment,
+        moment: QueryTime,
         *,
         complete: bool = False,
         all_services: bool = False,
-    ) -> Reading:
+    ) -> CellQuery:
         """Return the question for what changed in a cell since the last answer, or
         for all. Call ``end`` whatever becomes of it."""
         cell = self.cells.setdefault(cell_uuid, CellNodes())
-        reading = Reading(
+        query = CellQuery(
             cell_uuid,
             next(self._numbers),
             moment,
             None if complete else cell.since(moment, self._overlap),
             cell.services,
             all_services,
-            cell.homeless,
+            cell.hosts_without_service,
             cell.look_for(moment),
             cell.known(),
         )
-        cell.under_way.add(reading.number)
-        return reading
+        cell.under_way.add(query.number)
+        return query
 
-    def take(self, reading: Reading, answer: Answer) -> bool:
+    def take(self, query: CellQuery, answer: CellAnswer) -> bool:
         """Take in an answer; rebuild only hosts whose row differs.
 
         An answer of a cell that was forgotten meanwhile is dropped. False: an older
         answer was taken meanwhile, so the question is to be put again.
         """
-        uuid, cell = reading.cell_uuid, self.cells.get(reading.cell_uuid)
-        if cell is None or reading.number not in cell.under_way:
+        uuid, cell = query.cell_uuid, self.cells.get(query.cell_uuid)
+        if cell is None or query.number not in cell.under_way:
             return True
-        self._odd.tell(uuid, answer.odd)
-        changed, gone = cell.news(reading, answer)
-        self._stamps.look(reading, answer, cell, changed.values())
+        self._invalid_rows.tell(uuid, answer.invalid)
+        changed, gone = cell.news(query, answer)
+        since = cell.since(query.moment, self._overlap)
+        self._timestamp_skew.look(query, since, cell.rows, changed.values())
         self._change(
             {(uuid, id_): row for id_, row in changed.items()},
             [(uuid, id_) for id_ in gone],
         )
-        cell.take(reading, answer, changed, gone)
-        return not cell.is_in_doubt(reading, answer)
+        cell.take(query, answer, changed, gone)
+        return not cell.is_in_doubt(query, answer)
 
-    def end(self, reading: Reading) -> None:
+    def end(self, query: CellQuery) -> None:
         """Say that no answer will come any more."""
-        cell = self.cells.get(reading.cell_uuid)
+        cell = self.cells.get(query.cell_uuid)
         if cell is not None:
-            cell.under_way.discard(reading.number)
+            cell.under_way.discard(query.number)
             if not cell.under_way:
                 cell.seen.clear()
                 cell.heard.clear()
@@ -98,8 +250,8 @@ class Nodes:
         for uuid in cell_uuids:
             cell = self.cells.pop(uuid, None)
             if cell is not None:
-                self._odd.forget(uuid)
-                self._stamps.forget(uuid)
+                self._invalid_rows.forget(uuid)
+                self._timestamp_skew.forget(uuid)
                 self._change({}, [(uuid, id_) for id_ in cell.rows])
 
     def _change(
@@ -109,13 +261,13 @@ class Nodes:
     ) -> None:
         if not changed and not gone:
             return
-        values, odd = {}, []
+        values, invalid = {}, []
         for key, row in changed.items():
-            if row.host is None:  # it cannot be used, see odd_rows
-                odd.append(key)
+            if row.host is None:  # it cannot be used, see invalid_rows
+                invalid.append(key)
             else:
                 values[key] = host_values(row, self._ratios)
-        self.hosts.apply(values, [*gone, *odd])
+        self.hosts.apply(values, [*gone, *invalid])
         self.changes += 1
 
     def named(

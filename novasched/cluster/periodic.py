@@ -1,23 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The periodic runner: chores that come due again and again, each group in a thread."""
+"""Periodic tasks, their threads, and the host-wide lock for one worker to run them."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import logging
+import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from oslo_config import cfg
 
 from novasched import errors
+from novasched.ports import Clock
+
+if TYPE_CHECKING:
+    from novasched.cluster.view import ClusterView
 
 LOG = logging.getLogger(__name__)
 
-Chore = tuple[float, Callable[[], None]]
-"""The seconds between two times, and what is done."""
+STOP_S = 5.0
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'novasched': [
+        cfg.FloatOpt(
+            'check_interval',
+            default=60.0,
+            min=1.0,
+            help='Seconds between looks at the cells, the aggregates, the services, '
+            'the lowest compute version and, as long as filters or weighers ask for '
+            'them, the instances. New, enabled and disabled cells need no '
+            'signal.',
+        ),
+        cfg.FloatOpt(
+            'reconcile_interval',
+            default=600.0,
+            min=1.0,
+            help='Seconds between full reads of the hosts, which find what a delta '
+            'cannot show.',
+        ),
+    ]
+}
+
+PeriodicTask = tuple[float, Callable[[], None]]
+"""The seconds between two runs, and the function to run."""
 
 
-class Runner:
-    """Does chores one after another in a thread, which outlives their defects.
+class PeriodicRunner:
+    """Runs periodic tasks one after another in a thread, which outlives their defects.
 
     ``delays_s`` are the seconds until each is due first. A failure is logged once until
     it is over, a defect with its traceback.
@@ -26,13 +60,13 @@ class Runner:
     def __init__(
         self,
         name: str,
-        chores: Sequence[Chore],
+        tasks: Sequence[PeriodicTask],
         delays_s: Sequence[float],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         now = monotonic()
         self._monotonic = monotonic
-        self._chores = chores
+        self._tasks = tasks
         self._due = [now + delay_s for delay_s in delays_s]
         self._failing: dict[int, str] = {}
         self._stopped = threading.Event()
@@ -42,7 +76,7 @@ class Runner:
         self.thread.start()
 
     def stop(self) -> None:
-        """Start no more chores; return before those being done have ended."""
+        """Start no more tasks; return before those being done have ended."""
         self._stopped.set()
 
     def join(self, timeout_s: float) -> None:
@@ -51,8 +85,8 @@ class Runner:
             self.thread.join(max(0.0, timeout_s))
 
     def run_due(self) -> None:
-        """Do every chore whose time has come, here and now."""
-        for number, (interval_s, run) in enumerate(self._chores):
+        """Run every task that is due, here and now."""
+        for number, (interval_s, run) in enumerate(self._tasks):
             if self._due[number] <= self._monotonic():
                 self._do(number, run)
                 self._due[number] = self._monotonic() + interval_s
@@ -80,3 +114,95 @@ class Runner:
     def _run(self) -> None:
         while not self._stopped.wait(max(0.0, min(self._due) - self._monotonic())):
             self.run_due()
+
+
+class PeriodicTasks:
+    """Runs the periodic tasks of a view when they are due, until it is stopped.
+
+    ``others`` are further tasks, which are due at once. Each has a thread of its own:
+    one that never ends delays no other.
+    """
+
+    def __init__(
+        self,
+        view: ClusterView,
+        clock: Clock,
+        check_interval_s: float = 60.0,
+        reconcile_interval_s: float = 600.0,
+        retry_interval_s: float = 1.0,
+        others: Sequence[PeriodicTask] = (),
+    ) -> None:
+        tasks: list[PeriodicTask] = [
+            (check_interval_s, view.check),
+            (check_interval_s, view.read_services),
+            (check_interval_s, view.check_instances),
+            (reconcile_interval_s, view.reconcile),
+        ]
+        # Messages that came between the first look and the queue are lost: so now.
+        delays_s = [0.0, *(interval_s for interval_s, _ in tasks[1:])]
+        retry = (retry_interval_s, view.retry_left_out)
+        self._runners = [
+            # Retries have their own thread: a hung full read must not delay them.
+            PeriodicRunner('retry', [retry], [retry_interval_s], clock.monotonic),
+            PeriodicRunner('upkeep', tasks, delays_s, clock.monotonic),
+        ]
+        for each in others:
+            name = each[1].__name__
+            self._runners.append(PeriodicRunner(name, [each], [0.0], clock.monotonic))
+
+    @classmethod
+    def from_conf(
+        cls, conf: Any, view: ClusterView, clock: Clock, others: Sequence[PeriodicTask]
+    ) -> Self:
+        """Read the options."""
+        own = conf.novasched
+        return cls(
+            view, clock, own.check_interval, own.reconcile_interval, others=others
+        )
+
+    def start(self) -> None:
+        for runner in self._runners:
+            runner.start()
+
+    def stop(self) -> None:
+        """Stop after the tasks that are being done, if that does not take long."""
+        for runner in self._runners:
+            runner.stop()
+        end = time.monotonic() + STOP_S
+        for runner in self._runners:
+            runner.join(end - time.monotonic())
+
+    def run_due(self) -> None:
+        """Run every task that is due, here and now."""
+        for runner in self._runners:
+            runner.run_due()
+
+
+class HostLock:
+    """Host-wide lock, held by one process until it ends, however it ends.
+
+    It is the name of a socket: no file is left behind, and the kernel releases it with
+    the process. The name is hashed, so it may hold a secret.
+    """
+
+    def __init__(self, name: str) -> None:
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        self._address = f'\0novasched-{digest[:32]}'
+        self._held = False
+
+    def acquire(self) -> bool:
+        """Take the lock, and keep it; False if another process has it."""
+        self._held = self._held or self._bind()
+        return self._held
+
+    def _bind(self) -> bool:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            made.bind(self._address)
+        except OSError as problem:
+            made.close()
+            if problem.errno != errno.EADDRINUSE:
+                raise
+            return False
+        weakref.finalize(self, made.close)
+        return True

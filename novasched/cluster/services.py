@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the compute services: few are unusable, so those are asked for.
+"""Compute service state. Per request only unusable services are queried.
 
-All rows are read at the start and now and then; before a request, only those
+All rows are read at the start and periodically; before a request, only those
 that are disabled, forced down or silent, and those that came or went. A service that
 is in neither answer is enabled and was heard from in time.
 """
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from oslo_config import cfg
 
+from novasched.cluster.cells import Cells
 from novasched.ports import ServiceRow
 
 OPTS = {
@@ -38,6 +39,9 @@ OPTS = {
         ),
     ]
 }
+
+OLDEST_COMPUTE_VERSION = 72
+OLDEST_RELEASE = 'Gazpacho'
 
 
 class Window(NamedTuple):
@@ -106,7 +110,7 @@ LEAST_COMPUTES = 3
 """From how many on it is no accident that all fall silent at once."""
 
 
-class Silent(NamedTuple):
+class SilentComputes(NamedTuple):
     """Computes that were all heard of, and none is any more.
 
     ``last`` is the newest heartbeat, ``since`` when it ceased to count, ``hosts``
@@ -129,7 +133,7 @@ class Services(NamedTuple):
     rows: Mapping[str, ServiceRow] = {}
     newest_id: int = 0
     unavailable: Mapping[str, Unavailable] = {}
-    silent: Silent | None = None
+    silent: SilentComputes | None = None
     kept: bool = False
 
     def knows(self, host: str | None) -> bool:
@@ -225,7 +229,9 @@ class Services(NamedTuple):
         )
 
 
-def _fallen_silent(found: Collection[Unavailable], window: Window) -> Silent | None:
+def _fallen_silent(
+    found: Collection[Unavailable], window: Window
+) -> SilentComputes | None:
     """Return what is known of services of which none is heard of; None: some is, or
     too few were up together when the last was."""
     if len(found) < LEAST_COMPUTES or any(window.holds(each.row) for each in found):
@@ -244,7 +250,9 @@ def _fallen_silent(found: Collection[Unavailable], window: Window) -> Silent | N
         if beat is not None and abs(last - beat) <= window.span and host not in forced
     )
     return (
-        None if len(hosts) < LEAST_COMPUTES else Silent(last, last + window.span, hosts)
+        None
+        if len(hosts) < LEAST_COMPUTES
+        else SilentComputes(last, last + window.span, hosts)
     )
 
 
@@ -255,3 +263,33 @@ def _states(services: Services) -> dict[str, tuple[Any, ...]]:
 def aware(moment: datetime.datetime | None) -> datetime.datetime | None:
     """Give a time of the database, UTC without a zone, its zone."""
     return None if moment is None else moment.replace(tzinfo=datetime.UTC)
+
+
+class ComputeVersions:
+    """The lowest version of the computes by cell, as each last reported."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+        self._versions: dict[str, int] = {}
+
+    def check(self, *, judges: bool = False) -> None:
+        """Ask the cells, disabled ones and cell0 too; one that fails keeps its own.
+
+        ``judges``: a cell that is late is unavailable from then on.
+        """
+        cells = self._cells.all()
+        if self._cells.cell0 is not None:
+            cells.append(self._cells.cell0)
+        found = self._cells.ask(
+            lambda cell, store: store.minimum_compute_version(),
+            cells,
+            what='the lowest compute version',
+            judges=judges,
+        )
+        known = {cell.uuid for cell in cells}
+        kept = {u: v for u, v in self._versions.items() if u in known}
+        self._versions = {**kept, **found}
+
+    def minimum(self) -> int:
+        """Return the lowest version of all cells; 0: no computes."""
+        return min(filter(None, self._versions.values()), default=0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of all hosts, put together as one snapshot."""
+"""Snapshot of all hosts, composed of compute nodes, services and aggregates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from novasched.cluster.aggregates import AggregateView
-from novasched.cluster.nodes import Nodes
+from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Services, Window
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.hosts import Categories, HostTable, Mask, Objects, Snapshot
@@ -21,23 +21,24 @@ LOG = logging.getLogger(__name__)
 class Composed(NamedTuple):
     """A snapshot of all hosts; those without a compute service are not usable.
 
-    ``by_uuid`` gives the place of a node, ``twins`` the places of a uuid that
+    ``by_uuid`` gives the place of a node, ``duplicate_uuids`` the places of a uuid that
     several nodes have; ``services`` are by cell uuid.
     """
 
     snapshot: Snapshot
     usable: Mask
     by_uuid: Mapping[str, int]
-    twins: Mapping[str, list[int]]
+    duplicate_uuids: Mapping[str, list[int]]
     services: Mapping[str, Services]
 
     def places(self, uuids: Iterable[str]) -> list[int]:
         """Return the places of those of these nodes that are usable, in order."""
         known = [uuid for uuid in uuids if uuid in self.by_uuid]
         found = [self.by_uuid[uuid] for uuid in known]
-        if self.twins:
+        if self.duplicate_uuids:
+            among = self.duplicate_uuids
             found = [
-                next((p for p in self.twins.get(uuid, ()) if self.usable[p]), place)
+                next((p for p in among.get(uuid, ()) if self.usable[p]), place)
                 for uuid, place in zip(known, found, strict=True)
             ]
         return [place for place in found if self.usable[place]]
@@ -54,7 +55,7 @@ class Composed(NamedTuple):
 class Composer:
     """Puts snapshots together, and keeps each part until it has changed."""
 
-    def __init__(self, nodes: Nodes, aggregates: AggregateView) -> None:
+    def __init__(self, nodes: ComputeNodes, aggregates: AggregateView) -> None:
         self._nodes = nodes
         self._aggregates = aggregates
         self._kept: dict[str, tuple[Any, Any]] = {}
@@ -80,7 +81,7 @@ class Composer:
                 lambda: usable & cells.map(cell_uuids.__contains__),
             ),
             nodes.hosts.by_uuid,
-            nodes.hosts.twins,
+            nodes.hosts.duplicate_uuids,
             {uuid: cell.services for uuid, cell in nodes.cells.items()},
         )
 
@@ -113,7 +114,7 @@ class Composer:
     ) -> tuple[Mask, Mask, Mask]:
         """Return who has a service, whose is disabled, and whose is up.
 
-        Nobody but the unavailable few is asked for one by one.
+        Only the unavailable few are judged one by one.
         """
         usable, disabled = np.zeros(len(hosts), bool), np.zeros(len(hosts), bool)
         up = np.ones(len(hosts), bool)

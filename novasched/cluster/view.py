@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster as it is known between requests, refreshed by what changed.
+"""Cluster view: cells, hosts, services, aggregates and instances between requests.
 
 Compute nodes are read by delta on their time stamps, and by a sum over all rows, which
 shows what was written by clocks that are behind or committed late. Of the services only
@@ -17,18 +17,15 @@ import numpy as np
 from oslo_config import cfg
 
 from novasched.cluster.aggregates import AggregateReader, AggregateView
+from novasched.cluster.cell_reader import CellReader, Refresh
 from novasched.cluster.cells import Cells
-from novasched.cluster.clocks import Clocks
-from novasched.cluster.guests import Guests
-from novasched.cluster.instances import InstanceView
-from novasched.cluster.nodes import Nodes
-from novasched.cluster.reader import CellReader
-from novasched.cluster.refresh import Refresh
-from novasched.cluster.rows import Ratios
-from novasched.cluster.services import down_time
-from novasched.cluster.silence import Silence
+from novasched.cluster.clock_skew import ClockSkew
+from novasched.cluster.heartbeat_grace import HeartbeatGrace
+from novasched.cluster.host_columns import Ratios
+from novasched.cluster.instances import InstanceReader, InstanceView
+from novasched.cluster.nodes import ComputeNodes
+from novasched.cluster.services import ComputeVersions, down_time
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
-from novasched.cluster.versions import ComputeVersions
 from novasched.ports import ApiStore, Cell, Clock
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.hosts import HostTable, Lazy
@@ -77,19 +74,19 @@ class ClusterView:
         max_age_s: float = 0.0,
         overlap_s: float = 10.0,
         tracks_instances: bool = True,
-        silence: Silence | None = None,
+        heartbeat_grace: HeartbeatGrace | None = None,
     ) -> None:
         self._api = api
         self._clock = clock
-        self._shown: frozenset[str] = frozenset()
+        self._available: frozenset[str] = frozenset()
         self.cells = cells
         self._versions = ComputeVersions(cells)
-        self._clocks = Clocks(cells, clock, overlap_s, service_down_time_s)
-        self._silence = silence or Silence(clock)
+        self._clock_skew = ClockSkew(cells, clock, overlap_s, service_down_time_s)
+        self._heartbeat_grace = heartbeat_grace or HeartbeatGrace(clock)
         self.aggregates = AggregateView()
         self._aggregate_reader = AggregateReader(api, self.aggregates, clock, overlap_s)
         self.instances = InstanceView(tracks_instances)
-        self._nodes = Nodes(ratios or Ratios(), overlap_s)
+        self._nodes = ComputeNodes(ratios or Ratios(), overlap_s)
         self._reader = CellReader(cells, self._nodes, clock, service_down_time_s)
         self._lock = self._reader.lock
         self._composer = Composer(self._nodes, self.aggregates)
@@ -110,17 +107,17 @@ class ClusterView:
             max_age_s=conf.novasched.host_state_max_age,
             overlap_s=conf.novasched.host_state_overlap,
             tracks_instances=conf.filter_scheduler.track_instance_changes,
-            silence=Silence.from_conf(conf, clock),
+            heartbeat_grace=HeartbeatGrace.from_conf(conf, clock),
         )
 
     def load(self) -> None:
         """Read everything, as at the start.
 
         Raises errors.StoreFailed when the API database cannot be asked; a cell
-        that cannot is left out, and read in the background when it answers.
+        that cannot is unavailable, and read in the background when it answers.
         """
         self.check(judges=True)
-        self._show(
+        self._set_available(
             self._reader.read(
                 self.cells.enabled(), complete=True, timeout_s=BACKGROUND_TIMEOUT_S
             )
@@ -129,7 +126,7 @@ class ClusterView:
     def check(self, *, judges: bool = False) -> None:
         """Read the cells and aggregates again, and the lowest compute version.
 
-        ``judges``: a cell that is late with the latter is left out of what follows.
+        ``judges``: a cell that is late with the latter is unavailable from then on.
         Raises errors.StoreFailed when the API database cannot be asked.
         """
         changed = self.cells.replace(self._api.cells())
@@ -149,7 +146,7 @@ class ClusterView:
 
     def read_services(self) -> None:
         """Find services that came or went without a word, and clocks that differ."""
-        self._clocks.check()
+        self._clock_skew.check()
         answered = self._reader.read(
             self.cells.enabled(), all_services=True, timeout_s=BACKGROUND_TIMEOUT_S
         )
@@ -159,10 +156,10 @@ class ClusterView:
             }
             services = {uuid: cell.services.rows for uuid, cell in cells.items()}
         for uuid, rows in services.items():
-            self._clocks.compare(uuid, rows.values())
+            self._clock_skew.compare(uuid, rows.values())
 
     def reconcile(self) -> None:
-        """Read all hosts of the cells that are not left out."""
+        """Read all hosts of the available cells."""
         self._reader.read(
             self.cells.enabled(), complete=True, timeout_s=BACKGROUND_TIMEOUT_S
         )
@@ -173,21 +170,21 @@ class ClusterView:
         self.instances.keep(names)
 
     def check_instances(self) -> None:
-        """Find instances that moved without a word, if somebody asks for them."""
+        """Find instances that moved unreported, if requests ask for instances."""
         with self._lock:
-            cells = {u: c for u, c in self._nodes.cells.items() if u in self._shown}
+            cells = {u: c for u, c in self._nodes.cells.items() if u in self._available}
             hosts = {
                 uuid: sorted({row.host for row in cell.rows.values() if row.host})
                 for uuid, cell in cells.items()
             }
-        guests = Guests(self.cells, BACKGROUND_TIMEOUT_S)
-        self.instances.compare(hosts, guests.instances)
+        reader = InstanceReader(self.cells, BACKGROUND_TIMEOUT_S)
+        self.instances.compare(hosts, reader.instances)
 
     def retry_left_out(self) -> None:
         """Ask the cells whose time has come; the next refresh shows them again."""
         due = self.cells.due_for_retry()
         answering = self.cells.ask(
-            lambda _, store: store.minimum_compute_version(), due, even_left_out=True
+            lambda _, store: store.minimum_compute_version(), due, probe=True
         )
         self._reader.read(
             [cell for cell in self.cells.enabled() if cell.uuid in answering],
@@ -198,29 +195,29 @@ class ClusterView:
     def _refresh(self) -> None:
         if not self.cells.all():
             LOG.warning('No cells were found')
-        self._show(self._reader.read(self.cells.enabled()))
+        self._set_available(self._reader.read(self.cells.enabled()))
 
-    def _show(self, cell_uuids: frozenset[str]) -> None:
+    def _set_available(self, cell_uuids: frozenset[str]) -> None:
         """Let requests see these cells, and judge those that have fallen silent."""
         with self._lock:
-            self._silence.judge(self._nodes.cells, cell_uuids)
-        self._shown = cell_uuids
+            self._heartbeat_grace.judge(self._nodes.cells, cell_uuids)
+        self._available = cell_uuids
 
     def _wanted(self, cell: Cell | None) -> frozenset[str]:
         """Return the cells to take hosts from; read one that no refresh has read."""
         if cell is None:
-            return self._shown & {known.uuid for known in self.cells.enabled()}
+            return self._available & {known.uuid for known in self.cells.enabled()}
         known = self.cells.get(cell.uuid) or self._look_up(cell.uuid)
         if known is not None and known.disabled:
             return self._reader.read_aside(known)
-        return self._shown & {cell.uuid}
+        return self._available & {cell.uuid}
 
     def _look_up(self, uuid: str) -> Cell | None:
         """Find a cell that was mapped since the last look, and read it."""
         self.check()
         found = self.cells.get(uuid)
         if found is not None and not found.disabled:
-            self._shown |= self._reader.read([found])
+            self._available |= self._reader.read([found])
         return found
 
     def hosts(
@@ -230,8 +227,8 @@ class ClusterView:
 
         ``candidates`` are lists of allocation candidates by provider uuid; None:
         all hosts, without candidates. ``cell`` restricts the hosts to one cell,
-        even a disabled one; otherwise they are those of the enabled cells. Cells
-        that are left out give no hosts. Call ``refresh()`` first. Raises
+        even a disabled one; otherwise they are those of the enabled cells.
+        Unavailable cells give no hosts. Call ``refresh()`` first. Raises
         errors.StoreFailed when ``cell`` is not known and cannot be looked up.
         """
         wanted = self._wanted(cell)
@@ -245,18 +242,18 @@ class ClusterView:
             self._reader.window(),
             HostTable(composed.snapshot.apart(), rows),
         )
-        guests = Guests(self.cells)
+        reader = InstanceReader(self.cells)
         return table.with_columns(
             allocation_candidates=candidates_column(table, candidates),
             limits=Lazy(lambda: limits_column(table)),
             service=Lazy(lambda: composed.service_column(table, window)),
-            instances=Lazy(lambda: self.instances.column(table, guests.instances)),
-            instance_images=Lazy(lambda: guests.images(table)),
+            instances=Lazy(lambda: self.instances.column(table, reader.instances)),
+            instance_images=Lazy(lambda: reader.images(table)),
         )
 
-    def shows(self, cell: Cell) -> bool:
+    def is_available(self, cell: Cell) -> bool:
         """Return True if an enabled cell answered the newest refresh."""
-        return cell.uuid in self._shown
+        return cell.uuid in self._available
 
     def node_uuids(self) -> Container[str]:
         """Return the uuids of the compute nodes, those of other cells included."""

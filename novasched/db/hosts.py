@@ -14,7 +14,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from novasched.cluster.rows import shared
+from novasched.cluster.host_columns import shared
 from novasched.db import tables
 from novasched.ports import ComputeNodeRow, NodeNews
 

@@ -16,7 +16,7 @@ from oslo_utils import strutils
 from sqlalchemy import exc as sa_exc
 
 from novasched import errors
-from novasched.cluster.lanes import once_more
+from novasched.cluster.cell_executor import retry_once
 
 Result = TypeVar('Result')
 
@@ -64,7 +64,7 @@ class Database:
             with self.read() as connection:
                 return question(connection)
 
-        return once_more(attempt)
+        return retry_once(attempt)
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
-from novasched.cluster.assumed import Assumed
+from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.view import ClusterView
 from novasched.drivers.claims import Claims
 from novasched.drivers.no_valid_host_detail import NoValidHostDetail
@@ -72,7 +72,7 @@ class Parts:
     on_decision: Callable[[Decision], None] = lambda decision: None
     watch: PluginTiming = field(default_factory=PluginTiming)
     detail: NoValidHostDetail = field(default_factory=NoValidHostDetail)
-    assumed: Assumed | None = None
+    assumed: AssumedInstances | None = None
     own_alternates: bool = False
 
     @classmethod
@@ -95,7 +95,7 @@ class Parts:
             default_availability_zone=conf.default_availability_zone,
             on_decision=on_decision,
             detail=NoValidHostDetail.from_conf(conf),
-            assumed=Assumed.from_conf(conf, view, profile),
+            assumed=AssumedInstances.from_conf(conf, view, profile),
             own_alternates=conf.novasched.own_alternates,
             watch=PluginTiming.from_conf(conf),
         )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reserves the picks of one request, and detects those of concurrent requests.
 
-Without Assumed, all of this does nothing.
+Without AssumedInstances, all of this does nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from novasched.cluster.assumed import Assumed, Sight
-from novasched.cluster.picks import Key, Pick, group_of
+from novasched.cluster.assumed import AssumedInstances, HostView
+from novasched.cluster.assumed_usage import HostKey, Pick, group_of
 from novasched.drivers import Work
 from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.request_spec import RequestSpec
@@ -81,14 +81,16 @@ class Reservation:
     since this one looked, it is ``behind``: it must catch up, and decide again.
     """
 
-    def __init__(self, assumed: Assumed | None, work: Work, turns: GroupTurns) -> None:
+    def __init__(
+        self, assumed: AssumedInstances | None, work: Work, turns: GroupTurns
+    ) -> None:
         self._assumed = assumed if work.claims is not None else None
         self._sees = assumed
         self._work = work
         self._turns = turns
         self._mine: list[Pick] = []
-        self._sight: Sight | None = None
-        self._caught_up: dict[Key, int] = {}
+        self._sight: HostView | None = None
+        self._caught_up: dict[HostKey, int] = {}
         self._behind: HostState | None = None
         self._times_behind = 0
 

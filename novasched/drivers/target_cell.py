@@ -87,4 +87,4 @@ def cells_left_out(view: ClusterView, request: RequestSpec) -> tuple[str, ...]:
     """Return the names of the cells that give no hosts as they did not answer."""
     cell = target_cell(view, request)
     wanted = [c for c in view.cells.enabled() if cell is None or c.uuid == cell.uuid]
-    return tuple(c.name or c.uuid for c in wanted if not view.shows(c))
+    return tuple(c.name or c.uuid for c in wanted if not view.is_available(c))

@@ -17,7 +17,7 @@ from keystoneauth1 import exceptions as ksa
 
 from novasched import app, errors, preflight
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
-from novasched.cluster.versions import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
+from novasched.cluster.services import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
 from novasched.db import cells, schema, services, tables
 from novasched.db.stores import SqlServiceStore
 from novasched.placement import session

@@ -21,7 +21,7 @@ class KnownCells(Protocol):
     def enabled(self) -> list[Cell]:
         """Return the cells that hosts are taken from."""
 
-    def left_out(self) -> list[Cell]:
+    def unavailable(self) -> list[Cell]:
         """Return those of them that are not asked now."""
 
 
@@ -55,7 +55,7 @@ class Freshness:
         enabled, time = self._cells.enabled(), self._health.time()
         if not enabled:
             return {}
-        out = {cell.uuid for cell in self._cells.left_out()}
+        out = {cell.uuid for cell in self._cells.unavailable()}
         bad = Check(
             WARN if len(out) < len(enabled) else FAIL,
             time,
@@ -89,7 +89,7 @@ class Freshness:
     def measure(self, numbers: Numbers, now: float) -> None:
         """Set the gauges of all cells; ``now`` is in seconds since 1970."""
         ages_s = self._ages_s()
-        out = {cell.uuid for cell in self._cells.left_out()}
+        out = {cell.uuid for cell in self._cells.unavailable()}
         enabled = {cell.name or cell.uuid: cell for cell in self._cells.enabled()}
         for name, cell in enabled.items():
             if cell.uuid in ages_s:

@@ -23,7 +23,7 @@ from oslo_messaging._drivers.amqp import (  # type: ignore[import-untyped]
 )
 
 from novasched import errors
-from novasched.cluster.lanes import Lane
+from novasched.cluster.cell_executor import CellExecutor
 from novasched.ports import CallerGone
 from novasched.rpc import faults
 from novasched.rpc.caller import RpcCaller
@@ -103,12 +103,12 @@ class Answers:
         queues: ReplyQueues,
         most: int = PARKED_AT_MOST,
         clock: Callable[[], float] = time.monotonic,
-        lane: Lane | None = None,
+        lane: CellExecutor | None = None,
     ) -> None:
         self._queues = queues
         self._most = most
         self._clock = clock
-        self._lane = lane or Lane('answers', THREADS)
+        self._lane = lane or CellExecutor('answers', THREADS)
         self._changed = threading.Condition()
         self._parked: dict[str, list[Answer]] = {}
         self._open = 0

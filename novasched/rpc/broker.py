@@ -21,7 +21,7 @@ import amqp  # type: ignore[import-untyped]
 import oslo_messaging  # type: ignore[import-untyped]
 from kombu import exceptions as kombu
 
-from novasched.cluster.lanes import Lane
+from novasched.cluster.cell_executor import CellExecutor
 from novasched.rpc.transport import CONNECTION_ERRORS
 from novasched.rpc.waiting import BROKERS_TIME
 
@@ -131,7 +131,7 @@ class BrokerClock:
         self._measure = behind_s
         self._clock = clock
         self._since = since
-        self._lane = Lane('broker clock', 1)
+        self._lane = CellExecutor('broker clock', 1)
         self._lock = threading.Lock()
         self._measuring: Future[None] | None = None
         self._measured_at = -math.inf

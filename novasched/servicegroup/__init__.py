@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heartbeats of services, by their database or by memcached.
+"""Service group drivers: heartbeats by the database, or by memcached.
 
 By the database is what everything else here knows. Where it is memcached, a beat
 found there takes the place of the heartbeat in the row of its service.

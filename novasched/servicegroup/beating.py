@@ -43,7 +43,7 @@ def _key(row: ServiceRow) -> str:
     return f'{row.topic}:{row.host}'
 
 
-class _Known:
+class _KnownServices:
     """The rows of the services of one cell, by id."""
 
     def __init__(self) -> None:
@@ -67,11 +67,11 @@ class BeatingCellStore:
     """The database of one cell. Satisfies ports.CellStore."""
 
     def __init__(
-        self, inner: CellStore, beats: Beats, known: _Known | None = None
+        self, inner: CellStore, beats: Beats, known: _KnownServices | None = None
     ) -> None:
         self._inner = inner
         self._beats = beats
-        self._known = known or _Known()
+        self._known = known or _KnownServices()
 
     @contextlib.contextmanager
     def together(self) -> Iterator[CellStore]:
@@ -109,11 +109,11 @@ class BeatingCellStore:
         newest: datetime.datetime,
     ) -> ServiceNews:
         news = self._inner.service_news(since, wide, known_id, NEVER, FOR_EVER)
-        told = {row.id for row in news.live}
+        changed = {row.id for row in news.live}
         live = [
             row
             for row in dated(self._known.update(news), self._beats)
-            if row.id in told or not oldest <= (row.last_seen_up or NEVER) <= newest
+            if row.id in changed or not oldest <= (row.last_seen_up or NEVER) <= newest
         ]
         return ServiceNews(live, news.deleted)
 
@@ -141,7 +141,7 @@ class BeatingCellStores:
         self._beats = beats
         self._opened: dict[str, tuple[CellStore, BeatingCellStore]] = {}
         # Changes will do after new connections, too: so who is known stays.
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownServices] = {}
         self._lock = threading.Lock()
 
     def open(self, cell: Cell) -> BeatingCellStore:
@@ -149,7 +149,7 @@ class BeatingCellStores:
         with self._lock:
             found = self._opened.get(cell.uuid)
             if found is None or found[0] is not store:
-                known = self._known.setdefault(cell.uuid, _Known())
+                known = self._known.setdefault(cell.uuid, _KnownServices())
                 found = store, BeatingCellStore(store, self._beats, known)
                 self._opened[cell.uuid] = found
             return found[1]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heartbeats in memcached, as nova's driver ``mc`` writes and reads them.
+"""Heartbeats in memcached, as nova's driver ``mc`` writes and reads them.
 
 The key is ``<topic>:<host>``, the value the time of the beat. Nova lets no key
-expire at the server: who reads judges how old it is.
+expire at the server: the reader judges how old it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oslo_cache import _opts as cache
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.cluster.lanes import Lane
+from novasched.cluster.cell_executor import CellExecutor
 from novasched.ports import Clock
 
 LOG = logging.getLogger(__name__)
@@ -59,8 +59,8 @@ class Beats:
     def __init__(self, region: Region, clock: Clock) -> None:
         self._region = region
         self._clock = clock
-        self._lane = Lane('memcached', 1)
-        weakref.finalize(self, self._lane.close)
+        self._executor = CellExecutor('memcached', 1)
+        weakref.finalize(self, self._executor.close)
         self._lock = threading.Lock()
         self._look: concurrent.futures.Future[None] | None = None
         self._seen: dict[str, datetime.datetime] = {}
@@ -108,7 +108,7 @@ class Beats:
                 looks = self._look is None or self._look.done()
                 if looks:
                     look = functools.partial(self._look_up, due)
-                    self._look = self._lane.submit(look)
+                    self._look = self._executor.submit(look)
                 waiting = self._look
             left_s = max(0.0, deadline - time.monotonic())
             if waiting is None or not concurrent.futures.wait([waiting], left_s).done:

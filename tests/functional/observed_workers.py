@@ -28,7 +28,7 @@ def work(shared, attempts, ready, end):
     """Be a worker until told to end."""
     observer, instrumentation = shared.observer, shared.observer.instrumentation()
     now_s = SystemClock().monotonic()
-    cells = types.SimpleNamespace(enabled=lambda: [CELL], left_out=list)
+    cells = types.SimpleNamespace(enabled=lambda: [CELL], unavailable=list)
     instrumentation.view(
         types.SimpleNamespace(
             refresh=print, cells=cells, asked_at=lambda: {CELL.uuid: now_s - attempts}

@@ -70,7 +70,7 @@ def beats(memcached, backend):
     made = Beats.from_conf(conf, SystemClock())
     yield made
     # Each thread may have a connection of its own.
-    made._lane.submit(lambda: disconnect(made)).result()
+    made._executor.submit(lambda: disconnect(made)).result()
     disconnect(made)
 
 

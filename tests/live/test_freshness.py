@@ -27,7 +27,7 @@ from oslo_config import cfg
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
 from novasched import opts
 from novasched.app import SystemClock
-from novasched.cluster.upkeep import Upkeep
+from novasched.cluster.periodic import PeriodicTasks
 from novasched.db import engines, tables
 from novasched.db.transactions import Database
 from novasched.scheduler.filters.compute import ComputeFilter
@@ -224,7 +224,7 @@ def test_freshness_no_decision_misses_what_was_committed_before(cells, conf, wri
         ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool,
     ):
         requests = Requests(view, FullRead(by_url.values()))
-        upkeep = Upkeep(view, SystemClock(), 1.0, 2.0)
+        upkeep = PeriodicTasks(view, SystemClock(), 1.0, 2.0)
         upkeep.start()
         started = time.monotonic()
         try:

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from novasched.cluster.assumed import Assumed
+from novasched.cluster.assumed import AssumedInstances
 from tests import factories
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
@@ -36,7 +36,9 @@ class OneHost(RuleBasedStateMachine):
         self.seconds = 0.0
         self.expected = {}
         self.on_host = {'first': sizes_mb}
-        self.assumed = Assumed(lambda host: self.on_host, clock=lambda: self.seconds)
+        self.assumed = AssumedInstances(
+            lambda host: self.on_host, clock=lambda: self.seconds
+        )
         self.report()
         return 'first'
 

@@ -252,7 +252,7 @@ class FakeView:
     def refresh(self):
         self.refreshed += 1
 
-    def shows(self, cell):
+    def is_available(self, cell):
         return cell.uuid not in self.silent
 
     def minimum_compute_version(self):

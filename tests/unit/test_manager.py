@@ -374,7 +374,7 @@ def test_casts_reach_the_view():
     manager.update_instance_info('h1', {A: None})
     manager.delete_instance_info('h1', A)
     manager.sync_instance_info('h1', [B])
-    assert view.instances.told == [
+    assert view.instances.reported == [
         ('update', 'h1', {A: None}),
         ('delete', 'h1', A),
         ('sync', 'h1', [B]),

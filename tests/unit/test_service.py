@@ -79,7 +79,7 @@ def test_a_report_shows_cells_hosts_and_requests(told):
     cells = [Cell('u1', 'cell1', '', '', False), Cell('u2', 'cell2', '', '', True)]
     view = SimpleNamespace(
         asked_at=lambda: {'u1': time.monotonic() - 5.0},
-        cells=SimpleNamespace(all=lambda: cells, left_out=lambda: cells[:1]),
+        cells=SimpleNamespace(all=lambda: cells, unavailable=lambda: cells[:1]),
         hosts=lambda candidates: ['h1', 'h2'],
     )
     server = SimpleNamespace(requests=SimpleNamespace(under_way=lambda: [1.26]))

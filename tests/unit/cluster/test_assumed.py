@@ -10,8 +10,8 @@ import pytest
 from oslo_config import cfg
 
 from novasched.cluster import assumed
-from novasched.cluster.assumed import LOOK_EVERY_S, Assumed
-from novasched.cluster.picks import KNOWN_FOR_S
+from novasched.cluster.assumed import LOOK_EVERY_S, AssumedInstances
+from novasched.cluster.assumed_usage import KNOWN_FOR_S
 from novasched.scheduler.fit.host_topology import HostPools
 from novasched.scheduler.pipeline import Profile
 from tests import factories
@@ -28,7 +28,7 @@ class Cloud:
         self.hosts = factories.hosts(3, updated=[NOON] * 3, **columns)
         self.clock = FakeClock()
         self.told = {}
-        self.assumed = Assumed(self.told.get, clock=self.clock.monotonic)
+        self.assumed = AssumedInstances(self.told.get, clock=self.clock.monotonic)
 
     def see(self):
         return self.assumed.see(lambda: self.hosts)
@@ -63,11 +63,11 @@ def conf():
 
 
 def test_it_is_off_unless_asked_for(conf):
-    assert Assumed.from_conf(conf, None, None) is None
+    assert AssumedInstances.from_conf(conf, None, None) is None
     conf.set_override('assume_picks', True, 'novasched')
     view = FakeView(None)
-    view.instances.told = {}.get
-    assert len(Assumed.from_conf(conf, view, Profile((), ()))) == 0
+    view.instances.reported = {}.get
+    assert len(AssumedInstances.from_conf(conf, view, Profile((), ()))) == 0
 
 
 def test_nothing_picked_is_nothing_changed(cloud):

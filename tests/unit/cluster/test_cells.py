@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from novasched.cluster.backoff import STEADY_S
 from novasched.cluster.cells import FAILURES, Cells
-from novasched.cluster.pauses import STEADY_S
 from tests.unit.cluster.fakes import (
     CELL0,
     FakeCellStore,
@@ -116,7 +116,7 @@ def test_cells_are_asked_at_once(cells):
 def test_a_cell_that_fails_is_named_and_asked_again_by_the_next(cells, stores, caplog):
     stores.stores['a'].fail('refused')
     assert cells.ask(version, cells.all()) == {'b': 0}
-    assert cells.left_out() == []
+    assert cells.unavailable() == []
     assert 'Failed to get computes for cell a: a cell could not be asked' in caplog.text
     stores.stores['a'].mend()
     assert cells.ask(version, cells.all()) == {'a': 0, 'b': 0}
@@ -124,7 +124,7 @@ def test_a_cell_that_fails_is_named_and_asked_again_by_the_next(cells, stores, c
 
 def test_a_cell_that_keeps_failing_is_left_out(cells, stores):
     lose(cells, stores.stores['a'])
-    assert uuids(cells.left_out()) == ['a']
+    assert uuids(cells.unavailable()) == ['a']
     stores.stores['a'].calls.clear()
     assert cells.ask(version, cells.all()) == {'b': 0}
     assert stores.stores['a'].calls == []
@@ -137,7 +137,7 @@ def test_an_answer_in_between_starts_the_count_anew(cells, stores):
             cells.ask(version, cells.all())
         stores.stores['a'].mend()
         cells.ask(version, cells.all())
-    assert cells.left_out() == []
+    assert cells.unavailable() == []
 
 
 def test_a_question_that_does_not_judge_leaves_no_cell_out(cells, stores, gate):
@@ -147,15 +147,15 @@ def test_a_question_that_does_not_judge_leaves_no_cell_out(cells, stores, gate):
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
     found = cells.ask(version, cells.all(), judges=False, timeout_s=0.1)
     assert found == {'b': 0}
-    assert cells.left_out() == []
+    assert cells.unavailable() == []
 
 
 def test_a_question_that_does_not_judge_takes_no_cell_in(cells, stores):
     lose(cells, stores.stores['a'])
     stores.stores['a'].mend()
-    found = cells.ask(version, cells.all(), even_left_out=True, judges=False)
+    found = cells.ask(version, cells.all(), probe=True, judges=False)
     assert found == {'a': 0, 'b': 0}
-    assert uuids(cells.left_out()) == ['a']
+    assert uuids(cells.unavailable()) == ['a']
 
 
 def test_a_cell_that_was_late_stays_out_when_its_retry_fails(cells, stores, gate):
@@ -163,8 +163,8 @@ def test_a_cell_that_was_late_stays_out_when_its_retry_fails(cells, stores, gate
     cells.ask(version, cells.all(), timeout_s=0.1)
     gate.set()
     stores.stores['a'].fail()
-    cells.ask(version, cells.all(), even_left_out=True)
-    assert uuids(cells.left_out()) == ['a']
+    cells.ask(version, cells.all(), probe=True)
+    assert uuids(cells.unavailable()) == ['a']
 
 
 def test_a_cell_that_is_late_is_named_and_left_out(cells, stores, gate, caplog):
@@ -172,7 +172,7 @@ def test_a_cell_that_is_late_is_named_and_left_out(cells, stores, gate, caplog):
     started = time.monotonic()
     assert cells.ask(version, cells.all()) == {'b': 0}
     assert time.monotonic() - started < DEADLINE_S / 2
-    assert uuids(cells.left_out()) == ['a']
+    assert uuids(cells.unavailable()) == ['a']
     assert 'Timeout getting computes for cell a' in caplog.text
 
 
@@ -185,7 +185,7 @@ def test_when_none_has_answered_the_first_is_waited_for(stores, clock):
         return cell.uuid
 
     assert cells.ask(slow, cells.all()) == {'a': 'a', 'b': 'b'}
-    assert cells.left_out() == []
+    assert cells.unavailable() == []
     cells.close()
 
 
@@ -197,7 +197,7 @@ def test_patience_has_an_end(stores, clock, gate):
     started = time.monotonic()
     assert cells.ask(version, cells.all()) == {}
     assert 0.3 <= time.monotonic() - started < DEADLINE_S / 2
-    assert uuids(cells.left_out()) == ['b']
+    assert uuids(cells.unavailable()) == ['b']
     cells.close()
 
 
@@ -208,7 +208,7 @@ def test_patience_is_not_for_those_who_are_behind_others(stores, clock, gate):
     started = time.monotonic()
     assert cells.ask(version, cells.all()) == {'b': 0}
     assert time.monotonic() - started < DEADLINE_S / 2
-    assert uuids(cells.left_out()) == ['a']
+    assert uuids(cells.unavailable()) == ['a']
     gate.set()
     cells.close()
 
@@ -216,7 +216,7 @@ def test_patience_is_not_for_those_who_are_behind_others(stores, clock, gate):
 def test_that_a_cell_is_left_out_is_told_once(cells, stores, caplog):
     lose(cells, stores.stores['a'])
     for _ in range(3):
-        cells.ask(version, cells.all(), even_left_out=True)
+        cells.ask(version, cells.all(), probe=True)
     told = [r for r in caplog.records if r.levelno == logging.ERROR]
     assert [r.getMessage() for r in told] == [
         'Cell a(a) is left out of all decisions until it answers'
@@ -231,7 +231,7 @@ def test_a_cell_that_was_late_is_asked_anew(cells, stores, gate):
     cells.ask(version, cells.all(), timeout_s=0.1)
     assert stores.forgotten[-1] == {'a'}
     stores.stores['a'] = FakeCellStore()
-    assert cells.ask(version, cells.all(), even_left_out=True) == {'a': 0, 'b': 0}
+    assert cells.ask(version, cells.all(), probe=True) == {'a': 0, 'b': 0}
     assert not gate.is_set()
 
 
@@ -248,7 +248,7 @@ def test_a_cell_that_gives_no_hosts_is_tried_again_too(cells, stores, clock, gat
     stores.stores[of.uuid].on_call = lambda name: gate.wait(DEADLINE_S)
     assert cells.ask(version, [of], timeout_s=0.1) == {}
     assert not cells.may_be_asked(of)
-    assert cells.left_out() == cells.due_for_retry() == []
+    assert cells.unavailable() == cells.due_for_retry() == []
     clock.advance(1)
     assert cells.due_for_retry() == [of]
 
@@ -256,10 +256,10 @@ def test_a_cell_that_gives_no_hosts_is_tried_again_too(cells, stores, clock, gat
 def test_calls_that_hang_take_no_thread_of_another_cell(cells, stores, gate):
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
     for _ in range(5):
-        found = cells.ask(version, cells.all(), even_left_out=True, timeout_s=0.4)
+        found = cells.ask(version, cells.all(), probe=True, timeout_s=0.4)
         assert found == {'b': 0}
     gate.set()
-    assert cells.ask(version, cells.all(), even_left_out=True) == {'a': 0, 'b': 0}
+    assert cells.ask(version, cells.all(), probe=True) == {'a': 0, 'b': 0}
 
 
 def test_a_cell_is_due_for_a_retry_soon_then_later_and_later(
@@ -272,18 +272,18 @@ def test_a_cell_is_due_for_a_retry_soon_then_later_and_later(
         assert cells.due_for_retry() == []
         clock.advance(0.5)
         assert uuids(cells.due_for_retry()) == ['a']
-        cells.ask(version, cells.due_for_retry(), even_left_out=True)
+        cells.ask(version, cells.due_for_retry(), probe=True)
     clock.advance(15)
     stores.stores['a'].mend()
-    assert cells.ask(version, cells.due_for_retry(), even_left_out=True) == {'a': 0}
-    assert cells.left_out() == []
+    assert cells.ask(version, cells.due_for_retry(), probe=True) == {'a': 0}
+    assert cells.unavailable() == []
     assert 'Cell a answers again' in caplog.text
 
 
 def answer_again(cells, store):
     store.mend()
-    cells.ask(version, cells.due_for_retry(), even_left_out=True)
-    assert cells.left_out() == []
+    cells.ask(version, cells.due_for_retry(), probe=True)
+    assert cells.unavailable() == []
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_when_no_cell_is_left_each_is_tried_every_second(cells, stores, clock):
     clock.advance(1)
     lose(cells, stores.stores['b'])
     for _ in range(4):
-        cells.ask(version, cells.due_for_retry(), even_left_out=True)
+        cells.ask(version, cells.due_for_retry(), probe=True)
         assert cells.due_for_retry() == []
         clock.advance(1)
         assert uuids(cells.due_for_retry()) == ['a', 'b']
@@ -363,9 +363,9 @@ def test_a_defect_in_one_cell_leaves_the_answers_of_the_others(cells, caplog, pr
         return 5
 
     for _ in range(FAILURES):
-        assert cells.left_out() == []
+        assert cells.unavailable() == []
         assert cells.ask(defective, cells.all()) == {'b': 5}
-    assert uuids(cells.left_out()) == ['a']
+    assert uuids(cells.unavailable()) == ['a']
     assert 'Failed to get computes for cell a' in caplog.text
     assert 'Traceback' in caplog.text
 
@@ -404,10 +404,10 @@ def test_what_still_waits_when_it_closes_is_not_asked(cells, stores, gate):
     asking = threading.Thread(
         target=cells.ask,
         args=(version, [cell('a')]),
-        kwargs={'even_left_out': True, 'timeout_s': DEADLINE_S},
+        kwargs={'probe': True, 'timeout_s': DEADLINE_S},
     )
     asking.start()
-    while cells._lanes['a']._calls.empty():
+    while cells._executors['a']._calls.empty():
         assert asking.is_alive()
     cells.close()
     gate.set()

@@ -10,7 +10,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors, opts
-from novasched.cluster.discovery import Discovered, Discovery, discovery_chores
+from novasched.cluster.discovery import Discovered, Discovery, discovery_tasks
 from novasched.ports import Cell
 from tests.unit.cluster.fakes import NOON, SECOND, FakeClock, service
 
@@ -202,10 +202,10 @@ def conf():
 def test_the_options_say_how_often(conf, interval, enabled, intervals):
     conf.set_override('discover_hosts_in_cells_interval', interval, 'scheduler')
     conf.set_override('periodic_enable', enabled)
-    chores = discovery_chores(conf, 'b', FakeDirectory(), FakeClock(), Searches())
-    assert [interval_s for interval_s, _ in chores] == intervals
+    tasks = discovery_tasks(conf, 'b', FakeDirectory(), FakeClock(), Searches())
+    assert [interval_s for interval_s, _ in tasks] == intervals
 
 
 def test_without_services_nobody_leads(conf):
     conf.set_override('discover_hosts_in_cells_interval', 1, 'scheduler')
-    assert discovery_chores(conf, 'b', None, FakeClock(), Searches()) == []
+    assert discovery_tasks(conf, 'b', None, FakeClock(), Searches()) == []

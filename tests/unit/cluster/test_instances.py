@@ -98,12 +98,12 @@ def told(*uuids):
     ],
 )
 def test_what_is_believed(messages, believed):
-    found = view(*messages).told('h1')
+    found = view(*messages).reported('h1')
     assert (None if found is None else set(found)) == believed
 
 
 def test_untracked_instances_are_not_believed():
-    assert view(('update', told('a', 'b')), tracked=False).told('h1') is None
+    assert view(('update', told('a', 'b')), tracked=False).reported('h1') is None
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_a_list_that_disagrees_is_logged(caplog, before, line):
 
 def test_what_a_request_was_given_is_its_own():
     known = view(('update', told('a', 'b')))
-    known.told('h1')['z'] = 'stub'
-    assert set(known.told('h1')) == {'a', 'b'}
+    known.reported('h1')['z'] = 'stub'
+    assert set(known.reported('h1')) == {'a', 'b'}
 
 
 class Compared:
@@ -149,8 +149,8 @@ class Compared:
     def ask(self, table):
         return [set(f or ()) for f in self.view.column(table, self.read)]
 
-    def told(self, host):
-        found = self.view.told(host)
+    def reported(self, host):
+        found = self.view.reported(host)
         return None if found is None else set(found)
 
 
@@ -161,13 +161,13 @@ def test_a_move_that_nobody_told_of_is_found(caplog, table):
     assert known.ask(table) == [{'x', 'y'}, {'x', 'y'}, {'z'}, {'z'}]
     known.compare()
     assert known.asked == [{'a': ['h1', 'h2']}]
-    assert (known.told('h1'), known.told('h2')) == (None, {'z'})
+    assert (known.reported('h1'), known.reported('h2')) == (None, {'z'})
     assert 'The instances of 1 hosts are not those' in caplog.text
     known.asked.clear()
     assert known.ask(table)[0] == {'x'}
     assert known.asked == [{'a': ['h1'], 'b': ['h1']}]
     known.view.sync('h1', ['x'])
-    assert known.told('h1') == {'x'}
+    assert known.reported('h1') == {'x'}
 
 
 def test_what_was_found_is_a_list_that_messages_complete(table):
@@ -176,7 +176,7 @@ def test_what_was_found_is_a_list_that_messages_complete(table):
     known.ask(table)
     known.compare()
     known.view.update('h1', told('w'))
-    assert known.told('h1') == {'x', 'w'}
+    assert known.reported('h1') == {'x', 'w'}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_what_a_host_says_while_it_is_read_counts(table, message, believed):
     known.on_read = lambda: getattr(known.view, method)('h1', argument)
     known.ask(table)
     known.compare()
-    assert known.told('h1') == believed
+    assert known.reported('h1') == believed
 
 
 def test_nothing_is_compared_when_nobody_asks_and_the_first_to_ask_reads(table):
@@ -205,7 +205,7 @@ def test_nothing_is_compared_when_nobody_asks_and_the_first_to_ask_reads(table):
     assert known.asked == [{'a': ['h1', 'h2'], 'b': ['h1']}]
     known.rows = [('a', instance(u, 'h1')) for u in 'xy'] + [('a', instance('z', 'h2'))]
     known.compare()
-    assert (known.told('h1'), known.told('h2')) == ({'x', 'y'}, {'z'})
+    assert (known.reported('h1'), known.reported('h2')) == ({'x', 'y'}, {'z'})
 
 
 def test_after_a_comparison_that_failed_nobody_is_believed_until_the_next(table):
@@ -219,11 +219,11 @@ def test_after_a_comparison_that_failed_nobody_is_believed_until_the_next(table)
     known.on_read = refuse
     with pytest.raises(errors.StoreFailed):
         known.compare()
-    assert known.told('h1') is None
+    assert known.reported('h1') is None
     known.on_read = lambda: None
     known.ask(table)
     known.compare()
-    assert known.told('h1') == {'x', 'y'}
+    assert known.reported('h1') == {'x', 'y'}
 
 
 def test_only_hosts_that_are_believed_are_compared(table):
@@ -241,7 +241,7 @@ def test_a_host_of_two_cells_has_the_instances_of_both(table):
     known.rows = [('a', instance('x', 'h1')), ('b', instance('y', 'h1'))]
     known.ask(table)
     known.compare(a=['h1'], b=['h1'])
-    assert known.told('h1') == {'x', 'y'}
+    assert known.reported('h1') == {'x', 'y'}
 
 
 def test_untracked_lists_are_not_compared(table):
@@ -257,9 +257,9 @@ def test_untracked_lists_are_not_compared(table):
 def test_hosts_that_are_gone_are_forgotten():
     known = view(('update', told('a', 'b')))
     known.keep({'h1', None})
-    assert known.told('h1') is not None
+    assert known.reported('h1') is not None
     known.keep({'h2'})
-    assert known.told('h1') is None
+    assert known.reported('h1') is None
 
 
 @pytest.fixture

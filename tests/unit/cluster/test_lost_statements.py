@@ -8,8 +8,8 @@ import time
 import pytest
 
 from novasched import errors
+from novasched.cluster.cell_executor import FAST_S, retry_once
 from novasched.cluster.cells import FAILURES
-from novasched.cluster.lanes import FAST_S, once_more
 
 LOST = errors.StoreInterrupted('a cell', 'Lost connection to server during query')
 REFUSED = errors.StoreFailed('a cell', 'no such table')
@@ -53,7 +53,7 @@ def test_a_cell_that_keeps_losing_connections_is_left_out(cloud):
     cloud.a.on_call = failing(*[LOST] * 99)
     for _ in range(FAILURES):
         cloud.view.refresh()
-    assert [cell.uuid for cell in cloud.view.cells.left_out()] == ['a']
+    assert [cell.uuid for cell in cloud.view.cells.unavailable()] == ['a']
 
 
 def test_what_was_slow_to_fail_is_not_tried_again():
@@ -65,5 +65,5 @@ def test_what_was_slow_to_fail_is_not_tried_again():
         raise LOST
 
     with pytest.raises(errors.StoreInterrupted):
-        once_more(read)
+        retry_once(read)
     assert len(tries) == 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.cluster.nodes import Nodes
-from novasched.cluster.reading import Moment
-from novasched.cluster.rows import Ratios
+from novasched.cluster.cell_query import QueryTime
+from novasched.cluster.host_columns import Ratios
+from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Window
 from tests.unit.cluster.fakes import (
     NOON,
@@ -27,10 +27,12 @@ class Reader:
     def __init__(self):
         self.clock = FakeClock()
         self.store = FakeCellStore()
-        self.nodes = Nodes(Ratios(), OVERLAP_S)
+        self.nodes = ComputeNodes(Ratios(), OVERLAP_S)
 
     def begin(self, **how):
-        moment = Moment(Window.around(self.clock.utcnow(), 60), self.clock.monotonic())
+        moment = QueryTime(
+            Window.around(self.clock.utcnow(), 60), self.clock.monotonic()
+        )
         return self.nodes.begin('a', moment, **how)
 
     def ask(self, **how):
@@ -360,7 +362,7 @@ def test_a_service_that_is_deleted_is_noticed_and_looked_for_no_more(reader):
     reader.store.delete_service('h1', NOON)
     reader.read()
     assert not reader.nodes.cells['a'].services.knows('h1')
-    assert reader.nodes.cells['a'].homeless == {'h1'}
+    assert reader.nodes.cells['a'].hosts_without_service == {'h1'}
     reader.store.soft_delete(1, NOON)
     reader.read()
     assert reader.hosts() == {'h2': 1}
@@ -372,7 +374,7 @@ def test_a_service_that_is_made_anew_is_known(reader):
     reader.store.services['h1'] = service('h1', id=99, created_at=NOON)
     reader.read()
     assert reader.nodes.cells['a'].services.rows['h1'].id == 99
-    assert reader.nodes.cells['a'].homeless == set()
+    assert reader.nodes.cells['a'].hosts_without_service == set()
 
 
 def test_an_older_list_of_services_does_not_undo_what_was_heard_since(reader):
@@ -398,11 +400,11 @@ def test_of_two_lists_of_services_the_later_counts(reader):
 def test_a_missing_service_is_found_when_it_appears(reader):
     reader.store.put(node(3, created_at=NOON))
     reader.read()
-    assert reader.nodes.cells['a'].homeless == {'h3'}
+    assert reader.nodes.cells['a'].hosts_without_service == {'h3'}
     reader.store.add_host(3, created_at=NOON)  # its service is as if it had been there
     reader.clock.advance(5)
     reader.read()
-    assert reader.nodes.cells['a'].homeless == set()
+    assert reader.nodes.cells['a'].hosts_without_service == set()
     assert reader.nodes.cells['a'].services.knows('h3')
 
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from novasched import errors
-from novasched.cluster.periodic import Runner
+from novasched.cluster.periodic import PeriodicRunner
 from tests.unit.cluster.fakes import FakeClock
 
 DEADLINE_S = 30
@@ -17,7 +17,7 @@ DEFECT = AssertionError('Protocol error, expecting EOF')
 AWAY = errors.StoreFailed('the cell', 'refused')
 
 
-class Chore:
+class Task:
     """Raises one problem after the other; None: it succeeds."""
 
     __name__ = 'chore'
@@ -38,7 +38,7 @@ class Chore:
 
 def run(chore, times):
     clock = FakeClock()
-    runner = Runner('test', [(10.0, chore)], [0.0], clock.monotonic)
+    runner = PeriodicRunner('test', [(10.0, chore)], [0.0], clock.monotonic)
     for _ in range(times):
         runner.run_due()
         runner.run_due()
@@ -58,7 +58,7 @@ def run(chore, times):
 )
 def test_a_failure_is_told_once_until_it_is_over(caplog, problems, told):
     caplog.set_level(logging.WARNING)
-    chore = Chore(*problems)
+    chore = Task(*problems)
     run(chore, 5)
     assert chore.done == 5
     assert [(r.getMessage(), bool(r.exc_info)) for r in caplog.records] == [
@@ -68,13 +68,13 @@ def test_a_failure_is_told_once_until_it_is_over(caplog, problems, told):
 
 def test_that_it_is_over_is_told(caplog):
     caplog.set_level(logging.INFO)
-    run(Chore(AWAY, AWAY), 4)
+    run(Task(AWAY, AWAY), 4)
     assert caplog.messages[1:] == ['chore succeeds again']
 
 
 def test_a_thread_goes_on_after_defects():
-    chore = Chore(*[DEFECT] * 99)
-    runner = Runner('test', [(0.01, chore)], [0.0])
+    chore = Task(*[DEFECT] * 99)
+    runner = PeriodicRunner('test', [(0.01, chore)], [0.0])
     runner.start()
     assert chore.enough.wait(DEADLINE_S)
     runner.stop()

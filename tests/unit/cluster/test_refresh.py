@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from novasched.cluster.refresh import Refresh
+from novasched.cluster.cell_reader import Refresh
 from tests.unit.cluster.fakes import FakeClock
 
 DEADLINE_S = 30

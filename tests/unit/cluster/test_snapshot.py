@@ -14,7 +14,7 @@ from tests.unit.cluster.fakes import NOON, service
 UUIDS = {'one': 0, 'two': 1, 'three': 2}
 
 
-def composed(usable=(True, True, True), twins=None):
+def composed(usable=(True, True, True), duplicate_uuids=None):
     """Three hosts, of cells a, a and b."""
     snapshot = Snapshot(
         {
@@ -27,11 +27,11 @@ def composed(usable=(True, True, True), twins=None):
         'a': Services().with_rows([service('h1'), service('h2')]),
         'b': Services().with_rows([service('h1', version=75)]),
     }
-    return Composed(snapshot, np.array(usable), UUIDS, twins or {}, services)
+    return Composed(snapshot, np.array(usable), UUIDS, duplicate_uuids or {}, services)
 
 
 @pytest.mark.parametrize(
-    ('usable', 'twins', 'wanted', 'places'),
+    ('usable', 'duplicate_uuids', 'wanted', 'places'),
     [
         pytest.param([1, 1, 1], {}, ['three', 'one'], [2, 0], id='in their order'),
         pytest.param([1, 1, 1], {}, ['new', 'two'], [1], id='an unknown one'),
@@ -51,8 +51,8 @@ def composed(usable=(True, True, True), twins=None):
         ),
     ],
 )
-def test_places(usable, twins, wanted, places):
-    assert composed([bool(u) for u in usable], twins).places(wanted) == places
+def test_places(usable, duplicate_uuids, wanted, places):
+    assert composed([bool(u) for u in usable], duplicate_uuids).places(wanted) == places
 
 
 def test_a_service_is_that_of_the_cell_of_the_host():

@@ -159,7 +159,7 @@ def test_services_are_listed_without_the_haste_of_a_request(cloud, gate):
     opening.start()
     cloud.view.read_services()
     opening.join(DEADLINE_S)
-    assert cloud.view.cells.left_out() == []
+    assert cloud.view.cells.unavailable() == []
 
 
 def test_a_service_is_described_by_the_time_of_the_request(cloud):
@@ -283,8 +283,8 @@ def test_a_full_read_forgets_the_instances_of_hosts_that_are_gone(cloud):
     for host in ('h1', 'h9'):
         cloud.view.instances.update(host, {u: instance(u, host) for u in 'xy'})
     cloud.view.reconcile()
-    assert cloud.view.instances.told('h1') is not None
-    assert cloud.view.instances.told('h9') is None
+    assert cloud.view.instances.reported('h1') is not None
+    assert cloud.view.instances.reported('h9') is None
 
 
 def test_a_move_that_nobody_told_of_is_found_between_requests(cloud):
@@ -311,7 +311,7 @@ def test_instances_are_compared_without_the_haste_of_a_request(cloud, gate):
     opening.start()
     cloud.view.check_instances()
     opening.join(DEADLINE_S)
-    assert cloud.view.instances.told('h1') == {}
+    assert cloud.view.instances.reported('h1') == {}
 
 
 def test_a_cell_that_is_left_out_does_not_keep_others_from_being_compared(cloud):
@@ -321,8 +321,8 @@ def test_a_cell_that_is_left_out_does_not_keep_others_from_being_compared(cloud)
     cloud.lose(cloud.b)
     _ = cloud.view.hosts(None).instances
     cloud.view.check_instances()
-    assert cloud.view.instances.told('h1') is None
-    assert set(cloud.view.instances.told('h3')) == {'x', 'y'}
+    assert cloud.view.instances.reported('h1') is None
+    assert set(cloud.view.instances.reported('h3')) == {'x', 'y'}
 
 
 def images(hosts):

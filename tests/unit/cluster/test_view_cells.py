@@ -24,8 +24,8 @@ DEADLINE_S = 30
 SHORT_S = 0.05
 
 
-def left_out(cloud):
-    return [cell.uuid for cell in cloud.view.cells.left_out()]
+def unavailable(cloud):
+    return [cell.uuid for cell in cloud.view.cells.unavailable()]
 
 
 def test_a_cell_that_hangs_costs_one_bounded_wait_and_is_named(cloud, gate):
@@ -33,8 +33,8 @@ def test_a_cell_that_hangs_costs_one_bounded_wait_and_is_named(cloud, gate):
     started = time.monotonic()
     assert cloud.shown() == ['h1', 'h2']
     assert time.monotonic() - started < DEADLINE_S / 2
-    assert left_out(cloud) == ['b']
-    assert [cloud.view.shows(cell(uuid)) for uuid in 'ab'] == [True, False]
+    assert unavailable(cloud) == ['b']
+    assert [cloud.view.is_available(cell(uuid)) for uuid in 'ab'] == [True, False]
     cloud.b.calls.clear()
     assert cloud.shown() == ['h1', 'h2']
     assert cloud.b.calls == []
@@ -74,7 +74,7 @@ def test_instances_and_versions_leave_no_cell_out(cloud):
         cloud.view.check()
         with pytest.raises(errors.StoreFailed):
             cloud.view.hosts(None).instances.tolist()
-    assert left_out(cloud) == []
+    assert unavailable(cloud) == []
 
 
 def test_a_cell_that_answers_nonsense_leaves_the_healthy_ones(cloud, caplog):
@@ -109,13 +109,13 @@ def test_cells_that_hang_and_fail_leave_the_healthy_ones(cloud, gate):
     cloud.b.fail()
     assert cloud.shown() == ['h5']
     cloud.lose(cloud.b)
-    assert sorted(left_out(cloud)) == ['a', 'b']
+    assert sorted(unavailable(cloud)) == ['a', 'b']
     gate.set()
     cloud.a.mend()
     cloud.b.mend()
     cloud.retry()
     assert sorted(cloud.shown()) == ['h1', 'h2', 'h3', 'h5']
-    assert left_out(cloud) == []
+    assert unavailable(cloud) == []
 
 
 def test_a_cell_that_comes_back_has_what_changed_meanwhile(cloud):
@@ -133,7 +133,7 @@ def test_a_cell_that_comes_back_is_not_shown_before_a_request_refreshed_it(cloud
     cloud.lose(cloud.b)
     cloud.b.mend()
     cloud.retry()
-    assert left_out(cloud) == []
+    assert unavailable(cloud) == []
     assert sorted(cloud.view.hosts(None).host.tolist()) == ['h1', 'h2']
     assert cloud.shown() == ['h1', 'h2', 'h3']
 
@@ -143,7 +143,7 @@ def test_a_cell_that_fails_in_the_background_stays_for_requests_under_way(cloud)
     cloud.b.fail()
     for _ in range(FAILURES):
         cloud.view.reconcile()
-    assert left_out(cloud) == ['b']
+    assert unavailable(cloud) == ['b']
     assert sorted(cloud.view.hosts(None).host.tolist()) == ['h1', 'h2', 'h3']
     assert cloud.shown() == ['h1', 'h2']
 
@@ -152,7 +152,7 @@ def test_a_cell_that_still_fails_is_tried_again_later(cloud):
     cloud.lose(cloud.b)
     for _ in range(3):
         cloud.retry()
-        assert left_out(cloud) == ['b']
+        assert unavailable(cloud) == ['b']
     cloud.b.mend()
     cloud.retry()
     assert cloud.shown() == ['h1', 'h2', 'h3']
@@ -174,7 +174,7 @@ def test_a_cell_that_hangs_at_the_start_is_not_waited_for_twice(new_cloud, gate)
     started = time.monotonic()
     cloud.view.load()
     assert time.monotonic() - started < DEADLINE_S / 2
-    assert left_out(cloud) == ['b']
+    assert unavailable(cloud) == ['b']
     assert cloud.b.calls == ['minimum_compute_version']
     assert cloud.shown() == ['h1', 'h2']
     gate.set()

@@ -13,7 +13,7 @@ import uuid
 import pytest
 
 from novasched import errors
-from novasched.cluster.assumed import Assumed
+from novasched.cluster.assumed import AssumedInstances
 from novasched.drivers import Parts, Work
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
@@ -45,7 +45,7 @@ class Cloud:
         free_ram_mb = [8000, 7900, 7800][: len(names)]
         self.hosts = factories.hosts(host=names, free_ram_mb=free_ram_mb)
         self.placement = FakePlacement(*self.hosts.uuid.tolist())
-        self.assumed = Assumed(nobody) if assumed else None
+        self.assumed = AssumedInstances(nobody) if assumed else None
         self.driver = FilterScheduler(
             Parts(
                 profile=Profile(filters, (RAMWeigher(),)),

@@ -27,7 +27,7 @@ class FakeCells:
     def enabled(self):
         return self.known
 
-    def left_out(self):
+    def unavailable(self):
         return [each for each in self.known if each.uuid in self.out]
 
 

@@ -39,7 +39,7 @@ def instrumentation(numbers, health):
 
 
 def view(refresh):
-    cells = SimpleNamespace(enabled=lambda: [CELL], left_out=list)
+    cells = SimpleNamespace(enabled=lambda: [CELL], unavailable=list)
     return SimpleNamespace(refresh=refresh, cells=cells, asked_at=lambda: {'a': 0.0})
 
 

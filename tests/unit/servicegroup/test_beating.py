@@ -163,7 +163,7 @@ def test_a_beat_counts_for_as_long_as_it_is_young(cloud, lose):
     lose(cloud.memcached)
     cloud.clock.advance(57)
     assert cloud.up() == ['h1', 'h2', 'h3']
-    cloud.view._silence._grace_s = 0
+    cloud.view._heartbeat_grace._grace_s = 0
     cloud.clock.advance(2)
     assert cloud.up() == []
 
@@ -198,7 +198,7 @@ def test_a_memcached_that_hangs_holds_up_nobody_for_long(cloud):
     for _ in range(2):
         assert cloud.up() == ['h1', 'h2', 'h3']
     cloud.memcached.gate.set()
-    cloud.beats._lane.submit(lambda: None).result(DEADLINE_S)
+    cloud.beats._executor.submit(lambda: None).result(DEADLINE_S)
     assert len(cloud.memcached.asked) == asked + 1
 
 
@@ -222,7 +222,7 @@ def test_cells_that_look_at_once_both_get_what_is_there(cloud):
 def test_a_thread_that_looks_ends_with_who_wanted_it():
     beats = Beats(Memcached(), FakeClock())
     beats.latest(['compute:h1'])
-    (thread,) = beats._lane._threads
+    (thread,) = beats._executor._threads
     del beats
     gc.collect()
     thread.join(DEADLINE_S)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells whose computes have all fallen silent at once.
+"""Heartbeat grace for cells whose computes have all fallen silent at once.
 
 Then it is the way of their heartbeats that is broken, or a clock, rather than
-every compute. The operator is told, and where there would be no host at all, those
+every compute. The log says so, and where there would be no host at all, those
 count for a while that were up when the last heartbeat came.
 """
 
@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
-from novasched.cluster.cell_nodes import CellNodes
-from novasched.cluster.services import Services, Silent
+from novasched.cluster.nodes import CellNodes
+from novasched.cluster.services import Services, SilentComputes
 from novasched.ports import Clock
 
 LOG = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ A host of the silent cell may then be chosen where nova would choose another.
 }
 
 
-class Silence:
+class HeartbeatGrace:
     """Decides for which cells the last heartbeats still count."""
 
     def __init__(
@@ -72,10 +72,10 @@ class Silence:
         own = conf.novasched
         return cls(clock, own.heartbeat_grace, own.heartbeat_grace_for_each_cell)
 
-    def judge(self, cells: Mapping[str, CellNodes], shown: Iterable[str]) -> None:
-        """Let silent computes of the cells shown count as up where they may, and of
-        no other cell."""
-        found = {uuid: cells[uuid].services for uuid in shown if uuid in cells}
+    def judge(self, cells: Mapping[str, CellNodes], available: Iterable[str]) -> None:
+        """Let silent computes of the available cells count as up where they may, and
+        of no other cell."""
+        found = {uuid: cells[uuid].services for uuid in available if uuid in cells}
         granted = self.granted(found)
         for uuid, cell in cells.items():
             kept = uuid in granted
@@ -105,7 +105,7 @@ class Silence:
         self._granted = granted
         return granted
 
-    def _is_granted(self, uuid: str, silent: Silent) -> bool:
+    def _is_granted(self, uuid: str, silent: SilentComputes) -> bool:
         """Say whether the grace is not over, for us or for one who has just come."""
         silent_s = self._clock.monotonic() - self._since_s[uuid]
         age = self._clock.utcnow() - silent.since
@@ -124,7 +124,7 @@ class Silence:
             LOG.error('The computes of cell %s count as down from now on', uuid)
 
 
-def _tell(uuid: str, silent: Silent) -> None:
+def _tell(uuid: str, silent: SilentComputes) -> None:
     LOG.error(
         'All computes of cell %s have fallen silent at once, %d that were up among '
         'them; the last was heard of at %s UTC. Do the clocks agree, and does the '

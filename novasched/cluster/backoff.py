@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which cells are left out, and when each is tried again."""
+"""Circuit-breaker backoff of cells: those unavailable, and when each is retried."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from novasched.ports import Clock
 
 FIRST_RETRY_S = 1.0
-"""When a cell that is left out is tried for the first time: most delays are short."""
+"""When an unavailable cell is tried for the first time: most delays are short."""
 
 STEADY_S = 60.0
 """How long a cell must have answered for the next time to be like the first: else one
@@ -16,15 +16,15 @@ that answers a small question only would hold up a request every other second.""
 
 
 class _Pause(NamedTuple):
-    """A cell is left out, or on trial, until ``until``, in monotonic seconds; it was
+    """A cell is unavailable, or on trial, until ``until``, in monotonic seconds; it was
     tried again after ``after_s``."""
 
     until: float
     after_s: float
 
 
-class Pauses:
-    """The pauses of cells by uuid, ``longest_s`` at most; who calls holds a lock."""
+class RetryBackoff:
+    """The pauses of cells by uuid, ``longest_s`` at most; the caller holds a lock."""
 
     def __init__(self, clock: Clock, longest_s: float) -> None:
         self._clock = clock
@@ -41,8 +41,8 @@ class Pauses:
         return pause is None or pause.until <= self._clock.monotonic()
 
     def begin(self, uuid: str, *, alone: bool) -> bool:
-        """Leave out a cell, for longer each time, unless it is ``alone``: there is no
-        other to take hosts from. Return whether it was not left out before."""
+        """Make a cell unavailable, for longer each time, unless it is ``alone``: there
+        is no other to take hosts from. Return whether it was available before."""
         now_s = self._clock.monotonic()
         trial = self._trials.pop(uuid, None)
         if trial is not None and trial.until <= now_s:
@@ -55,7 +55,7 @@ class Pauses:
         return is_new
 
     def end(self, uuid: str) -> bool:
-        """Put a cell on trial; return whether it was left out."""
+        """Put a cell on trial; return whether it was unavailable."""
         pause = self._pauses.pop(uuid, None)
         if pause is None:
             return False

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that hold what no nova writes: they are left out, and named once.
+"""Invalid rows of compute_nodes and services: ignored, and named once.
 
-A database may hold null where there must be a name, a date of zeros, or what somebody
-wrote by hand. One such row must cost neither a request nor the other hosts of its cell.
+A database may hold null where there must be a name, a date of zeros, or what was
+written by hand. One such row must cost neither a request nor the other hosts of its
+cell.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _ALWAYS = (
 _STAMPS = ('last_seen_up', 'created_at', 'updated_at')
 
 
-class Odd(NamedTuple):
+class InvalidValue(NamedTuple):
     """A column of a row that cannot be used."""
 
     table: str
@@ -77,7 +78,7 @@ class Odd(NamedTuple):
 
 def readable_nodes(
     rows: Iterable[ComputeNodeRow],
-    odd: list[Odd],
+    invalid: list[InvalidValue],
     known: Mapping[int, ComputeNodeRow],
 ) -> list[ComputeNodeRow]:
     """Return the rows, those that cannot be used without anything but id and mark.
@@ -90,9 +91,9 @@ def readable_nodes(
         if before is not None and row == before:
             found.append(before)
             continue
-        column = _odd_column(row) if row.deleted == 0 else None
+        column = _invalid_column(row) if row.deleted == 0 else None
         if column is not None:
-            odd.append(_odd('compute_nodes', row, column))
+            invalid.append(_invalid('compute_nodes', row, column))
             row = blank(row)
         found.append(row)
     return found
@@ -104,7 +105,7 @@ def blank(row: ComputeNodeRow) -> ComputeNodeRow:
     return nothing._replace(id=row.id, deleted=row.deleted, mark=row.mark)
 
 
-def _odd_column(row: ComputeNodeRow) -> str | None:
+def _invalid_column(row: ComputeNodeRow) -> str | None:
     for place, name, types in _PLACES:
         value = row[place]
         if value is not None and (type(value) not in types or not _fits(value)):
@@ -125,7 +126,9 @@ def _fits(value: object) -> bool:
     return math.isfinite(value) and abs(value) <= LARGEST
 
 
-def readable_services(rows: Iterable[ServiceRow], odd: list[Odd]) -> list[ServiceRow]:
+def readable_services(
+    rows: Iterable[ServiceRow], invalid: list[InvalidValue]
+) -> list[ServiceRow]:
     """Return the rows without times that are none: such a service was never heard of.
 
     One whose host is no text is left out.
@@ -134,10 +137,10 @@ def readable_services(rows: Iterable[ServiceRow], odd: list[Odd]) -> list[Servic
     for row in rows:
         wrong = [name for name in _STAMPS if not _is_time(getattr(row, name))]
         if type(row.host) is not str:
-            odd.append(_odd('services', row, 'host'))
+            invalid.append(_invalid('services', row, 'host'))
             continue
         if wrong:
-            odd.append(_odd('services', row, wrong[0]))
+            invalid.append(_invalid('services', row, wrong[0]))
             row = row._replace(updated_at=None)
             if wrong != ['updated_at']:
                 row = row._replace(last_seen_up=None, created_at=None)
@@ -149,30 +152,30 @@ def _is_time(value: Any) -> bool:
     return value is None or isinstance(value, datetime.datetime)
 
 
-def _odd(table: str, row: ComputeNodeRow | ServiceRow, column: str) -> Odd:
+def _invalid(table: str, row: ComputeNodeRow | ServiceRow, column: str) -> InvalidValue:
     value = repr(getattr(row, column))
-    return Odd(table, row.id, str(row.host), column, f'{value:.60}')
+    return InvalidValue(table, row.id, str(row.host), column, f'{value:.60}')
 
 
-class OddRows:
+class InvalidRowLog:
     """Names a column that cannot be used once, until it has another value."""
 
     def __init__(self) -> None:
-        self._named: dict[tuple[str, str, int], Odd] = {}
+        self._named: dict[tuple[str, str, int], InvalidValue] = {}
 
-    def tell(self, cell_uuid: str, found: Iterable[Odd]) -> None:
-        for odd in found:
-            key = cell_uuid, odd.table, odd.id
-            if self._named.get(key) != odd:
-                self._named[key] = odd
+    def tell(self, cell_uuid: str, found: Iterable[InvalidValue]) -> None:
+        for invalid in found:
+            key = cell_uuid, invalid.table, invalid.id
+            if self._named.get(key) != invalid:
+                self._named[key] = invalid
                 LOG.warning(
                     'Ignoring row %d of %s in cell %s, of host %s: its %s is %s',
-                    odd.id,
-                    odd.table,
+                    invalid.id,
+                    invalid.table,
                     cell_uuid,
-                    odd.host,
-                    odd.column,
-                    odd.value,
+                    invalid.host,
+                    invalid.column,
+                    invalid.value,
                 )
 
     def forget(self, cell_uuid: str) -> None:

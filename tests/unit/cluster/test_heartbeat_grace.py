@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from novasched.cluster.cells import Cells
-from novasched.cluster.silence import Silence
+from novasched.cluster.heartbeat_grace import HeartbeatGrace
 from novasched.cluster.view import ClusterView
 from tests.unit.cluster.fakes import (
     NOON,
@@ -41,7 +41,7 @@ class Cloud:
             self.api,
             Cells(self.stores, self.clock),
             self.clock,
-            silence=Silence(self.clock, **options),
+            heartbeat_grace=HeartbeatGrace(self.clock, **options),
         )
         view.load()
         return view

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A few threads for each cell, so that one that hangs holds up no other.
+"""Bulkhead executor: a few threads for each cell, so that a hung one delays no other.
 
 They are daemons: a call that never comes back does not keep the process alive.
 """
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from novasched import errors
 
-Answer = TypeVar('Answer')
+ResultT = TypeVar('ResultT')
 
 SLOWER = 3.0
 """How many times longer than the fastest one may always take: under load, they
@@ -29,7 +29,7 @@ FAST_S = 0.5
 that there is, and the first new connection shows whether the database serves."""
 
 
-def once_more(read: Callable[[], Answer]) -> Answer:
+def retry_once(read: Callable[[], ResultT]) -> ResultT:
     """Read; a second time, if the first one soon broke off.
 
     What was pooled with a connection that is lost is not used again.
@@ -48,18 +48,18 @@ class _Call(NamedTuple):
     make: Callable[[], Any]
 
     def run(self) -> Callable[[], None]:
-        """Make the call; return what tells the outcome to whoever waits."""
+        """Make the call; return the function that hands the outcome to the caller."""
         if not self.future.set_running_or_notify_cancel():
             return lambda: None
         try:
             return functools.partial(self.future.set_result, self.make())
-        except BaseException as problem:  # noqa: BLE001 whoever waits gets it
+        except BaseException as problem:  # noqa: BLE001 the caller gets it
             return functools.partial(self.future.set_exception, problem)
 
 
-class Lane:
-    """At most ``width`` threads, which ``start`` starts when there is work for one
-    more."""
+class CellExecutor:
+    """Executor of at most ``width`` threads, which ``start`` starts when there is work
+    for one more."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class Lane:
         self._threads: list[threading.Thread] = []
         self._idle = 0  # less the calls that wait for a thread
 
-    def submit(self, make: Callable[[], Answer]) -> Future[Answer]:
+    def submit(self, make: Callable[[], ResultT]) -> Future[ResultT]:
         """Run ``make`` in a thread, after those that came before it.
 
         Raises RuntimeError where there is no thread, and none can be started.
         """
-        future: Future[Answer] = Future()
+        future: Future[ResultT] = Future()
         with self._lock:
             if self._idle <= 0 and len(self._threads) < self._width:
                 self._add_thread()

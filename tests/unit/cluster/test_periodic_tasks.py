@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from novasched import errors
-from novasched.cluster.upkeep import Upkeep
+from novasched.cluster.periodic import PeriodicTasks
 from tests.unit.cluster.fakes import FakeClock
 
 DEADLINE_S = 30
@@ -56,7 +56,7 @@ def chores():
 
 @pytest.fixture
 def upkeep(chores, clock):
-    made = Upkeep(chores, clock, check_interval_s=60, reconcile_interval_s=600)
+    made = PeriodicTasks(chores, clock, check_interval_s=60, reconcile_interval_s=600)
     yield made
     made.stop()
 
@@ -89,7 +89,7 @@ def test_chores_are_done_when_they_are_due(upkeep, chores, clock, after_s, done)
 def test_other_chores_are_due_at_once_and_again(chores, clock):
     told = []
     others = [(30, lambda: told.append('tasks'))]
-    made = Upkeep(chores, clock, others=others)
+    made = PeriodicTasks(chores, clock, others=others)
     made.run_due()
     assert told == ['tasks']
     clock.advance(29)
@@ -134,7 +134,7 @@ def test_a_full_read_that_hangs_does_not_keep_cells_from_coming_back(chores, clo
         end.wait(2 * DEADLINE_S)
 
     chores.check, chores.retry_left_out = check, retried.set
-    made = Upkeep(chores, clock)
+    made = PeriodicTasks(chores, clock)
     made.start()
     assert hangs.wait(DEADLINE_S)
     clock.advance(1)
@@ -147,7 +147,7 @@ def test_a_full_read_that_hangs_does_not_keep_cells_from_coming_back(chores, clo
 def test_what_never_ends_holds_up_nothing_else(chores, clock):
     end, done = threading.Event(), threading.Event()
     others = [(30, lambda: end.wait(DEADLINE_S)), (30, done.set)]
-    made = Upkeep(chores, clock, others=others)
+    made = PeriodicTasks(chores, clock, others=others)
     made.start()
     assert done.wait(DEADLINE_S)
     assert chores.checked.wait(DEADLINE_S)

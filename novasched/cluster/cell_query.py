@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One question to the database of a cell, and its answer."""
+"""One query to the database of a cell, and its answer."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from novasched.cluster.odd_rows import Odd, readable_nodes, readable_services
+from novasched.cluster.invalid_rows import (
+    InvalidValue,
+    readable_nodes,
+    readable_services,
+)
 from novasched.cluster.services import Services, Window
 from novasched.ports import CellStore, ComputeNodeRow, NodeNews, ServiceNews, ServiceRow
 
 
-class Moment(NamedTuple):
-    """When a question began: the heartbeats that count, and a steady clock."""
+class QueryTime(NamedTuple):
+    """When a query began: the heartbeats that count, and a steady clock."""
 
     window: Window
     monotonic_s: float
 
-    def before(self, later: Moment) -> datetime.datetime:
+    def before(self, later: QueryTime) -> datetime.datetime:
         """Return the time of day that it was then, for one who looks later.
 
         A clock that was set back or forth in between makes it earlier, if at all.
@@ -28,8 +32,8 @@ class Moment(NamedTuple):
         return min(self.window.now, later.window.now - elapsed)
 
 
-class Known(NamedTuple):
-    """The live compute nodes of a cell as they are known when a question begins.
+class KnownNodes(NamedTuple):
+    """The live compute nodes of a cell as they are known when a query begins.
 
     ``live`` and ``total`` sum them up as ports.NodeNews does, ``takes`` counts the
     answers that were taken in.
@@ -55,12 +59,13 @@ class Known(NamedTuple):
         )
 
 
-class Answer(NamedTuple):
-    """What one cell answered. ``services`` are all, or None when only the news were
+class CellAnswer(NamedTuple):
+    """Answer of one cell. ``services`` are all, or None when only the news were
     asked for, and the services ``found`` of hosts that had none.
 
-    ``gone`` are the ids of nodes whose rows were removed without a trace, ``odd`` is
-    what no nova writes, and was left out. ``summed`` is what all live nodes sum up to.
+    ``gone`` are the ids of nodes whose rows were removed without a trace, ``invalid``
+    are values that no nova writes, and that were ignored. ``summed`` is what all live
+    nodes sum up to.
     """
 
     nodes: list[ComputeNodeRow]
@@ -68,72 +73,76 @@ class Answer(NamedTuple):
     news: ServiceNews = ServiceNews([], [])
     found: Sequence[ServiceRow] = ()
     gone: Collection[int] = ()
-    odd: Sequence[Odd] = ()
+    invalid: Sequence[InvalidValue] = ()
     summed: tuple[int, int] | None = None
 
-    def readable(self, known: Known) -> Answer:
-        """Return the answer without what no nova writes, and name that.
+    def readable(self, known: KnownNodes) -> CellAnswer:
+        """Return the answer without values that no nova writes, and name those.
 
         Rows that are known already were looked at before.
         """
-        odd: list[Odd] = []
+        invalid: list[InvalidValue] = []
         listed = self.services
         return self._replace(
-            nodes=readable_nodes(self.nodes, odd, known.rows),
-            services=None if listed is None else readable_services(listed, odd),
-            news=self.news._replace(live=readable_services(self.news.live, odd)),
-            odd=odd,
+            nodes=readable_nodes(self.nodes, invalid, known.rows),
+            services=None if listed is None else readable_services(listed, invalid),
+            news=self.news._replace(live=readable_services(self.news.live, invalid)),
+            invalid=invalid,
         )
 
 
-NOTHING = Known()
+NOTHING = KnownNodes()
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """One question to a cell, on its way.
+class CellQuery:
+    """One query to a cell, on its way.
 
     ``number`` tells which began later; ``since`` is None when all is asked for.
-    ``homeless`` are hosts that are known to have no service, ``look_for`` those of
-    which that is to be found out again.
+    ``hosts_without_service`` are those known to have none, ``look_for`` those of which
+    that is to be found out again.
     """
 
     cell_uuid: str
     number: int
-    moment: Moment
+    moment: QueryTime
     since: datetime.datetime | None
     services: Services
     all_services: bool = False
-    homeless: Collection[str] = ()
+    hosts_without_service: Collection[str] = ()
     look_for: Collection[str] = ()
-    known: Known = NOTHING
+    known: KnownNodes = NOTHING
 
-    def ask(self, store: CellStore) -> Answer:
+    def ask(self, store: CellStore) -> CellAnswer:
         """Read what changed, or all. The services come last: those of a node were
         committed before it."""
         known = self.known
         with store.together() as rows:
             if self.since is None:
                 nodes, services = rows.compute_nodes(), rows.compute_services()
-                return Answer(nodes, services).readable(known)
+                return CellAnswer(nodes, services).readable(known)
             wide = self.since - self.moment.window.span
             changes = rows.compute_node_news(self.since)
             nodes, gone = self._changed_nodes(rows, changes, self.since, wide)
             summed = changes.live, changes.total
             if self.all_services:
                 services = rows.compute_services()
-                return Answer(nodes, services, gone=gone, summed=summed).readable(known)
+                return CellAnswer(nodes, services, gone=gone, summed=summed).readable(
+                    known
+                )
             window = self.moment.window
             news = rows.service_news(
                 self.since, wide, self.services.newest_id, window.oldest, window.newest
             )
-            answer = Answer(nodes, None, news, gone=gone, summed=summed).readable(known)
+            answer = CellAnswer(nodes, None, news, gone=gone, summed=summed).readable(
+                known
+            )
             strangers = self._strangers(answer)
             if not strangers:
                 return answer
-            odd = list(answer.odd)
-            found = readable_services(rows.compute_services_of(strangers), odd)
-            return answer._replace(found=found, odd=odd)
+            invalid = list(answer.invalid)
+            found = readable_services(rows.compute_services_of(strangers), invalid)
+            return answer._replace(found=found, invalid=invalid)
 
     def _changed_nodes(
         self,
@@ -163,9 +172,9 @@ class Reading:
             found |= _by_id(rows, differing)
         return list(found.values()), set(known.rows) - marks.keys() - found.keys()
 
-    def _strangers(self, answer: Answer) -> list[str]:
+    def _strangers(self, answer: CellAnswer) -> list[str]:
         """Return the hosts that have nodes, and no service that is known."""
-        known = {row.host for row in answer.news.live}.union(self.homeless)
+        known = {row.host for row in answer.news.live}.union(self.hosts_without_service)
         hosts = {row.host for row in answer.nodes if row.host and row.deleted == 0}
         strangers = {h for h in hosts - known if not self.services.knows(h)}
         return sorted(strangers.union(self.look_for))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What filters and weighers find odd in their options and in the aggregates."""
+"""Warnings about the options of filters and weighers and about aggregate metadata."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from novasched.scheduler.pipeline import Profile
 LOG = logging.getLogger(__name__)
 
 
-class Notices:
-    """Logs what is odd, once until it was mended; asks when aggregates changed."""
+class ConfigWarnings:
+    """Logs each warning once until its cause is gone; asks when aggregates changed."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Notices:
         self._aggregates = aggregates
         self._find = find
         self._version: int | None = None
-        self._told: frozenset[Notice] = frozenset()
+        self._warned: frozenset[Notice] = frozenset()
 
     @classmethod
     def of(cls, profile: Profile, aggregates: AggregateView) -> Self:
@@ -42,8 +42,8 @@ class Notices:
             return
         found = self._find(self._aggregates.groups())
         for notice in found:
-            if notice not in self._told:
+            if notice not in self._warned:
                 level = logging.WARNING if notice.warning else logging.INFO
                 LOG.log(level, '%s', notice.text)
         self._version = version
-        self._told = frozenset(found)
+        self._warned = frozenset(found)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from novasched.cluster import overlay
+from novasched.cluster import assumed
 from novasched.scheduler.columns import Instances, Lazy
 from novasched.scheduler.hosts import Categories
 from tests import factories
@@ -23,22 +23,22 @@ from tests import factories
 )
 def test_numbers(values, expected):
     given = np.array([1, 2, 3])
-    changed = overlay.numbers(given, np.array([0, 2]), values)
+    changed = assumed.with_numbers(given, np.array([0, 2]), values)
     assert changed.tolist() == expected
     assert given.tolist() == [1, 2, 3]
 
 
 def test_shapes():
     given = Categories(['a', 'b'], np.array([0, 1, 1]))
-    changed = overlay.shapes(given, {1: 'c'})
+    changed = assumed.with_shapes(given, {1: 'c'})
     assert changed.tolist() == ['a', 'c', 'b']
     assert given.tolist() == ['a', 'b', 'b']
 
 
 def test_what_tells_that_a_column_is_another():
     codes = np.array([0])
-    assert overlay.identity(codes) is codes
-    assert overlay.identity(Categories(['a'], codes)) is codes
+    assert assumed.column_identity(codes) is codes
+    assert assumed.column_identity(Categories(['a'], codes)) is codes
 
 
 @pytest.mark.parametrize('changed_before', [False, True])
@@ -57,7 +57,7 @@ def test_members_are_added_once_the_instances_are_read(changed_before):
         place: [SimpleNamespace(uuid=uuid, host=f'h{place}') for uuid in uuids]
         for place, uuids in ((0, 'ab'), (2, 'c'))
     }
-    seen = overlay.with_members(hosts, members)
+    seen = assumed.with_members(hosts, members)
     assert reads == []
     assert sorted(seen.state(0).instances) == ['a', 'b', 'x']
     assert seen.state(0).instances['x'] == 1
@@ -67,4 +67,4 @@ def test_members_are_added_once_the_instances_are_read(changed_before):
 
 def test_without_members_hosts_stay_as_they_are():
     hosts = factories.hosts()
-    assert overlay.with_members(hosts, {}) is hosts
+    assert assumed.with_members(hosts, {}) is hosts

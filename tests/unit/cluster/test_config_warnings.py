@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from novasched.cluster.aggregates import AggregateView
-from novasched.cluster.notices import Notices
+from novasched.cluster.config_warnings import ConfigWarnings
 from novasched.scheduler.filters.io_ops import AggregateIoOpsFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories
@@ -19,9 +19,9 @@ def aggregates():
 
 
 @pytest.fixture
-def notices(aggregates):
+def config_warnings(aggregates):
     profile = Profile(filters=(AggregateIoOpsFilter(limit=8),), weighers=())
-    return Notices.of(profile, aggregates)
+    return ConfigWarnings.of(profile, aggregates)
 
 
 def said(caplog):
@@ -30,11 +30,13 @@ def said(caplog):
     return found
 
 
-def test_an_odd_value_is_told_once_until_it_was_mended(aggregates, notices, caplog):
-    caplog.set_level(logging.INFO, 'novasched.cluster.notices')
+def test_an_odd_value_is_told_once_until_it_was_mended(
+    aggregates, config_warnings, caplog
+):
+    caplog.set_level(logging.INFO, 'novasched.cluster.config_warnings')
     for aggregate in (GOOD, BAD, BAD, GOOD, BAD):
         aggregates.update([aggregate])
-        notices.tell()
+        config_warnings.tell()
     told = said(caplog)
     assert [level for level, _ in told] == ['WARNING', 'WARNING']
     assert 'Could not decode max_io_ops_per_host' in told[0][1]
@@ -42,9 +44,11 @@ def test_an_odd_value_is_told_once_until_it_was_mended(aggregates, notices, capl
 
 def test_nobody_is_asked_while_aggregates_stay(aggregates, caplog):
     asked = []
-    notices = Notices(aggregates, lambda groups: asked.append(list(groups)) or [])
-    notices.tell()
-    notices.tell()
+    config_warnings = ConfigWarnings(
+        aggregates, lambda groups: asked.append(list(groups)) or []
+    )
+    config_warnings.tell()
+    config_warnings.tell()
     aggregates.update([GOOD])
-    notices.tell()
+    config_warnings.tell()
     assert asked == [[], [(GOOD,)]]

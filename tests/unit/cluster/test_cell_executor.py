@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lane runs what it is given, in few threads."""
+"""An executor runs what it is given, in few threads."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import threading
 
 import pytest
 
-from novasched.cluster.lanes import Lane
+from novasched.cluster.cell_executor import CellExecutor
 
 DEADLINE_S = 30
 
 
 @pytest.fixture
-def lane():
-    made = Lane('test-lane', 2)
+def executor():
+    made = CellExecutor('test-lane', 2)
     yield made
     made.close()
     made.join(DEADLINE_S)
@@ -32,42 +32,42 @@ def threads_named(name):
     return [thread for thread in threading.enumerate() if thread.name == name]
 
 
-def test_the_answer_comes_back(lane):
-    assert lane.submit(lambda: 5).result(DEADLINE_S) == 5
+def test_the_answer_comes_back(executor):
+    assert executor.submit(lambda: 5).result(DEADLINE_S) == 5
 
 
-def test_what_is_raised_comes_back(lane):
+def test_what_is_raised_comes_back(executor):
     def fail():
         raise LookupError('no such thing')
 
     with pytest.raises(LookupError, match='no such thing'):
-        lane.submit(fail).result(DEADLINE_S)
-    assert lane.submit(lambda: 5).result(DEADLINE_S) == 5
+        executor.submit(fail).result(DEADLINE_S)
+    assert executor.submit(lambda: 5).result(DEADLINE_S) == 5
 
 
-def test_no_more_threads_than_it_is_wide(lane, gate):
-    calls = [lane.submit(lambda: gate.wait(DEADLINE_S)) for _ in range(5)]
+def test_no_more_threads_than_it_is_wide(executor, gate):
+    calls = [executor.submit(lambda: gate.wait(DEADLINE_S)) for _ in range(5)]
     assert len(threads_named('test-lane')) == 2
     gate.set()
     assert all(call.result(DEADLINE_S) for call in calls)
 
 
 def test_an_idle_thread_is_used_again():
-    lane = Lane('reused-lane', 8)
+    executor = CellExecutor('reused-lane', 8)
     for _ in range(20):
-        lane.submit(lambda: None).result(DEADLINE_S)
+        executor.submit(lambda: None).result(DEADLINE_S)
     assert len(threads_named('reused-lane')) == 1
-    lane.close()
+    executor.close()
 
 
-def test_a_call_that_was_given_up_is_not_made(lane, gate):
+def test_a_call_that_was_given_up_is_not_made(executor, gate):
     made = []
-    busy = [lane.submit(lambda: gate.wait(DEADLINE_S)) for _ in range(2)]
-    waiting = lane.submit(lambda: made.append(1))
+    busy = [executor.submit(lambda: gate.wait(DEADLINE_S)) for _ in range(2)]
+    waiting = executor.submit(lambda: made.append(1))
     assert waiting.cancel()
     gate.set()
     concurrent.futures.wait(busy, DEADLINE_S)
-    assert lane.submit(lambda: 5).result(DEADLINE_S) == 5
+    assert executor.submit(lambda: 5).result(DEADLINE_S) == 5
     assert made == []
 
 
@@ -79,24 +79,24 @@ def test_a_lane_outlives_a_thread_that_cannot_be_started(gate):
             raise RuntimeError("can't start new thread")
         thread.start()
 
-    lane = Lane('poor-lane', 2, start)
+    executor = CellExecutor('poor-lane', 2, start)
     with pytest.raises(RuntimeError, match="can't start new thread"):
-        lane.submit(lambda: made.append('refused'))
-    busy = lane.submit(lambda: gate.wait(DEADLINE_S))
-    waiting = lane.submit(lambda: 5)
+        executor.submit(lambda: made.append('refused'))
+    busy = executor.submit(lambda: gate.wait(DEADLINE_S))
+    waiting = executor.submit(lambda: 5)
     gate.set()
     assert busy.result(DEADLINE_S)
     assert waiting.result(DEADLINE_S) == 5
     assert made == []
-    lane.close()
-    lane.join(DEADLINE_S)
+    executor.close()
+    executor.join(DEADLINE_S)
 
 
 def test_closing_ends_the_threads_when_their_work_is_done():
-    lane = Lane('closed-lane', 2)
-    last = lane.submit(lambda: 5)
+    executor = CellExecutor('closed-lane', 2)
+    last = executor.submit(lambda: 5)
     threads = threads_named('closed-lane')
-    lane.close()
+    executor.close()
     assert last.result(DEADLINE_S) == 5
     for thread in threads:
         thread.join(DEADLINE_S)
@@ -104,17 +104,17 @@ def test_closing_ends_the_threads_when_their_work_is_done():
 
 
 def test_joining_waits_for_the_threads_but_not_for_ever(gate):
-    lane = Lane('joined-lane', 2)
-    lane.submit(lambda: gate.wait(DEADLINE_S))
+    executor = CellExecutor('joined-lane', 2)
+    executor.submit(lambda: gate.wait(DEADLINE_S))
     (thread,) = threads_named('joined-lane')
-    lane.close()
-    lane.join(0.01)
+    executor.close()
+    executor.join(0.01)
     assert thread.is_alive()
     gate.set()
-    lane.join(DEADLINE_S)
+    executor.join(DEADLINE_S)
     assert not thread.is_alive()
 
 
-def test_threads_do_not_keep_the_process_alive(lane):
-    lane.submit(lambda: None).result(DEADLINE_S)
+def test_threads_do_not_keep_the_process_alive(executor):
+    executor.submit(lambda: None).result(DEADLINE_S)
     assert all(thread.daemon for thread in threads_named('test-lane'))

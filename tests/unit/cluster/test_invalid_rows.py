@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from novasched.cluster.nodes import Nodes
-from novasched.cluster.odd_rows import blank, readable_nodes
-from novasched.cluster.reading import Moment
-from novasched.cluster.rows import Ratios
+from novasched.cluster.cell_query import QueryTime
+from novasched.cluster.host_columns import Ratios
+from novasched.cluster.invalid_rows import blank, readable_nodes
+from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Window
 from novasched.ports import ComputeNodeRow, ServiceRow
 from tests.unit.cluster.conftest import Cloud
@@ -77,7 +77,7 @@ def test_an_odd_node_costs_no_other_host_anything(when, fields):
             assert host.cpu_allocation_ratio == host.cpu_allocation_ratio
         cloud.view.nodes_named('h2', None)
         cloud.view.check_instances()
-        assert cloud.view.cells.left_out() == []
+        assert cloud.view.cells.unavailable() == []
     finally:
         cloud.view.close()
 
@@ -109,7 +109,7 @@ def test_an_odd_service_costs_no_other_host_anything(when, fields):
         hosts = cloud.view.hosts({node(id_).uuid: [] for id_ in (2, 3)})
         assert hosts.host.tolist() == ['h2', 'h3']
         assert hosts.service_up.all()
-        assert cloud.view.cells.left_out() == []
+        assert cloud.view.cells.unavailable() == []
     finally:
         cloud.view.close()
 
@@ -172,10 +172,10 @@ def test_a_row_that_is_known_is_not_looked_at_again():
 
 @pytest.mark.parametrize('how', [{}, {'complete': True}, {'all_services': True}])
 def test_an_answer_holds_the_rows_that_are_known(how):
-    store, nodes, clock = FakeCellStore(), Nodes(Ratios(), 10), FakeClock()
+    store, nodes, clock = FakeCellStore(), ComputeNodes(Ratios(), 10), FakeClock()
     store.add_host(1)
     for _ in range(2):
-        moment = Moment(Window.around(clock.utcnow(), 60), clock.monotonic())
+        moment = QueryTime(Window.around(clock.utcnow(), 60), clock.monotonic())
         reading = nodes.begin('a', moment, **how)
         store.nodes[1] = store.nodes[1]._replace(updated_at=NOON)
         answer = reading.ask(store)

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from novasched.cluster.cells import Cells
-from novasched.cluster.clocks import Clocks
+from novasched.cluster.clock_skew import ClockSkew
 from tests.unit.cluster.fakes import (
     NOON,
     SECOND,
@@ -28,11 +28,11 @@ def store():
 
 
 @pytest.fixture
-def clocks(store):
+def clock_skew(store):
     clock = FakeClock()
     cells = Cells(FakeCellStores(a=store), clock)
     cells.replace([cell('a')])
-    yield Clocks(cells, clock, bound_s=10)
+    yield ClockSkew(cells, clock, bound_s=10)
     cells.close()
 
 
@@ -57,18 +57,18 @@ def ahead(store, id_, seconds):
         ),
     ],
 )
-def test_the_clock_of_a_database(clocks, store, caplog, seconds, told):
+def test_the_clock_of_a_database(clock_skew, store, caplog, seconds, told):
     store.ahead = seconds * SECOND
-    clocks.check()
-    clocks.check()
+    clock_skew.check()
+    clock_skew.check()
     assert caplog.messages == told
 
 
-def test_that_a_clock_is_right_again_is_told(clocks, store, caplog):
+def test_that_a_clock_is_right_again_is_told(clock_skew, store, caplog):
     caplog.set_level(logging.INFO)
     for seconds in (60, 0, 0, 60):
         store.ahead = seconds * SECOND
-        clocks.check()
+        clock_skew.check()
     assert [message.rpartition(' is ')[2] for message in caplog.messages] == [
         '60 s ahead of ours',
         'right again',
@@ -76,19 +76,19 @@ def test_that_a_clock_is_right_again_is_told(clocks, store, caplog):
     ]
 
 
-def test_the_time_that_a_question_takes_is_no_difference(clocks, store, caplog):
-    clock = clocks._clock
+def test_the_time_that_a_question_takes_is_no_difference(clock_skew, store, caplog):
+    clock = clock_skew._clock
     store.clock = clock
     store.on_call = lambda name: clock.advance(30)
-    clocks.check()
+    clock_skew.check()
     assert caplog.messages == []
 
 
-def test_heartbeats_from_the_future_are_named_once(clocks, store, caplog):
+def test_heartbeats_from_the_future_are_named_once(clock_skew, store, caplog):
     ahead(store, 1, 10)
     ahead(store, 2, 11)
-    clocks.check()
-    clocks.check()
+    clock_skew.check()
+    clock_skew.check()
     assert caplog.messages == [
         'Heartbeats of 1 computes of cell a are from the future, up to 11 s by our '
         'clock: h2'
@@ -96,19 +96,19 @@ def test_heartbeats_from_the_future_are_named_once(clocks, store, caplog):
     caplog.clear()
     for id_ in range(1, 8):
         ahead(store, id_, 20 + id_)
-    clocks.check()
+    clock_skew.check()
     assert caplog.messages == [
         'Heartbeats of 6 computes of cell a are from the future, up to 27 s by our '
         'clock: h1, h3, h4, h5, h6, ...'
     ]
 
 
-def test_a_cell_that_does_not_answer_is_not_judged(clocks, store, caplog):
+def test_a_cell_that_does_not_answer_is_not_judged(clock_skew, store, caplog):
     ahead(store, 2, 11)
-    clocks.check()
+    clock_skew.check()
     caplog.clear()
     store.fail()
-    clocks.check()
+    clock_skew.check()
     store.mend()
-    clocks.check()
+    clock_skew.check()
     assert [r for r in caplog.messages if 'from the future' in r] == []

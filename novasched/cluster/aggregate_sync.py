@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aggregates of nova that placement does not know, once a request finds no host."""
+"""Host aggregates of nova that are not in sync with those of placement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_FOR_S = 5.0
 """After which no further one is looked at: a request waits for it."""
 
 
-class Mirrored:
+class AggregateSync:
     """Warns of an aggregate once, until it is found to be mended.
 
     Nova copies the hosts of an aggregate to placement when they change; where that
@@ -44,7 +44,7 @@ class Mirrored:
         self._clock = clock
         self._lock = threading.Lock()
         self._look_at: dict[str, float] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def look(self, context: RequestContext, uuids: Collection[str]) -> None:
         """Look at those of these aggregates whose time has come, and warn."""
@@ -72,9 +72,9 @@ class Mirrored:
             return
         key = _key(aggregate)
         if key in known:
-            self._told.discard(key)
-        elif key not in self._told:
-            self._told.add(key)
+            self._warned.discard(key)
+        elif key not in self._warned:
+            self._warned.add(key)
             LOG.warning(
                 'Placement does not know that host %s is in aggregate %s (%s), and '
                 'finds no host for requests that ask for the aggregate; mend it with: '

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was picked on one host of late, and which of it the row of the host shows."""
+"""Assumed usage of one host: its picks that its row does not show yet."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from novasched.scheduler.fit.booking import book
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.hosts import Categories, HostTable, Rows, Snapshot
 
-Told = Callable[[str], Mapping[str, Any] | None]
-"""Returns what a host says of its instances, by uuid; None: it is not believed."""
+ReportedInstances = Callable[[str], Mapping[str, Any] | None]
+"""Returns the instances that a host reports, by uuid; None: it is not believed."""
 
-Key = tuple[str, str]
+HostKey = tuple[str, str]
 """A host: the uuid of its cell and that of its node."""
 
 NUMBERS = (
@@ -38,8 +38,8 @@ at the host before, and, of members of server groups, by those that were written
 and come late."""
 
 
-class Row(NamedTuple):
-    """What a host's row says of its usage: NUMBERS, then SHAPES, in their order."""
+class UsageRow(NamedTuple):
+    """Usage in the row of a host: NUMBERS, then SHAPES, in their order."""
 
     updated: Any
     numbers: tuple[int, ...]
@@ -59,17 +59,17 @@ class Row(NamedTuple):
         shapes = [base.column(name)[places].tolist() for name in SHAPES]
         return map(cls, stamps, zip(*numbers, strict=True), zip(*shapes, strict=True))
 
-    def follows(self, other: Row) -> bool:
+    def follows(self, other: UsageRow) -> bool:
         """Return True if this is another row than ``other``, and not an older one."""
         if self.updated and other.updated and self.updated < other.updated:
             return False
         return self.differs(other)
 
-    def differs(self, other: Row) -> bool:
-        """Return True if the row was written anew."""
+    def differs(self, other: UsageRow) -> bool:
+        """Return True if the row was written again."""
         return self.updated != other.updated or not self.says_the_same(other)
 
-    def says_the_same(self, other: Row) -> bool:
+    def says_the_same(self, other: UsageRow) -> bool:
         """Return True if both say the same usage; shapes are compared as objects."""
         same = map(operator.is_, self.shapes, other.shapes)
         return self.numbers == other.numbers and all(same)
@@ -91,11 +91,11 @@ class Pick:
     MiB, and as many CPUs used as ``awaited`` says, the instance is in it.
     """
 
-    key: Key
+    key: HostKey
     host: str
     request: RequestSpec
     limits: Mapping[str, Any]
-    seen: Row
+    seen: UsageRow
     known: bool
     awaited: tuple[int, int]
     until_s: float
@@ -111,7 +111,7 @@ class Pick:
         """The uuid of the server group of the instance."""
         return group_of(self.request)
 
-    def is_in(self, row: Row) -> bool:
+    def is_in(self, row: UsageRow) -> bool:
         """Return True if the usage of the host has grown by the instance."""
         free_ram_mb, vcpus_used = self.awaited
         enough = row.numbers[FREE_RAM] <= free_ram_mb
@@ -124,15 +124,15 @@ class Pick:
         self.awaited = free_ram_mb - sign * more_mb, vcpus_used + sign * more
 
 
-class _Made(NamedTuple):
+class _AssumedUsage(NamedTuple):
     """A host, alone, after the picks of these numbers."""
 
-    row: Row
+    row: UsageRow
     numbers: list[int]
     alone: HostTable
     values: dict[str, Any]
 
-    def leads_to(self, row: Row, numbers: list[int]) -> bool:
+    def leads_to(self, row: UsageRow, numbers: list[int]) -> bool:
         """Return True if these picks are the first of those that are wanted."""
         done = self.numbers
         return self.row.says_the_same(row) and numbers[: len(done)] == done
@@ -147,12 +147,12 @@ class HostPicks:
     """
 
     place: int
-    row: Row | None = None
+    row: UsageRow | None = None
     picks: list[Pick] = field(default_factory=list)
-    _made: _Made | None = None
+    _made: _AssumedUsage | None = None
     _stale: bool = True
 
-    def show(self, row: Row | None) -> None:
+    def show(self, row: UsageRow | None) -> None:
         """Take in the row of the host as it is now."""
         before = self.row
         if row is None or before is None or row.differs(before):
@@ -176,7 +176,7 @@ class HostPicks:
                 if other.number > pick.number:
                     other.await_more(pick, -1)
 
-    def settle(self, told: Told, now_s: float) -> bool:
+    def settle(self, reported: ReportedInstances, now_s: float) -> bool:
         """Forget what is over; True: the row was noticed to show a pick.
 
         An instance that the host names itself, and did not before, is in any later
@@ -184,15 +184,17 @@ class HostPicks:
         """
         for pick in [pick for pick in self.picks if pick.until_s <= now_s]:
             self.remove(pick)
-        shown = self._notice(self.row, told, now_s) if self.row else False
-        for pick in [pick for pick in self.picks if self._is_over(pick, told, now_s)]:
+        shown = self._notice(self.row, reported, now_s) if self.row else False
+        for pick in [
+            pick for pick in self.picks if self._is_over(pick, reported, now_s)
+        ]:
             self.remove(pick)
         return shown
 
-    def _notice(self, row: Row, told: Told, now_s: float) -> bool:
+    def _notice(self, row: UsageRow, reported: ReportedInstances, now_s: float) -> bool:
         due = [p for p in self.picks if p.shown_s is None and row.follows(p.seen)]
         for pick in due:
-            if not pick.known and pick.uuid in (told(pick.host) or ()):
+            if not pick.known and pick.uuid in (reported(pick.host) or ()):
                 pick.shown_s = now_s
                 self._await_behind(pick)
         for pick in due:
@@ -209,11 +211,11 @@ class HostPicks:
                 other.await_more(pick, 1)
 
     @staticmethod
-    def _is_over(pick: Pick, told: Told, now_s: float) -> bool:
+    def _is_over(pick: Pick, reported: ReportedInstances, now_s: float) -> bool:
         """Return True once nothing is lost with a pick: all else shows it."""
         if pick.shown_s is None or now_s - pick.shown_s < KNOWN_FOR_S:
             return False
-        named = None if pick.group is None else told(pick.host)
+        named = None if pick.group is None else reported(pick.host)
         return named is None or pick.uuid in named
 
     def values(self, fitting: Fitting) -> dict[str, Any] | None:
@@ -224,7 +226,7 @@ class HostPicks:
             self._made, self._stale = self._make(fitting), False
         return self._made.values if self._made else None
 
-    def _make(self, fitting: Fitting) -> _Made | None:
+    def _make(self, fitting: Fitting) -> _AssumedUsage | None:
         row, due = self.row, [pick for pick in self.picks if pick.shown_s is None]
         if row is None or not due:
             return None
@@ -242,10 +244,10 @@ class HostPicks:
             shape = alone.snapshot.column(name).item(0)
             if shape is not given:
                 values[name] = shape
-        return _Made(row, numbers, alone, values)
+        return _AssumedUsage(row, numbers, alone, values)
 
 
-def _alone(pick: Pick, row: Row) -> HostTable:
+def _alone(pick: Pick, row: UsageRow) -> HostTable:
     """Return a table of one host as its row says."""
     host, instances = np.empty(1, object), np.empty(1, object)
     host[0], instances[0] = pick.host, {}

@@ -6,7 +6,12 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched.cluster.mirrored import LOOK_AGAIN_S, LOOK_FOR_S, MOST_LOOKS, Mirrored
+from novasched.cluster.aggregate_sync import (
+    LOOK_AGAIN_S,
+    LOOK_FOR_S,
+    MOST_LOOKS,
+    AggregateSync,
+)
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
 from tests.unit.fakes import FakeClock, FakePlacement, FakeView
@@ -47,7 +52,7 @@ def look(caplog):
     def make(*aggregates, view=FakeView, **known):
         shown = view(factories.hosts(), nodes=NODES)
         shown.aggregates.update(aggregates)
-        mirrored = Mirrored(shown, placement, clock.monotonic)
+        sync = AggregateSync(shown, placement, clock.monotonic)
 
         def run(*uuids):
             placement.known_aggregates = {
@@ -55,7 +60,7 @@ def look(caplog):
             }
             caplog.clear()
             placement.aggregates_asked.clear()
-            mirrored.look(None, uuids)
+            sync.look(None, uuids)
             return placement.aggregates_asked, caplog.messages
 
         run.clock, run.known, run.placement = clock, known, placement

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.cluster.columns import HostColumns
-from novasched.cluster.rows import Ratios, host_values
+from novasched.cluster.host_columns import HostColumns, Ratios, host_values
 from tests import factories
 from tests.unit.cluster.fakes import node
 
@@ -103,7 +102,7 @@ def test_nodes_may_exchange_their_uuids(three):
     one, two = host(1)['uuid'], host(2)['uuid']
     three.apply({('a', 1): host(1, uuid=two), ('a', 2): host(2, uuid=one)})
     assert (three.by_uuid[two], three.by_uuid[one]) == (0, 1)
-    assert three.twins == {}
+    assert three.duplicate_uuids == {}
 
 
 def test_a_node_may_get_and_lose_its_uuid(three):
@@ -117,9 +116,9 @@ def test_a_node_may_get_and_lose_its_uuid(three):
 def test_nodes_with_the_same_uuid_are_told(three):
     uuid = host(1)['uuid']
     three.apply({('b', 1): host(3, uuid=uuid)})
-    assert three.twins == {uuid: [0, 2]}
+    assert three.duplicate_uuids == {uuid: [0, 2]}
     three.apply({}, [('a', 1)])
-    assert three.twins == {}
+    assert three.duplicate_uuids == {}
     assert three.by_uuid[uuid] == 1
 
 

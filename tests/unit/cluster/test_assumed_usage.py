@@ -8,7 +8,13 @@ import datetime
 import numpy as np
 import pytest
 
-from novasched.cluster.picks import KNOWN_FOR_S, HostPicks, Pick, Row, group_of
+from novasched.cluster.assumed_usage import (
+    KNOWN_FOR_S,
+    HostPicks,
+    Pick,
+    UsageRow,
+    group_of,
+)
 from novasched.scheduler.fit.fitting import Fitting
 from tests import factories
 
@@ -20,7 +26,7 @@ UNTIL_S = 60.0
 def row(seconds=0, free_ram_mb=8000, vcpus_used=0, shapes=(None, None)):
     """The row of a host, so many seconds after noon."""
     stamp = None if seconds is None else NOON + datetime.timedelta(seconds=seconds)
-    return Row(stamp, (free_ram_mb, 102400, vcpus_used, 0, 0), shapes)
+    return UsageRow(stamp, (free_ram_mb, 102400, vcpus_used, 0, 0), shapes)
 
 
 def nobody(host):
@@ -58,9 +64,9 @@ class Host:
         self.picks.add(made)
         return made
 
-    def settle(self, now_s=1.0, told=nobody, **usage):
+    def settle(self, now_s=1.0, reported=nobody, **usage):
         self.picks.show(row(**usage))
-        return self.picks.settle(told, now_s)
+        return self.picks.settle(reported, now_s)
 
     @property
     def kept(self):
@@ -153,23 +159,23 @@ def test_picks_are_shown_in_order(host):
 )
 def test_an_instance_that_the_host_names(host, seconds, known, left):
     host.pick(known=known)
-    host.settle(told=saying(A), seconds=seconds)
+    host.settle(reported=saying(A), seconds=seconds)
     assert host.left == left
 
 
 def test_one_that_came_before_an_earlier_pick_does_not_show_that(host):
     host.pick(A)
     host.pick(B)
-    host.settle(told=saying(B), seconds=1, free_ram_mb=7000, vcpus_used=1)
+    host.settle(reported=saying(B), seconds=1, free_ram_mb=7000, vcpus_used=1)
     assert host.left == [A]
-    host.settle(told=saying(B), seconds=2, free_ram_mb=6000, vcpus_used=2)
+    host.settle(reported=saying(B), seconds=2, free_ram_mb=6000, vcpus_used=2)
     assert host.left == []
 
 
 def test_one_that_came_in_turn_says_nothing_of_the_next(host):
     host.pick(A)
     host.pick(B)
-    host.settle(told=saying(A), seconds=1, free_ram_mb=7000, vcpus_used=1)
+    host.settle(reported=saying(A), seconds=1, free_ram_mb=7000, vcpus_used=1)
     assert (host.left, host.free_ram_mb) == ([B], 6000)
 
 
@@ -204,7 +210,7 @@ def test_where_the_host_is_gone_a_pick_waits(host):
 
 
 @pytest.mark.parametrize(
-    ('later_s', 'told', 'member', 'kept'),
+    ('later_s', 'reported', 'member', 'kept'),
     [
         pytest.param(0, nobody, False, [A], id='a request may have looked before'),
         pytest.param(KNOWN_FOR_S, saying(), False, [], id='nobody needs it any more'),
@@ -214,19 +220,21 @@ def test_where_the_host_is_gone_a_pick_waits(host):
         pytest.param(KNOWN_FOR_S, nobody, True, [], id='the database is asked'),
     ],
 )
-def test_a_pick_is_known_for_longer_than_it_counts(host, later_s, told, member, kept):
+def test_a_pick_is_known_for_longer_than_it_counts(
+    host, later_s, reported, member, kept
+):
     host.pick(group=factories.group() if member else None)
     shown = {'seconds': 1, 'free_ram_mb': 7000, 'vcpus_used': 1}
-    assert host.settle(1.0, told, **shown)
-    host.settle(1.0 + later_s, told, **shown)
+    assert host.settle(1.0, reported, **shown)
+    host.settle(1.0 + later_s, reported, **shown)
     assert (host.kept, host.free_ram_mb) == (kept, None)
 
 
 def test_a_member_that_is_named_is_not_counted_any_more(host):
     host.pick(group=factories.group())
-    host.settle(told=saying(), seconds=1)
+    host.settle(reported=saying(), seconds=1)
     assert host.free_ram_mb == 7000
-    host.settle(told=saying(A), seconds=1)
+    host.settle(reported=saying(A), seconds=1)
     assert (host.kept, host.free_ram_mb) == ([A], None)
 
 
@@ -272,6 +280,6 @@ def test_a_request_may_have_no_group():
 
 def test_the_values_of_a_row():
     hosts = factories.hosts(free_ram_mb=[5, 6], vcpus_used=[7, 8])
-    found = Row.at(hosts.snapshot, 1)
+    found = UsageRow.at(hosts.snapshot, 1)
     assert found.numbers == (6, 102400, 8, 0, 0)
     assert not any(isinstance(number, np.generic) for number in found.numbers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.cluster.pauses import STEADY_S, Pauses
+from novasched.cluster.backoff import STEADY_S, RetryBackoff
 from tests.unit.cluster.fakes import FakeClock
 
 
@@ -20,23 +20,23 @@ from tests.unit.cluster.fakes import FakeClock
 )
 def test_the_second_pause(alone, answers_s, second_s):
     clock = FakeClock()
-    pauses = Pauses(clock, longest_s=15)
-    assert pauses.begin('a', alone=False)
+    backoff = RetryBackoff(clock, longest_s=15)
+    assert backoff.begin('a', alone=False)
     clock.advance(1)
     if answers_s is not None:
-        assert pauses.end('a')
+        assert backoff.end('a')
         clock.advance(answers_s)
-    assert pauses.begin('a', alone=alone) is (answers_s is not None)
+    assert backoff.begin('a', alone=alone) is (answers_s is not None)
     clock.advance(second_s - 0.5)
-    assert not pauses.is_over('a')
+    assert not backoff.is_over('a')
     clock.advance(0.5)
-    assert pauses.is_over('a')
+    assert backoff.is_over('a')
 
 
 def test_what_is_forgotten_was_never_left_out():
-    pauses = Pauses(FakeClock(), longest_s=15)
-    assert not pauses.end('a')
-    pauses.begin('a', alone=False)
-    pauses.forget('a')
-    assert 'a' not in pauses
-    assert pauses.is_over('a')
+    backoff = RetryBackoff(FakeClock(), longest_s=15)
+    assert not backoff.end('a')
+    backoff.begin('a', alone=False)
+    backoff.forget('a')
+    assert 'a' not in backoff
+    assert backoff.is_over('a')

@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks that differ from ours: those of the databases and of who writes them."""
+"""Clock skew of databases, computes and conductors against the clock of this host.
+
+Each host is named once, until it shows a time that is right.
+"""
 
 from __future__ import annotations
 
 import datetime
 import logging
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from novasched.cluster.cell_query import CellQuery
 from novasched.cluster.cells import Cells
-from novasched.cluster.stamps import named
-from novasched.ports import Cell, CellStore, Clock, ServiceRow
+from novasched.ports import Cell, CellStore, Clock, ComputeNodeRow, ServiceRow
 
 LOG = logging.getLogger(__name__)
 
+MOST_NAMES = 5
 
-class Clocks:
+
+class ClockSkew:
     """Looks for clocks that differ by more than ``bound_s``, and names each once.
 
     Heartbeats may be half of ``down_time_s`` older than those of the others.
@@ -110,3 +115,94 @@ class Clocks:
                 ' They count as down.' if most > self._down_time else '',
             )
         self._lagging[cell_uuid] = frozenset(lags)
+
+
+class TimestampSkew:
+    """Compares stamps with the time at which a row was written at the earliest, or
+    was read; ``bound`` is by how much they may differ."""
+
+    def __init__(self, bound: datetime.timedelta) -> None:
+        self._bound = bound
+        self._named: dict[str, set[str]] = {}
+
+    def forget(self, cell_uuid: str) -> None:
+        """Forget what was named of a cell."""
+        self._named.pop(cell_uuid, None)
+
+    def look(
+        self,
+        query: CellQuery,
+        since: datetime.datetime | None,
+        known: Mapping[int, ComputeNodeRow],
+        changed: Collection[ComputeNodeRow],
+    ) -> None:
+        """Name the hosts of changed rows whose stamps are not those of our clock.
+
+        A row that has changed was written after the last query began: after ``since``,
+        which is ``bound`` earlier, None for the first. ``known`` are the rows before.
+        """
+        if since is None:
+            return
+        oldest, now = since.replace(microsecond=0), query.moment.window.now
+        behind: dict[str, datetime.timedelta] = {}
+        ahead: dict[str, datetime.timedelta] = {}
+        silent = []
+        named_before = self._named.setdefault(query.cell_uuid, set())
+        for row in changed:
+            before, stamp = known.get(row.id), _stamp(row)
+            if row.host is None or (before is not None and before.host is None):
+                continue
+            if stamp is not None and stamp > now + self._bound:
+                ahead[row.host] = stamp - now
+            elif stamp is not None and stamp >= oldest:
+                named_before.discard(row.host)
+            elif before is not None and stamp == _stamp(before):
+                # Of a host that was named, it is a second change of one second.
+                if row.host not in named_before:
+                    silent.append(row)
+            elif stamp is not None:
+                behind[row.host] = since + self._bound - stamp
+        limit = query.moment.window.span
+        self._tell(query.cell_uuid, behind, 'behind', limit)
+        self._tell(query.cell_uuid, ahead, 'ahead of', limit)
+        if silent:
+            LOG.warning(
+                '%d compute nodes changed, but their time stamps say that they did '
+                'not; one is %s',
+                len(silent),
+                silent[0].hypervisor_hostname,
+            )
+
+    def _tell(
+        self,
+        cell_uuid: str,
+        found: Mapping[str, datetime.timedelta],
+        where: str,
+        limit: datetime.timedelta,
+    ) -> None:
+        named_before = self._named[cell_uuid]
+        new = sorted(found.keys() - named_before)
+        if not new:
+            return
+        named_before.update(new)
+        most = max(found[host] for host in new)
+        LOG.warning(
+            'The time stamps of %d compute nodes of cell %s are up to %.0f s %s our '
+            'clock%s: %s. Do the clocks of the conductors agree, or were they '
+            'committed late?',
+            len(new),
+            cell_uuid,
+            most.total_seconds(),
+            where,
+            ', more than service_down_time' if most > limit else '',
+            named(new),
+        )
+
+
+def _stamp(row: ComputeNodeRow) -> datetime.datetime | None:
+    return row.updated_at or row.created_at
+
+
+def named(hosts: list[str]) -> str:
+    """Return the first few names, and whether there are more."""
+    return ', '.join(hosts[:MOST_NAMES]) + (', ...' if hosts[MOST_NAMES:] else '')
