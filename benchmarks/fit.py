@@ -29,10 +29,10 @@ import numpy as np
 
 from novasched.objects.base import parse
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
-from novasched.scheduler.fit.booking import book
+from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.host_topology import HostPools, HostTopology
-from novasched.scheduler.fit.question import Place, Question
+from novasched.scheduler.fit.parse import HostPools, HostTopology
+from novasched.scheduler.fit.requirements import Place, Question
 from novasched.scheduler.fit.topology import Limits
 from novasched.scheduler.hosts import Categories
 from tests import factories

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from novasched.scheduler.fit.guests import Guest, GuestCell
-from novasched.scheduler.fit.topology import HostCell, Pages
+from novasched.scheduler.fit.topology import Guest, GuestCell, HostCell, Pages
 from novasched.scheduler.reasons import Code, Reason
 
 

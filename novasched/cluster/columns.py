@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from novasched.cluster.rows import FLOATS, INTS, OBJECTS, TEXTS, supported_instances
-from novasched.scheduler.fit.host_topology import HostPools, host_topology
+from novasched.scheduler.fit.parse import HostPools, host_topology
 from novasched.scheduler.hosts import Categories
 
 LOG = logging.getLogger(__name__)

@@ -15,16 +15,18 @@ from dataclasses import dataclass, field
 
 from novasched import errors
 from novasched.objects.numa import InstanceNUMATopology, NUMATopologyLimits
-from novasched.scheduler.fit.device_requests import requests_of
-from novasched.scheduler.fit.devices import DeviceRequestFailed
+from novasched.scheduler.fit.claim import BookingFailed, with_usage
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.guests import Guest
-from novasched.scheduler.fit.host_topology import HostPools, HostTopology
-from novasched.scheduler.fit.pools import Pools
-from novasched.scheduler.fit.question import Place
-from novasched.scheduler.fit.topology import HostCell, Limits
-from novasched.scheduler.fit.usage import BookingFailed, with_usage
-from novasched.scheduler.fit.wire import guest_of, networks_of, topology_of
+from novasched.scheduler.fit.parse import HostPools, HostTopology
+from novasched.scheduler.fit.pci import Pools, requests_of
+from novasched.scheduler.fit.pci_allocation import DeviceRequestFailed
+from novasched.scheduler.fit.requirements import (
+    Place,
+    guest_of,
+    networks_of,
+    topology_of,
+)
+from novasched.scheduler.fit.topology import Guest, HostCell, Limits
 from novasched_lab.compute.demands import Demand
 from novasched_lab.compute.fleet import Host
 from novasched_lab.compute.machines import (

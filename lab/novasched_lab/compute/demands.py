@@ -10,7 +10,7 @@ from novasched.objects.instance import Instance
 from novasched.objects.numa import InstanceNUMATopology, NUMATopologyLimits
 from novasched.objects.pci import InstancePCIRequests
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.fit.question import Mapped
+from novasched.scheduler.fit.requirements import Mapped
 
 
 @dataclass(frozen=True)

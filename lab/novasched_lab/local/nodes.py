@@ -10,14 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.fit.explanation import listed
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.guests import Guest
-from novasched.scheduler.fit.order import ordered
-from novasched.scheduler.fit.pair import fit_pair
-from novasched.scheduler.fit.refused import Refused
-from novasched.scheduler.fit.topology import HostCell, Limits
-from novasched.scheduler.fit.wire import guest_of, host_cells
+from novasched.scheduler.fit.numa import Refused, fit_pair
+from novasched.scheduler.fit.parse import host_cells
+from novasched.scheduler.fit.requirements import guest_of
+from novasched.scheduler.fit.search import ordered
+from novasched.scheduler.fit.topology import Guest, HostCell, Limits, listed
 from novasched_lab.local import cluster, rows
 
 PAGE_SIZE = 'hw:mem_page_size'

@@ -16,15 +16,13 @@ from novasched.scheduler.filters.pci_passthrough import (
     of_devices,
 )
 from novasched.scheduler.filters.writing import WritingFilter
-from novasched.scheduler.fit.answers import Answers
-from novasched.scheduler.fit.diagnosis import explain
+from novasched.scheduler.fit.cache import Answers, surviving
+from novasched.scheduler.fit.explain import explain
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.guests import Guest
-from novasched.scheduler.fit.host_topology import HostTopology
-from novasched.scheduler.fit.question import Place, Question
-from novasched.scheduler.fit.room import Room
-from novasched.scheduler.fit.surviving import surviving
-from novasched.scheduler.fit.topology import Limits
+from novasched.scheduler.fit.parse import HostTopology
+from novasched.scheduler.fit.precheck import Room
+from novasched.scheduler.fit.requirements import Place, Question
+from novasched.scheduler.fit.topology import Guest, Limits
 from novasched.scheduler.hosts import HostState, HostTable, Mask, Objects
 from novasched.scheduler.reasons import Code, Reason
 

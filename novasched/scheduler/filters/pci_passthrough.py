@@ -9,10 +9,9 @@ import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters.writing import WritingFilter
-from novasched.scheduler.fit.answers import Answers
-from novasched.scheduler.fit.devices import HostDevices
-from novasched.scheduler.fit.question import Question, device_requests
-from novasched.scheduler.fit.surviving import surviving
+from novasched.scheduler.fit.cache import Answers, surviving
+from novasched.scheduler.fit.pci_allocation import HostDevices
+from novasched.scheduler.fit.requirements import Question, device_requests
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import Code, Reason
 

@@ -9,11 +9,9 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
-from novasched.scheduler.fit import nova_search, search
-from novasched.scheduler.fit.agreement import Devices
-from novasched.scheduler.fit.guests import Guest
-from novasched.scheduler.fit.search import Attempt
-from novasched.scheduler.fit.topology import HostCell, Limits
+from novasched.scheduler.fit.nova_search import fit_as_nova
+from novasched.scheduler.fit.search import Attempt, Devices, fit_each
+from novasched.scheduler.fit.topology import Guest, HostCell, Limits
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'compute': [
@@ -87,10 +85,10 @@ class Fitting:
         what the one before it has left.
         """
         if not self.as_nova:
-            return search.fit_each(cells, guest, limits, each, self.pack)
+            return fit_each(cells, guest, limits, each, self.pack)
         found = []
         for devices in each:
-            attempt = nova_search.fit_as_nova(cells, guest, limits, devices, self.pack)
+            attempt = fit_as_nova(cells, guest, limits, devices, self.pack)
             guest = attempt.guest
             found.append(attempt)
         return found

@@ -13,12 +13,9 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
-from novasched.scheduler.fit import order
-from novasched.scheduler.fit.agreement import Agreement, Devices
-from novasched.scheduler.fit.guests import Guest, GuestCell
-from novasched.scheduler.fit.pair import examine
-from novasched.scheduler.fit.search import Attempt
-from novasched.scheduler.fit.topology import HostCell, Limits
+from novasched.scheduler.fit.numa import examine
+from novasched.scheduler.fit.search import Agreement, Attempt, Devices, ordered
+from novasched.scheduler.fit.topology import Guest, GuestCell, HostCell, Limits
 
 PATIENCE = 2000
 """Nova goes on; with eight nodes of sixteen to choose, for hours."""
@@ -38,7 +35,7 @@ def fit_as_nova(
     """
     if not 0 < len(guest.cells) <= len(cells):
         return Attempt(False, guest)
-    tried = order.ordered(cells, guest, devices, pack)
+    tried = ordered(cells, guest, devices, pack)
     agrees = Agreement(tried, limits, devices)
     search = _Search(tried, guest, limits)
     fits = search.run(agrees, patience)

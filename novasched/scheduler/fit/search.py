@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from novasched.scheduler.fit import order
-from novasched.scheduler.fit.agreement import Agreement, Devices
-from novasched.scheduler.fit.assignment import bits, completable
-from novasched.scheduler.fit.guests import Guest, GuestCell
-from novasched.scheduler.fit.pair import fit_pair
-from novasched.scheduler.fit.refused import Refused
-from novasched.scheduler.fit.topology import HostCell, Limits
+from novasched.scheduler.fit.numa import Refused, fit_pair
+from novasched.scheduler.fit.topology import (
+    Guest,
+    GuestCell,
+    HostCell,
+    Limits,
+    Networks,
+)
+from novasched.scheduler.reasons import Reason
 
 FEW_MIXES = 64
 FIRST_TRIED = 128
@@ -58,7 +60,7 @@ def fit_each(
     """
     if not each or not 0 < len(guest.cells) <= len(cells):
         return [Attempt(False, guest)] * len(each)
-    tried = order.ordered(cells, guest, each[0], pack)
+    tried = ordered(cells, guest, each[0], pack)
     fits = Fits(tried, guest, limits)
     found = []
     for devices in each:
@@ -231,3 +233,199 @@ def _step(
 
 def _less(mix: Sequence[int], kind: int) -> list[int]:
     return [count - (number == kind) for number, count in enumerate(mix)]
+
+
+class CountsDevices(Protocol):
+    """What the order of nodes asks of the devices of a host."""
+
+    @property
+    def wanted(self) -> bool:
+        """True if the guest asks for devices."""
+
+    def on_cell(self, cell_id: int) -> int:
+        """Return how many devices of any kind are free on a node."""
+
+
+def ordered(
+    cells: Sequence[HostCell],
+    guest: Guest,
+    devices: CountsDevices | None,
+    pack: bool,
+) -> tuple[HostCell, ...]:
+    """Return the nodes in the order to try them; ``pack`` fills full ones first.
+
+    Where every node is needed, they stay as they are. Sorts are stable, and the
+    last one has the most weight. Nova: virt/hardware.py.
+    """
+    if len(cells) <= len(guest.cells):
+        return tuple(cells)
+    tried = sorted(cells, key=lambda cell: cell.free_memory, reverse=not pack)
+    if guest.cells[0].pins:
+        tried.sort(key=lambda cell: len(cell.free_cpus), reverse=not pack)
+    else:
+        tried.sort(key=lambda cell: cell.cpu_usage, reverse=pack)
+    if devices is not None:
+        counted = {cell.id: devices.on_cell(cell.id) for cell in tried}
+        tried.sort(key=lambda cell: counted[cell.id], reverse=devices.wanted)
+    return tuple(tried)
+
+
+class Devices(CountsDevices, Protocol):
+    """What the search asks of the devices of a host."""
+
+    def supports(self, nodes: frozenset[int]) -> bool:
+        """Return True if the guest gets its devices when it is on these nodes."""
+
+    def sight(self, cell_id: int) -> Hashable:
+        """Return what supports() sees of a node; like nodes have equal ones."""
+
+    def why(self, nodes: frozenset[int]) -> Reason:
+        """Return why supports() says no."""
+
+    def elsewhere(self, nodes: frozenset[int]) -> Mapping[int, int]:
+        """Return how many of the missing devices are on other nodes, by node."""
+
+
+class Agreement:
+    """Whether devices and networks agree to a choice of host nodes, by position."""
+
+    def __init__(
+        self, cells: Sequence[HostCell], limits: Limits | None, devices: Devices | None
+    ) -> None:
+        self._cells = cells
+        self._devices = devices if devices and devices.wanted else None
+        self._networks = limits.networks if limits else None
+        self._known: dict[frozenset[int], bool] = {}
+
+    def __call__(self, placed: Sequence[int]) -> bool:
+        ids = frozenset(self._cells[host].id for host in placed)
+        if ids not in self._known:
+            self._known[ids] = self._agrees(ids)
+        return self._known[ids]
+
+    def _agrees(self, ids: frozenset[int]) -> bool:
+        if self._devices and not self._devices.supports(ids):
+            return False
+        asked = self._networks
+        return not (asked and networks_elsewhere(self._cells, ids, asked))
+
+    def kinds(self) -> list[int]:
+        """Return the kind of each host node; it makes no odds which one of a kind."""
+        numbers: dict[Hashable, int] = {}
+        return [numbers.setdefault(self._seen(c), len(numbers)) for c in self._cells]
+
+    def _seen(self, cell: HostCell) -> Hashable:
+        return (
+            self._devices.sight(cell.id) if self._devices else None,
+            network_class(cell, self._networks) if self._networks else None,
+        )
+
+
+_NONE = Networks()
+
+
+def networks_elsewhere(
+    cells: Collection[HostCell], chosen: Collection[int], asked: Networks
+) -> str:
+    """Return what only nodes that were not chosen are near to; '' if nothing.
+
+    ``chosen`` are ids of nodes. A network that no node is near to is no constraint.
+    """
+    near = [_of(cell) for cell in cells if cell.id in chosen]
+    far = [_of(cell) for cell in cells if cell.id not in chosen]
+    missed = {
+        name
+        for name in asked.physnets
+        if any(name in networks.physnets for networks in far)
+        and not any(name in networks.physnets for networks in near)
+    }
+    words = [f'physical network {name}' for name in sorted(missed)]
+    if (
+        asked.tunneled
+        and any(networks.tunneled for networks in far)
+        and not any(networks.tunneled for networks in near)
+    ):
+        words.append('tunnelled networks')
+    return ' and '.join(words)
+
+
+def network_class(cell: HostCell, asked: Networks) -> Networks:
+    """Return what the rule sees of a node."""
+    networks = _of(cell)
+    return Networks(
+        networks.physnets & asked.physnets, networks.tunneled and asked.tunneled
+    )
+
+
+def _of(cell: HostCell) -> Networks:
+    return cell.network_metadata or _NONE
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Return the positions of a mask, lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def completable(
+    able: Sequence[int], free: int, kinds: Sequence[int], most: Sequence[int]
+) -> bool:
+    """Return True if each guest node can have a free host node that is able.
+
+    ``able`` has a mask for each guest node. Of the host nodes of one kind no more
+    are used than ``most`` says; ``kinds`` has the kind of each host node.
+    """
+    matching = _Matching(able, free, kinds, most)
+    return all(matching.gain(guest, set(), set()) for guest in range(len(able)))
+
+
+class _Matching:
+    """A matching that grows by one guest node at a time, along augmenting paths."""
+
+    def __init__(
+        self, able: Sequence[int], free: int, kinds: Sequence[int], most: Sequence[int]
+    ) -> None:
+        self._able = [mask & free for mask in able]
+        self._kinds = kinds
+        self._left = list(most)
+        self._guest_of: dict[int, int] = {}
+
+    def gain(self, guest: int, seen: set[int], full: set[int]) -> bool:
+        """Match one more guest node; return False if there is no way.
+
+        ``seen`` are host nodes, ``full`` kinds, that were tried on this path.
+        """
+        for host in bits(self._able[guest]):
+            if host in seen:
+                continue
+            seen.add(host)
+            if self._vacate(host, seen, full):
+                self._guest_of[host] = guest
+                return True
+        return False
+
+    def _vacate(self, host: int, seen: set[int], full: set[int]) -> bool:
+        """Make a host node available, if need be by moving another guest node."""
+        kind = self._kinds[host]
+        if host in self._guest_of:
+            return self.gain(self._guest_of[host], seen, full)
+        if self._left[kind]:
+            self._left[kind] -= 1
+            return True
+        if kind in full:
+            return False
+        full.add(kind)
+        return any(
+            self._release(other, seen, full)
+            for other in list(self._guest_of)
+            if self._kinds[other] == kind and other not in seen
+        )
+
+    def _release(self, host: int, seen: set[int], full: set[int]) -> bool:
+        seen.add(host)
+        if not self.gain(self._guest_of[host], seen, full):
+            return False
+        del self._guest_of[host]
+        return True

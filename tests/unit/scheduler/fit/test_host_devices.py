@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The devices of a host for all the requests of a guest, one after the other."""
+"""Allocation of all PCI requests of a guest on one host."""
 
 from __future__ import annotations
 
 import pytest
 
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
-from novasched.scheduler.fit.device_requests import requests_of
-from novasched.scheduler.fit.devices import DeviceRequestFailed, HostDevices
-from novasched.scheduler.fit.pools import Pool
+from novasched.scheduler.fit.pci import Pool, requests_of
+from novasched.scheduler.fit.pci_allocation import DeviceRequestFailed, HostDevices
 from novasched.scheduler.reasons import Code
 
 INTEL = {'vendor_id': '8086'}

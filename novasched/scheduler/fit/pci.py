@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PCI devices that a guest asks for, and which pools match them."""
+"""The pools of free PCI devices of a host, as values that are never changed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,43 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
-from novasched.scheduler.fit.pools import Pool, Pools, Tags
 from novasched.scheduler.reasons import Code
+
+Tags = frozenset[tuple[str, str | None]]
+"""What all devices of a pool have in common, but for node and provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A number of like devices that are free.
+
+    ``numa_node`` is None if they are near to no node, ``rp_uuid`` if placement does
+    not track them.
+    """
+
+    tags: Tags
+    numa_node: int | None
+    count: int
+    rp_uuid: str | None = None
+
+    @property
+    def keys(self) -> Mapping[str, str | None]:
+        """Vendor, product, provider and all tags."""
+        keys = dict(self.tags)
+        return keys if self.rp_uuid is None else {**keys, 'rp_uuid': self.rp_uuid}
+
+    def less(self, taken: int) -> Pool:
+        """Return the pool without some of its devices."""
+        return Pool(self.tags, self.numa_node, self.count - taken, self.rp_uuid)
+
+    def flat(self) -> dict[str, str | int | None]:
+        """Return the pool as nova's plain dict; a new one."""
+        return {**self.keys, 'numa_node': self.numa_node, 'count': self.count}
+
+
+Pools = tuple[Pool, ...]
+"""In the order in which devices are taken: pools with fewer tags come first."""
+
 
 PLACEMENT_KEYS = frozenset({'resource_class', 'traits', 'rp_uuid', 'rp_uuids'})
 TRUE = frozenset({'1', 't', 'true', 'on', 'y', 'yes'})

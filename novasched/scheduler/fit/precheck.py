@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from novasched.scheduler.columns import Categories, Mask, PerValue
-from novasched.scheduler.fit.guests import ANY, LARGE, SMALL, Guest
-from novasched.scheduler.fit.host_topology import HostTopology
-from novasched.scheduler.fit.topology import HostCell, Pages
+from novasched.scheduler.fit.parse import HostTopology
+from novasched.scheduler.fit.topology import ANY, LARGE, SMALL, Guest, HostCell, Pages
 
 RANKS = 4
 MOST_PAGE_SIZES = 16

@@ -8,18 +8,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from novasched.objects.network import NetworkMetadata
+from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.fit.device_requests import (
-    DeviceRequest,
-    providers_of,
-    requests_of,
-)
-from novasched.scheduler.fit.devices import HostDevices
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.guests import Guest
-from novasched.scheduler.fit.host_topology import HostPools, HostTopology
-from novasched.scheduler.fit.topology import Limits, Networks
-from novasched.scheduler.fit.wire import guest_of, networks_of
+from novasched.scheduler.fit.parse import HostPools, HostTopology
+from novasched.scheduler.fit.pci import DeviceRequest, providers_of, requests_of
+from novasched.scheduler.fit.pci_allocation import HostDevices
+from novasched.scheduler.fit.topology import Guest, GuestCell, Limits, Networks
 
 Mapped = Mapping[str, Sequence[str]]
 
@@ -152,3 +148,53 @@ def _numbers(
         if pool.rp_uuid is not None:
             numbers.setdefault(pool.rp_uuid, len(numbers))
     return lambda uuid: None if uuid is None else numbers.get(uuid, -1)
+
+
+def guest_of(topology: InstanceNUMATopology) -> Guest:
+    """Read the nodes that a request asks for.
+
+    Raises errors.UnsetField for a node without CPUs, memory or id.
+    """
+    return Guest(
+        tuple(map(_guest_cell, topology.cells)),
+        isolates_emulator=topology.emulator_threads_policy == 'isolate',
+    )
+
+
+def _guest_cell(cell: InstanceNUMACell) -> GuestCell:
+    pinning = cell.cpu_pinning
+    reserved = cell.cpuset_reserved
+    return GuestCell(
+        id=cell.id,
+        cpuset=frozenset(cell.cpuset),
+        pcpuset=frozenset(cell.pcpuset),
+        memory=cell.memory,
+        pagesize=cell.pagesize,
+        cpu_policy=cell.cpu_policy,
+        cpu_thread_policy=cell.cpu_thread_policy,
+        pinning=None if pinning is None else tuple(sorted(pinning.items())),
+        reserved=None if reserved is None else frozenset(reserved),
+    )
+
+
+def topology_of(guest: Guest, original: InstanceNUMATopology) -> InstanceNUMATopology:
+    """Return a request's topology with what fitting found; the original stays."""
+    pairs = zip(guest.cells, original.cells, strict=True)
+    return original.replaced(cells=[_fitted(cell, asked) for cell, asked in pairs])
+
+
+def _fitted(cell: GuestCell, asked: InstanceNUMACell) -> InstanceNUMACell:
+    pinning = cell.pinning
+    return asked.replaced(
+        id=cell.id,
+        pagesize=cell.pagesize,
+        cpu_pinning_raw=None if pinning is None else {str(c): h for c, h in pinning},
+        cpuset_reserved=None if cell.reserved is None else set(cell.reserved),
+    )
+
+
+def networks_of(metadata: NetworkMetadata | None) -> Networks | None:
+    """Read the networks that a request asks for; None if it does not say."""
+    if metadata is None:
+        return None
+    return Networks(frozenset(metadata.physnets), metadata.tunneled)

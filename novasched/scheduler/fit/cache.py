@@ -18,10 +18,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from novasched.scheduler.columns import Categories, Ints, Objects, PerValue, Rows
-from novasched.scheduler.fit.device_requests import enough_devices
-from novasched.scheduler.fit.host_topology import NOWHERE, HostPools, HostTopology
-from novasched.scheduler.fit.question import Mapped, Place, Question
+from novasched.scheduler.columns import Categories, Ints, Mask, Objects, PerValue, Rows
+from novasched.scheduler.fit.parse import NOWHERE, HostPools, HostTopology
+from novasched.scheduler.fit.pci import enough_devices
+from novasched.scheduler.fit.requirements import Mapped, Place, Question
 from novasched.scheduler.fit.topology import Limits
 from novasched.scheduler.hosts import HostTable
 
@@ -191,3 +191,48 @@ def _distinct(looks: NDArray[Any]) -> tuple[Rows, Rows]:
 def _digest(providers: object) -> bytes:
     """Return what stands for providers of candidates, in less room than they take."""
     return hashlib.blake2b(repr(providers).encode(), digest_size=DIGEST).digest()
+
+
+def surviving(
+    hosts: HostTable, question: Question, answers: Answers, hopeful: Mask
+) -> tuple[Mask, HostTable]:
+    """Return which of the hopeful hosts can serve the question, and all hosts.
+
+    These have the candidates that are left; a host that has none cannot serve it.
+    """
+    passes = hopeful.copy()
+    left = np.flatnonzero(passes)
+    if not len(left):
+        return passes, hosts
+    asked = hosts[left]
+    listed = asked.allocation_candidates.tolist()
+    if question.tells_candidates_apart:
+        mappings = [[each.get('mappings') for each in one] for one in listed]
+        kept = answers.of(question, asked, mappings).tolist()
+        passes[left] = [any(one) for one in kept]
+        return passes, _reduced(hosts, left, listed, kept)
+    found = answers.of(question, asked).tolist()
+    passes[left] = [
+        any(one) and bool(candidates)
+        for one, candidates in zip(found, listed, strict=True)
+    ]
+    return passes, hosts
+
+
+def _reduced(
+    hosts: HostTable,
+    positions: Rows,
+    listed: Sequence[Sequence[Any]],
+    kept: Sequence[Sequence[bool]],
+) -> HostTable:
+    """Return the hosts without the candidates that are not kept."""
+    fewer = [number for number, one in enumerate(kept) if not all(one)]
+    if not fewer:
+        return hosts
+    left = [
+        [one for one, stays in zip(listed[n], kept[n], strict=True) if stays]
+        for n in fewer
+    ]
+    rows = hosts.rows[positions[fewer]]
+    snapshot = hosts.snapshot.replace({'allocation_candidates': left}, rows)
+    return HostTable(snapshot, hosts.rows)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pools a request for devices matches, and whose devices it must get."""
+"""PCI requests and the pools that match them."""
 
 from __future__ import annotations
 
 import pytest
 
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
-from novasched.scheduler.fit.device_requests import (
+from novasched.scheduler.fit.pci import (
     DeviceRequest,
     Lost,
+    Pool,
     enough_devices,
     providers_of,
     requests_of,
 )
-from novasched.scheduler.fit.pools import Pool
 
 NIC = {'vendor_id': '8086', 'product_id': '1520'}
 
