@@ -79,7 +79,7 @@ class FakeDevices:
         self.asked.append(nodes)
         return nodes in self.supported
 
-    def sight(self, cell_id):
+    def cell_class(self, cell_id):
         return cell_id
 
     def why(self, nodes):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from novasched.scheduler.fit.claim import with_usage
 from novasched.scheduler.fit.explain import explain
 from novasched.scheduler.fit.nova_search import fit_as_nova
-from novasched.scheduler.fit.numa import Refused, examine, fit_pair
+from novasched.scheduler.fit.numa import CellRefusal, examine, fit_pair
 from novasched.scheduler.fit.pci import DeviceRequest, Pool
 from novasched.scheduler.fit.pci_allocation import HostDevices
 from novasched.scheduler.fit.search import fit, networks_elsewhere, ordered
@@ -20,10 +20,10 @@ from novasched.scheduler.fit.topology import (
     ANY,
     LARGE,
     SMALL,
+    CellLimits,
     Guest,
     GuestCell,
     HostCell,
-    Limits,
     Networks,
     Pages,
 )
@@ -99,7 +99,7 @@ def guests(draw, most=4):
 
 
 limits = st.none() | st.builds(
-    Limits, one_of([1.0, 1.15, 4.0]), one_of([1.0, 1.5]), st.none() | networks
+    CellLimits, one_of([1.0, 1.15, 4.0]), one_of([1.0, 1.5]), st.none() | networks
 )
 alternatives = st.lists(
     st.frozensets(one_of([('name', 'x'), ('name', 'y'), ('dev_type', 'type-PF')]),
@@ -196,7 +196,7 @@ def tried_everything(cells, guest, limits, devices, pack):
             fit_pair(host, cell, limits, extra)
             for host, cell, extra in zip(chosen, guest.cells, reserve, strict=False)
         ]
-        if any(isinstance(cell, Refused) for cell in found):
+        if any(isinstance(cell, CellRefusal) for cell in found):
             continue
         if agree(cells, chosen, limits, devices):
             return tuple(found)

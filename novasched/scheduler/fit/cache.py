@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answers of hosts to questions, kept from request to request.
+"""Cached fits of hosts, kept from request to request, and the candidates left by them.
 
-A host is asked again when its nodes, devices or ratios, or the providers of its
-candidates, are others than before. What hosts were is kept as numbers, so that
-nodes and devices that no host has any more are forgotten.
+A host is evaluated again when its cells, devices or ratios, or the providers of its
+candidates, change. Keys are numbers, so that the cells and devices that no host has any
+more are released.
 """
 
 from __future__ import annotations
@@ -20,75 +20,80 @@ from numpy.typing import NDArray
 
 from novasched.scheduler.columns import Categories, Ints, Mask, Objects, PerValue, Rows
 from novasched.scheduler.fit.parse import NOWHERE, HostPools, HostTopology
-from novasched.scheduler.fit.pci import enough_devices
-from novasched.scheduler.fit.requirements import Mapped, Place, Question
-from novasched.scheduler.fit.topology import Limits
+from novasched.scheduler.fit.pci import ProviderMapping, enough_devices
+from novasched.scheduler.fit.requirements import (
+    FitRequirements,
+    HostCapacity,
+)
+from novasched.scheduler.fit.topology import CellLimits
 from novasched.scheduler.hosts import HostTable
 
 S = TypeVar('S')
-Mappings = Sequence[Mapped | None]
+Mappings = Sequence[ProviderMapping | None]
 
-QUESTIONS = 64
+MOST_REQUIREMENTS = 64
 FEW = 32
 DIGEST = 16
 WIDTH = 6
-"""Numbers for nodes, devices and two ratios, and two for the providers."""
+"""Numbers for cells, devices and two ratios, and two for the providers."""
 
 
-class Answers:
-    """The answers to the latest questions, for the hosts of one view."""
+class FitCache:
+    """Fits for the latest requirements, for the hosts of one view."""
 
     def __init__(self) -> None:
         self._topologies = _Serials[HostTopology | None]()
         self._pools = _Serials[HostPools]()
-        self._kept = functools.lru_cache(QUESTIONS)(_Kept)
+        self._cached = functools.lru_cache(MOST_REQUIREMENTS)(_CachedFits)
 
     def of(
         self,
-        question: Question,
+        requirements: FitRequirements,
         hosts: HostTable,
         mappings: Sequence[Mappings] | None = None,
     ) -> Objects:
         """Return for each host, and each mapping of its providers, if the guest fits.
 
-        Without mappings there is one answer per host, whatever the providers. There
+        Without mappings there is one fit per host, whatever the providers. There
         is none for a host that has too few devices in any case.
         """
-        kept = self._kept(question)
-        looks = self._looks(question, hosts, mappings)
+        kept = self._cached(requirements)
+        keys = self._keys(requirements, hosts, mappings)
         rows, before, found = hosts.rows, *kept.rows(len(hosts.snapshot))
-        new = np.flatnonzero((before[rows] != looks).any(axis=1))
+        new = np.flatnonzero((before[rows] != keys).any(axis=1))
         if not len(new):
             return found[rows]
-        first, place_of = _distinct(looks[new])
-        told = kept.told() if len(first) > FEW else {}
-        asking = _Asking(question, hosts, mappings)
-        answers = np.empty(len(first), object)
+        first, place_of = _distinct(keys[new])
+        known_fits = kept.by_key() if len(first) > FEW else {}
+        evaluation = _Evaluation(requirements, hosts, mappings)
+        fits = np.empty(len(first), object)
         for number, at in enumerate(new[first].tolist()):
-            known = told.get(looks[at].tobytes())
-            answers[number] = asking.answer(at) if known is None else known
+            known = known_fits.get(keys[at].tobytes())
+            fits[number] = evaluation.fits(at) if known is None else known
         before, found = before.copy(), found.copy()
-        before[rows[new]], found[rows[new]] = looks[new], answers[place_of]
+        before[rows[new]], found[rows[new]] = keys[new], fits[place_of]
         kept.keep(before, found)
         return found[rows]
 
-    def _looks(
+    def _keys(
         self,
-        question: Question,
+        requirements: FitRequirements,
         hosts: HostTable,
         mappings: Sequence[Mappings] | None,
     ) -> Ints:
-        """Return all that answers follow from, as numbers; shape (hosts, WIDTH)."""
-        looks: Ints = np.zeros((len(hosts), WIDTH), np.int64)
-        looks[:, 1] = self._pools.of(hosts.pci_stats)
-        if question.guest is not None:
-            looks[:, 0] = self._topologies.of(hosts.numa_topology)
-            looks[:, 2] = hosts.cpu_allocation_ratio.astype(np.float64).view(np.int64)
-            looks[:, 3] = hosts.ram_allocation_ratio.astype(np.float64).view(np.int64)
+        """Return all that fits depend on, as numbers; shape (hosts, WIDTH)."""
+        keys: Ints = np.zeros((len(hosts), WIDTH), np.int64)
+        keys[:, 1] = self._pools.of(hosts.pci_stats)
+        if requirements.guest is not None:
+            keys[:, 0] = self._topologies.of(hosts.numa_topology)
+            keys[:, 2] = hosts.cpu_allocation_ratio.astype(np.float64).view(np.int64)
+            keys[:, 3] = hosts.ram_allocation_ratio.astype(np.float64).view(np.int64)
         if mappings is not None:
-            digests = b''.join([_digest(question.providers(one)) for one in mappings])
-            looks[:, 4:] = np.frombuffer(digests, np.int64).reshape(-1, 2)
-        return looks
+            digests = b''.join(
+                [_digest(requirements.providers(one)) for one in mappings]
+            )
+            keys[:, 4:] = np.frombuffer(digests, np.int64).reshape(-1, 2)
+        return keys
 
 
 class _Serials(Generic[S]):
@@ -116,71 +121,76 @@ class _Serials(Generic[S]):
         return number
 
 
-class _Kept:
-    """The answers to one question, by row, and what the hosts were like then.
+class _CachedFits:
+    """Fits for one set of requirements, by row, and the keys of the hosts then.
 
     Arrays are not changed: another thread may read them.
     """
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, requirements: FitRequirements) -> None:
         self._rows: tuple[Ints, Objects]
         self._rows = np.zeros((0, WIDTH), np.int64), np.empty(0, object)
 
     def rows(self, count: int) -> tuple[Ints, Objects]:
         """Return both arrays with at least so many rows."""
-        looks, answers = self._rows
-        more = max(0, count - len(looks))
+        keys, fits = self._rows
+        more = max(0, count - len(keys))
         if more:
             never: Ints = np.full((more, WIDTH), -1, np.int64)
-            looks = np.concatenate([looks, never])
-            answers = np.concatenate([answers, np.empty(more, object)])
-        return looks, answers
+            keys = np.concatenate([keys, never])
+            fits = np.concatenate([fits, np.empty(more, object)])
+        return keys, fits
 
-    def told(self) -> dict[bytes, Any]:
-        """Return the answers by what the hosts were like: rows may have moved."""
-        looks, answers = self._rows
-        return dict(zip(map(bytes, looks), answers.tolist(), strict=True))
+    def by_key(self) -> dict[bytes, Any]:
+        """Return the fits by the key of their host: rows may have moved."""
+        keys, fits = self._rows
+        return dict(zip(map(bytes, keys), fits.tolist(), strict=True))
 
-    def keep(self, looks: Ints, answers: Objects) -> None:
-        self._rows = looks, answers
+    def keep(self, keys: Ints, fits: Objects) -> None:
+        self._rows = keys, fits
 
 
-class _Asking:
-    """Hosts that are asked at one time; those that look the same are asked once."""
+class _Evaluation:
+    """Evaluation of hosts, once for each equivalence class."""
 
     def __init__(
-        self, question: Question, hosts: HostTable, mappings: Sequence[Mappings] | None
+        self,
+        requirements: FitRequirements,
+        hosts: HostTable,
+        mappings: Sequence[Mappings] | None,
     ) -> None:
-        self._question = question
+        self._requirements = requirements
         self._mappings = mappings
         self._pools, self._topologies = hosts.pci_stats, hosts.numa_topology
         self._cpu, self._ram = hosts.cpu_allocation_ratio, hosts.ram_allocation_ratio
-        self._told: dict[Hashable, tuple[bool, ...]] = {}
+        self._by_class: dict[Hashable, tuple[bool, ...]] = {}
 
-    def answer(self, at: int) -> tuple[bool, ...]:
-        """Ask the host at a position of the table."""
-        question, place = self._question, self._place(at)
-        if not enough_devices(place.pools.free, question.requests):
+    def fits(self, at: int) -> tuple[bool, ...]:
+        """Return the fits of the host at a position of the table."""
+        requirements, capacity = self._requirements, self._capacity(at)
+        if not enough_devices(capacity.pools.free, requirements.requests):
             return ()
         mappings: Mappings = [None] if self._mappings is None else self._mappings[at]
-        seen = question.seen(place, mappings)
-        if seen not in self._told:
-            self._told[seen] = tuple(question.answer(place, mappings))
-        return self._told[seen]
+        host_class = requirements.equivalence_class(capacity, mappings)
+        if host_class not in self._by_class:
+            self._by_class[host_class] = tuple(requirements.fits(capacity, mappings))
+        return self._by_class[host_class]
 
-    def _place(self, at: int) -> Place:
-        pools, question = self._pools.item(at), self._question
-        if question.guest is None:
-            return Place(NOWHERE, pools)
-        limits = Limits(self._cpu.item(at), self._ram.item(at), question.networks)
-        return Place(self._topologies.item(at) or NOWHERE, pools, limits)
+    def _capacity(self, at: int) -> HostCapacity:
+        pools, requirements = self._pools.item(at), self._requirements
+        if requirements.guest is None:
+            return HostCapacity(NOWHERE, pools)
+        limits = CellLimits(
+            self._cpu.item(at), self._ram.item(at), requirements.networks
+        )
+        return HostCapacity(self._topologies.item(at) or NOWHERE, pools, limits)
 
 
-def _distinct(looks: NDArray[Any]) -> tuple[Rows, Rows]:
+def _distinct(keys: NDArray[Any]) -> tuple[Rows, Rows]:
     """Return where each different row stands first, and which of them each row is."""
-    place_of: Rows = np.zeros(len(looks), np.intp)
+    place_of: Rows = np.zeros(len(keys), np.intp)
     first: Rows = place_of[:1]
-    for column in looks.T:
+    for column in keys.T:
         _, codes = np.unique(column, return_inverse=True)
         _, first, place_of = np.unique(
             place_of * len(codes) + codes, return_index=True, return_inverse=True
@@ -189,16 +199,16 @@ def _distinct(looks: NDArray[Any]) -> tuple[Rows, Rows]:
 
 
 def _digest(providers: object) -> bytes:
-    """Return what stands for providers of candidates, in less room than they take."""
+    """Return a short digest of the providers of candidates."""
     return hashlib.blake2b(repr(providers).encode(), digest_size=DIGEST).digest()
 
 
-def surviving(
-    hosts: HostTable, question: Question, answers: Answers, hopeful: Mask
+def filter_candidates(
+    hosts: HostTable, requirements: FitRequirements, cache: FitCache, hopeful: Mask
 ) -> tuple[Mask, HostTable]:
-    """Return which of the hopeful hosts can serve the question, and all hosts.
+    """Return which of the hopeful hosts meet the requirements, and all hosts.
 
-    These have the candidates that are left; a host that has none cannot serve it.
+    These have the candidates that are left; a host that has none does not meet them.
     """
     passes = hopeful.copy()
     left = np.flatnonzero(passes)
@@ -206,12 +216,12 @@ def surviving(
         return passes, hosts
     asked = hosts[left]
     listed = asked.allocation_candidates.tolist()
-    if question.tells_candidates_apart:
+    if requirements.tells_candidates_apart:
         mappings = [[each.get('mappings') for each in one] for one in listed]
-        kept = answers.of(question, asked, mappings).tolist()
+        kept = cache.of(requirements, asked, mappings).tolist()
         passes[left] = [any(one) for one in kept]
         return passes, _reduced(hosts, left, listed, kept)
-    found = answers.of(question, asked).tolist()
+    found = cache.of(requirements, asked).tolist()
     passes[left] = [
         any(one) and bool(candidates)
         for one, candidates in zip(found, listed, strict=True)

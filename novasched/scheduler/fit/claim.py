@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an instance takes from the nodes and devices of the host picked for it.
+"""NUMA and PCI usage of an instance on the host that was picked for it.
 
 Nova: scheduler/host_manager.py, consume_from_request.
 """
@@ -10,120 +10,129 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from novasched import errors
 from novasched.errors import RequestError
 from novasched.objects.numa import InstanceNUMATopology, NUMATopologyLimits
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.parse import NOWHERE, HostPools, HostTopology
-from novasched.scheduler.fit.pci import Pools
+from novasched.scheduler.fit.pci import Pools, ProviderMapping
 from novasched.scheduler.fit.pci_allocation import DeviceRequestFailed
 from novasched.scheduler.fit.requirements import (
-    Mapped,
-    Place,
-    Question,
+    FitRequirements,
+    HostCapacity,
     networks_of,
     topology_of,
 )
 from novasched.scheduler.fit.topology import (
+    CellLimits,
     Cpus,
     Guest,
     GuestCell,
     HostCell,
-    Limits,
     Pages,
 )
 from novasched.scheduler.hosts import HostState, HostTable
 
 
 class Booked(NamedTuple):
-    """The hosts after the booking, and the nodes of the instance where it is now.
+    """The hosts after the booking, and the cells of the instance where it is now.
 
     ``problem`` is why not all was booked; the instance keeps its host.
     """
 
     hosts: HostTable
     topology: InstanceNUMATopology | None
-    problem: errors.RequestError | None = None
+    problem: RequestError | None = None
 
 
-class _Nodes(NamedTuple):
-    """The nodes of a host after a guest came; ``guest`` None: it did not fit."""
+class _FittedCells(NamedTuple):
+    """Cells of a host with a guest on them; ``guest`` None: it did not fit."""
 
     cells: tuple[HostCell, ...]
     guest: Guest | None
-    problem: errors.RequestError | None = None
+    problem: RequestError | None = None
 
 
 def book(hosts: HostTable, row: int, request: RequestSpec, fitting: Fitting) -> Booked:
     """Fit the instance once more on its host, and book what it takes.
 
-    ``row`` is a row of the snapshot. If the nodes do not fit, nothing is booked of
+    ``row`` is a row of the snapshot. If the cells do not fit, nothing is booked of
     them, and the instance keeps those it asks for; for nova it has none then. What
     cannot be booked is left out; for nova, all that comes after it, too.
     """
     topology = request.numa_topology if 'numa_topology' in request else None
-    question = Question.of(request, fitting)
-    if question.guest is None and not question.requests:
+    requirements = FitRequirements.of(request, fitting)
+    if requirements.guest is None and not requirements.requests:
         return Booked(hosts, topology)
     host = HostState(hosts.snapshot, row)
-    place = Place(host.numa_topology or NOWHERE, host.pci_stats, _limits(host))
+    capacity = HostCapacity(
+        host.numa_topology or NOWHERE, host.pci_stats, _limits(host)
+    )
     mapping = _providers(request)
-    nodes = _fitted(place, question, mapping)
-    free, problem = place.pools.free, nodes.problem
-    if question.requests and not (problem and fitting.as_nova):
-        free, failed = _served(place, question, nodes.guest, mapping)
+    fitted = _fitted(capacity, requirements, mapping)
+    free, problem = capacity.pools.free, fitted.problem
+    if requirements.requests and not (problem and fitting.as_nova):
+        free, failed = _served(capacity, requirements, fitted.guest, mapping)
         problem = problem or failed
     changes: dict[str, Any] = {}
-    if nodes.cells is not place.topology.cells:
-        changes['numa_topology'] = HostTopology.of(nodes.cells)
-    if free is not place.pools.free:
+    if fitted.cells is not capacity.topology.cells:
+        changes['numa_topology'] = HostTopology.of(fitted.cells)
+    if free is not capacity.pools.free:
         changes['pci_stats'] = HostPools.of(free)
     if problem and fitting.as_nova:
         changes['num_io_ops'] = host.num_io_ops - 1
-    if topology and nodes.guest is not None:
-        topology = topology_of(nodes.guest, topology)
+    if topology and fitted.guest is not None:
+        topology = topology_of(fitted.guest, topology)
     elif fitting.as_nova:
         topology = None
     return Booked(hosts.replace(row, **changes), topology, problem)
 
 
-def _fitted(place: Place, question: Question, mapping: Mapped | None) -> _Nodes:
-    """Fit the guest, if it has nodes and the host does, and add what it uses."""
-    cells, guest, fitting = place.topology.cells, question.guest, question.fitting
+def _fitted(
+    capacity: HostCapacity,
+    requirements: FitRequirements,
+    mapping: ProviderMapping | None,
+) -> _FittedCells:
+    """Fit the guest, if it has cells and the host does, and add what it uses."""
+    cells = capacity.topology.cells
+    guest = requirements.guest
+    fitting = requirements.fitting
     if guest is None or not cells:
-        return _Nodes(cells, guest)
-    devices = place.devices(question.requests, mapping)
-    attempt = fitting.attempt(cells, guest, place.limits, devices)
+        return _FittedCells(cells, guest)
+    devices = capacity.devices(requirements.requests, mapping)
+    attempt = fitting.attempt(cells, guest, capacity.limits, devices)
     if not attempt.fits:
-        return _Nodes(cells, None)
+        return _FittedCells(cells, None)
     try:
         after = with_usage(cells, attempt.guest, fitting.as_nova)
     except BookingFailed as problem:
-        return _Nodes(cells, attempt.guest, problem)
-    return _Nodes(after, attempt.guest)
+        return _FittedCells(cells, attempt.guest, problem)
+    return _FittedCells(after, attempt.guest)
 
 
 def _served(
-    place: Place, question: Question, guest: Guest | None, mapping: Mapped | None
+    capacity: HostCapacity,
+    requirements: FitRequirements,
+    guest: Guest | None,
+    mapping: ProviderMapping | None,
 ) -> tuple[Pools, DeviceRequestFailed | None]:
     """Return the pools without what the guest takes, and why they are not."""
-    nodes = None if guest is None else frozenset(cell.id for cell in guest.cells)
+    cells = None if guest is None else frozenset(cell.id for cell in guest.cells)
     try:
-        return place.devices(question.requests, mapping).apply(nodes), None
+        return capacity.devices(requirements.requests, mapping).apply(cells), None
     except DeviceRequestFailed as problem:
-        as_nova = question.fitting.as_nova
-        return problem.left if as_nova else place.pools.free, problem
+        as_nova = requirements.fitting.as_nova
+        return problem.left if as_nova else capacity.pools.free, problem
 
 
-def _limits(host: HostState) -> Limits | None:
+def _limits(host: HostState) -> CellLimits | None:
     """Return the limits that a filter recorded."""
     limits: NUMATopologyLimits | None = host.limits.get('numa_topology')
     if limits is None:
         return None
     asked = limits.network_metadata if 'network_metadata' in limits else None
     cpu, ram = limits.cpu_allocation_ratio, limits.ram_allocation_ratio
-    return Limits(cpu, ram, networks_of(asked))
+    return CellLimits(cpu, ram, networks_of(asked))
 
 
 def _providers(request: RequestSpec) -> Mapping[str, Sequence[str]] | None:
@@ -137,10 +146,10 @@ def _providers(request: RequestSpec) -> Mapping[str, Sequence[str]] | None:
 
 
 class BookingFailed(RequestError):
-    """A node cannot be said to hold a guest node.
+    """The usage of a cell cannot include a guest cell.
 
     ``error`` names nova's exception, or ours of the same meaning; ``cell`` is the id
-    of the host node.
+    of the host cell.
     """
 
     def __init__(self, error: str, cell: int, problem: str) -> None:
@@ -156,12 +165,12 @@ class BookingFailed(RequestError):
 def with_usage(
     cells: tuple[HostCell, ...], guest: Guest, as_nova: bool
 ) -> tuple[HostCell, ...]:
-    """Return the nodes of a host with a fitted guest on them.
+    """Return the cells of a host with a fitted guest on them.
 
-    ``as_nova`` fails wherever nova does. Otherwise a node without page data has
-    CPUs and memory used, an old node what it knows of, and of the cores that are
+    ``as_nova`` fails wherever nova does. Otherwise a cell without page data has
+    CPUs and memory used, an old cell what it knows of, and of the cores that are
     taken whole, threads that others have already are theirs. Raises BookingFailed
-    for host CPUs that the node does not have or that others have. Nova:
+    for host CPUs that the cell does not have or that others have. Nova:
     virt/hardware.py, numa_usage_from_instance_numa.
     """
     return tuple(_used(cell, guest, as_nova) for cell in cells)
@@ -171,20 +180,20 @@ def _used(cell: HostCell, guest: Guest, as_nova: bool) -> HostCell:
     if as_nova and cell.pcpuset is None:
         problem = 'the compute reports no dedicated CPUs'
         raise BookingFailed('UnsetField', cell.id, problem)
-    for node in guest.cells:
-        if node.id == cell.id:
+    for guest_cell in guest.cells:
+        if guest_cell.id == cell.id:
             cell = dataclasses.replace(
                 cell,
-                mempages=_pages(cell, node, as_nova),
-                memory_usage=max(0, cell.memory_usage + node.memory),
-                cpu_usage=max(0, cell.cpu_usage + len(node.cpuset)),
-                pinned_cpus=cell.pinned_cpus | _pinned(cell, node, as_nova),
+                mempages=_pages(cell, guest_cell, as_nova),
+                memory_usage=max(0, cell.memory_usage + guest_cell.memory),
+                cpu_usage=max(0, cell.cpu_usage + len(guest_cell.cpuset)),
+                pinned_cpus=cell.pinned_cpus | _pinned(cell, guest_cell, as_nova),
             )
     return cell
 
 
-def _pages(cell: HostCell, node: GuestCell, as_nova: bool) -> tuple[Pages, ...]:
-    size_kb = node.pagesize
+def _pages(cell: HostCell, guest_cell: GuestCell, as_nova: bool) -> tuple[Pages, ...]:
+    size_kb = guest_cell.pagesize
     if not size_kb:
         if cell.smallest_pages is None:
             if as_nova:
@@ -193,21 +202,23 @@ def _pages(cell: HostCell, node: GuestCell, as_nova: bool) -> tuple[Pages, ...]:
             return ()
         size_kb = cell.smallest_pages.size_kb
     return tuple(
-        pages._replace(used=int(max(0, pages.used + node.memory * 1024 / size_kb)))
+        pages._replace(
+            used=int(max(0, pages.used + guest_cell.memory * 1024 / size_kb))
+        )
         if pages.size_kb == size_kb
         else pages
         for pages in cell.mempages
     )
 
 
-def _pinned(cell: HostCell, node: GuestCell, as_nova: bool) -> Cpus:
-    """Return the host CPUs that nobody else may have from now on."""
-    if not node.pins:
+def _pinned(cell: HostCell, guest_cell: GuestCell, as_nova: bool) -> Cpus:
+    """Return the host CPUs that are no longer free for others."""
+    if not guest_cell.pins:
         return frozenset()
-    cpus = frozenset(host for _, host in node.pinning or ())
-    cpus |= node.reserved or frozenset()
-    if node.cpu_thread_policy == 'isolate':
-        # A CPU of another node, from an earlier try, is on none of these cores.
+    cpus = frozenset(host for _, host in guest_cell.pinning or ())
+    cpus |= guest_cell.reserved or frozenset()
+    if guest_cell.cpu_thread_policy == 'isolate':
+        # A CPU of another cell, from an earlier try, is on none of these cores.
         whole = Cpus().union(*(core for core in cell.siblings if core & cpus))
         cpus = whole if as_nova else cpus | (whole & cell.free_cpus)
     if not cpus <= (cell.pcpuset or frozenset()):

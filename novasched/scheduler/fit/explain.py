@@ -1,33 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a guest does not fit onto the nodes of a host: the first thing that is short."""
+"""Reason why a guest does not fit onto the cells of a host."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from novasched.scheduler.fit.numa import Refused
+from novasched.scheduler.fit.numa import CellRefusal
 from novasched.scheduler.fit.search import (
-    Agreement,
-    Devices,
+    DeviceSupport,
     Fits,
+    NumaAffinity,
     bits,
     first_choice,
     networks_elsewhere,
     ordered,
 )
-from novasched.scheduler.fit.topology import Guest, HostCell, Limits, Networks, listed
+from novasched.scheduler.fit.topology import (
+    CellLimits,
+    Guest,
+    HostCell,
+    Networks,
+    listed,
+)
 from novasched.scheduler.reasons import Code, Reason
 
 
 def explain(
     cells: Sequence[HostCell],
     guest: Guest,
-    limits: Limits | None,
-    devices: Devices | None,
+    limits: CellLimits | None,
+    devices: DeviceSupport | None,
     pack: bool,
 ) -> Reason:
-    """Return why a guest does not fit onto a host.
+    """Return the first thing that a guest lacks on a host.
 
     Nova's search can miss a place that there is; then the reason says so.
     """
@@ -36,10 +42,10 @@ def explain(
         return Reason(Code.NODES_MISSING, f'{len(cells)} of {count} NUMA cells')
     tried = ordered(cells, guest, devices, pack)
     fits = Fits(tried, guest, limits)
-    able = [fits.able(node) for node in range(count)]
+    able = [fits.able(guest_cell) for guest_cell in range(count)]
     if 0 in able:
         return unplaced(_refused(fits, able.index(0), cells), count)
-    placed = first_choice(fits, Agreement(tried, None, None))
+    placed = first_choice(fits, NumaAffinity(tried, None, None))
     if placed is None:
         return contended([_ids(tried, bits(mask)) for mask in able])
     ids = frozenset(_ids(tried, placed))
@@ -53,18 +59,18 @@ def _ids(cells: Sequence[HostCell], hosts: Iterable[int]) -> list[int]:
     return sorted(cells[host].id for host in hosts)
 
 
-def _refused(fits: Fits, node: int, cells: Sequence[HostCell]) -> Refusals:
-    """Return why each host node cannot take a guest node, in the host's order."""
+def _refused(fits: Fits, guest_cell: int, cells: Sequence[HostCell]) -> Refusals:
+    """Return why each host cell cannot take a guest cell, in the host's order."""
     hosts = {cell.id: host for host, cell in enumerate(fits.cells)}
-    tested = ((cell.id, fits.test(node, hosts[cell.id])) for cell in cells)
-    by_cell = [(n, found) for n, found in tested if isinstance(found, Refused)]
-    return Refusals(node, by_cell)
+    tested = ((cell.id, fits.test(guest_cell, hosts[cell.id])) for cell in cells)
+    by_cell = [(n, found) for n, found in tested if isinstance(found, CellRefusal)]
+    return Refusals(guest_cell, by_cell)
 
 
-def _without_devices(fits: Fits, ids: frozenset[int], devices: Devices) -> Reason:
-    """Say why there are no devices for a guest on some nodes, and why not on others.
+def _without_devices(fits: Fits, ids: frozenset[int], devices: DeviceSupport) -> Reason:
+    """Say why there are no devices for a guest on some cells, and why not on others.
 
-    Each other node with such devices says why it cannot take a guest of one node.
+    Each other cell with such devices says why it cannot take a guest of one cell.
     """
     reason = devices.why(ids)
     hosts = {cell.id: host for host, cell in enumerate(fits.cells)}
@@ -73,7 +79,7 @@ def _without_devices(fits: Fits, ids: frozenset[int], devices: Devices) -> Reaso
         text = f'{count} in cell {cell_id}'
         if len(fits.guest.cells) == 1 and cell_id in hosts:
             tested = fits.test(0, hosts[cell_id])
-            if isinstance(tested, Refused):
+            if isinstance(tested, CellRefusal):
                 text = f'{text}, where {tested.text}'
         parts.append(text)
     return Reason(reason.code, '; '.join(parts))
@@ -82,12 +88,12 @@ def _without_devices(fits: Fits, ids: frozenset[int], devices: Devices) -> Reaso
 def _without_networks(
     cells: Sequence[HostCell], ids: frozenset[int], asked: Networks | None
 ) -> Reason | None:
-    """Say which networks there are only on other nodes; None if there are none."""
+    """Say which networks there are only on other cells; None if there are none."""
     missed = asked and networks_elsewhere(cells, ids, asked)
     if not missed:
         return None
-    nodes = listed('cell', sorted(ids))
-    return Reason(Code.NETWORKS_ELSEWHERE, f'{missed} only away from {nodes}')
+    near = listed('cell', sorted(ids))
+    return Reason(Code.NETWORKS_ELSEWHERE, f'{missed} only away from {near}')
 
 
 MISSED = Reason(
@@ -97,29 +103,29 @@ MISSED = Reason(
 
 
 class Refusals(NamedTuple):
-    """Why each host node, by id, cannot take one guest node."""
+    """Refusals of one guest cell by each host cell, by id."""
 
-    node: int
-    by_cell: Sequence[tuple[int, Refused]]
+    guest_cell: int
+    by_cell: Sequence[tuple[int, CellRefusal]]
 
 
 def unplaced(refusals: Refusals, count: int) -> Reason:
-    """Say what each host node lacks for one of ``count`` guest nodes."""
-    cells: dict[Refused, list[int]] = {}
+    """Say what each host cell lacks for one of ``count`` guest cells."""
+    cells: dict[CellRefusal, list[int]] = {}
     for cell, refused in refusals.by_cell:
         cells.setdefault(refused, []).append(cell)
     if len(cells) == 1 and len(refusals.by_cell) > 1:
         text = f'{refusals.by_cell[0][1].text} in each cell'
     else:
-        text = _told_apart(cells)
+        text = _by_refusal(cells)
     if count > 1:
-        text = f'guest cell {refusals.node}: {text}'
+        text = f'guest cell {refusals.guest_cell}: {text}'
     codes = {refused.code for refused in cells}
     return Reason(codes.pop() if len(codes) == 1 else Code.NUMA_DOES_NOT_FIT, text)
 
 
-def _told_apart(cells: Mapping[Refused, Sequence[int]]) -> str:
-    """Say what is short in which host nodes, and what would do if it is one number."""
+def _by_refusal(cells: Mapping[CellRefusal, Sequence[int]]) -> str:
+    """Say what is short in which host cells, and what would do if it is one number."""
     parts = []
     said = None
     for refused, ids in cells.items():
@@ -136,12 +142,12 @@ def _told_apart(cells: Mapping[Refused, Sequence[int]]) -> str:
 
 
 def contended(places: Sequence[Sequence[int]]) -> Reason:
-    """Say where each guest node fits, when they do not fit together.
+    """Say where each guest cell fits, when they do not fit together.
 
-    ``places`` has the ids of host nodes for each guest node.
+    ``places`` has the ids of host cells for each guest cell.
     """
     parts = [
-        f'guest cell {node} fits in {listed("cell", ids)}'
-        for node, ids in enumerate(places)
+        f'guest cell {number} fits in {listed("cell", ids)}'
+        for number, ids in enumerate(places)
     ]
     return Reason(Code.NODES_CONTENDED, f'{", ".join(parts)}; not all at once')

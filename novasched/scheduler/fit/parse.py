@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What computes report, read with care: it may be anything."""
+"""Parsed ``numa_topology`` and ``pci_stats`` columns of a host.
+
+Text is parsed when it is first read, and a view keeps one value per distinct text, for
+all hosts and all requests. A compute may report anything: text that cannot be read
+counts as nothing, with a ``problem``: what is wrong with it, else ''."""
 
 from __future__ import annotations
 
@@ -17,12 +21,12 @@ LARGEST = 2**53
 
 
 class Unreadable(ValueError):
-    """A text is not what it should be; the message says at which error."""
+    """Text of an unexpected form; the message names the first error."""
 
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """Raise Unreadable for whatever goes wrong with JSON of an unknown shape."""
+    """Raise Unreadable for any error in reading JSON of an unknown shape."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
@@ -44,11 +48,11 @@ def number(value: Any, least: int = 1 - LARGEST, most: int = LARGEST - 1) -> int
 
 T = TypeVar('T')
 Complain = Callable[[str, str], None]
-"""Is told a text that cannot be read, and the problem with it, once."""
+"""Called once for each unreadable text, with the text and the problem."""
 
 
-class _Reported:
-    """Values in a text, which is read once; ``complain`` is told if it cannot be."""
+class _ParsedColumn:
+    """Values parsed once from text; ``complain`` is called if that fails."""
 
     def __init__(
         self, text: str | None = None, complain: Complain | None = None
@@ -67,19 +71,19 @@ class _Reported:
             return ()
 
 
-class HostTopology(_Reported):
-    """The NUMA nodes of a host; false if it has none. Equal if the nodes are."""
+class HostTopology(_ParsedColumn):
+    """The NUMA cells of a host; false if it has none. Equal if the cells are."""
 
     @classmethod
     def of(cls, cells: tuple[HostCell, ...]) -> Self:
-        """Make one of nodes instead of text."""
+        """Make one of cells instead of text."""
         made = cls()
         made.__dict__['cells'] = cells
         return made
 
     @functools.cached_property
     def cells(self) -> tuple[HostCell, ...]:
-        """The nodes, in the order of the host; none if the text is nonsense."""
+        """The cells, in the order of the host; none if the text is nonsense."""
         return self._read(host_cells)
 
     @property
@@ -89,12 +93,12 @@ class HostTopology(_Reported):
 
     @functools.cached_property
     def threads_per_core(self) -> int:
-        """CPUs of the largest core of all nodes; 0 without cores."""
+        """CPUs of the largest core of all cells; 0 without cores."""
         return max((cell.threads_per_core for cell in self.cells), default=0)
 
     @functools.cached_property
     def sockets(self) -> Mapping[int, int | None]:
-        """The socket of each node; None: unknown, or several."""
+        """The socket of each cell; None: unknown, or several."""
         return {cell.id: cell.socket for cell in self.cells}
 
     @functools.cached_property
@@ -118,7 +122,7 @@ class HostTopology(_Reported):
         return f'HostTopology(cells={self.cells!r})'
 
 
-class HostPools(_Reported):
+class HostPools(_ParsedColumn):
     """The free PCI devices of a host. Equal if the pools are."""
 
     @classmethod
@@ -149,8 +153,8 @@ class HostPools(_Reported):
         return sum(pool.count for pool in self.free)
 
     @functools.cached_property
-    def by_node(self) -> Mapping[int | None, int]:
-        """Free devices by node; those near to none are under None."""
+    def by_cell(self) -> Mapping[int | None, int]:
+        """Free devices by cell; those near to none are under None."""
         found: dict[int | None, int] = {}
         for pool in self.free:
             found[pool.numa_node] = found.get(pool.numa_node, 0) + pool.count
@@ -188,10 +192,10 @@ MOST_CPUS = 65536
 
 
 def host_cells(text: str | None) -> tuple[HostCell, ...]:
-    """Return the nodes that a numa_topology column tells of, in their order.
+    """Return the cells of a numa_topology column, in their order.
 
-    None for a host without nodes. Computes of before 2015 wrote it in a form of its
-    own, without pages and cores. Raises reported.Unreadable for what is no topology.
+    None for a host without cells. Computes of before 2015 wrote it in a form of its
+    own, without pages and cores. Raises Unreadable for what is no topology.
     """
     if not text or text == 'null':
         return ()
@@ -241,7 +245,7 @@ def _cpus(numbers: Any) -> Cpus:
 
 @functools.lru_cache(maxsize=16384)
 def _same_cpus(cpus: Cpus) -> Cpus:
-    """Return the set that an earlier node has, if equal: hosts are much alike."""
+    """Return the set that an earlier cell has, if equal: hosts are much alike."""
     return cpus
 
 
@@ -264,7 +268,7 @@ def _networks(metadata: Mapping[str, Any]) -> Networks:
 
 
 def _old_cell(cell: Mapping[str, Any]) -> HostCell:
-    """Read a node in the old form; whatever CPUs it has may be shared only."""
+    """Read a cell in the old form; whatever CPUs it has may be shared only."""
     memory = cell.get('mem', {})
     return HostCell(
         id=number(cell['id']),
@@ -299,7 +303,7 @@ def parse_pools(text: str | None) -> Pools:
     """Return the pools in the text of a pci_stats column.
 
     It is a list of pools in nova's object form, or of old one pool or a list of
-    them as plain dicts. Raises reported.Unreadable for text that is anything else.
+    them as plain dicts. Raises Unreadable for text that is anything else.
     """
     with reading():
         made = _pools(json.loads(text or '[]') or [])
@@ -328,10 +332,10 @@ def _pool(fixed: Mapping[str, Any], tags: Mapping[str, Any]) -> Pool:
     rp_uuid = _text(tags.get('rp_uuid'))
     if rp_uuid is not None:
         keys.remove(('rp_uuid', rp_uuid))
-    node = fixed.get('numa_node')
+    cell = fixed.get('numa_node')
     return Pool(
         tags=_same_tags(frozenset(keys)),
-        numa_node=None if node is None else number(node),
+        numa_node=None if cell is None else number(cell),
         count=number(fixed['count'], 0, MOST_DEVICES),
         rp_uuid=rp_uuid,
     )

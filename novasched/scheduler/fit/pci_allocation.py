@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one request is served from the pools of a host: from which, how far.
+"""Allocation of the PCI requests of a guest from the pools of a host.
 
-The pools that match the request and are on the nodes that its policy admits. Nova:
-pci/stats.py, PciDeviceStats.
+A request is served from the pools that match it and are on the cells that its policy
+admits. Requests are served in their order, each from what those before it left, without
+a second thought. Nova: pci/stats.py, PciDeviceStats.
 """
 
 from __future__ import annotations
@@ -18,63 +19,63 @@ from typing import NamedTuple
 from novasched.errors import RequestError
 from novasched.scheduler.fit.pci import (
     DeviceRequest,
-    Lost,
-    Mappings,
     Pool,
+    PoolMismatch,
     Pools,
+    ProviderMapping,
     providers_of,
 )
 from novasched.scheduler.fit.topology import listed
 from novasched.scheduler.reasons import Code, Reason
 
 
-class Admitted(NamedTuple):
-    """Nodes whose devices a request may use; ``others``: and then those of any."""
+class AdmittedCells(NamedTuple):
+    """Cells whose devices a request may use; ``others``: and then those of any."""
 
-    nodes: frozenset[int | None]
+    cells: frozenset[int | None]
     others: bool = False
 
     def total(self, devices: Mapping[int | None, int]) -> int:
-        """Return how many devices the request may use, given devices by node."""
+        """Return how many devices the request may use, given devices by cell."""
         if self.others:
             return sum(devices.values())
-        return sum([devices.get(node, 0) for node in self.nodes])
+        return sum([devices.get(cell, 0) for cell in self.cells])
 
 
-ANY_NODE = Admitted(frozenset(), others=True)
+ANY_CELL = AdmittedCells(frozenset(), others=True)
 
 
 @dataclass(eq=False)
-class Serving:
-    """One request at the pools of a host."""
+class PciAllocation:
+    """Allocation of one PCI request from the pools of a host."""
 
     request: DeviceRequest
     providers: Mapping[str | None, int]
     pools: Sequence[Pool]
 
-    def judged(self, pool: Pool) -> Lost | None:
-        """Say why no device of a pool would do, leaving nodes aside."""
-        lost = self.request.loses(pool)
-        if lost not in (None, Lost.MIGRATION) or not self.providers:
+    def mismatch(self, pool: Pool) -> PoolMismatch | None:
+        """Say why no device of a pool would do, leaving cells aside."""
+        lost = self.request.mismatch(pool)
+        if lost not in (None, PoolMismatch.MIGRATION) or not self.providers:
             return lost
         wanted = self.providers.get(pool.rp_uuid, 0)
-        return lost if 0 < wanted <= pool.count else Lost.PROVIDER
+        return lost if 0 < wanted <= pool.count else PoolMismatch.PROVIDER
 
     @functools.cached_property
     def matching(self) -> Mapping[int | None, int]:
-        """Devices by node that match the request, whether they may be used or not."""
+        """Devices by cell that match the request, whether they may be used or not."""
         found: dict[int | None, int] = {}
         for pool in self.pools:
-            if self.request.loses(pool) is not Lost.SPEC:
+            if self.request.mismatch(pool) is not PoolMismatch.SPEC:
                 found[pool.numa_node] = found.get(pool.numa_node, 0) + pool.count
         return found
 
     @functools.cached_property
     def usable(self) -> Mapping[int | None, int]:
-        """Devices by node that the request may use."""
+        """Devices by cell that the request may use."""
         found: dict[int | None, int] = {}
         for pool in self.pools:
-            if self.judged(pool) is None:
+            if self.mismatch(pool) is None:
                 found[pool.numa_node] = found.get(pool.numa_node, 0) + pool.count
         return found
 
@@ -87,46 +88,46 @@ class Serving:
         return len(set(uuids)) < len(uuids)
 
     def admitted(
-        self, nodes: frozenset[int], sockets: Mapping[int, int | None]
-    ) -> Admitted:
-        """Return the nodes whose devices the policy of the request admits.
+        self, cells: frozenset[int], sockets: Mapping[int, int | None]
+    ) -> AdmittedCells:
+        """Return the cells whose devices the policy of the request admits.
 
         Devices that match and may not be used count all the same: a function that
-        nobody asked for can hide devices on another node, as in nova.
+        was not asked for can hide devices on another cell, as in nova.
         """
-        if not nodes:
-            return ANY_NODE
-        near = Admitted(nodes)
+        if not cells:
+            return ANY_CELL
+        near = AdmittedCells(cells)
         policy, count = self.request.numa_policy, self.request.count
         if policy == 'required' or near.total(self.matching) >= count:
             return near
         if policy == 'socket':
-            return Admitted(_on_sockets_of(nodes, sockets))
-        near = Admitted(nodes | {None})
+            return AdmittedCells(_on_sockets_of(cells, sockets))
+        near = AdmittedCells(cells | {None})
         others = policy == 'preferred' and near.total(self.matching) < count
-        return Admitted(near.nodes, others)
+        return AdmittedCells(near.cells, others)
 
-    def fits(self, nodes: frozenset[int], sockets: Mapping[int, int | None]) -> bool:
+    def fits(self, cells: frozenset[int], sockets: Mapping[int, int | None]) -> bool:
         """Return True if the request can be served."""
         if self.ambiguous:
             return False
-        total = self.admitted(nodes, sockets).total(self.usable)
+        total = self.admitted(cells, sockets).total(self.usable)
         return total >= max(self.request.count, 1)
 
     def left(
-        self, nodes: frozenset[int], sockets: Mapping[int, int | None]
+        self, cells: frozenset[int], sockets: Mapping[int, int | None]
     ) -> list[Pool]:
         """Return the pools less what the request takes, if it fits."""
-        admitted = self.admitted(nodes, sockets)
+        admitted = self.admitted(cells, sockets)
         near = [
-            i for i, pool in enumerate(self.pools) if pool.numa_node in admitted.nodes
+            i for i, pool in enumerate(self.pools) if pool.numa_node in admitted.cells
         ]
         rest = set(range(len(self.pools))).difference(near) if admitted.others else ()
         taken: dict[int, int] = {}
         wanted = self.request.count
         for i in (*near, *sorted(rest)):
             pool = self.pools[i]
-            if self.judged(pool) is not None:
+            if self.mismatch(pool) is not None:
                 continue
             if self.providers:
                 taken[i] = self.providers[pool.rp_uuid]
@@ -139,7 +140,7 @@ class Serving:
             if i not in taken or pool.count > taken[i]
         ]
 
-    def why(self, nodes: frozenset[int], sockets: Mapping[int, int | None]) -> Reason:
+    def why(self, cells: frozenset[int], sockets: Mapping[int, int | None]) -> Reason:
         """Say why the request does not fit: where devices were lost."""
         request = self.request
         if self.ambiguous:
@@ -147,9 +148,9 @@ class Serving:
                 Code.PCI_PROVIDER_AMBIGUOUS,
                 f'{request}: two pools of the host have one resource provider',
             )
-        admitted = self.admitted(nodes, sockets)
+        admitted = self.admitted(cells, sockets)
         lost = self._lost(admitted)
-        left, code = sum(pool.count for pool in self.pools), Lost.SPEC.code
+        left, code = sum(pool.count for pool in self.pools), PoolMismatch.SPEC.code
         for step in lost:
             if left >= request.count:
                 left, code = left - lost[step], step.code
@@ -160,27 +161,27 @@ class Serving:
             free = f'{free} of {listed("resource provider", wanted)}'
         return Reason(code, f'{request}: {", ".join([free, *parts])}')
 
-    def _lost(self, admitted: Admitted) -> dict[Lost, int]:
+    def _lost(self, admitted: AdmittedCells) -> dict[PoolMismatch, int]:
         """Return how many devices are lost at each step, in their order."""
-        lost = dict.fromkeys(Lost, 0)
+        lost = dict.fromkeys(PoolMismatch, 0)
         for pool in self.pools:
-            step = self.judged(pool)
-            near = admitted.others or pool.numa_node in admitted.nodes
-            if not near and step is not Lost.SPEC:
-                step = Lost.NODE
+            step = self.mismatch(pool)
+            near = admitted.others or pool.numa_node in admitted.cells
+            if not near and step is not PoolMismatch.SPEC:
+                step = PoolMismatch.CELL
             if step is not None:
                 lost[step] += pool.count
         return {step: count for step, count in lost.items() if count}
 
 
 def _on_sockets_of(
-    nodes: frozenset[int], sockets: Mapping[int, int | None]
+    cells: frozenset[int], sockets: Mapping[int, int | None]
 ) -> frozenset[int]:
-    """Return all nodes on the sockets of some; none if a socket is unknown."""
+    """Return all cells on the sockets of some; none if a socket is unknown."""
     if None in sockets.values():
         return frozenset()
-    near = {sockets.get(node) for node in nodes}
-    return frozenset(node for node, socket in sockets.items() if socket in near)
+    near = {sockets.get(cell) for cell in cells}
+    return frozenset(cell for cell, socket in sockets.items() if socket in near)
 
 
 class DeviceRequestFailed(RequestError):
@@ -199,14 +200,14 @@ class HostDevices:
     """The free devices of a host, as far as the requests of a guest go.
 
     ``mapping`` is that of the allocation candidate; ``sockets`` says which socket
-    each node of the host is on, None where that is not known.
+    each cell of the host is on, None where that is not known.
     """
 
     def __init__(
         self,
         pools: Pools,
         requests: Sequence[DeviceRequest],
-        mapping: Mappings | None,
+        mapping: ProviderMapping | None,
         sockets: Mapping[int, int | None],
     ) -> None:
         self.wanted = bool(requests)
@@ -217,125 +218,128 @@ class HostDevices:
         self._supported: dict[Hashable, bool] = {}
 
     def on_cell(self, cell_id: int) -> int:
-        """Return how many free devices of any kind are on a node."""
-        return self._by_node.get(cell_id, 0)
+        """Return how many free devices of any kind are on a cell."""
+        return self._by_cell.get(cell_id, 0)
 
-    def seen(self, nodes: frozenset[int]) -> Hashable:
-        """Return what supports() sees of nodes: equal for these, equal its answer."""
-        near = nodes.intersection(self._by_node)
+    def support_key(self, cells: frozenset[int]) -> Hashable:
+        """Return what supports() depends on: equal keys, equal answers."""
+        near = cells.intersection(self._by_cell)
         if not self._asks_for_sockets:
-            return bool(nodes), near
-        return bool(nodes), near, frozenset(self._sockets.get(node) for node in nodes)
+            return bool(cells), near
+        return bool(cells), near, frozenset(self._sockets.get(cell) for cell in cells)
 
-    def sight(self, cell_id: int) -> Hashable:
-        """Return what supports() sees of one node; like nodes have equal ones."""
-        return self._sights[cell_id]
+    def cell_class(self, cell_id: int) -> Hashable:
+        """Return the equivalence class of a cell for supports()."""
+        return self._cell_classes[cell_id]
 
-    def supports(self, nodes: frozenset[int]) -> bool:
-        """Return True if all requests can be served to a guest on these nodes.
+    def supports(self, cells: frozenset[int]) -> bool:
+        """Return True if all requests can be served to a guest on these cells.
 
-        Without nodes, the guest has no NUMA topology and devices may be anywhere.
+        Without cells, the guest has no NUMA topology and devices may be anywhere.
         """
-        seen = self.seen(nodes)
-        if (known := self._supported.get(seen)) is None:
-            known = not (nodes and self._short(nodes)) and all(
-                serving.fits(nodes, self._sockets) for serving in self._served(nodes)
+        key = self.support_key(cells)
+        if (known := self._supported.get(key)) is None:
+            known = not (cells and self._short(cells)) and all(
+                allocation.fits(cells, self._sockets)
+                for allocation in self._in_turn(cells)
             )
-            self._supported[seen] = known
+            self._supported[key] = known
         return known
 
-    def apply(self, nodes: frozenset[int] | None) -> Pools:
+    def apply(self, cells: frozenset[int] | None) -> Pools:
         """Return the pools less the devices that the requests take.
 
         Raises DeviceRequestFailed with the first request that cannot be served.
         """
-        nodes = nodes or frozenset()
+        cells = cells or frozenset()
         left: Sequence[Pool] = self._pools
-        for serving in self._served(nodes):
-            if not serving.fits(nodes, self._sockets):
-                reason = serving.why(nodes, self._sockets)
-                raise DeviceRequestFailed(reason, tuple(serving.pools))
-            left = serving.left(nodes, self._sockets)
+        for allocation in self._in_turn(cells):
+            if not allocation.fits(cells, self._sockets):
+                reason = allocation.why(cells, self._sockets)
+                raise DeviceRequestFailed(reason, tuple(allocation.pools))
+            left = allocation.left(cells, self._sockets)
         return tuple(left)
 
-    def why(self, nodes: frozenset[int] | None) -> Reason:
+    def why(self, cells: frozenset[int] | None) -> Reason:
         """Say which request cannot be served, and where the devices were lost."""
-        nodes = nodes or frozenset()
-        for serving in self._served(nodes):
-            if not serving.fits(nodes, self._sockets):
-                return serving.why(nodes, self._sockets)
+        cells = cells or frozenset()
+        for allocation in self._in_turn(cells):
+            if not allocation.fits(cells, self._sockets):
+                return allocation.why(cells, self._sockets)
         return Reason(Code.REJECTED, 'the PCI devices are free')
 
-    def elsewhere(self, nodes: frozenset[int]) -> Mapping[int, int]:
-        """Return by node how many devices the request that why() names has there.
+    def elsewhere(self, cells: frozenset[int]) -> Mapping[int, int]:
+        """Return by cell how many devices the request that why() names has there.
 
-        Only nodes other than these, with devices that it might use.
+        Only cells other than these, with devices that it might use.
         """
-        for serving in self._served(nodes):
-            if not serving.fits(nodes, self._sockets):
+        for allocation in self._in_turn(cells):
+            if not allocation.fits(cells, self._sockets):
                 return {
-                    node: count
-                    for node, count in serving.usable.items()
-                    if node is not None and node not in nodes
+                    cell: count
+                    for cell, count in allocation.usable.items()
+                    if cell is not None and cell not in cells
                 }
         return {}
 
-    def _served(self, nodes: frozenset[int]) -> Iterator[Serving]:
+    def _in_turn(self, cells: frozenset[int]) -> Iterator[PciAllocation]:
         """Yield each request at the pools that those before it left.
 
         Stop asking for more once one does not fit.
         """
-        serving: Serving | None = None
+        allocation: PciAllocation | None = None
         for request in self._requests:
-            if serving is None:
-                serving = self._first
+            if allocation is None:
+                allocation = self._first
             else:
-                left = serving.left(nodes, self._sockets)
-                serving = self._serving(request, left)
-            yield serving
+                left = allocation.left(cells, self._sockets)
+                allocation = self._allocation(request, left)
+            yield allocation
 
     @functools.cached_property
-    def _first(self) -> Serving:
-        return self._servings[0]
+    def _first(self) -> PciAllocation:
+        return self._independent[0]
 
-    def _serving(self, request: DeviceRequest, pools: Sequence[Pool]) -> Serving:
+    def _allocation(
+        self, request: DeviceRequest, pools: Sequence[Pool]
+    ) -> PciAllocation:
         providers = Counter[str | None](providers_of(request, self._mapping))
-        return Serving(request, providers, pools)
+        return PciAllocation(request, providers, pools)
 
     @functools.cached_property
-    def _by_node(self) -> Mapping[int | None, int]:
+    def _by_cell(self) -> Mapping[int | None, int]:
         found: dict[int | None, int] = {}
         for pool in self._pools:
             found[pool.numa_node] = found.get(pool.numa_node, 0) + pool.count
         return found
 
     @functools.cached_property
-    def _sights(self) -> Mapping[int, Hashable]:
-        return sight(self._servings, self._sockets)
+    def _cell_classes(self) -> Mapping[int, Hashable]:
+        return cell_classes(self._independent, self._sockets)
 
     @functools.cached_property
-    def _servings(self) -> Sequence[Serving]:
+    def _independent(self) -> Sequence[PciAllocation]:
         """The requests, each as if it were alone."""
-        return [self._serving(each, self._pools) for each in self._requests]
+        return [self._allocation(each, self._pools) for each in self._requests]
 
-    def _short(self, nodes: frozenset[int]) -> bool:
-        """Return True if devices near these nodes are too few in any case.
+    def _short(self, cells: frozenset[int]) -> bool:
+        """Return True if devices near these cells are too few in any case.
 
-        For one request, or for all together; policies that may go to other nodes
+        For one request, or for all together; policies that may go to other cells
         are left out. Earlier requests leave a request less than that, never more.
         """
         return any(
-            anywhere + sum([usable.get(node, 0) for node in nodes]) < count
+            anywhere + sum([usable.get(cell, 0) for cell in cells]) < count
             for usable, anywhere, count in self._needed
         )
 
     @functools.cached_property
     def _needed(self) -> list[tuple[Mapping[int | None, int], int, int]]:
-        """Usable devices by node, those near to none, and how many some must have."""
+        """Usable devices by cell, those near to none, and how many some must have."""
         near = [
-            serving
-            for serving in self._servings
-            if serving.request.numa_policy not in ('preferred', 'socket')
+            allocation
+            for allocation in self._independent
+            if allocation.request.numa_policy not in ('preferred', 'socket')
         ]
         found = [
             (each.usable, _anywhere([each], each.usable), max(each.request.count, 1))
@@ -346,7 +350,7 @@ class HostDevices:
             return found
         together = Counter[int | None]()
         for pool in self._pools:
-            if any(each.judged(pool) is None for each in free):
+            if any(each.mismatch(pool) is None for each in free):
                 together[pool.numa_node] += pool.count
         count = sum(each.request.count for each in free)
         return [*found, (together, _anywhere(free, together), count)]
@@ -356,71 +360,84 @@ class HostDevices:
         return any(request.numa_policy == 'socket' for request in self._requests)
 
 
-def _anywhere(servings: Sequence[Serving], usable: Mapping[int | None, int]) -> int:
-    """Return how many devices near to no node requests may use."""
-    strict = all(each.request.numa_policy == 'required' for each in servings)
+def _anywhere(
+    allocations: Sequence[PciAllocation], usable: Mapping[int | None, int]
+) -> int:
+    """Return how many devices near to no cell requests may use."""
+    strict = all(each.request.numa_policy == 'required' for each in allocations)
     return 0 if strict else usable.get(None, 0)
 
 
 Sockets = Mapping[int, int | None]
 
 
-def sight(servings: Sequence[Serving], sockets: Sockets) -> Mapping[int, Hashable]:
-    """Return what requests see of each node of a host, by the id of the node.
+def cell_classes(
+    allocations: Sequence[PciAllocation], sockets: Sockets
+) -> Mapping[int, Hashable]:
+    """Return the equivalence class of each cell of a host, by its id.
 
-    ``servings`` are the requests, each as if it were alone.
+    Cells of one class serve the requests alike, so one choice of cells stands for all
+    that differ only within classes. ``allocations`` are the requests, each as if it
+    were alone.
     """
-    rivals = _rivals(servings)
+    rivals = _rivals(allocations)
     return {
-        cell_id: tuple(_seen(group, cell_id, sockets) for group in rivals)
+        cell_id: tuple(_cell_class(group, cell_id, sockets) for group in rivals)
         for cell_id in sockets
     }
 
 
-def _stays_near(serving: Serving) -> bool:
-    """Return True if only devices on the nodes themselves will do, in any case.
+def _stays_near(allocation: PciAllocation) -> bool:
+    """Return True if only devices on the cells themselves will do, in any case.
 
     Then it is nothing to the request which others match it.
     """
-    policy = serving.request.numa_policy
-    return policy == 'required' or (policy == 'legacy' and None not in serving.matching)
+    policy = allocation.request.numa_policy
+    return policy == 'required' or (
+        policy == 'legacy' and None not in allocation.matching
+    )
 
 
 class _Use(enum.Enum):
-    """What a pool is to a request."""
+    """Use of a pool to a request."""
 
     NONE = 'nothing'
     COUNTED = 'it matches, which can hide other devices, but may not be used'
     TAKEN = 'its devices may be taken'
 
 
-def _use(serving: Serving, pool: Pool) -> _Use:
-    if serving.judged(pool) is None:
+def _use(allocation: PciAllocation, pool: Pool) -> _Use:
+    if allocation.mismatch(pool) is None:
         return _Use.TAKEN
-    matches = serving.request.loses(pool) is not Lost.SPEC
-    return _Use.COUNTED if matches and not _stays_near(serving) else _Use.NONE
+    matches = allocation.request.mismatch(pool) is not PoolMismatch.SPEC
+    return _Use.COUNTED if matches and not _stays_near(allocation) else _Use.NONE
 
 
-def _concerns(serving: Serving, pool: Pool) -> bool:
-    return _use(serving, pool) is not _Use.NONE
+def _concerns(allocation: PciAllocation, pool: Pool) -> bool:
+    return _use(allocation, pool) is not _Use.NONE
 
 
-def _rivals(servings: Sequence[Serving]) -> list[list[Serving]]:
+def _rivals(allocations: Sequence[PciAllocation]) -> list[list[PciAllocation]]:
     """Group the requests that may take devices from each other."""
-    groups: list[tuple[set[int], list[Serving]]] = []
-    for serving in servings:
-        pools = {n for n, pool in enumerate(serving.pools) if _concerns(serving, pool)}
+    groups: list[tuple[set[int], list[PciAllocation]]] = []
+    for allocation in allocations:
+        pools = {
+            n for n, pool in enumerate(allocation.pools) if _concerns(allocation, pool)
+        }
         met = [group for group in groups if not pools.isdisjoint(group[0])]
         groups = [group for group in groups if group not in met]
         members = [member for _, others in met for member in others]
-        groups.append((pools.union(*(own for own, _ in met)), [*members, serving]))
+        groups.append((pools.union(*(own for own, _ in met)), [*members, allocation]))
     return [members for _, members in groups]
 
 
-def _seen(rivals: Sequence[Serving], cell_id: int, sockets: Sockets) -> Hashable:
-    """Return the devices of a node as far as they are asked for, if only they count.
+def _cell_class(
+    rivals: Sequence[PciAllocation], cell_id: int, sockets: Sockets
+) -> Hashable:
+    """Return the equivalence class of a cell for some rival requests.
 
-    It is all the same which node has more than that.
+    It is the devices of the cell as far as they are asked for, if only their number
+    matters: it is all the same which cell has more than that.
     """
     pools = [
         pool
@@ -430,19 +447,19 @@ def _seen(rivals: Sequence[Serving], cell_id: int, sockets: Sockets) -> Hashable
     socket = _shared_socket(rivals, cell_id, sockets)
     if not _only_count(rivals):
         return cell_id if pools else None, socket
-    most = sum(max(serving.request.count, 1) for serving in rivals)
+    most = sum(max(allocation.request.count, 1) for allocation in rivals)
     counted: Counter[Hashable] = Counter()
     for pool in pools:
-        counted[tuple(_use(serving, pool) for serving in rivals)] += pool.count
+        counted[tuple(_use(allocation, pool) for allocation in rivals)] += pool.count
     found = frozenset((uses, min(count, most)) for uses, count in counted.items())
     return found, socket
 
 
-def _only_count(rivals: Sequence[Serving]) -> bool:
-    """Return True if it makes no odds which devices of a kind a request takes.
+def _only_count(rivals: Sequence[PciAllocation]) -> bool:
+    """Return True if it does not matter which devices of a kind a request takes.
 
     It takes them in the order of the pools. Where pools of a kind stand together,
-    those before it left the same of each kind, whichever nodes they are on.
+    those before it left the same of each kind, whichever cells they are on.
     """
     if len(rivals) == 1:
         return True
@@ -451,20 +468,21 @@ def _only_count(rivals: Sequence[Serving]) -> bool:
     kinds = [
         (uses, pool.numa_node is None)
         for pool in rivals[0].pools
-        if _Use.TAKEN in (uses := tuple(_use(serving, pool) for serving in rivals))
+        if _Use.TAKEN
+        in (uses := tuple(_use(allocation, pool) for allocation in rivals))
     ]
     runs = [kind for kind, _ in itertools.groupby(kinds)]
     return len(set(runs)) == len(runs)
 
 
 def _shared_socket(
-    rivals: Sequence[Serving], cell_id: int, sockets: Sockets
+    rivals: Sequence[PciAllocation], cell_id: int, sockets: Sockets
 ) -> int | None:
-    """Return the socket of a node if it matters: others on it have devices."""
+    """Return the socket of a cell if it matters: others on it have devices."""
     socket = sockets[cell_id]
-    for serving in rivals:
-        if serving.request.numa_policy == 'socket' and any(
-            sockets[other] == socket and serving.matching.get(other)
+    for allocation in rivals:
+        if allocation.request.numa_policy == 'socket' and any(
+            sockets[other] == socket and allocation.matching.get(other)
             for other in sockets
             if other != cell_id
         ):

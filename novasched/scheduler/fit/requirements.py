@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request asks of the nodes and devices of hosts."""
+"""NUMA and PCI requirements of a request, and the capacity of a host for them."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,32 +13,35 @@ from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.parse import HostPools, HostTopology
-from novasched.scheduler.fit.pci import DeviceRequest, providers_of, requests_of
+from novasched.scheduler.fit.pci import (
+    DeviceRequest,
+    ProviderMapping,
+    providers_of,
+    requests_of,
+)
 from novasched.scheduler.fit.pci_allocation import HostDevices
-from novasched.scheduler.fit.topology import Guest, GuestCell, Limits, Networks
-
-Mapped = Mapping[str, Sequence[str]]
+from novasched.scheduler.fit.topology import CellLimits, Guest, GuestCell, Networks
 
 
-class Place(NamedTuple):
-    """What a host has for a guest: nodes, devices, and how far they may be filled."""
+class HostCapacity(NamedTuple):
+    """Cells and devices of a host, and the limits up to which they may be filled."""
 
     topology: HostTopology
     pools: HostPools
-    limits: Limits | None = None
+    limits: CellLimits | None = None
 
     def devices(
-        self, requests: Sequence[DeviceRequest], mapping: Mapped | None
+        self, requests: Sequence[DeviceRequest], mapping: ProviderMapping | None
     ) -> HostDevices:
         """Return the devices; ``mapping`` names their providers."""
         return HostDevices(self.pools.free, requests, mapping, self.topology.sockets)
 
 
 @dataclass(frozen=True)
-class Question:
-    """The part of a request that nodes and devices matter to.
+class FitRequirements:
+    """The part of a request that NUMA cells and PCI devices matter to.
 
-    ``guest`` is None for one that any nodes will do for. Requests that ask the
+    ``guest`` is None for one that any cells will do for. Requests that ask the
     same are equal.
     """
 
@@ -48,8 +51,8 @@ class Question:
     fitting: Fitting = field(default_factory=Fitting)
 
     @classmethod
-    def of(cls, request: RequestSpec, fitting: Fitting) -> Question:
-        """Read the question out of a request."""
+    def of(cls, request: RequestSpec, fitting: Fitting) -> FitRequirements:
+        """Read the requirements out of a request."""
         topology = request.numa_topology if 'numa_topology' in request else None
         metadata = request.network_metadata if 'network_metadata' in request else None
         return cls(
@@ -69,30 +72,36 @@ class Question:
         """True if one candidate of a host may pass and another may not."""
         return self.tracks_devices or (self.guest is not None and self.fitting.as_nova)
 
-    def answer(self, place: Place, mappings: Iterable[Mapped | None]) -> list[bool]:
+    def fits(
+        self, capacity: HostCapacity, mappings: Iterable[ProviderMapping | None]
+    ) -> list[bool]:
         """Return for each mapping of providers whether the guest fits.
 
-        Mappings to the same providers are answered once, but for nova, whose search
+        Mappings to the same providers are tested once, but for nova, whose search
         goes on from what the one before it has left.
         """
         mappings = list(mappings)
         if self.guest is not None and self.fitting.as_nova:
-            return self._fits(place, mappings)
+            return self._attempts(capacity, mappings)
         providers = self.providers(mappings)
         differing = dict(zip(providers, mappings, strict=True))
-        fits = dict(zip(differing, self._fits(place, differing.values()), strict=True))
+        fits = dict(
+            zip(differing, self._attempts(capacity, differing.values()), strict=True)
+        )
         return [fits[one] for one in providers]
 
-    def _fits(self, place: Place, mappings: Iterable[Mapped | None]) -> list[bool]:
-        each = [place.devices(self.requests, mapping) for mapping in mappings]
+    def _attempts(
+        self, capacity: HostCapacity, mappings: Iterable[ProviderMapping | None]
+    ) -> list[bool]:
+        each = [capacity.devices(self.requests, mapping) for mapping in mappings]
         if self.guest is None:
             return [devices.supports(frozenset()) for devices in each]
-        cells, limits = place.topology.cells, place.limits
+        cells, limits = capacity.topology.cells, capacity.limits
         attempts = self.fitting.attempts(cells, self.guest, limits, each)
         return [attempt.fits for attempt in attempts]
 
     def providers(
-        self, mappings: Iterable[Mapped | None]
+        self, mappings: Iterable[ProviderMapping | None]
     ) -> list[tuple[tuple[str, ...], ...]]:
         """Return the providers that each mapping gives to each request for devices."""
         return [
@@ -100,21 +109,23 @@ class Question:
             for mapping in mappings
         ]
 
-    def seen(self, place: Place, mappings: Sequence[Mapped | None]) -> Hashable:
-        """Return all that an answer follows from; hosts with the same fit alike."""
-        topology, pools, limits = place
-        nodes: Any = topology if self.guest is not None else None
+    def equivalence_class(
+        self, capacity: HostCapacity, mappings: Sequence[ProviderMapping | None]
+    ) -> Hashable:
+        """Return the equivalence class of a host: hosts of one class fit alike."""
+        topology, pools, limits = capacity
+        numa: Any = topology if self.guest is not None else None
         if not self.requests:
-            count = pools.by_node.get
+            count = pools.by_cell.get
             counts = tuple([count(cell.id, 0) for cell in topology.cells])
-            return nodes, counts if any(counts) else (), limits, len(mappings)
+            return numa, counts if any(counts) else (), limits, len(mappings)
         providers = self.providers(mappings)
         number = _numbers(pools, providers)
         return (
-            nodes,
+            numa,
             tuple(
                 (
-                    *(request.loses(pool) for request in self.requests),
+                    *(request.mismatch(pool) for request in self.requests),
                     pool.numa_node,
                     pool.count,
                     number(pool.rp_uuid),
@@ -137,7 +148,7 @@ def device_requests(request: RequestSpec) -> tuple[DeviceRequest, ...]:
 def _numbers(
     pools: HostPools, providers: Iterable[Iterable[Iterable[str]]]
 ) -> Callable[[str | None], int | None]:
-    """Return what gives each provider a number in the place of its uuid.
+    """Return a function from the uuid of a provider to its number.
 
     All providers are alike where none is asked for, and all without a pool.
     """
@@ -151,9 +162,9 @@ def _numbers(
 
 
 def guest_of(topology: InstanceNUMATopology) -> Guest:
-    """Read the nodes that a request asks for.
+    """Read the cells that a request asks for.
 
-    Raises errors.UnsetField for a node without CPUs, memory or id.
+    Raises errors.UnsetField for a cell without CPUs, memory or id.
     """
     return Guest(
         tuple(map(_guest_cell, topology.cells)),
@@ -180,10 +191,10 @@ def _guest_cell(cell: InstanceNUMACell) -> GuestCell:
 def topology_of(guest: Guest, original: InstanceNUMATopology) -> InstanceNUMATopology:
     """Return a request's topology with what fitting found; the original stays."""
     pairs = zip(guest.cells, original.cells, strict=True)
-    return original.replaced(cells=[_fitted(cell, asked) for cell, asked in pairs])
+    return original.replaced(cells=[_fitted_cell(cell, asked) for cell, asked in pairs])
 
 
-def _fitted(cell: GuestCell, asked: InstanceNUMACell) -> InstanceNUMACell:
+def _fitted_cell(cell: GuestCell, asked: InstanceNUMACell) -> InstanceNUMACell:
     pinning = cell.pinning
     return asked.replaced(
         id=cell.id,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes of a host the nodes of a guest get.
+"""Search for the host cells of a guest.
 
-The answer is the first in the order of ``order.py`` in which every pair of nodes
-fits, and devices and networks agree; each pair is tested with the guest as it was
-asked for. Pairs are tested once, and no choice is made that cannot be completed.
+The answer is the first choice in the order of ``ordered()`` in which every pair of
+cells fits, and devices and networks agree; each pair is tested with the guest as it
+was asked for. Pairs are tested once, and no choice is made that cannot be completed.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import itertools
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from novasched.scheduler.fit.numa import Refused, fit_pair
+from novasched.scheduler.fit.numa import CellRefusal, fit_pair
 from novasched.scheduler.fit.topology import (
+    CellLimits,
     Guest,
     GuestCell,
     HostCell,
-    Limits,
     Networks,
 )
 from novasched.scheduler.reasons import Reason
 
 FEW_MIXES = 64
 FIRST_TRIED = 128
-"""Where there are more mixes of nodes than a few, one of the first choices may do."""
+"""Where there are more mixes of cells than a few, one of the first choices may do."""
 
 
 class Attempt(NamedTuple):
-    """Whether a guest fits, and the guest: fitted, or as the search left it."""
+    """Result of a search: the guest is fitted, or as the search left it."""
 
     fits: bool
     guest: Guest
@@ -38,8 +38,8 @@ class Attempt(NamedTuple):
 def fit(
     cells: Sequence[HostCell],
     guest: Guest,
-    limits: Limits | None,
-    devices: Devices | None,
+    limits: CellLimits | None,
+    devices: DeviceSupport | None,
     pack: bool,
 ) -> Attempt:
     """Fit a guest onto a host; one that does not fit is returned as it came."""
@@ -49,14 +49,14 @@ def fit(
 def fit_each(
     cells: Sequence[HostCell],
     guest: Guest,
-    limits: Limits | None,
-    each: Sequence[Devices | None],
+    limits: CellLimits | None,
+    each: Sequence[DeviceSupport | None],
     pack: bool,
 ) -> list[Attempt]:
     """Fit a guest onto a host once for each of some devices.
 
     These differ in the providers that they may come from, and in nothing else, so
-    that the order of the nodes is one, and pairs of nodes are tested once for all.
+    that the order of the cells is one, and pairs of cells are tested once for all.
     """
     if not each or not 0 < len(guest.cells) <= len(cells):
         return [Attempt(False, guest)] * len(each)
@@ -64,22 +64,22 @@ def fit_each(
     fits = Fits(tried, guest, limits)
     found = []
     for devices in each:
-        placed = first_choice(fits, Agreement(tried, limits, devices))
+        placed = first_choice(fits, NumaAffinity(tried, limits, devices))
         fitted = () if placed is None else fits.on(placed)
         after = dataclasses.replace(guest, cells=fitted) if fitted else guest
         found.append(Attempt(placed is not None, after))
     return found
 
 
-def first_choice(fits: Fits, agrees: Agreement) -> list[int] | None:
-    """Return the first choice of host nodes that will do; None if none does."""
+def first_choice(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
+    """Return the first choice of host cells that will do; None if none does."""
     if len(fits.guest.cells) == 1:
         return _alone(fits, agrees)
     return _at_once(fits, agrees) or _first(fits, agrees)
 
 
-def _alone(fits: Fits, agrees: Agreement) -> list[int] | None:
-    """Return the first host node that will do for the only guest node."""
+def _alone(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
+    """Return the first host cell that will do for the only guest cell."""
     for host in range(len(fits.cells)):
         if isinstance(fits.test(0, host), GuestCell) and agrees([host]):
             return [host]
@@ -87,47 +87,52 @@ def _alone(fits: Fits, agrees: Agreement) -> list[int] | None:
 
 
 class Fits:
-    """Which host node can take which guest node; by position, tested when asked."""
+    """Fits of guest cells on host cells, by position, each tested once when asked."""
 
     def __init__(
-        self, cells: Sequence[HostCell], guest: Guest, limits: Limits | None
+        self, cells: Sequence[HostCell], guest: Guest, limits: CellLimits | None
     ) -> None:
         self.cells = cells
         self.guest = guest
         self._limits = limits
-        self._tested: dict[tuple[int, int], GuestCell | Refused] = {}
+        self._tested: dict[tuple[int, int], GuestCell | CellRefusal] = {}
 
-    def test(self, node: int, host: int) -> GuestCell | Refused:
-        """Return the guest node as it is on a host node, or why it cannot be."""
-        if (node, host) not in self._tested:
-            reserve = int(self.guest.isolates_emulator and node == 0)
-            wanted, cell = self.guest.cells[node], self.cells[host]
-            self._tested[node, host] = fit_pair(cell, wanted, self._limits, reserve)
-        return self._tested[node, host]
+    def test(self, guest_cell: int, host: int) -> GuestCell | CellRefusal:
+        """Return the guest cell as it is on a host cell, or why it cannot be."""
+        if (guest_cell, host) not in self._tested:
+            reserve = int(self.guest.isolates_emulator and guest_cell == 0)
+            wanted = self.guest.cells[guest_cell]
+            cell = self.cells[host]
+            self._tested[guest_cell, host] = fit_pair(
+                cell, wanted, self._limits, reserve
+            )
+        return self._tested[guest_cell, host]
 
-    def able(self, node: int) -> int:
-        """Return the host nodes that can take a guest node, as a mask."""
+    def able(self, guest_cell: int) -> int:
+        """Return the host cells that can take a guest cell, as a mask."""
         return sum(
             1 << host
             for host in range(len(self.cells))
-            if isinstance(self.test(node, host), GuestCell)
+            if isinstance(self.test(guest_cell, host), GuestCell)
         )
 
     def on(self, placed: Sequence[int]) -> tuple[GuestCell, ...]:
-        """Return the guest nodes as they are on host nodes that can take them."""
+        """Return the guest cells as they are on host cells that can take them."""
         tested = itertools.starmap(self.test, enumerate(placed))
         return tuple(cell for cell in tested if isinstance(cell, GuestCell))
 
 
-def _at_once(fits: Fits, agrees: Agreement) -> list[int] | None:
-    """Return the first free host node for each guest node in turn, if that will do.
+def _at_once(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
+    """Return the first free host cell for each guest cell in turn, if that will do.
 
     If it will, no choice comes before it; on most hosts it does.
     """
     placed: list[int] = []
-    for node in range(len(fits.guest.cells)):
+    for guest_cell in range(len(fits.guest.cells)):
         for host in range(len(fits.cells)):
-            if host not in placed and isinstance(fits.test(node, host), GuestCell):
+            if host not in placed and isinstance(
+                fits.test(guest_cell, host), GuestCell
+            ):
                 placed.append(host)
                 break
         else:
@@ -135,9 +140,9 @@ def _at_once(fits: Fits, agrees: Agreement) -> list[int] | None:
     return placed if agrees(placed) else None
 
 
-def _first(fits: Fits, agrees: Agreement) -> list[int] | None:
-    """Return the first choice of host nodes that will do; None if none does."""
-    able = [fits.able(node) for node in range(len(fits.guest.cells))]
+def _first(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
+    """Return the first choice of host cells that will do; None if none does."""
+    able = [fits.able(guest_cell) for guest_cell in range(len(fits.guest.cells))]
     free = (1 << len(fits.cells)) - 1
     if not completable(able, free, [0] * len(fits.cells), [len(able)]):
         return None
@@ -159,7 +164,7 @@ def _first(fits: Fits, agrees: Agreement) -> list[int] | None:
 def _choices(
     able: Sequence[int], free: int, placed: Sequence[int] = ()
 ) -> Iterator[list[int]]:
-    """Yield the choices of host nodes that go on from those placed, in their order."""
+    """Yield the choices of host cells that go on from those placed, in their order."""
     if len(placed) == len(able):
         yield list(placed)
         return
@@ -172,7 +177,7 @@ def _choices(
 
 
 def _mixes(sizes: Sequence[int], able: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Return every way to take one host node per guest node, by kinds."""
+    """Return every way to take one host cell per guest cell, by kinds."""
 
     def rest(sizes: Sequence[int], wanted: int) -> Iterator[tuple[int, ...]]:
         if not sizes:
@@ -187,7 +192,7 @@ def _mixes(sizes: Sequence[int], able: Sequence[int]) -> Iterator[tuple[int, ...
 
 
 def _sample(kinds: Sequence[int], mix: Sequence[int]) -> list[int]:
-    """Return the first host nodes of each kind, as many as the mix takes."""
+    """Return the first host cells of each kind, as many as the mix takes."""
     left = list(mix)
     placed = []
     for host, kind in enumerate(kinds):
@@ -200,12 +205,15 @@ def _sample(kinds: Sequence[int], mix: Sequence[int]) -> list[int]:
 def _choice(
     able: Sequence[int], kinds: Sequence[int], mixes: Sequence[Sequence[int]]
 ) -> list[int]:
-    """Return the first choice of host nodes in one of the mixes, which there is."""
+    """Return the first choice of host cells in one of the mixes, which there is."""
     placed: list[int] = []
     free = (1 << len(kinds)) - 1
-    for node in range(len(able)):
-        rest = able[node + 1 :]
-        steps = (_step(host, free, kinds, mixes) for host in bits(able[node] & free))
+    for guest_cell in range(len(able)):
+        rest = able[guest_cell + 1 :]
+        steps = (
+            _assigned(host, free, kinds, mixes)
+            for host in bits(able[guest_cell] & free)
+        )
         host, free, mixes = next(
             step
             for step in steps
@@ -215,20 +223,20 @@ def _choice(
     return placed
 
 
-class _Step(NamedTuple):
-    """A host node that is taken, those then free, and what is left of the mixes."""
+class _Assignment(NamedTuple):
+    """A host cell that is taken, those then free, and what is left of the mixes."""
 
     host: int
     free: int
     mixes: Sequence[Sequence[int]]
 
 
-def _step(
+def _assigned(
     host: int, free: int, kinds: Sequence[int], mixes: Sequence[Sequence[int]]
-) -> _Step:
+) -> _Assignment:
     kind = kinds[host]
     left = [_less(mix, kind) for mix in mixes if mix[kind]]
-    return _Step(host, free & ~(1 << host), left)
+    return _Assignment(host, free & ~(1 << host), left)
 
 
 def _less(mix: Sequence[int], kind: int) -> list[int]:
@@ -236,14 +244,14 @@ def _less(mix: Sequence[int], kind: int) -> list[int]:
 
 
 class CountsDevices(Protocol):
-    """What the order of nodes asks of the devices of a host."""
+    """Number of devices on cells, for the order of cells."""
 
     @property
     def wanted(self) -> bool:
         """True if the guest asks for devices."""
 
     def on_cell(self, cell_id: int) -> int:
-        """Return how many devices of any kind are free on a node."""
+        """Return how many devices of any kind are free on a cell."""
 
 
 def ordered(
@@ -252,9 +260,9 @@ def ordered(
     devices: CountsDevices | None,
     pack: bool,
 ) -> tuple[HostCell, ...]:
-    """Return the nodes in the order to try them; ``pack`` fills full ones first.
+    """Return the cells in the order to try them; ``pack`` fills full ones first.
 
-    Where every node is needed, they stay as they are. Sorts are stable, and the
+    Where every cell is needed, they stay as they are. Sorts are stable, and the
     last one has the most weight. Nova: virt/hardware.py.
     """
     if len(cells) <= len(guest.cells):
@@ -270,27 +278,33 @@ def ordered(
     return tuple(tried)
 
 
-class Devices(CountsDevices, Protocol):
-    """What the search asks of the devices of a host."""
+class DeviceSupport(CountsDevices, Protocol):
+    """Devices of a host, as the search needs them."""
 
-    def supports(self, nodes: frozenset[int]) -> bool:
-        """Return True if the guest gets its devices when it is on these nodes."""
+    def supports(self, cells: frozenset[int]) -> bool:
+        """Return True if the guest gets its devices when it is on these cells."""
 
-    def sight(self, cell_id: int) -> Hashable:
-        """Return what supports() sees of a node; like nodes have equal ones."""
+    def cell_class(self, cell_id: int) -> Hashable:
+        """Return the equivalence class of a cell for supports()."""
 
-    def why(self, nodes: frozenset[int]) -> Reason:
+    def why(self, cells: frozenset[int]) -> Reason:
         """Return why supports() says no."""
 
-    def elsewhere(self, nodes: frozenset[int]) -> Mapping[int, int]:
-        """Return how many of the missing devices are on other nodes, by node."""
+    def elsewhere(self, cells: frozenset[int]) -> Mapping[int, int]:
+        """Return how many of the missing devices are on other cells, by cell."""
 
 
-class Agreement:
-    """Whether devices and networks agree to a choice of host nodes, by position."""
+class NumaAffinity:
+    """Affinity of devices and networks to a choice of host cells, by position.
+
+    Calling it says whether both agree to the choice.
+    """
 
     def __init__(
-        self, cells: Sequence[HostCell], limits: Limits | None, devices: Devices | None
+        self,
+        cells: Sequence[HostCell],
+        limits: CellLimits | None,
+        devices: DeviceSupport | None,
     ) -> None:
         self._cells = cells
         self._devices = devices if devices and devices.wanted else None
@@ -310,29 +324,31 @@ class Agreement:
         return not (asked and networks_elsewhere(self._cells, ids, asked))
 
     def kinds(self) -> list[int]:
-        """Return the kind of each host node; it makes no odds which one of a kind."""
+        """Return the equivalence class of each host cell, as a number."""
         numbers: dict[Hashable, int] = {}
-        return [numbers.setdefault(self._seen(c), len(numbers)) for c in self._cells]
+        return [
+            numbers.setdefault(self._class_of(c), len(numbers)) for c in self._cells
+        ]
 
-    def _seen(self, cell: HostCell) -> Hashable:
+    def _class_of(self, cell: HostCell) -> Hashable:
         return (
-            self._devices.sight(cell.id) if self._devices else None,
+            self._devices.cell_class(cell.id) if self._devices else None,
             network_class(cell, self._networks) if self._networks else None,
         )
 
 
-_NONE = Networks()
+_NO_NETWORKS = Networks()
 
 
 def networks_elsewhere(
     cells: Collection[HostCell], chosen: Collection[int], asked: Networks
 ) -> str:
-    """Return what only nodes that were not chosen are near to; '' if nothing.
+    """Return what only cells that were not chosen are near to; '' if nothing.
 
-    ``chosen`` are ids of nodes. A network that no node is near to is no constraint.
+    ``chosen`` are ids of cells. A network that no cell is near to is no constraint.
     """
-    near = [_of(cell) for cell in cells if cell.id in chosen]
-    far = [_of(cell) for cell in cells if cell.id not in chosen]
+    near = [_networks_near(cell) for cell in cells if cell.id in chosen]
+    far = [_networks_near(cell) for cell in cells if cell.id not in chosen]
     missed = {
         name
         for name in asked.physnets
@@ -350,15 +366,15 @@ def networks_elsewhere(
 
 
 def network_class(cell: HostCell, asked: Networks) -> Networks:
-    """Return what the rule sees of a node."""
-    networks = _of(cell)
+    """Return the equivalence class of a cell for networks_elsewhere()."""
+    networks = _networks_near(cell)
     return Networks(
         networks.physnets & asked.physnets, networks.tunneled and asked.tunneled
     )
 
 
-def _of(cell: HostCell) -> Networks:
-    return cell.network_metadata or _NONE
+def _networks_near(cell: HostCell) -> Networks:
+    return cell.network_metadata or _NO_NETWORKS
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -372,17 +388,18 @@ def bits(mask: int) -> Iterator[int]:
 def completable(
     able: Sequence[int], free: int, kinds: Sequence[int], most: Sequence[int]
 ) -> bool:
-    """Return True if each guest node can have a free host node that is able.
+    """Return True if each guest cell can have a free host cell that is able.
 
-    ``able`` has a mask for each guest node. Of the host nodes of one kind no more
-    are used than ``most`` says; ``kinds`` has the kind of each host node.
+    Found by matching, without trying all ways. Sets of host cells are bit masks of
+    their positions: ``able`` has a mask for each guest cell. Of the host cells of one
+    kind no more are used than ``most`` says; ``kinds`` has the kind of each host cell.
     """
     matching = _Matching(able, free, kinds, most)
     return all(matching.gain(guest, set(), set()) for guest in range(len(able)))
 
 
 class _Matching:
-    """A matching that grows by one guest node at a time, along augmenting paths."""
+    """A matching that grows by one guest cell at a time, along augmenting paths."""
 
     def __init__(
         self, able: Sequence[int], free: int, kinds: Sequence[int], most: Sequence[int]
@@ -393,9 +410,9 @@ class _Matching:
         self._guest_of: dict[int, int] = {}
 
     def gain(self, guest: int, seen: set[int], full: set[int]) -> bool:
-        """Match one more guest node; return False if there is no way.
+        """Match one more guest cell; return False if there is no way.
 
-        ``seen`` are host nodes, ``full`` kinds, that were tried on this path.
+        ``seen`` are host cells, ``full`` kinds, that were tried on this path.
         """
         for host in bits(self._able[guest]):
             if host in seen:
@@ -407,7 +424,7 @@ class _Matching:
         return False
 
     def _vacate(self, host: int, seen: set[int], full: set[int]) -> bool:
-        """Make a host node available, if need be by moving another guest node."""
+        """Make a host cell available, if need be by moving another guest cell."""
         kind = self._kinds[host]
         if host in self._guest_of:
             return self.gain(self._guest_of[host], seen, full)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NUMA nodes of a host, as values that are never changed.
+"""Immutable NUMA cells of hosts and guests.
 
 Attributes have nova's names, so that a plugin reads them as it would there. Memory
 is in MiB, page sizes in KiB. A *core* is one set of ``siblings``.
@@ -16,7 +16,7 @@ Cpus = frozenset[int]
 
 
 class Pages(NamedTuple):
-    """The memory pages of one size on a node, in pages."""
+    """Memory pages of one size on a cell, in pages."""
 
     size_kb: int
     total: int
@@ -30,7 +30,7 @@ class Pages(NamedTuple):
 
 
 class Networks(NamedTuple):
-    """Networks that a node is near to, or that a guest asks for."""
+    """Networks that a cell is near to, or that a guest asks for."""
 
     physnets: frozenset[str] = frozenset()
     tunneled: bool = False
@@ -38,11 +38,11 @@ class Networks(NamedTuple):
 
 @dataclass(frozen=True)
 class HostCell:
-    """One node. The order of ``siblings`` says which core is used up first.
+    """One NUMA cell of a host.
 
-    ``pcpuset`` is None if the compute is too old to report it, ``socket`` if it
-    does not report it or the node spans several, ``network_metadata`` if none is
-    declared.
+    The order of ``siblings`` says which core is used up first. ``pcpuset`` is None if
+    the compute is too old to report it, ``socket`` if it does not report it or the cell
+    spans several, ``network_metadata`` if none is declared.
     """
 
     id: int
@@ -80,12 +80,12 @@ class HostCell:
 
     @functools.cached_property
     def smallest_pages(self) -> Pages | None:
-        """The pages of the smallest size; None if the node reports none."""
+        """The pages of the smallest size; None if the cell reports none."""
         return min(self.mempages, key=lambda pages: pages.size_kb, default=None)
 
 
-class Limits(NamedTuple):
-    """How far a node may be filled, and the networks that the guest asks for."""
+class CellLimits(NamedTuple):
+    """Allocation ratios of a cell, and the networks that the guest asks for."""
 
     cpu_allocation_ratio: float
     ram_allocation_ratio: float
@@ -98,10 +98,10 @@ SMALL, LARGE, ANY = -1, -2, -3
 
 @dataclass(frozen=True)
 class GuestCell:
-    """One guest node; CPUs are the guest's, ``memory`` is in MiB.
+    """One NUMA cell of a guest; CPUs are the guest's, ``memory`` is in MiB.
 
     ``id`` is the guest's number of it and, once fitted, the host's number of the
-    node that it is on. ``pagesize`` is in KiB, SMALL, LARGE, ANY, or None or 0: not
+    cell that it is on. ``pagesize`` is in KiB, SMALL, LARGE, ANY, or None or 0: not
     asked for; once fitted, the size that was chosen. ``pinning`` has pairs of a
     dedicated guest CPU and the host CPU that it got, by guest CPU; ``reserved`` the
     host CPUs for the emulator.
@@ -130,9 +130,9 @@ class GuestCell:
 
 @dataclass(frozen=True)
 class Guest:
-    """The guest nodes, in their order.
+    """The guest cells, in their order.
 
-    ``isolates_emulator``: the first node has a host CPU for the emulator.
+    ``isolates_emulator``: the first cell has a host CPU for the emulator.
     """
 
     cells: tuple[GuestCell, ...]
@@ -140,6 +140,6 @@ class Guest:
 
 
 def listed(word: str, things: Iterable[object]) -> str:
-    """Return 'cell 1' or 'cells 1 and 2'."""
+    """Return 'cell 1' or 'cells 1 and 2', for the texts of reasons."""
     *most, last = map(str, things)
     return f'{word}s {", ".join(most)} and {last}' if most else f'{word} {last}'

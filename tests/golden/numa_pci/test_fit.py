@@ -14,13 +14,13 @@ import pytest
 from novasched.objects.base import parse
 from novasched.scheduler.fit.explain import explain
 from novasched.scheduler.fit.nova_search import fit_as_nova
-from novasched.scheduler.fit.numa import Refused, fit_pair
+from novasched.scheduler.fit.numa import CellRefusal, fit_pair
 from novasched.scheduler.fit.parse import host_cells, parse_pools
 from novasched.scheduler.fit.pci import requests_of
 from novasched.scheduler.fit.pci_allocation import HostDevices
 from novasched.scheduler.fit.requirements import guest_of, networks_of
 from novasched.scheduler.fit.search import fit, ordered
-from novasched.scheduler.fit.topology import Limits
+from novasched.scheduler.fit.topology import CellLimits
 
 HERE = pathlib.Path(__file__).parent
 CASES = {
@@ -36,7 +36,7 @@ def limits_of(primitive):
         return None
     limits = parse(primitive)
     asked = limits.network_metadata if 'network_metadata' in limits else None
-    return Limits(
+    return CellLimits(
         limits.cpu_allocation_ratio, limits.ram_allocation_ratio, networks_of(asked)
     )
 
@@ -203,4 +203,4 @@ def test_nova_has_no_better_answer_where_ours_is_another(name):
         fit_pair(hosts[got['host_cell']], asked, limits, 0)
         for got, asked in zip(nova['cells'], guest.cells, strict=True)
     ]
-    assert any(isinstance(found, Refused) for found in refused)
+    assert any(isinstance(found, CellRefusal) for found in refused)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import pytest
 
 from novasched.scheduler.fit.explain import Refusals, contended, explain, unplaced
-from novasched.scheduler.fit.numa import Refused
-from novasched.scheduler.fit.topology import Limits, Networks
+from novasched.scheduler.fit.numa import CellRefusal
+from novasched.scheduler.fit.topology import CellLimits, Networks
 from novasched.scheduler.reasons import Code
 from tests.topologies import FakeDevices, free, hosts, wants
 
-NEAR = Limits(16.0, 1.5, Networks(frozenset({'fast'})))
+NEAR = CellLimits(16.0, 1.5, Networks(frozenset({'fast'})))
 
 
 @pytest.mark.parametrize(('cells', 'guest', 'limits', 'devices', 'code', 'text'), [
@@ -79,7 +79,7 @@ CPUS, PAGES = Code.NOT_ENOUGH_DEDICATED_CPUS, Code.NOT_ENOUGH_PAGES
 
 
 def cpus(have, want=8):
-    return Refused.too_few(CPUS, have, want, 'dedicated CPUs free')
+    return CellRefusal.too_few(CPUS, have, want, 'dedicated CPUs free')
 
 
 @pytest.mark.parametrize(('by_cell', 'code', 'text'), [
@@ -90,13 +90,13 @@ def cpus(have, want=8):
         id='the same is short everywhere: words once',
     ),
     pytest.param(
-        [(0, cpus(4)), (8, Refused(PAGES, 'no pages'))],
+        [(0, cpus(4)), (8, CellRefusal(PAGES, 'no pages'))],
         Code.NUMA_DOES_NOT_FIT,
         '4 of 8 dedicated CPUs free in cell 0, no pages in cell 8',
         id='different things are short',
     ),
     pytest.param(
-        [(0, Refused(PAGES, 'no pages')), (1, Refused(PAGES, 'no pages'))],
+        [(0, CellRefusal(PAGES, 'no pages')), (1, CellRefusal(PAGES, 'no pages'))],
         PAGES,
         'no pages in each cell',
         id='nothing to count',
@@ -131,7 +131,7 @@ def test_what_each_host_node_lacks(by_cell, code, text):
 
 
 def test_one_of_several_guest_nodes_is_named():
-    reason = unplaced(Refusals(1, [(0, Refused(PAGES, 'no pages'))]), 2)
+    reason = unplaced(Refusals(1, [(0, CellRefusal(PAGES, 'no pages'))]), 2)
     assert reason.text == 'guest cell 1: no pages in cell 0'
 
 

@@ -6,18 +6,18 @@ from __future__ import annotations
 import pytest
 
 from novasched.scheduler.fit.numa import (
-    Refused,
+    CellRefusal,
     choose_page_size,
     examine,
     fit_pair,
     memory_shortage,
     pin_cpus,
 )
-from novasched.scheduler.fit.topology import ANY, LARGE, SMALL, Limits, Pages
+from novasched.scheduler.fit.topology import ANY, LARGE, SMALL, CellLimits, Pages
 from novasched.scheduler.reasons import Code
 from tests import topologies
 
-STRICT = Limits(1.0, 1.0)
+STRICT = CellLimits(1.0, 1.0)
 HUGE = (Pages(4, 1048576), Pages(2048, 600))
 CODES = (
     Code.NODE_DATA_MISSING,
@@ -119,7 +119,7 @@ def test_it_fits(host, guest, fitted):
 def test_it_does_not_fit(host, guest, code, text):
     cell = topologies.host_cell(**host)
     refused = fit_pair(cell, topologies.guest_cell(**guest), STRICT, 0)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, CellRefusal)
     assert (refused.code, refused.text) == (code, text)
 
 
@@ -133,8 +133,8 @@ def test_the_emulator_needs_a_cpu_more():
 def test_the_product_with_the_ratio_is_not_rounded():
     host = topologies.host_cell(memory=100, memory_usage=15, mempages=())
     wanted = topologies.guest_cell(shared={0}, memory=100)
-    assert fit_pair(host, wanted, Limits(1.0, 1.2), 0).id == 0
-    refused = fit_pair(host, wanted, Limits(1.0, 1.15), 0)
+    assert fit_pair(host, wanted, CellLimits(1.0, 1.2), 0).id == 0
+    refused = fit_pair(host, wanted, CellLimits(1.0, 1.15), 0)
     assert refused.text == (
         'MiB used: 15 + 100 is over 114.99999999999999 (100 MiB x 1.15)'
     )
@@ -154,12 +154,12 @@ def test_how_far_a_guest_node_got_before_it_was_refused():
 
 
 def test_numbers_are_apart_and_in_the_text():
-    refused = Refused.too_few(Code.NOT_ENOUGH_PAGES, 3, 4, 'pages')
+    refused = CellRefusal.too_few(Code.NOT_ENOUGH_PAGES, 3, 4, 'pages')
     assert refused == (Code.NOT_ENOUGH_PAGES, '3 of 4 pages', '3', '4')
 
 
 def test_less_than_nothing_is_told_as_nothing():
-    assert Refused.too_few(Code.NOT_ENOUGH_PAGES, -3, 4, 'pages').have == '0'
+    assert CellRefusal.too_few(Code.NOT_ENOUGH_PAGES, -3, 4, 'pages').have == '0'
 
 
 SMALL_PAGES, MIDDLE, HUGE_PAGES = Pages(4, 300000), Pages(2048, 600), Pages(1048576, 1)

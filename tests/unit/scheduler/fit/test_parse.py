@@ -231,7 +231,7 @@ def test_pools_are_read_once_and_shown_as_nova_has_them():
         },
     ]
     assert pools.devices == 5
-    assert pools.by_node == {None: 2, 1: 3}
+    assert pools.by_cell == {None: 2, 1: 3}
 
 
 def test_pools_are_equal_if_they_hold_the_same():

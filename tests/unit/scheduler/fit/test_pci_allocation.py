@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.scheduler.fit.pci import DeviceRequest, Pool
-from novasched.scheduler.fit.pci_allocation import Serving, sight
+from novasched.scheduler.fit.pci_allocation import PciAllocation, cell_classes
 from novasched.scheduler.reasons import Code
 
 ANY = (frozenset(),)
@@ -19,7 +19,7 @@ def pool(numa_node=None, count=1, rp_uuid=None, **tags):
 
 def serving(pools, count=1, policy='legacy', alternatives=ANY, **providers):
     request = DeviceRequest(count, alternatives, 'a', 'R', policy)
-    return Serving(request, providers, pools)
+    return PciAllocation(request, providers, pools)
 
 
 def taken(served, *nodes, sockets=TWO_SOCKETS):
@@ -291,20 +291,23 @@ def asked(alternatives=A, count=1, policy='legacy'):
     ),
 ])  # fmt: skip
 def test_nodes_that_look_alike(pools, requests, sockets, alike):
-    seen = sight([Serving(each, {}, pools) for each in requests], sockets)
+    seen = cell_classes([PciAllocation(each, {}, pools) for each in requests], sockets)
     found = [node for node in seen if seen[node] == seen[alike[0]]]
     assert found == alike
 
 
 def test_a_request_that_stays_near_does_not_see_what_it_may_not_use():
     pools = [card('a', 1), card('a', 2, rp_uuid='P')]
-    seen = sight([Serving(asked(), {'P': 1}, pools)], FOUR_SOCKETS)
+    seen = cell_classes([PciAllocation(asked(), {'P': 1}, pools)], FOUR_SOCKETS)
     assert seen[0] == seen[1] != seen[2]
 
 
 def test_requests_for_several_providers_are_not_alike():
     pools = [card('a', 1, rp_uuid='P'), card('a', 2, rp_uuid='Q')]
     each = {'P': 1, 'Q': 1}
-    servings = [Serving(asked(), each, pools), Serving(asked(), each, pools)]
-    seen = sight(servings, FOUR_SOCKETS)
+    servings = [
+        PciAllocation(asked(), each, pools),
+        PciAllocation(asked(), each, pools),
+    ]
+    seen = cell_classes(servings, FOUR_SOCKETS)
     assert seen[1] != seen[2]

@@ -11,7 +11,7 @@ import pytest
 from novasched.scheduler.columns import Categories
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.parse import HostTopology
-from novasched.scheduler.fit.precheck import Room
+from novasched.scheduler.fit.precheck import Precheck
 from novasched.scheduler.fit.requirements import guest_of
 from novasched.scheduler.fit.topology import ANY, LARGE, SMALL
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
@@ -21,7 +21,7 @@ HUGE = 1048576
 
 def enough(guest, *topologies):
     column = Categories(list(topologies), np.arange(len(topologies)))
-    return Room().enough(column, guest_of(guest)).tolist()
+    return Precheck().may_fit(column, guest_of(guest)).tolist()
 
 
 def topology(*cells):

@@ -17,13 +17,13 @@ from novasched.scheduler.fit.parse import (
     HostTopology,
 )
 from novasched.scheduler.fit.requirements import (
-    Place,
-    Question,
+    FitRequirements,
+    HostCapacity,
     guest_of,
     networks_of,
     topology_of,
 )
-from novasched.scheduler.fit.topology import Limits, Networks
+from novasched.scheduler.fit.topology import CellLimits, Networks
 from tests import factories, topologies
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
 
@@ -34,11 +34,13 @@ RIGHT, NOVA = Fitting(), Fitting(as_nova=True)
 
 def question(*cells, fitting=RIGHT, **values):
     topology = guest_topology(*cells) if cells else None
-    return Question.of(factories.request(numa_topology=topology, **values), fitting)
+    return FitRequirements.of(
+        factories.request(numa_topology=topology, **values), fitting
+    )
 
 
 def place(*pools, topology=TWO, limits=None):
-    return Place(topology, HostPools(factories.pools(*pools)), limits)
+    return HostCapacity(topology, HostPools(factories.pools(*pools)), limits)
 
 
 def mapped(*uuids):
@@ -47,7 +49,7 @@ def mapped(*uuids):
 
 
 def seen(asked, where, *mappings):
-    return asked.seen(where, mappings or [None])
+    return asked.equivalence_class(where, mappings or [None])
 
 
 def test_requests_that_ask_the_same_are_equal():
@@ -91,7 +93,7 @@ def test_without_devices_only_their_number_by_node_is_seen():
     assert one == seen(asked, place({'numa_node': 1, 'tag': 'x'}, {'numa_node': 1}))
     assert one != seen(asked, place({'numa_node': 0, 'count': 2}))
     assert seen(asked, place()) == seen(asked, place(3))
-    assert seen(asked, place(limits=Limits(1.0, 1.0))) != seen(asked, place())
+    assert seen(asked, place(limits=CellLimits(1.0, 1.0))) != seen(asked, place())
 
 
 def test_of_devices_it_is_seen_whether_they_match():
@@ -116,7 +118,7 @@ def test_each_candidate_has_its_answer(fitting):
     where = place({'numa_node': 1, 'rp_uuid': 'near'})
     devices = factories.devices(request_id=ID, numa_policy='required')
     asked = question(guest_cell(), pci_requests=devices, fitting=fitting)
-    assert asked.answer(where, [mapped('far'), mapped('near')]) == [False, True]
+    assert asked.fits(where, [mapped('far'), mapped('near')]) == [False, True]
 
 
 class Counting(Fitting):
@@ -132,7 +134,7 @@ def test_candidates_with_the_same_providers_are_fitted_once(as_nova, asked):
     fitting = Counting(as_nova=as_nova)
     wants = question(guest_cell(), pci_requests=devices, fitting=fitting)
     mappings = [mapped('near'), mapped('far'), {**mapped('near'), 'other': ['x']}]
-    assert wants.answer(where, mappings) == [True, False, True]
+    assert wants.fits(where, mappings) == [True, False, True]
     assert fitting.asked == asked
 
 

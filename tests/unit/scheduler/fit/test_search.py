@@ -10,8 +10,8 @@ import random
 import pytest
 
 from novasched.scheduler.fit.search import (
-    Agreement,
     Attempt,
+    NumaAffinity,
     bits,
     completable,
     fit,
@@ -20,11 +20,17 @@ from novasched.scheduler.fit.search import (
     networks_elsewhere,
     ordered,
 )
-from novasched.scheduler.fit.topology import LARGE, GuestCell, Limits, Networks, Pages
+from novasched.scheduler.fit.topology import (
+    LARGE,
+    CellLimits,
+    GuestCell,
+    Networks,
+    Pages,
+)
 from tests import topologies
 from tests.topologies import FakeDevices, free, hosts, wants
 
-NEAR = Limits(16.0, 1.5, Networks(frozenset({'fast'})))
+NEAR = CellLimits(16.0, 1.5, Networks(frozenset({'fast'})))
 
 
 def placed(cells, guest, limits=None, devices=None, pack=False):
@@ -107,7 +113,7 @@ def test_devices_are_not_asked_by_a_guest_that_wants_none():
 
 def test_devices_are_asked_once_for_nodes_of_one_kind():
     devices = FakeDevices()
-    devices.sight = lambda cell_id: None
+    devices.cell_class = lambda cell_id: None
     assert placed(free(*[2] * 16), wants(*[1] * 8), devices=devices) is None
     assert len(devices.asked) == 1
 
@@ -158,13 +164,13 @@ def test_pairs_are_tested_once_for_all_candidates():
 def test_nodes_near_the_networks_are_chosen():
     cells = hosts({}, {'network_metadata': Networks(frozenset({'fast'}))}, {})
     guest = topologies.guest(topologies.guest_cell(shared={0}))
-    assert placed(cells, guest, Limits(16.0, 1.5)) == [0]
+    assert placed(cells, guest, CellLimits(16.0, 1.5)) == [0]
     assert placed(cells, guest, NEAR) == [1]
 
 
 def test_a_guest_of_many_nodes_is_refused_without_trying_all_ways():
     devices = FakeDevices()
-    devices.sight = lambda cell_id: cell_id % 3
+    devices.cell_class = lambda cell_id: cell_id % 3
     cells = free(*range(1, 17))
     assert placed(cells, wants(*range(9, 17)), devices=devices) is None
     assert len(devices.asked) < 50
@@ -235,13 +241,13 @@ CELLS = hosts({}, {'network_metadata': FAST}, {})
     ),
 ])  # fmt: skip
 def test_what_is_agreed_to(limits, devices, agreed):
-    agrees = Agreement(CELLS, limits, devices)
+    agrees = NumaAffinity(CELLS, limits, devices)
     assert [agrees([host]) for host in range(3)] == agreed
 
 
 def test_devices_are_asked_once_for_the_same_nodes():
     devices = FakeDevices()
-    agrees = Agreement(CELLS, None, devices)
+    agrees = NumaAffinity(CELLS, None, devices)
     assert [agrees([0, 1]), agrees([1, 0])] == [False, False]
     assert devices.asked == [{0, 1}]
 
@@ -252,7 +258,7 @@ def test_devices_are_asked_once_for_the_same_nodes():
     pytest.param(None, FakeDevices(), [0, 1, 2], id='by what devices see'),
 ])  # fmt: skip
 def test_kinds_of_nodes(limits, devices, kinds):
-    assert Agreement(CELLS, limits, devices).kinds() == kinds
+    assert NumaAffinity(CELLS, limits, devices).kinds() == kinds
 
 
 A, B, AB = frozenset('a'), frozenset('b'), frozenset('ab')
