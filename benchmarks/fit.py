@@ -29,11 +29,11 @@ import numpy as np
 
 from novasched.objects.base import parse
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
-from novasched.scheduler.fit.booking import book
+from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.host_topology import HostPools, HostTopology
-from novasched.scheduler.fit.question import Place, Question
-from novasched.scheduler.fit.topology import Limits
+from novasched.scheduler.fit.parse import HostPools, HostTopology
+from novasched.scheduler.fit.requirements import FitRequirements, HostCapacity
+from novasched.scheduler.fit.topology import CellLimits
 from novasched.scheduler.hosts import Categories
 from tests import factories
 
@@ -191,29 +191,33 @@ def large():
         )
     )
     host = HostTopology(topology(16, nodes=16, cpus=32))
-    limits = Limits(*RATIOS.values())
+    limits = CellLimits(*RATIOS.values())
     for name, asked, devices in (
         ('fits', guest(8, policy='dedicated', vcpus=2), 0),
         ('one node too few', uneven(9), 0),
         ('devices refuse', guest(8, policy='dedicated', vcpus=2), 9),
     ):
-        question = Question.of(
+        requirements = FitRequirements.of(
             request(asked).replaced(pci_requests=wanted(devices)), Fitting()
         )
-        place = Place(host, pools, limits)
-        fits = question.answer(place, [{}])[0]
-        yield name, fits, median_ms(lambda q=question, p=place: q.answer(p, [{}]))
+        capacity = HostCapacity(host, pools, limits)
+        fits = requirements.fits(capacity, [{}])[0]
+        yield name, fits, median_ms(lambda q=requirements, p=capacity: q.fits(p, [{}]))
     uneven_pools, asked = kinds_of_devices()
     for name, policy in (('kinds of devices', 'required'), ('and elsewhere', 'legacy')):
-        question = Question.of(
+        requirements = FitRequirements.of(
             request(guest(8, policy='dedicated', vcpus=2)).replaced(
                 pci_requests=wanted_of(asked, policy)
             ),
             Fitting(),
         )
-        place = Place(host, uneven_pools, limits)
-        fits = question.answer(place, [{}])[0]
-        yield name, fits, median_ms(lambda q=question, p=place: q.answer(p, [{}]), 1)
+        capacity = HostCapacity(host, uneven_pools, limits)
+        fits = requirements.fits(capacity, [{}])[0]
+        yield (
+            name,
+            fits,
+            median_ms(lambda q=requirements, p=capacity: q.fits(p, [{}]), 1),
+        )
 
 
 def kinds_of_devices():
@@ -316,9 +320,9 @@ def as_nova(nodes):
     host = HostTopology(topology(16, nodes=nodes, cpus=32))
     asked = request(guest(nodes // 2, policy='dedicated', vcpus=2))
     asked = asked.replaced(pci_requests=wanted(nodes // 2 + 1))
-    question = Question.of(asked, Fitting(as_nova=True))
-    place = Place(host, pools, Limits(*RATIOS.values()))
-    return ms(lambda: question.answer(place, [{}]))
+    requirements = FitRequirements.of(asked, Fitting(as_nova=True))
+    capacity = HostCapacity(host, pools, CellLimits(*RATIOS.values()))
+    return ms(lambda: requirements.fits(capacity, [{}]))
 
 
 def peers(texts, asked):

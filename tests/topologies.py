@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from novasched.scheduler.fit.guests import Guest, GuestCell
-from novasched.scheduler.fit.topology import HostCell, Pages
+from novasched.scheduler.fit.topology import Guest, GuestCell, HostCell, Pages
 from novasched.scheduler.reasons import Code, Reason
 
 
@@ -80,7 +79,7 @@ class FakeDevices:
         self.asked.append(nodes)
         return nodes in self.supported
 
-    def sight(self, cell_id):
+    def cell_class(self, cell_id):
         return cell_id
 
     def why(self, nodes):

@@ -13,7 +13,7 @@ import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.consumption import consume
-from novasched.scheduler.fit.booking import book
+from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.hosts import Categories, HostTable, Rows, Snapshot
 

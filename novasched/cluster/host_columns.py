@@ -22,7 +22,7 @@ from oslo_config import cfg
 from novasched.cluster.services import aware
 from novasched.objects import machine
 from novasched.ports import ComputeNodeRow
-from novasched.scheduler.fit.host_topology import HostPools, host_topology
+from novasched.scheduler.fit.parse import HostPools, host_topology
 from novasched.scheduler.hosts import Categories
 
 LOG = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidate, ClaimRequest
 from novasched.scheduler.consumption import consume
-from novasched.scheduler.fit.booking import book
+from novasched.scheduler.fit.claim import book
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.pipeline import decide
 from novasched.scheduler.trace import Decision

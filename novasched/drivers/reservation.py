@@ -18,7 +18,7 @@ from novasched.drivers import Work
 from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.consumption import consume
-from novasched.scheduler.fit.booking import book
+from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.hosts import HostState, HostTable
 

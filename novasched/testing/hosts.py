@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from novasched.scheduler.aggregates import Aggregate
-from novasched.scheduler.fit.host_topology import HostPools, host_topology
+from novasched.scheduler.fit.parse import HostPools, host_topology
 from novasched.scheduler.hosts import (
     Categories,
     Column,

@@ -10,11 +10,10 @@ from __future__ import annotations
 import collections
 import operator
 
-from novasched.scheduler.fit import order
-from novasched.scheduler.fit.device_requests import requests_of
-from novasched.scheduler.fit.devices import HostDevices
 from novasched.scheduler.fit.nova_search import fit_as_nova
-from novasched.scheduler.fit.search import fit
+from novasched.scheduler.fit.pci import requests_of
+from novasched.scheduler.fit.pci_allocation import HostDevices
+from novasched.scheduler.fit.search import fit, ordered
 from tests.differential import fits, ours_fits
 from tests.differential.fit_differences import defects, difference
 from tests.differential.fit_shrinking import shrink
@@ -105,7 +104,7 @@ def expected(case, theirs):
         found = (search(*asked) for search in (fit_as_nova, fit))
         same = operator.eq(*(described(attempt, cells) for attempt in found))
         if len(cells) >= len(guest.cells):
-            tried = [cell.id for cell in order.ordered(cells, guest, devices, pack)]
+            tried = [cell.id for cell in ordered(cells, guest, devices, pack)]
     entries = [
         {name: entry[name] for name in ('passes', 'candidates', 'consume')}
         for entry in theirs['sequence']

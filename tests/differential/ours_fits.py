@@ -9,8 +9,8 @@ from novasched.drivers.candidate_order import with_providers
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter
-from novasched.scheduler.fit.booking import book
-from novasched.scheduler.fit.wire import guest_of
+from novasched.scheduler.fit.claim import book
+from novasched.scheduler.fit.requirements import guest_of
 from tests.golden.numa_pci.test_numa_pci_hosts import (
     cells_of,
     filtered,

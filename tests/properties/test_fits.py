@@ -9,20 +9,24 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from novasched.scheduler.fit import pair
-from novasched.scheduler.fit.device_requests import DeviceRequest
-from novasched.scheduler.fit.devices import HostDevices
-from novasched.scheduler.fit.diagnosis import explain
-from novasched.scheduler.fit.guests import ANY, LARGE, SMALL, Guest, GuestCell
-from novasched.scheduler.fit.networks import elsewhere
+from novasched.scheduler.fit.claim import with_usage
+from novasched.scheduler.fit.explain import explain
 from novasched.scheduler.fit.nova_search import fit_as_nova
-from novasched.scheduler.fit.order import ordered
-from novasched.scheduler.fit.pair import examine
-from novasched.scheduler.fit.pools import Pool
-from novasched.scheduler.fit.refused import Refused
-from novasched.scheduler.fit.search import fit
-from novasched.scheduler.fit.topology import HostCell, Limits, Networks, Pages
-from novasched.scheduler.fit.usage import with_usage
+from novasched.scheduler.fit.numa import CellRefusal, examine, fit_pair
+from novasched.scheduler.fit.pci import DeviceRequest, Pool
+from novasched.scheduler.fit.pci_allocation import HostDevices
+from novasched.scheduler.fit.search import fit, networks_elsewhere, ordered
+from novasched.scheduler.fit.topology import (
+    ANY,
+    LARGE,
+    SMALL,
+    CellLimits,
+    Guest,
+    GuestCell,
+    HostCell,
+    Networks,
+    Pages,
+)
 
 one_of = st.sampled_from
 small = st.integers(0, 4)
@@ -95,7 +99,7 @@ def guests(draw, most=4):
 
 
 limits = st.none() | st.builds(
-    Limits, one_of([1.0, 1.15, 4.0]), one_of([1.0, 1.5]), st.none() | networks
+    CellLimits, one_of([1.0, 1.15, 4.0]), one_of([1.0, 1.5]), st.none() | networks
 )
 alternatives = st.lists(
     st.frozensets(one_of([('name', 'x'), ('name', 'y'), ('dev_type', 'type-PF')]),
@@ -180,7 +184,7 @@ def agree(cells, chosen, limits, devices):
     if devices and devices.wanted and not devices.supports(ids):
         return False
     asked = limits.networks if limits else None
-    return not (asked and elsewhere(cells, ids, asked))
+    return not (asked and networks_elsewhere(cells, ids, asked))
 
 
 def tried_everything(cells, guest, limits, devices, pack):
@@ -189,10 +193,10 @@ def tried_everything(cells, guest, limits, devices, pack):
     for chosen in itertools.permutations(tried, len(guest.cells)):
         reserve = [int(guest.isolates_emulator), *[0] * len(chosen)]
         found = [
-            pair.fit_pair(host, cell, limits, extra)
+            fit_pair(host, cell, limits, extra)
             for host, cell, extra in zip(chosen, guest.cells, reserve, strict=False)
         ]
-        if any(isinstance(cell, Refused) for cell in found):
+        if any(isinstance(cell, CellRefusal) for cell in found):
             continue
         if agree(cells, chosen, limits, devices):
             return tuple(found)

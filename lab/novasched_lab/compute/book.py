@@ -15,16 +15,18 @@ from dataclasses import dataclass, field
 
 from novasched import errors
 from novasched.objects.numa import InstanceNUMATopology, NUMATopologyLimits
-from novasched.scheduler.fit.device_requests import requests_of
-from novasched.scheduler.fit.devices import DeviceRequestFailed
+from novasched.scheduler.fit.claim import BookingFailed, with_usage
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.guests import Guest
-from novasched.scheduler.fit.host_topology import HostPools, HostTopology
-from novasched.scheduler.fit.pools import Pools
-from novasched.scheduler.fit.question import Place
-from novasched.scheduler.fit.topology import HostCell, Limits
-from novasched.scheduler.fit.usage import BookingFailed, with_usage
-from novasched.scheduler.fit.wire import guest_of, networks_of, topology_of
+from novasched.scheduler.fit.parse import HostPools, HostTopology
+from novasched.scheduler.fit.pci import Pools, requests_of
+from novasched.scheduler.fit.pci_allocation import DeviceRequestFailed
+from novasched.scheduler.fit.requirements import (
+    HostCapacity,
+    guest_of,
+    networks_of,
+    topology_of,
+)
+from novasched.scheduler.fit.topology import CellLimits, Guest, HostCell
 from novasched_lab.compute.demands import Demand
 from novasched_lab.compute.fleet import Host
 from novasched_lab.compute.machines import (
@@ -203,7 +205,7 @@ class Book:
         if not demand.topology:
             return None
         guest, limits = guest_of(demand.topology), _limits(demand.limits)
-        devices = self._place(limits).devices(
+        devices = self._capacity(limits).devices(
             requests_of(demand.devices), demand.providers
         )
         attempt = self._fitting.attempt(self._cells, guest, limits, devices)
@@ -222,7 +224,7 @@ class Book:
         if not requests:
             return {}, self._pools
         nodes = None if guest is None else frozenset(cell.id for cell in guest.cells)
-        devices = self._place(None).devices(requests, demand.providers)
+        devices = self._capacity(None).devices(requests, demand.providers)
         try:
             left = devices.apply(nodes)
         except DeviceRequestFailed as problem:
@@ -231,9 +233,9 @@ class Book:
         taken.subtract(_counted(left))
         return {kind: count for kind, count in taken.items() if count}, left
 
-    def _place(self, limits: Limits | None) -> Place:
+    def _capacity(self, limits: CellLimits | None) -> HostCapacity:
         topology, pools = HostTopology.of(self._cells), HostPools.of(self._pools)
-        return Place(topology, pools, limits)
+        return HostCapacity(topology, pools, limits)
 
     def _with(
         self, cells: tuple[HostCell, ...], guest: Guest | None
@@ -241,12 +243,12 @@ class Book:
         return cells if guest is None else with_usage(cells, guest, False)
 
 
-def _limits(limits: NUMATopologyLimits | None) -> Limits | None:
+def _limits(limits: NUMATopologyLimits | None) -> CellLimits | None:
     if limits is None:
         return None
     asked = limits.network_metadata if 'network_metadata' in limits else None
     cpu, ram = limits.cpu_allocation_ratio, limits.ram_allocation_ratio
-    return Limits(cpu, ram, networks_of(asked))
+    return CellLimits(cpu, ram, networks_of(asked))
 
 
 def _counted(pools: Pools) -> Counter[object]:

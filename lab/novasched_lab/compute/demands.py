@@ -10,7 +10,7 @@ from novasched.objects.instance import Instance
 from novasched.objects.numa import InstanceNUMATopology, NUMATopologyLimits
 from novasched.objects.pci import InstancePCIRequests
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.fit.question import Mapped
+from novasched.scheduler.fit.pci import ProviderMapping
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Demand:
     topology: InstanceNUMATopology | None = None
     devices: InstancePCIRequests | None = None
     limits: NUMATopologyLimits | None = None
-    providers: Mapped | None = None
+    providers: ProviderMapping | None = None
 
     @classmethod
     def of_request(

@@ -12,7 +12,7 @@ from novasched.objects.base import NovaObject
 from novasched.objects.network import NetworkMetadata
 from novasched.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
 from novasched.objects.pci import PciDevicePool, PciDevicePoolList
-from novasched.scheduler.fit.pools import Pool, Pools, Tags
+from novasched.scheduler.fit.pci import Pool, Pools, Tags
 from novasched.scheduler.fit.topology import Cpus, HostCell, Networks, Pages
 from novasched_lab.compute.fleet import Devices, Host, name_uuid
 

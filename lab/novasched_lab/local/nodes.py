@@ -10,14 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.fit.explanation import listed
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.guests import Guest
-from novasched.scheduler.fit.order import ordered
-from novasched.scheduler.fit.pair import fit_pair
-from novasched.scheduler.fit.refused import Refused
-from novasched.scheduler.fit.topology import HostCell, Limits
-from novasched.scheduler.fit.wire import guest_of, host_cells
+from novasched.scheduler.fit.numa import CellRefusal, fit_pair
+from novasched.scheduler.fit.parse import host_cells
+from novasched.scheduler.fit.requirements import guest_of
+from novasched.scheduler.fit.search import ordered
+from novasched.scheduler.fit.topology import CellLimits, Guest, HostCell, listed
 from novasched_lab.local import cluster, rows
 
 PAGE_SIZE = 'hw:mem_page_size'
@@ -101,8 +99,8 @@ def _guest(request: RequestSpec) -> Guest:
     return guest_of(InstanceNUMATopology(cells=[cell]))
 
 
-def _limits() -> Limits:
-    return Limits(cluster.CPU_RATIO, 1.0)
+def _limits() -> CellLimits:
+    return CellLimits(cluster.CPU_RATIO, 1.0)
 
 
 def _request(guest: Guest) -> str:
@@ -114,7 +112,7 @@ def _request(guest: Guest) -> str:
     )
 
 
-def _rules(limits: Limits) -> str:
+def _rules(limits: CellLimits) -> str:
     return (
         f'A cell may have {limits.cpu_allocation_ratio:g} vCPUs per CPU; '
         'spread: that with the fewest is tried first'
@@ -146,7 +144,7 @@ def _tried(
     name: str,
     cells: Sequence[HostCell],
     guest: Guest,
-    limits: Limits,
+    limits: CellLimits,
     full: Sequence[int],
 ) -> Host:
     """Fit the instance, and ask each node that was looked at for its answer."""
@@ -155,7 +153,7 @@ def _tried(
     found: list[Tried] = []
     for cell in ordered(cells, guest, None, pack=False):
         answer = fit_pair(cell, guest.cells[0], limits, 0)
-        text = answer.text if isinstance(answer, Refused) else TAKES
+        text = answer.text if isinstance(answer, CellRefusal) else TAKES
         free = _pages_free(cell, guest)
         found.append(Tried(cell.id, cell.cpu_usage, free, text))
         if cell.id == taken:

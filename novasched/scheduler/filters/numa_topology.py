@@ -16,15 +16,13 @@ from novasched.scheduler.filters.pci_passthrough import (
     of_devices,
 )
 from novasched.scheduler.filters.writing import WritingFilter
-from novasched.scheduler.fit.answers import Answers
-from novasched.scheduler.fit.diagnosis import explain
+from novasched.scheduler.fit.cache import FitCache, filter_candidates
+from novasched.scheduler.fit.explain import explain
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.guests import Guest
-from novasched.scheduler.fit.host_topology import HostTopology
-from novasched.scheduler.fit.question import Place, Question
-from novasched.scheduler.fit.room import Room
-from novasched.scheduler.fit.surviving import surviving
-from novasched.scheduler.fit.topology import Limits
+from novasched.scheduler.fit.parse import HostTopology
+from novasched.scheduler.fit.precheck import Precheck
+from novasched.scheduler.fit.requirements import FitRequirements, HostCapacity
+from novasched.scheduler.fit.topology import CellLimits, Guest
 from novasched.scheduler.hosts import HostState, HostTable, Mask, Objects
 from novasched.scheduler.reasons import Code, Reason
 
@@ -63,7 +61,8 @@ class NUMATopologyFilter(WritingFilter):
 
     def __init__(self, fitting: Fitting | None = None) -> None:
         self.fitting = fitting or Fitting()
-        self._answers, self._room = Answers(), Room()
+        self._cache = FitCache()
+        self._precheck = Precheck()
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
@@ -73,11 +72,11 @@ class NUMATopologyFilter(WritingFilter):
         hopeful: Mask = np.ones(len(hosts), bool)
         if _requires_threads(request):
             hopeful = hosts.numa_topology.map(_may_have_threads)
-        question = Question.of(request, self.fitting)
-        if question.guest is None:
+        requirements = FitRequirements.of(request, self.fitting)
+        if requirements.guest is None:
             return hopeful, hosts
-        hopeful &= self._may_fit(hosts, question.guest)
-        passes, hosts = surviving(hosts, question, self._answers, hopeful)
+        hopeful &= self._may_fit(hosts, requirements.guest)
+        passes, hosts = filter_candidates(hosts, requirements, self._cache, hopeful)
         limits = _limits(hosts, passes, request)
         return passes, limited(hosts, 'numa_topology', limits, passes)
 
@@ -90,7 +89,7 @@ class NUMATopologyFilter(WritingFilter):
         if self.fitting.as_nova:
             hopeful: Mask = topologies.map(bool)
         else:
-            hopeful = self._room.enough(topologies, guest)
+            hopeful = self._precheck.may_fit(topologies, guest)
         ratios = hosts.cpu_allocation_ratio + hosts.ram_allocation_ratio
         return hopeful & ~np.isnan(ratios)
 
@@ -111,18 +110,21 @@ class NUMATopologyFilter(WritingFilter):
             return Reason(Code.RATIO_UNKNOWN, text)
         if not host.allocation_candidates:
             return Reason(Code.CANDIDATE_MISSING, 'no allocation candidate is left')
-        question = Question.of(request, self.fitting)
-        limits = Limits(cpu, ram, question.networks)
-        return self._explained(question, Place(topology, host.pci_stats, limits), host)
+        requirements = FitRequirements.of(request, self.fitting)
+        limits = CellLimits(cpu, ram, requirements.networks)
+        capacity = HostCapacity(topology, host.pci_stats, limits)
+        return self._explained(requirements, capacity, host)
 
-    def _explained(self, question: Question, place: Place, host: HostState) -> Reason:
-        guest, pack = question.guest or Guest(()), self.fitting.pack
-        cells, limits = place.topology.cells, place.limits
-        devices = place.devices(question.requests, first_mapping(host))
+    def _explained(
+        self, requirements: FitRequirements, capacity: HostCapacity, host: HostState
+    ) -> Reason:
+        guest, pack = requirements.guest or Guest(()), self.fitting.pack
+        cells, limits = capacity.topology.cells, capacity.limits
+        devices = capacity.devices(requirements.requests, first_mapping(host))
         found = explain(cells, guest, limits, devices, pack)
         if found.code not in DEVICE_CODES:
             return found
-        return of_devices(found, host, question)
+        return of_devices(found, host, requirements)
 
 
 def _requires_threads(request: RequestSpec) -> bool:

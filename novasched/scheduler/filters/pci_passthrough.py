@@ -9,10 +9,9 @@ import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters.writing import WritingFilter
-from novasched.scheduler.fit.answers import Answers
-from novasched.scheduler.fit.devices import HostDevices
-from novasched.scheduler.fit.question import Question, device_requests
-from novasched.scheduler.fit.surviving import surviving
+from novasched.scheduler.fit.cache import FitCache, filter_candidates
+from novasched.scheduler.fit.pci_allocation import HostDevices
+from novasched.scheduler.fit.requirements import FitRequirements, device_requests
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import Code, Reason
 
@@ -37,22 +36,24 @@ class PciPassthroughFilter(WritingFilter):
     writes = ('allocation_candidates',)
 
     def __init__(self) -> None:
-        self._answers = Answers()
+        self._cache = FitCache()
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         everyone = np.ones(len(hosts), bool)
         requests = device_requests(request)
         if not requests:
             return everyone, hosts
-        return surviving(hosts, Question(None, requests), self._answers, everyone)
+        return filter_candidates(
+            hosts, FitRequirements(None, requests), self._cache, everyone
+        )
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         if not host.allocation_candidates:
             return Reason(Code.CANDIDATE_MISSING, 'no allocation candidate is left')
-        question = Question(None, device_requests(request))
+        requirements = FitRequirements(None, device_requests(request))
         pools, mapping = host.pci_stats.free, first_mapping(host)
-        found = HostDevices(pools, question.requests, mapping, {}).why(None)
-        return of_devices(found, host, question)
+        found = HostDevices(pools, requirements.requests, mapping, {}).why(None)
+        return of_devices(found, host, requirements)
 
 
 def first_mapping(host: HostState) -> Any:
@@ -60,7 +61,7 @@ def first_mapping(host: HostState) -> Any:
     return host.allocation_candidates[0].get('mappings')
 
 
-def of_devices(found: Reason, host: HostState, question: Question) -> Reason:
+def of_devices(found: Reason, host: HostState, requirements: FitRequirements) -> Reason:
     """Return a reason about devices as that of the candidate it was found for.
 
     It is another one if nobody could read which devices there are.
@@ -69,6 +70,6 @@ def of_devices(found: Reason, host: HostState, question: Question) -> Reason:
         text = f'pci_stats of the compute cannot be read: {host.pci_stats.problem}'
         return Reason(Code.NODE_DATA_MISSING, text)
     count = len(host.allocation_candidates)
-    if count > 1 and question.tracks_devices:
+    if count > 1 and requirements.tracks_devices:
         return Reason(found.code, f'candidate 1 of {count}: {found.text}')
     return found

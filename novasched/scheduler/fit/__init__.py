@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the nodes and devices of a guest fit onto those of a host.
+"""Fit of the NUMA cells and PCI devices of a guest onto those of a host.
 
-Values in, values out: topology.py and guests.py say what a host has and a guest
-wants, pools.py which devices are free, search.py puts one onto the other,
-usage.py says what is left.
+Values in, values out. ``topology`` and ``pci`` are the values, ``parse`` reads them
+from the columns of a host, ``requirements`` from a request. ``precheck`` rejects hosts
+by columns, ``cache`` keeps the fits of all others, ``search`` puts guest cells onto
+host cells by the rules of ``numa``, ``pci_allocation`` allocates the devices. ``claim``
+has what is left on the host that was picked, ``explain`` the reason for a refusal.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How NUMA nodes are tried: what the operator chose."""
+"""Options of the search for host cells."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
-from novasched.scheduler.fit import nova_search, search
-from novasched.scheduler.fit.agreement import Devices
-from novasched.scheduler.fit.guests import Guest
-from novasched.scheduler.fit.search import Attempt
-from novasched.scheduler.fit.topology import HostCell, Limits
+from novasched.scheduler.fit.nova_search import fit_as_nova
+from novasched.scheduler.fit.search import Attempt, DeviceSupport, fit_each
+from novasched.scheduler.fit.topology import CellLimits, Guest, HostCell
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'compute': [
@@ -51,7 +49,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
 
 @dataclass(frozen=True)
 class Fitting:
-    """``pack``: the fullest nodes first; ``as_nova``: with the defects of nova."""
+    """``pack``: the fullest cells first; ``as_nova``: with the defects of nova."""
 
     pack: bool = False
     as_nova: bool = False
@@ -68,18 +66,18 @@ class Fitting:
         self,
         cells: Sequence[HostCell],
         guest: Guest,
-        limits: Limits | None,
-        devices: Devices | None,
+        limits: CellLimits | None,
+        devices: DeviceSupport | None,
     ) -> Attempt:
-        """Put the nodes of a guest on those of a host."""
+        """Put the cells of a guest on those of a host."""
         return self.attempts(cells, guest, limits, [devices])[0]
 
     def attempts(
         self,
         cells: Sequence[HostCell],
         guest: Guest,
-        limits: Limits | None,
-        each: Sequence[Devices | None],
+        limits: CellLimits | None,
+        each: Sequence[DeviceSupport | None],
     ) -> list[Attempt]:
         """Put them there once for each allocation candidate, given its devices.
 
@@ -87,10 +85,10 @@ class Fitting:
         what the one before it has left.
         """
         if not self.as_nova:
-            return search.fit_each(cells, guest, limits, each, self.pack)
+            return fit_each(cells, guest, limits, each, self.pack)
         found = []
         for devices in each:
-            attempt = nova_search.fit_as_nova(cells, guest, limits, devices, self.pack)
+            attempt = fit_as_nova(cells, guest, limits, devices, self.pack)
             guest = attempt.guest
             found.append(attempt)
         return found

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's search, for decisions equal to its: it remembers, and changes the guest.
+"""Nova's search for host cells, with its defects: it remembers, and changes the guest.
 
-Pairs of nodes are remembered by host id and by the id that the guest node has at
-the time, which is that of the host node it was last put on. So a pair is refused or
-accepted for the sake of another; page sizes and host CPUs stay with a guest node.
+Pairs of cells are remembered by host id and by the id that the guest cell has at
+the time, which is that of the host cell it was last put on. So a pair is refused or
+accepted for the sake of another; page sizes and host CPUs stay with a guest cell.
 Nova: virt/hardware.py, numa_fit_instance_to_host.
 """
 
@@ -13,22 +13,19 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
-from novasched.scheduler.fit import order
-from novasched.scheduler.fit.agreement import Agreement, Devices
-from novasched.scheduler.fit.guests import Guest, GuestCell
-from novasched.scheduler.fit.pair import examine
-from novasched.scheduler.fit.search import Attempt
-from novasched.scheduler.fit.topology import HostCell, Limits
+from novasched.scheduler.fit.numa import examine
+from novasched.scheduler.fit.search import Attempt, DeviceSupport, NumaAffinity, ordered
+from novasched.scheduler.fit.topology import CellLimits, Guest, GuestCell, HostCell
 
 PATIENCE = 2000
-"""Nova goes on; with eight nodes of sixteen to choose, for hours."""
+"""Nova goes on; with eight cells of sixteen to choose, for hours."""
 
 
 def fit_as_nova(
     cells: Sequence[HostCell],
     guest: Guest,
-    limits: Limits | None,
-    devices: Devices | None,
+    limits: CellLimits | None,
+    devices: DeviceSupport | None,
     pack: bool,
     patience: int = PATIENCE,
 ) -> Attempt:
@@ -38,18 +35,18 @@ def fit_as_nova(
     """
     if not 0 < len(guest.cells) <= len(cells):
         return Attempt(False, guest)
-    tried = order.ordered(cells, guest, devices, pack)
-    agrees = Agreement(tried, limits, devices)
+    tried = ordered(cells, guest, devices, pack)
+    agrees = NumaAffinity(tried, limits, devices)
     search = _Search(tried, guest, limits)
     fits = search.run(agrees, patience)
     return Attempt(fits, dataclasses.replace(guest, cells=tuple(search.guests)))
 
 
 class _Search:
-    """The guest nodes as they are now, and the pairs that are remembered."""
+    """The guest cells as they are now, and the pairs that are remembered."""
 
     def __init__(
-        self, cells: Sequence[HostCell], guest: Guest, limits: Limits | None
+        self, cells: Sequence[HostCell], guest: Guest, limits: CellLimits | None
     ) -> None:
         self._cells = cells
         self._limits = limits
@@ -58,8 +55,8 @@ class _Search:
         self._bad: set[tuple[int, int]] = set()
         self.guests = list(guest.cells)
 
-    def run(self, agrees: Agreement, patience: int) -> bool:
-        """Try every choice of host nodes until one is accepted.
+    def run(self, agrees: NumaAffinity, patience: int) -> bool:
+        """Try every choice of host cells until one is accepted.
 
         If a try changed nothing, other choices with the same beginning would fail
         at the same place, and are left out.
@@ -81,10 +78,10 @@ class _Search:
             chosen = following(chosen, reached, len(self._cells))
         return False
 
-    def _ends(self, agrees: Agreement) -> bool | None:
+    def _ends(self, agrees: NumaAffinity) -> bool | None:
         """Return how the search ends; None if that takes more tries.
 
-        If no set of host nodes is agreed to, no choice is accepted. If every node
+        If no set of host cells is agreed to, no choice is accepted. If every cell
         is accepted wherever it is, the first choice out of a set agreed to is. Host
         CPUs are then those of one try in the place of many.
         """
@@ -100,8 +97,10 @@ class _Search:
 
     def _accepts_everywhere(self) -> bool:
         return not self._bad and not any(
-            examine(cell, guest, self._limits, self._reserve if node == 0 else 0)[1]
-            for node, guest in enumerate(self.guests)
+            examine(cell, guest, self._limits, self._reserve if guest_cell == 0 else 0)[
+                1
+            ]
+            for guest_cell, guest in enumerate(self.guests)
             for cell in self._cells
         )
 
@@ -109,26 +108,26 @@ class _Search:
         return list(self.guests), len(self._good) + len(self._bad)
 
     def _tried(self, chosen: Sequence[int]) -> int:
-        """Put guest nodes on host nodes; return how many there was a place for."""
-        for node, host in enumerate(chosen):
-            if not self._accepts(node, self._cells[host]):
-                return node
+        """Put guest cells on host cells; return how many there was a place for."""
+        for guest_cell, host in enumerate(chosen):
+            if not self._accepts(guest_cell, self._cells[host]):
+                return guest_cell
         return len(chosen)
 
-    def _accepts(self, node: int, cell: HostCell) -> bool:
-        guest = self.guests[node]
+    def _accepts(self, guest_cell: int, cell: HostCell) -> bool:
+        guest = self.guests[guest_cell]
         pair = (cell.id, guest.id)
         if pair in self._bad:
             return False
         if pair not in self._good:
-            reserve = self._reserve if node == 0 else 0
+            reserve = self._reserve if guest_cell == 0 else 0
             guest, refused = examine(cell, guest, self._limits, reserve)
             (self._bad if refused else self._good).add(pair)
-            self.guests[node] = guest
+            self.guests[guest_cell] = guest
             if refused:
                 return False
         if guest.id != cell.id:
-            self.guests[node] = dataclasses.replace(guest, id=cell.id)
+            self.guests[guest_cell] = dataclasses.replace(guest, id=cell.id)
         return True
 
 

@@ -1,33 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes of a host the nodes of a guest get.
+"""Search for the host cells of a guest.
 
-The answer is the first in the order of ``order.py`` in which every pair of nodes
-fits, and devices and networks agree; each pair is tested with the guest as it was
-asked for. Pairs are tested once, and no choice is made that cannot be completed.
+The answer is the first choice in the order of ``ordered()`` in which every pair of
+cells fits, and devices and networks agree; each pair is tested with the guest as it
+was asked for. Pairs are tested once, and no choice is made that cannot be completed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from novasched.scheduler.fit import order
-from novasched.scheduler.fit.agreement import Agreement, Devices
-from novasched.scheduler.fit.assignment import bits, completable
-from novasched.scheduler.fit.guests import Guest, GuestCell
-from novasched.scheduler.fit.pair import fit_pair
-from novasched.scheduler.fit.refused import Refused
-from novasched.scheduler.fit.topology import HostCell, Limits
+from novasched.scheduler.fit.numa import CellRefusal, fit_pair
+from novasched.scheduler.fit.topology import (
+    CellLimits,
+    Guest,
+    GuestCell,
+    HostCell,
+    Networks,
+)
+from novasched.scheduler.reasons import Reason
 
 FEW_MIXES = 64
 FIRST_TRIED = 128
-"""Where there are more mixes of nodes than a few, one of the first choices may do."""
+"""Where there are more mixes of cells than a few, one of the first choices may do."""
 
 
 class Attempt(NamedTuple):
-    """Whether a guest fits, and the guest: fitted, or as the search left it."""
+    """Result of a search: the guest is fitted, or as the search left it."""
 
     fits: bool
     guest: Guest
@@ -36,8 +38,8 @@ class Attempt(NamedTuple):
 def fit(
     cells: Sequence[HostCell],
     guest: Guest,
-    limits: Limits | None,
-    devices: Devices | None,
+    limits: CellLimits | None,
+    devices: DeviceSupport | None,
     pack: bool,
 ) -> Attempt:
     """Fit a guest onto a host; one that does not fit is returned as it came."""
@@ -47,37 +49,37 @@ def fit(
 def fit_each(
     cells: Sequence[HostCell],
     guest: Guest,
-    limits: Limits | None,
-    each: Sequence[Devices | None],
+    limits: CellLimits | None,
+    each: Sequence[DeviceSupport | None],
     pack: bool,
 ) -> list[Attempt]:
     """Fit a guest onto a host once for each of some devices.
 
     These differ in the providers that they may come from, and in nothing else, so
-    that the order of the nodes is one, and pairs of nodes are tested once for all.
+    that the order of the cells is one, and pairs of cells are tested once for all.
     """
     if not each or not 0 < len(guest.cells) <= len(cells):
         return [Attempt(False, guest)] * len(each)
-    tried = order.ordered(cells, guest, each[0], pack)
+    tried = ordered(cells, guest, each[0], pack)
     fits = Fits(tried, guest, limits)
     found = []
     for devices in each:
-        placed = first_choice(fits, Agreement(tried, limits, devices))
+        placed = first_choice(fits, NumaAffinity(tried, limits, devices))
         fitted = () if placed is None else fits.on(placed)
         after = dataclasses.replace(guest, cells=fitted) if fitted else guest
         found.append(Attempt(placed is not None, after))
     return found
 
 
-def first_choice(fits: Fits, agrees: Agreement) -> list[int] | None:
-    """Return the first choice of host nodes that will do; None if none does."""
+def first_choice(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
+    """Return the first choice of host cells that will do; None if none does."""
     if len(fits.guest.cells) == 1:
         return _alone(fits, agrees)
     return _at_once(fits, agrees) or _first(fits, agrees)
 
 
-def _alone(fits: Fits, agrees: Agreement) -> list[int] | None:
-    """Return the first host node that will do for the only guest node."""
+def _alone(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
+    """Return the first host cell that will do for the only guest cell."""
     for host in range(len(fits.cells)):
         if isinstance(fits.test(0, host), GuestCell) and agrees([host]):
             return [host]
@@ -85,47 +87,52 @@ def _alone(fits: Fits, agrees: Agreement) -> list[int] | None:
 
 
 class Fits:
-    """Which host node can take which guest node; by position, tested when asked."""
+    """Fits of guest cells on host cells, by position, each tested once when asked."""
 
     def __init__(
-        self, cells: Sequence[HostCell], guest: Guest, limits: Limits | None
+        self, cells: Sequence[HostCell], guest: Guest, limits: CellLimits | None
     ) -> None:
         self.cells = cells
         self.guest = guest
         self._limits = limits
-        self._tested: dict[tuple[int, int], GuestCell | Refused] = {}
+        self._tested: dict[tuple[int, int], GuestCell | CellRefusal] = {}
 
-    def test(self, node: int, host: int) -> GuestCell | Refused:
-        """Return the guest node as it is on a host node, or why it cannot be."""
-        if (node, host) not in self._tested:
-            reserve = int(self.guest.isolates_emulator and node == 0)
-            wanted, cell = self.guest.cells[node], self.cells[host]
-            self._tested[node, host] = fit_pair(cell, wanted, self._limits, reserve)
-        return self._tested[node, host]
+    def test(self, guest_cell: int, host: int) -> GuestCell | CellRefusal:
+        """Return the guest cell as it is on a host cell, or why it cannot be."""
+        if (guest_cell, host) not in self._tested:
+            reserve = int(self.guest.isolates_emulator and guest_cell == 0)
+            wanted = self.guest.cells[guest_cell]
+            cell = self.cells[host]
+            self._tested[guest_cell, host] = fit_pair(
+                cell, wanted, self._limits, reserve
+            )
+        return self._tested[guest_cell, host]
 
-    def able(self, node: int) -> int:
-        """Return the host nodes that can take a guest node, as a mask."""
+    def able(self, guest_cell: int) -> int:
+        """Return the host cells that can take a guest cell, as a mask."""
         return sum(
             1 << host
             for host in range(len(self.cells))
-            if isinstance(self.test(node, host), GuestCell)
+            if isinstance(self.test(guest_cell, host), GuestCell)
         )
 
     def on(self, placed: Sequence[int]) -> tuple[GuestCell, ...]:
-        """Return the guest nodes as they are on host nodes that can take them."""
+        """Return the guest cells as they are on host cells that can take them."""
         tested = itertools.starmap(self.test, enumerate(placed))
         return tuple(cell for cell in tested if isinstance(cell, GuestCell))
 
 
-def _at_once(fits: Fits, agrees: Agreement) -> list[int] | None:
-    """Return the first free host node for each guest node in turn, if that will do.
+def _at_once(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
+    """Return the first free host cell for each guest cell in turn, if that will do.
 
     If it will, no choice comes before it; on most hosts it does.
     """
     placed: list[int] = []
-    for node in range(len(fits.guest.cells)):
+    for guest_cell in range(len(fits.guest.cells)):
         for host in range(len(fits.cells)):
-            if host not in placed and isinstance(fits.test(node, host), GuestCell):
+            if host not in placed and isinstance(
+                fits.test(guest_cell, host), GuestCell
+            ):
                 placed.append(host)
                 break
         else:
@@ -133,9 +140,9 @@ def _at_once(fits: Fits, agrees: Agreement) -> list[int] | None:
     return placed if agrees(placed) else None
 
 
-def _first(fits: Fits, agrees: Agreement) -> list[int] | None:
-    """Return the first choice of host nodes that will do; None if none does."""
-    able = [fits.able(node) for node in range(len(fits.guest.cells))]
+def _first(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
+    """Return the first choice of host cells that will do; None if none does."""
+    able = [fits.able(guest_cell) for guest_cell in range(len(fits.guest.cells))]
     free = (1 << len(fits.cells)) - 1
     if not completable(able, free, [0] * len(fits.cells), [len(able)]):
         return None
@@ -157,7 +164,7 @@ def _first(fits: Fits, agrees: Agreement) -> list[int] | None:
 def _choices(
     able: Sequence[int], free: int, placed: Sequence[int] = ()
 ) -> Iterator[list[int]]:
-    """Yield the choices of host nodes that go on from those placed, in their order."""
+    """Yield the choices of host cells that go on from those placed, in their order."""
     if len(placed) == len(able):
         yield list(placed)
         return
@@ -170,7 +177,7 @@ def _choices(
 
 
 def _mixes(sizes: Sequence[int], able: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Return every way to take one host node per guest node, by kinds."""
+    """Return every way to take one host cell per guest cell, by kinds."""
 
     def rest(sizes: Sequence[int], wanted: int) -> Iterator[tuple[int, ...]]:
         if not sizes:
@@ -185,7 +192,7 @@ def _mixes(sizes: Sequence[int], able: Sequence[int]) -> Iterator[tuple[int, ...
 
 
 def _sample(kinds: Sequence[int], mix: Sequence[int]) -> list[int]:
-    """Return the first host nodes of each kind, as many as the mix takes."""
+    """Return the first host cells of each kind, as many as the mix takes."""
     left = list(mix)
     placed = []
     for host, kind in enumerate(kinds):
@@ -198,12 +205,15 @@ def _sample(kinds: Sequence[int], mix: Sequence[int]) -> list[int]:
 def _choice(
     able: Sequence[int], kinds: Sequence[int], mixes: Sequence[Sequence[int]]
 ) -> list[int]:
-    """Return the first choice of host nodes in one of the mixes, which there is."""
+    """Return the first choice of host cells in one of the mixes, which there is."""
     placed: list[int] = []
     free = (1 << len(kinds)) - 1
-    for node in range(len(able)):
-        rest = able[node + 1 :]
-        steps = (_step(host, free, kinds, mixes) for host in bits(able[node] & free))
+    for guest_cell in range(len(able)):
+        rest = able[guest_cell + 1 :]
+        steps = (
+            _assigned(host, free, kinds, mixes)
+            for host in bits(able[guest_cell] & free)
+        )
         host, free, mixes = next(
             step
             for step in steps
@@ -213,21 +223,226 @@ def _choice(
     return placed
 
 
-class _Step(NamedTuple):
-    """A host node that is taken, those then free, and what is left of the mixes."""
+class _Assignment(NamedTuple):
+    """A host cell that is taken, those then free, and what is left of the mixes."""
 
     host: int
     free: int
     mixes: Sequence[Sequence[int]]
 
 
-def _step(
+def _assigned(
     host: int, free: int, kinds: Sequence[int], mixes: Sequence[Sequence[int]]
-) -> _Step:
+) -> _Assignment:
     kind = kinds[host]
     left = [_less(mix, kind) for mix in mixes if mix[kind]]
-    return _Step(host, free & ~(1 << host), left)
+    return _Assignment(host, free & ~(1 << host), left)
 
 
 def _less(mix: Sequence[int], kind: int) -> list[int]:
     return [count - (number == kind) for number, count in enumerate(mix)]
+
+
+class CountsDevices(Protocol):
+    """Number of devices on cells, for the order of cells."""
+
+    @property
+    def wanted(self) -> bool:
+        """True if the guest asks for devices."""
+
+    def on_cell(self, cell_id: int) -> int:
+        """Return how many devices of any kind are free on a cell."""
+
+
+def ordered(
+    cells: Sequence[HostCell],
+    guest: Guest,
+    devices: CountsDevices | None,
+    pack: bool,
+) -> tuple[HostCell, ...]:
+    """Return the cells in the order to try them; ``pack`` fills full ones first.
+
+    Where every cell is needed, they stay as they are. Sorts are stable, and the
+    last one has the most weight. Nova: virt/hardware.py.
+    """
+    if len(cells) <= len(guest.cells):
+        return tuple(cells)
+    tried = sorted(cells, key=lambda cell: cell.free_memory, reverse=not pack)
+    if guest.cells[0].pins:
+        tried.sort(key=lambda cell: len(cell.free_cpus), reverse=not pack)
+    else:
+        tried.sort(key=lambda cell: cell.cpu_usage, reverse=pack)
+    if devices is not None:
+        counted = {cell.id: devices.on_cell(cell.id) for cell in tried}
+        tried.sort(key=lambda cell: counted[cell.id], reverse=devices.wanted)
+    return tuple(tried)
+
+
+class DeviceSupport(CountsDevices, Protocol):
+    """Devices of a host, as the search needs them."""
+
+    def supports(self, cells: frozenset[int]) -> bool:
+        """Return True if the guest gets its devices when it is on these cells."""
+
+    def cell_class(self, cell_id: int) -> Hashable:
+        """Return the equivalence class of a cell for supports()."""
+
+    def why(self, cells: frozenset[int]) -> Reason:
+        """Return why supports() says no."""
+
+    def elsewhere(self, cells: frozenset[int]) -> Mapping[int, int]:
+        """Return how many of the missing devices are on other cells, by cell."""
+
+
+class NumaAffinity:
+    """Affinity of devices and networks to a choice of host cells, by position.
+
+    Calling it says whether both agree to the choice.
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[HostCell],
+        limits: CellLimits | None,
+        devices: DeviceSupport | None,
+    ) -> None:
+        self._cells = cells
+        self._devices = devices if devices and devices.wanted else None
+        self._networks = limits.networks if limits else None
+        self._known: dict[frozenset[int], bool] = {}
+
+    def __call__(self, placed: Sequence[int]) -> bool:
+        ids = frozenset(self._cells[host].id for host in placed)
+        if ids not in self._known:
+            self._known[ids] = self._agrees(ids)
+        return self._known[ids]
+
+    def _agrees(self, ids: frozenset[int]) -> bool:
+        if self._devices and not self._devices.supports(ids):
+            return False
+        asked = self._networks
+        return not (asked and networks_elsewhere(self._cells, ids, asked))
+
+    def kinds(self) -> list[int]:
+        """Return the equivalence class of each host cell, as a number."""
+        numbers: dict[Hashable, int] = {}
+        return [
+            numbers.setdefault(self._class_of(c), len(numbers)) for c in self._cells
+        ]
+
+    def _class_of(self, cell: HostCell) -> Hashable:
+        return (
+            self._devices.cell_class(cell.id) if self._devices else None,
+            network_class(cell, self._networks) if self._networks else None,
+        )
+
+
+_NO_NETWORKS = Networks()
+
+
+def networks_elsewhere(
+    cells: Collection[HostCell], chosen: Collection[int], asked: Networks
+) -> str:
+    """Return what only cells that were not chosen are near to; '' if nothing.
+
+    ``chosen`` are ids of cells. A network that no cell is near to is no constraint.
+    """
+    near = [_networks_near(cell) for cell in cells if cell.id in chosen]
+    far = [_networks_near(cell) for cell in cells if cell.id not in chosen]
+    missed = {
+        name
+        for name in asked.physnets
+        if any(name in networks.physnets for networks in far)
+        and not any(name in networks.physnets for networks in near)
+    }
+    words = [f'physical network {name}' for name in sorted(missed)]
+    if (
+        asked.tunneled
+        and any(networks.tunneled for networks in far)
+        and not any(networks.tunneled for networks in near)
+    ):
+        words.append('tunnelled networks')
+    return ' and '.join(words)
+
+
+def network_class(cell: HostCell, asked: Networks) -> Networks:
+    """Return the equivalence class of a cell for networks_elsewhere()."""
+    networks = _networks_near(cell)
+    return Networks(
+        networks.physnets & asked.physnets, networks.tunneled and asked.tunneled
+    )
+
+
+def _networks_near(cell: HostCell) -> Networks:
+    return cell.network_metadata or _NO_NETWORKS
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Return the positions of a mask, lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def completable(
+    able: Sequence[int], free: int, kinds: Sequence[int], most: Sequence[int]
+) -> bool:
+    """Return True if each guest cell can have a free host cell that is able.
+
+    Found by matching, without trying all ways. Sets of host cells are bit masks of
+    their positions: ``able`` has a mask for each guest cell. Of the host cells of one
+    kind no more are used than ``most`` says; ``kinds`` has the kind of each host cell.
+    """
+    matching = _Matching(able, free, kinds, most)
+    return all(matching.gain(guest, set(), set()) for guest in range(len(able)))
+
+
+class _Matching:
+    """A matching that grows by one guest cell at a time, along augmenting paths."""
+
+    def __init__(
+        self, able: Sequence[int], free: int, kinds: Sequence[int], most: Sequence[int]
+    ) -> None:
+        self._able = [mask & free for mask in able]
+        self._kinds = kinds
+        self._left = list(most)
+        self._guest_of: dict[int, int] = {}
+
+    def gain(self, guest: int, seen: set[int], full: set[int]) -> bool:
+        """Match one more guest cell; return False if there is no way.
+
+        ``seen`` are host cells, ``full`` kinds, that were tried on this path.
+        """
+        for host in bits(self._able[guest]):
+            if host in seen:
+                continue
+            seen.add(host)
+            if self._vacate(host, seen, full):
+                self._guest_of[host] = guest
+                return True
+        return False
+
+    def _vacate(self, host: int, seen: set[int], full: set[int]) -> bool:
+        """Make a host cell available, if need be by moving another guest cell."""
+        kind = self._kinds[host]
+        if host in self._guest_of:
+            return self.gain(self._guest_of[host], seen, full)
+        if self._left[kind]:
+            self._left[kind] -= 1
+            return True
+        if kind in full:
+            return False
+        full.add(kind)
+        return any(
+            self._release(other, seen, full)
+            for other in list(self._guest_of)
+            if self._kinds[other] == kind and other not in seen
+        )
+
+    def _release(self, host: int, seen: set[int], full: set[int]) -> bool:
+        seen.add(host)
+        if not self.gain(self._guest_of[host], seen, full):
+            return False
+        del self._guest_of[host]
+        return True

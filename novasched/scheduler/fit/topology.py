@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NUMA nodes of a host, as values that are never changed.
+"""Immutable NUMA cells of hosts and guests.
 
 Attributes have nova's names, so that a plugin reads them as it would there. Memory
 is in MiB, page sizes in KiB. A *core* is one set of ``siblings``.
@@ -8,6 +8,7 @@ is in MiB, page sizes in KiB. A *core* is one set of ``siblings``.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ Cpus = frozenset[int]
 
 
 class Pages(NamedTuple):
-    """The memory pages of one size on a node, in pages."""
+    """Memory pages of one size on a cell, in pages."""
 
     size_kb: int
     total: int
@@ -29,7 +30,7 @@ class Pages(NamedTuple):
 
 
 class Networks(NamedTuple):
-    """Networks that a node is near to, or that a guest asks for."""
+    """Networks that a cell is near to, or that a guest asks for."""
 
     physnets: frozenset[str] = frozenset()
     tunneled: bool = False
@@ -37,11 +38,11 @@ class Networks(NamedTuple):
 
 @dataclass(frozen=True)
 class HostCell:
-    """One node. The order of ``siblings`` says which core is used up first.
+    """One NUMA cell of a host.
 
-    ``pcpuset`` is None if the compute is too old to report it, ``socket`` if it
-    does not report it or the node spans several, ``network_metadata`` if none is
-    declared.
+    The order of ``siblings`` says which core is used up first. ``pcpuset`` is None if
+    the compute is too old to report it, ``socket`` if it does not report it or the cell
+    spans several, ``network_metadata`` if none is declared.
     """
 
     id: int
@@ -79,13 +80,66 @@ class HostCell:
 
     @functools.cached_property
     def smallest_pages(self) -> Pages | None:
-        """The pages of the smallest size; None if the node reports none."""
+        """The pages of the smallest size; None if the cell reports none."""
         return min(self.mempages, key=lambda pages: pages.size_kb, default=None)
 
 
-class Limits(NamedTuple):
-    """How far a node may be filled, and the networks that the guest asks for."""
+class CellLimits(NamedTuple):
+    """Allocation ratios of a cell, and the networks that the guest asks for."""
 
     cpu_allocation_ratio: float
     ram_allocation_ratio: float
     networks: Networks | None = None
+
+
+SMALL, LARGE, ANY = -1, -2, -3
+"""Page sizes that leave the choice to the host."""
+
+
+@dataclass(frozen=True)
+class GuestCell:
+    """One NUMA cell of a guest; CPUs are the guest's, ``memory`` is in MiB.
+
+    ``id`` is the guest's number of it and, once fitted, the host's number of the
+    cell that it is on. ``pagesize`` is in KiB, SMALL, LARGE, ANY, or None or 0: not
+    asked for; once fitted, the size that was chosen. ``pinning`` has pairs of a
+    dedicated guest CPU and the host CPU that it got, by guest CPU; ``reserved`` the
+    host CPUs for the emulator.
+    """
+
+    id: int
+    cpuset: Cpus
+    pcpuset: Cpus
+    memory: int
+    pagesize: int | None = None
+    cpu_policy: str | None = None
+    cpu_thread_policy: str | None = None
+    pinning: tuple[tuple[int, int], ...] | None = None
+    reserved: Cpus | None = None
+
+    @property
+    def pins(self) -> bool:
+        """True if some guest CPUs have host CPUs of their own."""
+        return self.cpu_policy in ('dedicated', 'mixed')
+
+    @property
+    def shares(self) -> bool:
+        """True if some guest CPUs share host CPUs with other guests."""
+        return self.cpu_policy != 'dedicated'
+
+
+@dataclass(frozen=True)
+class Guest:
+    """The guest cells, in their order.
+
+    ``isolates_emulator``: the first cell has a host CPU for the emulator.
+    """
+
+    cells: tuple[GuestCell, ...]
+    isolates_emulator: bool = False
+
+
+def listed(word: str, things: Iterable[object]) -> str:
+    """Return 'cell 1' or 'cells 1 and 2', for the texts of reasons."""
+    *most, last = map(str, things)
+    return f'{word}s {", ".join(most)} and {last}' if most else f'{word} {last}'

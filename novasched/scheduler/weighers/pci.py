@@ -7,7 +7,7 @@ from oslo_config import cfg
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.columns import PerValue
-from novasched.scheduler.fit.host_topology import HostPools
+from novasched.scheduler.fit.parse import HostPools
 from novasched.scheduler.hosts import HostTable, Ints
 from novasched.scheduler.weighers import Weigher
 

@@ -12,16 +12,15 @@ import pathlib
 import pytest
 
 from novasched.objects.base import parse
-from novasched.scheduler.fit import order, pair
-from novasched.scheduler.fit.device_requests import requests_of
-from novasched.scheduler.fit.devices import HostDevices
-from novasched.scheduler.fit.diagnosis import explain
+from novasched.scheduler.fit.explain import explain
 from novasched.scheduler.fit.nova_search import fit_as_nova
-from novasched.scheduler.fit.pools import parse_pools
-from novasched.scheduler.fit.refused import Refused
-from novasched.scheduler.fit.search import fit
-from novasched.scheduler.fit.topology import Limits
-from novasched.scheduler.fit.wire import guest_of, host_cells, networks_of
+from novasched.scheduler.fit.numa import CellRefusal, fit_pair
+from novasched.scheduler.fit.parse import host_cells, parse_pools
+from novasched.scheduler.fit.pci import requests_of
+from novasched.scheduler.fit.pci_allocation import HostDevices
+from novasched.scheduler.fit.requirements import guest_of, networks_of
+from novasched.scheduler.fit.search import fit, ordered
+from novasched.scheduler.fit.topology import CellLimits
 
 HERE = pathlib.Path(__file__).parent
 CASES = {
@@ -37,7 +36,7 @@ def limits_of(primitive):
         return None
     limits = parse(primitive)
     asked = limits.network_metadata if 'network_metadata' in limits else None
-    return Limits(
+    return CellLimits(
         limits.cpu_allocation_ratio, limits.ram_allocation_ratio, networks_of(asked)
     )
 
@@ -150,7 +149,7 @@ def test_cells_are_tried_in_the_order_of_nova(name):
     if asked is not None:
         cells, guest, _, devices, pack = asked
         if len(cells) >= len(guest.cells):
-            tried = [cell.id for cell in order.ordered(cells, guest, devices, pack)]
+            tried = [cell.id for cell in ordered(cells, guest, devices, pack)]
     assert tried == case['expected']['cell_order']
 
 
@@ -201,7 +200,7 @@ def test_nova_has_no_better_answer_where_ours_is_another(name):
         return
     hosts = {cell.id: cell for cell in cells}
     refused = [
-        pair.fit_pair(hosts[got['host_cell']], asked, limits, 0)
+        fit_pair(hosts[got['host_cell']], asked, limits, 0)
         for got, asked in zip(nova['cells'], guest.cells, strict=True)
     ]
-    assert any(isinstance(found, Refused) for found in refused)
+    assert any(isinstance(found, CellRefusal) for found in refused)

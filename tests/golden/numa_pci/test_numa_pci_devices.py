@@ -13,9 +13,9 @@ import pathlib
 import pytest
 
 from novasched.objects.pci import InstancePCIRequests
-from novasched.scheduler.fit.device_requests import enough_devices, requests_of
-from novasched.scheduler.fit.devices import DeviceRequestFailed, HostDevices
-from novasched.scheduler.fit.pools import parse_pools
+from novasched.scheduler.fit.parse import parse_pools
+from novasched.scheduler.fit.pci import enough_devices, requests_of
+from novasched.scheduler.fit.pci_allocation import DeviceRequestFailed, HostDevices
 
 CASES = {
     case['id']: case

@@ -18,7 +18,7 @@ from novasched.objects.request_spec import RequestGroup
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter
-from novasched.scheduler.fit.booking import book
+from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.fitting import Fitting
 from tests import factories
 

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from novasched.cluster import assumed
 from novasched.cluster.assumed import LOOK_EVERY_S, AssumedInstances
 from novasched.cluster.assumed_usage import KNOWN_FOR_S
-from novasched.scheduler.fit.host_topology import HostPools
+from novasched.scheduler.fit.parse import HostPools
 from novasched.scheduler.pipeline import Profile
 from tests import factories
 from tests.unit.fakes import FakeClock, FakeView

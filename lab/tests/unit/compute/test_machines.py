@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from novasched.scheduler.fit.pools import parse_pools
-from novasched.scheduler.fit.wire import host_cells
+from novasched.scheduler.fit.parse import host_cells, parse_pools
 from novasched_lab.compute import machines
 from novasched_lab.compute.fleet import Devices, Host
 

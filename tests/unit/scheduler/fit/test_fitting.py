@@ -8,9 +8,9 @@ from oslo_config import cfg
 
 from novasched import opts
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.guests import ANY
-from novasched.scheduler.fit.host_topology import HostTopology
-from novasched.scheduler.fit.wire import guest_of
+from novasched.scheduler.fit.parse import HostTopology
+from novasched.scheduler.fit.requirements import guest_of
+from novasched.scheduler.fit.topology import ANY
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
 
 HUGE = 1048576

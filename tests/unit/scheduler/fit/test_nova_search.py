@@ -8,10 +8,9 @@ import math
 
 import pytest
 
-from novasched.scheduler.fit.guests import LARGE, SMALL
 from novasched.scheduler.fit.nova_search import fit_as_nova, following
 from novasched.scheduler.fit.search import Attempt
-from novasched.scheduler.fit.topology import Pages
+from novasched.scheduler.fit.topology import LARGE, SMALL, Pages
 from tests import topologies
 
 HUGE, LARGE_PAGES = Pages(1048576, 4), Pages(2048, 512)

@@ -1,19 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes of a host the nodes of a guest get."""
+"""Search for host cells: order, affinity of devices and networks, matching."""
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
 
 import pytest
 
-from novasched.scheduler.fit.guests import LARGE, GuestCell
-from novasched.scheduler.fit.search import Attempt, fit, fit_each
-from novasched.scheduler.fit.topology import Limits, Networks, Pages
+from novasched.scheduler.fit.search import (
+    Attempt,
+    NumaAffinity,
+    bits,
+    completable,
+    fit,
+    fit_each,
+    network_class,
+    networks_elsewhere,
+    ordered,
+)
+from novasched.scheduler.fit.topology import (
+    LARGE,
+    CellLimits,
+    GuestCell,
+    Networks,
+    Pages,
+)
 from tests import topologies
 from tests.topologies import FakeDevices, free, hosts, wants
 
-NEAR = Limits(16.0, 1.5, Networks(frozenset({'fast'})))
+NEAR = CellLimits(16.0, 1.5, Networks(frozenset({'fast'})))
 
 
 def placed(cells, guest, limits=None, devices=None, pack=False):
@@ -96,7 +113,7 @@ def test_devices_are_not_asked_by_a_guest_that_wants_none():
 
 def test_devices_are_asked_once_for_nodes_of_one_kind():
     devices = FakeDevices()
-    devices.sight = lambda cell_id: None
+    devices.cell_class = lambda cell_id: None
     assert placed(free(*[2] * 16), wants(*[1] * 8), devices=devices) is None
     assert len(devices.asked) == 1
 
@@ -147,13 +164,172 @@ def test_pairs_are_tested_once_for_all_candidates():
 def test_nodes_near_the_networks_are_chosen():
     cells = hosts({}, {'network_metadata': Networks(frozenset({'fast'}))}, {})
     guest = topologies.guest(topologies.guest_cell(shared={0}))
-    assert placed(cells, guest, Limits(16.0, 1.5)) == [0]
+    assert placed(cells, guest, CellLimits(16.0, 1.5)) == [0]
     assert placed(cells, guest, NEAR) == [1]
 
 
 def test_a_guest_of_many_nodes_is_refused_without_trying_all_ways():
     devices = FakeDevices()
-    devices.sight = lambda cell_id: cell_id % 3
+    devices.cell_class = lambda cell_id: cell_id % 3
     cells = free(*range(1, 17))
     assert placed(cells, wants(*range(9, 17)), devices=devices) is None
     assert len(devices.asked) < 50
+
+
+SHARED = topologies.guest(topologies.guest_cell(shared={0}))
+DEDICATED = topologies.guest(topologies.guest_cell(dedicated={0}))
+
+
+def order(cells, guest=SHARED, devices=None, pack=False):
+    cells = [topologies.host_cell(id=n, **cell) for n, cell in enumerate(cells)]
+    return [cell.id for cell in ordered(cells, guest, devices, pack)]
+
+
+@pytest.mark.parametrize(('cells', 'guest', 'spread', 'packed'), [
+    pytest.param([{}, {}, {}], SHARED, [0, 1, 2], [0, 1, 2], id='equal: as they are'),
+    pytest.param(
+        [{'memory_usage': 9}, {}, {'memory_usage': 5}], SHARED, [1, 2, 0], [0, 2, 1],
+        id='by free memory',
+    ),
+    pytest.param(
+        [{'memory_usage': 9}, {'cpu_usage': 2}], SHARED, [0, 1], [1, 0],
+        id='for shared CPUs, by their use before memory',
+    ),
+    pytest.param(
+        [{'memory_usage': 9}, {'cpu_usage': 2}], DEDICATED, [1, 0], [0, 1],
+        id='their use is nothing to dedicated CPUs',
+    ),
+    pytest.param(
+        [{'pinned_cpus': {1, 2}}, {'pinned_cpus': {1}, 'memory_usage': 9}], DEDICATED,
+        [1, 0], [0, 1], id='for dedicated CPUs, by free ones before memory',
+    ),
+])  # fmt: skip
+def test_spread_and_packed(cells, guest, spread, packed):
+    assert order(cells, guest) == spread
+    assert order(cells, guest, pack=True) == packed
+
+
+@pytest.mark.parametrize('pack', [False, True])
+def test_devices_come_first_and_are_kept_for_those_that_ask_for_them(pack):
+    devices = {1: 1, 2: 2}
+    cells = [{}, {'cpu_usage': 1}, {'cpu_usage': 2}]
+    asking = topologies.FakeDevices(devices)
+    assert order(cells, devices=asking, pack=pack) == [2, 1, 0]
+    other = topologies.FakeDevices(devices, wanted=False)
+    assert order(cells, devices=other, pack=pack) == [0, 1, 2]
+
+
+def test_where_all_nodes_are_needed_they_stay_as_they_are():
+    assert order([{'memory_usage': 9}], devices=topologies.FakeDevices()) == [0]
+
+
+FAST = Networks(frozenset({'fast'}))
+CELLS = hosts({}, {'network_metadata': FAST}, {})
+
+
+@pytest.mark.parametrize(('limits', 'devices', 'agreed'), [
+    pytest.param(None, None, [True, True, True], id='nothing to agree to'),
+    pytest.param(NEAR, None, [False, True, False], id='networks'),
+    pytest.param(
+        None, FakeDevices(supported=[{2}]), [False, False, True], id='devices'
+    ),
+    pytest.param(
+        None, FakeDevices(wanted=False), [True, True, True], id='no devices wanted'
+    ),
+    pytest.param(
+        NEAR, FakeDevices(supported=[{1}, {2}]), [False, True, False], id='both'
+    ),
+])  # fmt: skip
+def test_what_is_agreed_to(limits, devices, agreed):
+    agrees = NumaAffinity(CELLS, limits, devices)
+    assert [agrees([host]) for host in range(3)] == agreed
+
+
+def test_devices_are_asked_once_for_the_same_nodes():
+    devices = FakeDevices()
+    agrees = NumaAffinity(CELLS, None, devices)
+    assert [agrees([0, 1]), agrees([1, 0])] == [False, False]
+    assert devices.asked == [{0, 1}]
+
+
+@pytest.mark.parametrize(('limits', 'devices', 'kinds'), [
+    pytest.param(None, None, [0, 0, 0], id='all the same'),
+    pytest.param(NEAR, None, [0, 1, 0], id='by their networks'),
+    pytest.param(None, FakeDevices(), [0, 1, 2], id='by what devices see'),
+])  # fmt: skip
+def test_kinds_of_nodes(limits, devices, kinds):
+    assert NumaAffinity(CELLS, limits, devices).kinds() == kinds
+
+
+A, B, AB = frozenset('a'), frozenset('b'), frozenset('ab')
+TUNNEL = Networks(tunneled=True)
+
+
+@pytest.mark.parametrize(('near', 'far', 'asked', 'missed'), [
+    pytest.param(Networks(A), None, Networks(A), '', id='on the chosen node'),
+    pytest.param(
+        None, Networks(A), Networks(A), 'physical network a', id='on another node'
+    ),
+    pytest.param(None, Networks(B), Networks(A), '', id='on no node'),
+    pytest.param(Networks(A), Networks(A), Networks(A), '', id='on both'),
+    pytest.param(
+        Networks(A), Networks(B), Networks(AB), 'physical network b', id='one of two'
+    ),
+    pytest.param(
+        None, Networks(AB, True), Networks(AB, True),
+        'physical network a and physical network b and tunnelled networks',
+        id='everything elsewhere',
+    ),
+    pytest.param(TUNNEL, None, TUNNEL, '', id='a tunnel on the chosen node'),
+    pytest.param(None, TUNNEL, TUNNEL, 'tunnelled networks', id='a tunnel elsewhere'),
+    pytest.param(TUNNEL, TUNNEL, TUNNEL, '', id='tunnels on both'),
+    pytest.param(None, None, TUNNEL, '', id='tunnels on no node'),
+    pytest.param(None, TUNNEL, Networks(), '', id='nothing asked for'),
+])  # fmt: skip
+def test_what_only_other_nodes_are_near_to(near, far, asked, missed):
+    cells = [
+        topologies.host_cell(id=0, network_metadata=near),
+        topologies.host_cell(id=8, network_metadata=far),
+    ]
+    assert networks_elsewhere(cells, {0}, asked) == missed
+
+
+def test_only_what_is_asked_for_is_seen():
+    cell = topologies.host_cell(network_metadata=Networks(AB, True))
+    assert network_class(cell, Networks(A)) == Networks(A, False)
+    assert network_class(cell, TUNNEL) == TUNNEL
+
+
+def test_the_positions_of_a_mask():
+    assert list(bits(0b100101)) == [0, 2, 5]
+    assert list(bits(0)) == []
+
+
+@pytest.mark.parametrize(('able', 'free', 'most', 'answer'), [
+    pytest.param([], 0b11, [0], True, id='nothing to place'),
+    pytest.param([0b11, 0b01], 0b11, [2], True, id='one makes room for the other'),
+    pytest.param([0b01, 0b01], 0b11, [2], False, id='two want the same'),
+    pytest.param([0b11, 0b11], 0b01, [2], False, id='too few are free'),
+    pytest.param([0b11, 0b11], 0b11, [1], False, id='too many of one kind'),
+])  # fmt: skip
+def test_guest_nodes_without_a_place(able, free, most, answer):
+    assert completable(able, free, [0, 0], most) is answer
+
+
+def test_it_answers_like_trying_everything():
+    rng = random.Random(4)
+    answers = set()
+    for _ in range(2000):
+        hosts, guests = rng.randint(1, 5), rng.randint(1, 4)
+        kinds = [rng.randrange(3) for _ in range(hosts)]
+        most = [rng.randrange(3) for _ in range(3)]
+        able = [rng.getrandbits(hosts) | rng.getrandbits(hosts) for _ in range(guests)]
+        free = rng.getrandbits(hosts) | rng.getrandbits(hosts)
+        expected = any(
+            all(able[g] & free & 1 << h for g, h in enumerate(chosen))
+            and all(sum(kinds[h] == k for h in chosen) <= most[k] for k in range(3))
+            for chosen in itertools.permutations(range(hosts), guests)
+        )
+        assert completable(able, free, kinds, most) is expected
+        answers.add(expected)
+    assert answers == {False, True}

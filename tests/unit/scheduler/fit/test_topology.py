@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is free on a node of a host."""
+"""NUMA cells of hosts and guests are values."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from novasched.scheduler.fit.topology import Pages
+from novasched.scheduler.fit.topology import Pages, listed
 from tests import topologies
 
 THREADS = ((0, 4), (1, 5), (2, 6), (3, 7))
@@ -39,3 +41,30 @@ def test_memory_may_be_oversubscribed():
 def test_the_smallest_pages_whatever_their_order():
     pages = (Pages(2048, 5), Pages(4, 7), Pages(1048576, 1))
     assert topologies.host_cell(mempages=pages).smallest_pages == Pages(4, 7)
+
+
+@pytest.mark.parametrize(
+    ('policy', 'pins', 'shares'),
+    [
+        pytest.param(None, False, True, id='no policy: all are shared'),
+        pytest.param('shared', False, True, id='shared'),
+        pytest.param('dedicated', True, False, id='dedicated'),
+        pytest.param('mixed', True, True, id='some of both'),
+    ],
+)
+def test_whose_the_cpus_are(policy, pins, shares):
+    cell = topologies.guest_cell(shared={0}, dedicated={1}, cpu_policy=policy)
+    assert (cell.pins, cell.shares) == (pins, shares)
+
+
+def test_guests_are_values():
+    one, other = (topologies.guest(topologies.guest_cell(shared={0})) for _ in range(2))
+    assert one == other
+    assert len({one, other}) == 1
+    assert one != dataclasses.replace(one, isolates_emulator=True)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.cells = ()
+
+
+def test_numbers_are_listed_in_words():
+    assert listed('cell', [0, 8, 16]) == 'cells 0, 8 and 16'

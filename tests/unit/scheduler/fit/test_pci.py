@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pools a request for devices matches, and whose devices it must get."""
+"""PCI requests and the pools that match them."""
 
 from __future__ import annotations
 
 import pytest
 
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
-from novasched.scheduler.fit.device_requests import (
+from novasched.scheduler.fit.pci import (
     DeviceRequest,
-    Lost,
+    Pool,
+    PoolMismatch,
     enough_devices,
     providers_of,
     requests_of,
 )
-from novasched.scheduler.fit.pools import Pool
 
 NIC = {'vendor_id': '8086', 'product_id': '1520'}
 
@@ -37,14 +37,16 @@ REMOTE = {'remote_managed': 'true'}
     [
         pytest.param({}, [NIC], None, id='the same'),
         pytest.param({}, [{}], None, id='nothing in particular'),
-        pytest.param({}, [], Lost.SPEC, id='no alternative'),
-        pytest.param({}, [{**NIC, 'product_id': 'x'}], Lost.SPEC, id='another'),
+        pytest.param({}, [], PoolMismatch.SPEC, id='no alternative'),
+        pytest.param({}, [{**NIC, 'product_id': 'x'}], PoolMismatch.SPEC, id='another'),
         pytest.param({}, [{'product_id': 'x'}, NIC], None, id='one of two'),
         pytest.param({'net': 'PhysNet1'}, [{'net': 'physnet1'}], None, id='case'),
-        pytest.param({}, [{'net': 'physnet1'}], Lost.SPEC, id='no such tag'),
+        pytest.param({}, [{'net': 'physnet1'}], PoolMismatch.SPEC, id='no such tag'),
         pytest.param({}, [{'net': None}], None, id='null matches a tag not there'),
         pytest.param({'net': None}, [{'net': None}], None, id='null matches null'),
-        pytest.param({'net': 'a'}, [{'net': None}], Lost.SPEC, id='null and text'),
+        pytest.param(
+            {'net': 'a'}, [{'net': None}], PoolMismatch.SPEC, id='null and text'
+        ),
         pytest.param(
             {},
             [{'resource_class': 'X', 'traits': 'Y', 'rp_uuid': 'z', 'rp_uuids': 'z'}],
@@ -52,22 +54,24 @@ REMOTE = {'remote_managed': 'true'}
             id='what placement looks at',
         ),
         pytest.param({}, [{'numa_node': None}], None, id='no node'),
-        pytest.param({}, [{'numa_node': '0'}], Lost.SPEC, id='text is no node'),
-        pytest.param({}, [{'count': '1'}], Lost.SPEC, id='text is no count'),
-        pytest.param(PF, [NIC], Lost.FUNCTION, id='a function not asked for'),
+        pytest.param({}, [{'numa_node': '0'}], PoolMismatch.SPEC, id='text is no node'),
+        pytest.param({}, [{'count': '1'}], PoolMismatch.SPEC, id='text is no count'),
+        pytest.param(PF, [NIC], PoolMismatch.FUNCTION, id='a function not asked for'),
         pytest.param(PF, [NIC, PF], None, id='a function asked for'),
-        pytest.param(PF, [VF], Lost.SPEC, id='a function for a virtual one'),
+        pytest.param(PF, [VF], PoolMismatch.SPEC, id='a function for a virtual one'),
         pytest.param(
             PF,
             [{'dev_type': 'TYPE-pf'}],
-            Lost.FUNCTION,
+            PoolMismatch.FUNCTION,
             id='asked for in other letters',
         ),
         pytest.param(VF, [NIC], None, id='a virtual function'),
-        pytest.param(VDPA, [NIC], Lost.VDPA, id='vDPA not asked for'),
+        pytest.param(VDPA, [NIC], PoolMismatch.VDPA, id='vDPA not asked for'),
         pytest.param(VDPA, [VDPA], None, id='vDPA asked for'),
-        pytest.param(REMOTE, [NIC], Lost.REMOTE, id='remote not asked for'),
-        pytest.param({'remote_managed': ' Yes '}, [NIC], Lost.REMOTE, id='yes is true'),
+        pytest.param(REMOTE, [NIC], PoolMismatch.REMOTE, id='remote not asked for'),
+        pytest.param(
+            {'remote_managed': ' Yes '}, [NIC], PoolMismatch.REMOTE, id='yes is true'
+        ),
         pytest.param({'remote_managed': 'tru'}, [NIC], None, id='tru is not'),
         pytest.param({'remote_managed': None}, [NIC], None, id='null is not'),
         pytest.param(
@@ -76,17 +80,19 @@ REMOTE = {'remote_managed': 'true'}
         pytest.param(
             {'live_migratable': 'true'}, [{'live_migratable': 'true'}], None, id='live'
         ),
-        pytest.param({}, [{'live_migratable': 'true'}], Lost.SPEC, id='not live'),
+        pytest.param(
+            {}, [{'live_migratable': 'true'}], PoolMismatch.SPEC, id='not live'
+        ),
         pytest.param(
             {'live_migratable': 'True'},
             [{'live_migratable': 'true'}],
-            Lost.MIGRATION,
+            PoolMismatch.MIGRATION,
             id='live in other letters',
         ),
         pytest.param(
             {'live_migratable': 'False'},
             [{'live_migratable': 'false'}],
-            Lost.MIGRATION,
+            PoolMismatch.MIGRATION,
             id='not live in other letters',
         ),
         pytest.param(
@@ -99,14 +105,14 @@ REMOTE = {'remote_managed': 'true'}
 )
 def test_match(tags, alternatives, lost):
     request = asked(*alternatives)
-    assert request.loses(pool(**tags)) is lost
-    assert request.loses(pool(count=7, **tags)) is lost
+    assert request.mismatch(pool(**tags)) is lost
+    assert request.mismatch(pool(count=7, **tags)) is lost
 
 
 def test_pools_may_differ_in_the_node_alone():
     request = asked({'numa_node': None})
-    lost = [request.loses(pool(numa_node=node)) for node in (None, 0, None)]
-    assert lost == [None, Lost.SPEC, None]
+    lost = [request.mismatch(pool(numa_node=node)) for node in (None, 0, None)]
+    assert lost == [None, PoolMismatch.SPEC, None]
 
 
 def test_no_requests():
@@ -147,7 +153,7 @@ def test_what_a_request_leaves_out():
 
 def test_requests_are_values():
     one, other = asked(NIC), asked(NIC)
-    assert one.loses(pool()) is None
+    assert one.mismatch(pool()) is None
     assert one == other
     assert len({one, other}) == 1
 

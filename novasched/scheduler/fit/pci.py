@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PCI devices that a guest asks for, and which pools match them."""
+"""PCI device pools and PCI requests, and the pools that match a request."""
 
 from __future__ import annotations
 
@@ -9,21 +9,57 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
-from novasched.scheduler.fit.pools import Pool, Pools, Tags
 from novasched.scheduler.reasons import Code
+
+Tags = frozenset[tuple[str, str | None]]
+"""What all devices of a pool have in common, but for cell and provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A number of like devices that are free.
+
+    ``numa_node`` is None if they are near to no cell, ``rp_uuid`` if placement does
+    not track them.
+    """
+
+    tags: Tags
+    numa_node: int | None
+    count: int
+    rp_uuid: str | None = None
+
+    @property
+    def keys(self) -> Mapping[str, str | None]:
+        """Vendor, product, provider and all tags."""
+        keys = dict(self.tags)
+        return keys if self.rp_uuid is None else {**keys, 'rp_uuid': self.rp_uuid}
+
+    def less(self, taken: int) -> Pool:
+        """Return the pool without some of its devices."""
+        return Pool(self.tags, self.numa_node, self.count - taken, self.rp_uuid)
+
+    def flat(self) -> dict[str, str | int | None]:
+        """Return the pool as nova's plain dict; a new one."""
+        return {**self.keys, 'numa_node': self.numa_node, 'count': self.count}
+
+
+Pools = tuple[Pool, ...]
+"""In the order in which devices are taken: pools with fewer tags come first."""
+
 
 PLACEMENT_KEYS = frozenset({'resource_class', 'traits', 'rp_uuid', 'rp_uuids'})
 TRUE = frozenset({'1', 't', 'true', 'on', 'y', 'yes'})
 
 Alternative = frozenset[tuple[str, str | None]]
-Mappings = Mapping[str, Sequence[str]]
+ProviderMapping = Mapping[str, Sequence[str]]
+"""The providers of each request group of an allocation candidate."""
 
 
-class Lost(enum.Enum):
-    """Where devices are lost to a request, in the order of nova's tests."""
+class PoolMismatch(enum.Enum):
+    """Reasons why a pool does not serve a request, in the order of nova's tests."""
 
     SPEC = Code.PCI_DEVICES_MISSING, 'do not match'
-    NODE = Code.PCI_WRONG_NODE, 'on other NUMA nodes'
+    CELL = Code.PCI_WRONG_NODE, 'on other NUMA nodes'
     FUNCTION = Code.PCI_KIND_DIFFERS, 'are physical functions'
     VDPA = Code.PCI_KIND_DIFFERS, 'are vDPA'
     REMOTE = Code.PCI_KIND_DIFFERS, 'are remote-managed'
@@ -49,7 +85,7 @@ class DeviceRequest:
     request_id: str | None = None
     numa_policy: str = 'legacy'
     providers: tuple[str, ...] = ()
-    _known: dict[tuple[Tags, int | None], Lost | None] = field(
+    _known: dict[tuple[Tags, int | None], PoolMismatch | None] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -61,38 +97,40 @@ class DeviceRequest:
             name = f'port {self.request_id}' if self.request_id else 'port'
         return f'{name} ({wanted or "no specification"})'
 
-    def loses(self, pool: Pool) -> Lost | None:
+    def mismatch(self, pool: Pool) -> PoolMismatch | None:
         """Say why no device of a pool would do, wherever it is; None: it would."""
-        kind = pool.tags, pool.numa_node if self._asks_for_node else None
+        kind = pool.tags, pool.numa_node if self._asks_for_cell else None
         try:
             return self._known[kind]
         except KeyError:
-            return self._known.setdefault(kind, self._judged(pool))
+            return self._known.setdefault(kind, self._first_mismatch(pool))
 
     @functools.cached_property
-    def _asks_for_node(self) -> bool:
+    def _asks_for_cell(self) -> bool:
         return any(
             key == 'numa_node' for wanted in self.alternatives for key, _ in wanted
         )
 
-    def _judged(self, pool: Pool) -> Lost | None:
+    def _first_mismatch(self, pool: Pool) -> PoolMismatch | None:
         flat = pool.flat()
         wanted = [dict(alternative) for alternative in self.alternatives]
         if not any(_matches(alternative, flat) for alternative in wanted):
-            return Lost.SPEC
+            return PoolMismatch.SPEC
         asked = {alternative.get('dev_type') for alternative in wanted}
         if (kind := flat.get('dev_type')) not in asked:
             if kind == 'type-PF':
-                return Lost.FUNCTION
+                return PoolMismatch.FUNCTION
             if kind == 'vdpa':
-                return Lost.VDPA
+                return PoolMismatch.VDPA
         if _is_true(flat.get('remote_managed')) and not any(
             _is_true(alternative.get('remote_managed')) for alternative in wanted
         ):
-            return Lost.REMOTE
+            return PoolMismatch.REMOTE
         migrates = {alternative.get('live_migratable') for alternative in wanted}
         if migrates in ({'true'}, {'false'}):
-            return None if flat['live_migratable'] in migrates else Lost.MIGRATION
+            return (
+                None if flat['live_migratable'] in migrates else PoolMismatch.MIGRATION
+            )
         return None
 
 
@@ -141,7 +179,9 @@ def _request(request: InstancePCIRequest) -> DeviceRequest:
     )
 
 
-def providers_of(request: DeviceRequest, mapping: Mappings | None) -> tuple[str, ...]:
+def providers_of(
+    request: DeviceRequest, mapping: ProviderMapping | None
+) -> tuple[str, ...]:
     """Return the providers that a request must be served from, one per device.
 
     Empty: from any. The groups of a mapping that are for the request begin with its
@@ -161,12 +201,12 @@ def providers_of(request: DeviceRequest, mapping: Mappings | None) -> tuple[str,
 
 
 def enough_devices(pools: Pools, requests: Sequence[DeviceRequest]) -> bool:
-    """Return False if some request cannot be served, whatever nodes and providers.
+    """Precheck: False if a request cannot be served from any cells and providers.
 
-    A quick look at each request alone: together they may still want too much.
+    Each request is tested alone: together they may still want too much.
     """
     for request in requests:
-        free = sum([pool.count for pool in pools if request.loses(pool) is None])
+        free = sum([pool.count for pool in pools if request.mismatch(pool) is None])
         if free < max(request.count, 1):
             return False
     return True

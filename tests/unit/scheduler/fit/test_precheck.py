@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts without room are found at once; none that fits is."""
+"""Precheck of all hosts at once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 from novasched.scheduler.columns import Categories
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.guests import ANY, LARGE, SMALL
-from novasched.scheduler.fit.host_topology import HostTopology
-from novasched.scheduler.fit.room import Room
-from novasched.scheduler.fit.wire import guest_of
+from novasched.scheduler.fit.parse import HostTopology
+from novasched.scheduler.fit.precheck import Precheck
+from novasched.scheduler.fit.requirements import guest_of
+from novasched.scheduler.fit.topology import ANY, LARGE, SMALL
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
 
 HUGE = 1048576
@@ -21,7 +21,7 @@ HUGE = 1048576
 
 def enough(guest, *topologies):
     column = Categories(list(topologies), np.arange(len(topologies)))
-    return Room().enough(column, guest_of(guest)).tolist()
+    return Precheck().may_fit(column, guest_of(guest)).tolist()
 
 
 def topology(*cells):

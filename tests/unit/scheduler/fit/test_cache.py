@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts are asked again when they have changed, and only then."""
+"""Cached fits of hosts, and the candidates that are left."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import weakref
 import numpy as np
 import pytest
 
-from novasched.scheduler.fit.answers import FEW, QUESTIONS, Answers
+from novasched.scheduler.fit.cache import (
+    FEW,
+    MOST_REQUIREMENTS,
+    FitCache,
+    filter_candidates,
+)
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.host_topology import HostPools, HostTopology
-from novasched.scheduler.fit.question import Question
+from novasched.scheduler.fit.parse import HostPools, HostTopology
+from novasched.scheduler.fit.pci import requests_of
+from novasched.scheduler.fit.requirements import FitRequirements
 from novasched.scheduler.hosts import Categories
 from tests import factories
-from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology, pools
 
 ID = '7c676751-512d-41c1-b313-66dc92a3b8f6'
 
@@ -52,7 +58,9 @@ def table(values, pools=(), **columns):
 
 def question(fitting, cpus=1, **values):
     topology = guest_topology(guest_cell(cpus=range(cpus)))
-    return Question.of(factories.request(numa_topology=topology, **values), fitting)
+    return FitRequirements.of(
+        factories.request(numa_topology=topology, **values), fitting
+    )
 
 
 @pytest.fixture
@@ -61,14 +69,14 @@ def fitting():
 
 
 def test_hosts_that_stay_as_they_are_are_asked_once(fitting):
-    answers, hosts, asked = Answers(), table(topologies(5)), question(fitting)
+    answers, hosts, asked = FitCache(), table(topologies(5)), question(fitting)
     for _ in range(3):
         assert answers.of(asked, hosts).tolist() == [(True,)] * 5
     assert fitting.fitted == 5
 
 
 def test_only_a_host_that_changed_is_asked_again(fitting):
-    answers, hosts, asked = Answers(), table(topologies(5)), question(fitting)
+    answers, hosts, asked = FitCache(), table(topologies(5)), question(fitting)
     answers.of(asked, hosts)
     booked = hosts.replace(3, numa_topology=topologies(1, used=64)[0])
     found = answers.of(asked, booked[np.array([4, 3])]).tolist()
@@ -78,7 +86,7 @@ def test_only_a_host_that_changed_is_asked_again(fitting):
 
 @pytest.mark.parametrize('name', ['cpu_allocation_ratio', 'ram_allocation_ratio'])
 def test_other_ratios_are_another_question(fitting, name):
-    answers, hosts, asked = Answers(), table(topologies(2)), question(fitting)
+    answers, hosts, asked = FitCache(), table(topologies(2)), question(fitting)
     answers.of(asked, hosts)
     found = answers.of(asked, hosts.replace(1, **{name: 0.0})).tolist()
     assert found == [(True,), (False,)]
@@ -86,7 +94,7 @@ def test_other_ratios_are_another_question(fitting, name):
 
 
 def test_hosts_may_move_to_other_rows(fitting):
-    answers, asked = Answers(), question(fitting)
+    answers, asked = FitCache(), question(fitting)
     values = topologies(FEW + 2)
     answers.of(asked, table(values))
     answers.of(asked, table([*topologies(1, used=1), *values[1:-1][::-1]]))
@@ -94,15 +102,15 @@ def test_hosts_may_move_to_other_rows(fitting):
 
 
 def test_each_of_many_questions_is_remembered(fitting):
-    answers, hosts = Answers(), table(topologies(1))
-    asked = [question(fitting, cpus) for cpus in range(1, QUESTIONS + 1)]
+    answers, hosts = FitCache(), table(topologies(1))
+    asked = [question(fitting, cpus) for cpus in range(1, MOST_REQUIREMENTS + 1)]
     for each in (*asked, *asked):
         answers.of(each, hosts)
-    assert fitting.fitted == QUESTIONS
+    assert fitting.fitted == MOST_REQUIREMENTS
 
 
 def test_topologies_that_no_host_has_any_more_are_forgotten(fitting):
-    answers = Answers()
+    answers = FitCache()
     for cpus in (1, 2):
         before = topologies(3)
         gone = [weakref.ref(each) for each in before]
@@ -114,7 +122,7 @@ def test_topologies_that_no_host_has_any_more_are_forgotten(fitting):
 
 
 def test_a_topology_is_not_taken_for_one_that_is_gone(fitting):
-    answers, asked = Answers(), question(fitting)
+    answers, asked = FitCache(), question(fitting)
     assert answers.of(asked, table(topologies(1))).tolist() == [(True,)]
     assert answers.of(asked, table(topologies(1, used=64))).tolist() == [(False,)]
     assert answers.of(asked, table([None])).tolist() == [(False,)]
@@ -125,14 +133,14 @@ def test_hosts_that_differ_in_what_does_not_matter_are_asked_once(fitting):
     hosts = table(topologies(1) * 2, pools)
     asked = question(fitting, pci_requests=factories.devices(request_id=ID))
     mappings = [[{f'{ID}-0': [uuid]}] for uuid in 'ab']
-    assert Answers().of(asked, hosts, mappings).tolist() == [(True,)] * 2
+    assert FitCache().of(asked, hosts, mappings).tolist() == [(True,)] * 2
     assert fitting.fitted == 1
 
 
 def test_other_providers_are_asked_again(fitting):
     hosts = table(topologies(1), [[{'rp_uuid': 'a'}, {'rp_uuid': 'b', 'count': 0}]])
     asked = question(fitting, pci_requests=factories.devices(request_id=ID))
-    answers = Answers()
+    answers = FitCache()
 
     def found(*uuids):
         mappings = [[{f'{ID}-0': [uuid]} for uuid in uuids]]
@@ -148,11 +156,61 @@ def test_other_providers_are_asked_again(fitting):
 def test_hosts_with_too_few_devices_are_not_fitted(fitting):
     hosts = table(topologies(2), [[{}], [{'vendor_id': '10de'}]])
     asked = question(fitting, pci_requests=factories.devices(alias=None))
-    assert Answers().of(asked, hosts).tolist() == [(True,), ()]
+    assert FitCache().of(asked, hosts).tolist() == [(True,), ()]
     assert fitting.fitted == 1
 
 
 def test_without_guest_nodes_the_devices_are_asked():
     hosts = table([None, None], [[{}], [{'vendor_id': '10de'}]])
-    asked = Question.of(factories.request(pci_requests=factories.devices()), Fitting())
-    assert Answers().of(asked, hosts, [[None]] * 2).tolist() == [(True,), ()]
+    asked = FitRequirements.of(
+        factories.request(pci_requests=factories.devices()), Fitting()
+    )
+    assert FitCache().of(asked, hosts, [[None]] * 2).tolist() == [(True,), ()]
+
+
+def candidate(uuid):
+    return {'mappings': {'': ['root'], f'{ID}-0': [uuid]}}
+
+
+NEAR, FAR = candidate('near'), candidate('far')
+
+
+def hosts(*texts, candidates):
+    listed = [list(candidates) for _ in texts]
+    return factories.hosts(pci_stats=list(texts), allocation_candidates=listed)
+
+
+def left(table, hopeful=None, **asked):
+    """Return the hosts that pass, and the candidates of all."""
+    everyone = np.ones(len(table), bool)
+    hopeful = everyone if hopeful is None else np.array(hopeful)
+    question = FitRequirements(
+        None, requests_of(factories.devices(request_id=ID, **asked))
+    )
+    passes, after = filter_candidates(table, question, FitCache(), hopeful)
+    assert len(after) == len(table)
+    return passes.tolist(), [host.allocation_candidates for host in after.states()]
+
+
+def test_candidates_are_kept_one_by_one():
+    table = hosts(
+        pools({'rp_uuid': 'near'}), pools({'rp_uuid': 'x'}), candidates=[NEAR, FAR]
+    )
+    assert left(table) == ([True, False], [[NEAR], []])
+    assert [host.allocation_candidates for host in table.states()] == [[NEAR, FAR]] * 2
+
+
+def test_candidates_that_are_all_the_same_stay():
+    table = hosts(pools(1), None, candidates=[NEAR, FAR])
+    assert left(table, alias=None) == ([True, False], [[NEAR, FAR]] * 2)
+
+
+def test_a_host_without_candidates_is_not_left():
+    table = hosts(pools(1), candidates=[])
+    assert left(table, alias=None) == ([False], [[]])
+    assert left(table) == ([False], [[]])
+
+
+def test_hosts_without_hope_are_not_asked():
+    table = hosts(pools({'rp_uuid': 'x'}), pools(1), candidates=[NEAR])
+    assert left(table, [False, False]) == ([False, False], [[NEAR]] * 2)

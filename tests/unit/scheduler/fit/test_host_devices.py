@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The devices of a host for all the requests of a guest, one after the other."""
+"""Allocation of all PCI requests of a guest on one host."""
 
 from __future__ import annotations
 
 import pytest
 
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
-from novasched.scheduler.fit.device_requests import requests_of
-from novasched.scheduler.fit.devices import DeviceRequestFailed, HostDevices
-from novasched.scheduler.fit.pools import Pool
+from novasched.scheduler.fit.pci import Pool, requests_of
+from novasched.scheduler.fit.pci_allocation import DeviceRequestFailed, HostDevices
 from novasched.scheduler.reasons import Code
 
 INTEL = {'vendor_id': '8086'}
@@ -187,22 +186,22 @@ def test_nodes_that_look_alike_get_one_answer(requests):
         False,
         False,
     ]
-    assert found.seen(frozenset({2})) == found.seen(frozenset({3, 4}))
-    assert found.seen(frozenset({2})) != found.seen(frozenset())
+    assert found.support_key(frozenset({2})) == found.support_key(frozenset({3, 4}))
+    assert found.support_key(frozenset({2})) != found.support_key(frozenset())
 
 
 def test_a_socket_policy_sees_sockets():
     found = devices(
         [pool(1, 0)], [asked(numa_policy='socket')], None, {0: 0, 1: 1, 2: 0}
     )
-    assert found.seen(frozenset({1})) != found.seen(frozenset({2}))
+    assert found.support_key(frozenset({1})) != found.support_key(frozenset({2}))
     assert [found.supports(frozenset({n})) for n in (0, 1, 2)] == [True, False, True]
 
 
 def test_nodes_with_the_same_devices_look_alike():
     pools = [pool(1, 0), pool(1, 1), pool(2, 2)]
     found = devices(pools, [asked(2)], None, dict.fromkeys(range(4), 0))
-    seen = [found.sight(n) for n in range(4)]
+    seen = [found.cell_class(n) for n in range(4)]
     assert seen[0] == seen[1]
     assert len(set(seen)) == 3
 
@@ -316,9 +315,9 @@ def test_what_others_leave_is_not_looked_at_where_devices_are_too_few(count, wal
     tried = []
 
     class Trying(HostDevices):
-        def _served(self, nodes):
+        def _in_turn(self, nodes):
             tried.append(nodes)
-            return super()._served(nodes)
+            return super()._in_turn(nodes)
 
     wanted = requests_of(InstancePCIRequests(requests=[asked(count, **NEAR)]))
     assert Trying((pool(1, 1),), wanted, None, {}).supports(ONE) is walked

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A first look at the nodes of all hosts at once: who has no room in any case.
+"""Vectorised precheck: rejects hosts whose NUMA cells cannot hold the guest.
 
-The largest node of a guest needs room in some node, the second largest in another,
+The largest cell of a guest needs room in some cell, the second largest in another,
 and so on: free CPUs, CPUs and memory are compared by rank. What passes this may
 fail to fit, but nothing that fits fails it.
 """
@@ -14,26 +14,27 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from novasched.scheduler.columns import Categories, Mask, PerValue
-from novasched.scheduler.fit.guests import ANY, LARGE, SMALL, Guest
-from novasched.scheduler.fit.host_topology import HostTopology
-from novasched.scheduler.fit.topology import HostCell, Pages
+from novasched.scheduler.fit.parse import HostTopology
+from novasched.scheduler.fit.topology import ANY, LARGE, SMALL, Guest, HostCell, Pages
 
 RANKS = 4
 MOST_PAGE_SIZES = 16
-NO_NODE = -1
+NO_CELL = -1
 MOST = 2**62
 Ranked = PerValue[HostTopology | None]
 
 
-class Room:
-    """What each topology has, largest node first, kept from request to request."""
+class Precheck:
+    """Free amounts of each topology, largest cell first, kept across requests."""
 
     def __init__(self) -> None:
         self._free_cpus = _ranked_by(lambda cell: len(cell.free_cpus))
         self._cpus = _ranked_by(lambda cell: len(cell.cpuset))
         self._memory = functools.lru_cache(MOST_PAGE_SIZES)(_memory)
 
-    def enough(self, topologies: Categories[HostTopology | None], guest: Guest) -> Mask:
+    def may_fit(
+        self, topologies: Categories[HostTopology | None], guest: Guest
+    ) -> Mask:
         """Return False for each host that cannot take the guest in any case."""
         cells = guest.cells
         reserve = [int(guest.isolates_emulator), *[0] * len(cells)]
@@ -58,10 +59,10 @@ def _ranked_by(amount: Callable[[HostCell], int]) -> Ranked:
 def _ranked(
     topology: HostTopology | None, amount: Callable[[HostCell], int]
 ) -> list[int]:
-    """Return the largest amounts of all nodes; NO_NODE where there are too few."""
+    """Return the largest amounts of all cells; NO_CELL where there are too few."""
     cells = topology.cells if topology is not None else ()
     found = sorted((_counted(amount(cell)) for cell in cells), reverse=True)
-    return [*found, *[NO_NODE] * RANKS][:RANKS]
+    return [*found, *[NO_CELL] * RANKS][:RANKS]
 
 
 def _counted(amount: int) -> int:
@@ -83,7 +84,7 @@ def _memory(pagesize: int, pins: bool) -> Ranked:
 
 
 def _room_kb(cell: HostCell, pagesize: int, pins: bool) -> int:
-    """Return the KiB that guests may have on a node in pages that will do.
+    """Return the KiB that guests may have on a cell in pages that will do.
 
     Without a page size, guests that share CPUs may share memory, too.
     """

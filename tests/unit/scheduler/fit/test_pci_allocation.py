@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One request at the pools of a host: whose devices it may use, takes, and lacks."""
+"""Allocation of one PCI request, and the equivalence classes of cells."""
 
 from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.fit.device_requests import DeviceRequest
-from novasched.scheduler.fit.pools import Pool
-from novasched.scheduler.fit.serving import Serving
+from novasched.scheduler.fit.pci import DeviceRequest, Pool
+from novasched.scheduler.fit.pci_allocation import PciAllocation, cell_classes
 from novasched.scheduler.reasons import Code
 
 ANY = (frozenset(),)
@@ -20,7 +19,7 @@ def pool(numa_node=None, count=1, rp_uuid=None, **tags):
 
 def serving(pools, count=1, policy='legacy', alternatives=ANY, **providers):
     request = DeviceRequest(count, alternatives, 'a', 'R', policy)
-    return Serving(request, providers, pools)
+    return PciAllocation(request, providers, pools)
 
 
 def taken(served, *nodes, sockets=TWO_SOCKETS):
@@ -232,3 +231,83 @@ def test_why(pools, fields, code, text):
     served = serving(pools, 2, **fields)
     assert not served.fits(frozenset({0}), TWO_SOCKETS)
     assert served.why(frozenset({0}), TWO_SOCKETS) == (code, text)
+
+
+FOUR_SOCKETS = {0: 0, 1: 1, 2: 2, 3: 3}
+A, B = (frozenset({('name', 'a')}),), (frozenset({('name', 'b')}),)
+A_OR_B = (*A, *B)
+
+
+def card(name, node, count=1, rp_uuid=None):
+    return Pool(frozenset({('name', name)}), node, count, rp_uuid)
+
+
+def asked(alternatives=A, count=1, policy='legacy'):
+    return DeviceRequest(count, alternatives, 'a', 'R', policy)
+
+
+@pytest.mark.parametrize(('pools', 'requests', 'sockets', 'alike'), [
+    pytest.param([], [asked()], FOUR_SOCKETS, [0, 1, 2, 3], id='no devices'),
+    pytest.param(
+        [card('a', 1), card('b', 2), card('a', 3, 9)], [asked()], FOUR_SOCKETS,
+        [1, 3], id='more devices than are asked for',
+    ),
+    pytest.param(
+        [card('a', 1), card('a', 3, 2)], [asked(count=2)], FOUR_SOCKETS,
+        [1], id='fewer than are asked for',
+    ),
+    pytest.param(
+        [card('a', 1), card('b', 1), card('a', 3), card('b', 2)], [asked(), asked(B)],
+        FOUR_SOCKETS, [1], id='requests that do not meet',
+    ),
+    pytest.param(
+        [card('a', 1), card('a', 3, 2), card('a', 2, 3)], [asked(), asked()],
+        FOUR_SOCKETS, [2, 3], id='requests for the same: the sum counts',
+    ),
+    pytest.param(
+        [card('a', 1), card('a', 3), card('a', None)], [asked(), asked()],
+        FOUR_SOCKETS, [0, 2], id='requests for the same, and devices near to no node',
+    ),
+    pytest.param(
+        [card('a', 1), card('a', 3), card('a', None)],
+        [asked(policy='required'), asked(policy='required')],
+        FOUR_SOCKETS, [1, 3], id='devices near to no node are not admitted',
+    ),
+    pytest.param(
+        [card('a', 1), card('b', 3), card('a', 2)], [asked(), asked(A_OR_B), asked(B)],
+        FOUR_SOCKETS, [1], id='requests that may take from each other',
+    ),
+    pytest.param(
+        [card('a', 1), card('a', 2), card('b', 3)], [asked(), asked(A_OR_B), asked(B)],
+        FOUR_SOCKETS, [1, 2], id='and never have to tell devices apart',
+    ),
+    pytest.param(
+        [card('a', 1)], [asked(policy='socket')], FOUR_SOCKETS, [0, 2, 3],
+        id='sockets with one node each',
+    ),
+    pytest.param(
+        [card('a', 1)], [asked(policy='socket')], TWO_SOCKETS, [2, 3],
+        id='a socket with devices on another node',
+    ),
+])  # fmt: skip
+def test_nodes_that_look_alike(pools, requests, sockets, alike):
+    seen = cell_classes([PciAllocation(each, {}, pools) for each in requests], sockets)
+    found = [node for node in seen if seen[node] == seen[alike[0]]]
+    assert found == alike
+
+
+def test_a_request_that_stays_near_does_not_see_what_it_may_not_use():
+    pools = [card('a', 1), card('a', 2, rp_uuid='P')]
+    seen = cell_classes([PciAllocation(asked(), {'P': 1}, pools)], FOUR_SOCKETS)
+    assert seen[0] == seen[1] != seen[2]
+
+
+def test_requests_for_several_providers_are_not_alike():
+    pools = [card('a', 1, rp_uuid='P'), card('a', 2, rp_uuid='Q')]
+    each = {'P': 1, 'Q': 1}
+    servings = [
+        PciAllocation(asked(), each, pools),
+        PciAllocation(asked(), each, pools),
+    ]
+    seen = cell_classes(servings, FOUR_SOCKETS)
+    assert seen[1] != seen[2]

@@ -1,16 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of hosts, and what hosts look alike to it."""
+"""NUMA and PCI requirements of a request."""
 
 from __future__ import annotations
 
 import pytest
 
 from novasched.objects.network import NetworkMetadata
+from novasched.objects.numa import (
+    InstanceNUMACell,
+    InstanceNUMATopology,
+)
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.fit.host_topology import NOWHERE, HostPools, HostTopology
-from novasched.scheduler.fit.question import Place, Question
-from novasched.scheduler.fit.topology import Limits, Networks
-from tests import factories
+from novasched.scheduler.fit.parse import (
+    NOWHERE,
+    HostPools,
+    HostTopology,
+)
+from novasched.scheduler.fit.requirements import (
+    FitRequirements,
+    HostCapacity,
+    guest_of,
+    networks_of,
+    topology_of,
+)
+from novasched.scheduler.fit.topology import CellLimits, Networks
+from tests import factories, topologies
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
 
 ID = '7c676751-512d-41c1-b313-66dc92a3b8f6'
@@ -20,11 +34,13 @@ RIGHT, NOVA = Fitting(), Fitting(as_nova=True)
 
 def question(*cells, fitting=RIGHT, **values):
     topology = guest_topology(*cells) if cells else None
-    return Question.of(factories.request(numa_topology=topology, **values), fitting)
+    return FitRequirements.of(
+        factories.request(numa_topology=topology, **values), fitting
+    )
 
 
 def place(*pools, topology=TWO, limits=None):
-    return Place(topology, HostPools(factories.pools(*pools)), limits)
+    return HostCapacity(topology, HostPools(factories.pools(*pools)), limits)
 
 
 def mapped(*uuids):
@@ -33,7 +49,7 @@ def mapped(*uuids):
 
 
 def seen(asked, where, *mappings):
-    return asked.seen(where, mappings or [None])
+    return asked.equivalence_class(where, mappings or [None])
 
 
 def test_requests_that_ask_the_same_are_equal():
@@ -77,7 +93,7 @@ def test_without_devices_only_their_number_by_node_is_seen():
     assert one == seen(asked, place({'numa_node': 1, 'tag': 'x'}, {'numa_node': 1}))
     assert one != seen(asked, place({'numa_node': 0, 'count': 2}))
     assert seen(asked, place()) == seen(asked, place(3))
-    assert seen(asked, place(limits=Limits(1.0, 1.0))) != seen(asked, place())
+    assert seen(asked, place(limits=CellLimits(1.0, 1.0))) != seen(asked, place())
 
 
 def test_of_devices_it_is_seen_whether_they_match():
@@ -102,7 +118,7 @@ def test_each_candidate_has_its_answer(fitting):
     where = place({'numa_node': 1, 'rp_uuid': 'near'})
     devices = factories.devices(request_id=ID, numa_policy='required')
     asked = question(guest_cell(), pci_requests=devices, fitting=fitting)
-    assert asked.answer(where, [mapped('far'), mapped('near')]) == [False, True]
+    assert asked.fits(where, [mapped('far'), mapped('near')]) == [False, True]
 
 
 class Counting(Fitting):
@@ -118,5 +134,55 @@ def test_candidates_with_the_same_providers_are_fitted_once(as_nova, asked):
     fitting = Counting(as_nova=as_nova)
     wants = question(guest_cell(), pci_requests=devices, fitting=fitting)
     mappings = [mapped('near'), mapped('far'), {**mapped('near'), 'other': ['x']}]
-    assert wants.answer(where, mappings) == [True, False, True]
+    assert wants.fits(where, mappings) == [True, False, True]
     assert fitting.asked == asked
+
+
+def wanted(**given):
+    cell = InstanceNUMACell(id=0, cpuset={0}, pcpuset={1, 2}, memory=512, **given)
+    return InstanceNUMATopology(cells=[cell])
+
+
+def test_a_guest_that_was_never_fitted():
+    guest = guest_of(wanted(cpu_policy='mixed', cpu_thread_policy='prefer'))
+    cell = topologies.guest_cell(
+        shared={0}, dedicated={1, 2}, memory=512, cpu_thread_policy='prefer'
+    )
+    assert guest == topologies.guest(cell)
+
+
+@pytest.mark.parametrize(('policy', 'isolates'), [
+    ('isolate', True), ('share', False), (None, False)
+])  # fmt: skip
+def test_the_policy_for_the_emulator(policy, isolates):
+    topology = wanted()
+    topology.emulator_threads_policy = policy
+    assert guest_of(topology).isolates_emulator is isolates
+
+
+def test_a_fitted_guest_goes_there_and_back():
+    asked = wanted(cpu_policy='mixed', pagesize=-1)
+    asked.emulator_threads_policy = 'isolate'
+    fitted = topologies.guest(
+        topologies.guest_cell(
+            8, shared={0}, dedicated={1, 2}, memory=512, pagesize=4,
+            pinning=((1, 10), (2, 11)), reserved=frozenset({12}),
+        ),
+        isolates_emulator=True,
+    )  # fmt: skip
+    made = topology_of(fitted, asked)
+    assert guest_of(made) == fitted
+    assert made.cells[0].cpu_pinning_raw == {'1': 10, '2': 11}
+    assert made.emulator_threads_policy == 'isolate'
+    assert asked.cells[0].pagesize == -1
+
+
+def test_a_guest_without_pinning_goes_there_and_back():
+    asked = wanted()
+    assert guest_of(topology_of(guest_of(asked), asked)) == guest_of(asked)
+
+
+def test_networks():
+    metadata = NetworkMetadata(physnets={'fast'}, tunneled=False)
+    assert networks_of(metadata) == Networks(frozenset({'fast'}), False)
+    assert networks_of(None) is None

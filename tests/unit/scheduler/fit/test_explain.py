@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why the nodes of a guest get no nodes of a host."""
+"""Reasons for a guest that does not fit."""
 
 from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.fit.diagnosis import explain
-from novasched.scheduler.fit.topology import Limits, Networks
+from novasched.scheduler.fit.explain import Refusals, contended, explain, unplaced
+from novasched.scheduler.fit.numa import CellRefusal
+from novasched.scheduler.fit.topology import CellLimits, Networks
 from novasched.scheduler.reasons import Code
 from tests.topologies import FakeDevices, free, hosts, wants
 
-NEAR = Limits(16.0, 1.5, Networks(frozenset({'fast'})))
+NEAR = CellLimits(16.0, 1.5, Networks(frozenset({'fast'})))
 
 
 @pytest.mark.parametrize(('cells', 'guest', 'limits', 'devices', 'code', 'text'), [
@@ -72,3 +73,72 @@ NEAR = Limits(16.0, 1.5, Networks(frozenset({'fast'})))
 ])  # fmt: skip
 def test_why_it_does_not_fit(cells, guest, limits, devices, code, text):
     assert explain(cells, guest, limits, devices, False) == (code, text)
+
+
+CPUS, PAGES = Code.NOT_ENOUGH_DEDICATED_CPUS, Code.NOT_ENOUGH_PAGES
+
+
+def cpus(have, want=8):
+    return CellRefusal.too_few(CPUS, have, want, 'dedicated CPUs free')
+
+
+@pytest.mark.parametrize(('by_cell', 'code', 'text'), [
+    pytest.param(
+        [(0, cpus(4)), (1, cpus(3))],
+        CPUS,
+        '4 of 8 dedicated CPUs free in cell 0, 3 in cell 1; no cell holds 8',
+        id='the same is short everywhere: words once',
+    ),
+    pytest.param(
+        [(0, cpus(4)), (8, CellRefusal(PAGES, 'no pages'))],
+        Code.NUMA_DOES_NOT_FIT,
+        '4 of 8 dedicated CPUs free in cell 0, no pages in cell 8',
+        id='different things are short',
+    ),
+    pytest.param(
+        [(0, CellRefusal(PAGES, 'no pages')), (1, CellRefusal(PAGES, 'no pages'))],
+        PAGES,
+        'no pages in each cell',
+        id='nothing to count',
+    ),
+    pytest.param(
+        [(0, cpus(4)), (1, cpus(3)), (2, cpus(4))],
+        CPUS,
+        '4 of 8 dedicated CPUs free in cells 0 and 2, 3 in cell 1; no cell holds 8',
+        id='nodes that say the same are told together',
+    ),
+    pytest.param(
+        [(0, cpus(4)), (1, cpus(4))],
+        CPUS,
+        '4 of 8 dedicated CPUs free in each cell',
+        id='all nodes say the same',
+    ),
+    pytest.param(
+        [(0, cpus(4))],
+        CPUS,
+        '4 of 8 dedicated CPUs free in cell 0; no cell holds 8',
+        id='a host of one node',
+    ),
+    pytest.param(
+        [(0, cpus(4)), (1, cpus(4, 5))],
+        CPUS,
+        '4 of 8 dedicated CPUs free in cell 0, 4 of 5 dedicated CPUs free in cell 1',
+        id='different numbers are wanted',
+    ),
+])  # fmt: skip
+def test_what_each_host_node_lacks(by_cell, code, text):
+    assert unplaced(Refusals(0, by_cell), 1) == (code, text)
+
+
+def test_one_of_several_guest_nodes_is_named():
+    reason = unplaced(Refusals(1, [(0, CellRefusal(PAGES, 'no pages'))]), 2)
+    assert reason.text == 'guest cell 1: no pages in cell 0'
+
+
+def test_guest_nodes_that_want_the_same_place():
+    reason = contended([[0], [0, 1], [0]])
+    assert reason.code is Code.NODES_CONTENDED
+    assert reason.text == (
+        'guest cell 0 fits in cell 0, guest cell 1 fits in cells 0 and 1, '
+        'guest cell 2 fits in cell 0; not all at once'
+    )

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parsed ``numa_topology`` and ``pci_stats`` columns of a host.
+
+Text is parsed when it is first read, and a view keeps one value per distinct text, for
+all hosts and all requests. A compute may report anything: text that cannot be read
+counts as nothing, with a ``problem``: what is wrong with it, else ''."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self, TypeVar
+
+from novasched.scheduler.fit.pci import Pool, Pools, Tags
+from novasched.scheduler.fit.topology import Cpus, HostCell, Networks, Pages
+
+LARGEST = 2**53
+"""A number from here on may be another one as a float."""
+
+
+class Unreadable(ValueError):
+    """Text of an unexpected form; the message names the first error."""
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """Raise Unreadable for any error in reading JSON of an unknown shape."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+            ValueError) as error:  # fmt: skip
+        raise Unreadable(f'{type(error).__name__}: {error!s:.100}') from error
+
+
+def number(value: Any, least: int = 1 - LARGEST, most: int = LARGEST - 1) -> int:
+    """Return a whole number; text and fractions become one.
+
+    Raises ValueError for one that is out of bounds, with which nothing could be
+    reckoned; OverflowError, TypeError or ValueError for what is no number.
+    """
+    made = int(value)
+    if not least <= made <= most:
+        raise ValueError(f'a number is below {least} or above {most}')
+    return made
+
+
+T = TypeVar('T')
+Complain = Callable[[str, str], None]
+"""Called once for each unreadable text, with the text and the problem."""
+
+
+class _ParsedColumn:
+    """Values parsed once from text; ``complain`` is called if that fails."""
+
+    def __init__(
+        self, text: str | None = None, complain: Complain | None = None
+    ) -> None:
+        self._text = text
+        self._complain = complain
+        self._problem = ''
+
+    def _read(self, parse: Callable[[str | None], tuple[T, ...]]) -> tuple[T, ...]:
+        try:
+            return parse(self._text)
+        except Unreadable as problem:
+            self._problem = str(problem)
+            if self._complain:
+                self._complain(self._text or '', self._problem)
+            return ()
+
+
+class HostTopology(_ParsedColumn):
+    """The NUMA cells of a host; false if it has none. Equal if the cells are."""
+
+    @classmethod
+    def of(cls, cells: tuple[HostCell, ...]) -> Self:
+        """Make one of cells instead of text."""
+        made = cls()
+        made.__dict__['cells'] = cells
+        return made
+
+    @functools.cached_property
+    def cells(self) -> tuple[HostCell, ...]:
+        """The cells, in the order of the host; none if the text is nonsense."""
+        return self._read(host_cells)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the text; '' if it can be read."""
+        return self._problem if not self.cells else ''
+
+    @functools.cached_property
+    def threads_per_core(self) -> int:
+        """CPUs of the largest core of all cells; 0 without cores."""
+        return max((cell.threads_per_core for cell in self.cells), default=0)
+
+    @functools.cached_property
+    def sockets(self) -> Mapping[int, int | None]:
+        """The socket of each cell; None: unknown, or several."""
+        return {cell.id: cell.socket for cell in self.cells}
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(self.cells)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HostTopology):
+            return NotImplemented
+        return self is other or (
+            self._hash == other._hash and self.cells == other.cells
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.cells)
+
+    def __repr__(self) -> str:
+        return f'HostTopology(cells={self.cells!r})'
+
+
+class HostPools(_ParsedColumn):
+    """The free PCI devices of a host. Equal if the pools are."""
+
+    @classmethod
+    def of(cls, free: Pools) -> Self:
+        """Make one of pools instead of text."""
+        made = cls()
+        made.__dict__['free'] = free
+        return made
+
+    @functools.cached_property
+    def free(self) -> Pools:
+        """The pools, in the order in which devices are taken."""
+        return self._read(parse_pools)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the text; '' if it can be read."""
+        return self._problem if not self.free else ''
+
+    @property
+    def pools(self) -> list[dict[str, str | int | None]]:
+        """The pools as plain dicts, as nova has them; new ones."""
+        return [pool.flat() for pool in self.free]
+
+    @functools.cached_property
+    def devices(self) -> int:
+        """Free devices of all pools."""
+        return sum(pool.count for pool in self.free)
+
+    @functools.cached_property
+    def by_cell(self) -> Mapping[int | None, int]:
+        """Free devices by cell; those near to none are under None."""
+        found: dict[int | None, int] = {}
+        for pool in self.free:
+            found[pool.numa_node] = found.get(pool.numa_node, 0) + pool.count
+        return found
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(self.free)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HostPools):
+            return NotImplemented
+        return self is other or (self._hash == other._hash and self.free == other.free)
+
+    def __repr__(self) -> str:
+        return f'HostPools(pools={self.pools!r})'
+
+
+NOWHERE = HostTopology()
+
+
+def host_topology(
+    text: str | None, complain: Complain | None = None
+) -> HostTopology | None:
+    """Return what a numa_topology column says; None: nothing."""
+    return HostTopology(text, complain) if text else None
+
+
+NAME, DATA = 'nova_object.name', 'nova_object.data'
+MOST_CPUS = 65536
+"""A range of more CPUs than any host has is no range."""
+
+
+def host_cells(text: str | None) -> tuple[HostCell, ...]:
+    """Return the cells of a numa_topology column, in their order.
+
+    None for a host without cells. Computes of before 2015 wrote it in a form of its
+    own, without pages and cores. Raises Unreadable for what is no topology.
+    """
+    if not text or text == 'null':
+        return ()
+    with reading():
+        topology = json.loads(text)
+        if NAME in topology:
+            cells = tuple(_cell(cell[DATA]) for cell in topology[DATA]['cells'])
+        else:
+            cells = tuple(_old_cell(cell) for cell in topology['cells'])
+        if len({cell.id for cell in cells}) < len(cells):
+            raise ValueError('two nodes have one id')
+        return cells
+
+
+def _cell(cell: Mapping[str, Any]) -> HostCell:
+    pcpuset = cell.get('pcpuset')
+    metadata = cell.get('network_metadata')
+    return HostCell(
+        id=number(cell['id']),
+        cpuset=_same_cpus(_cpus(cell['cpuset'])),
+        pcpuset=None if pcpuset is None else _same_cpus(_cpus(pcpuset)),
+        memory=number(cell['memory']),
+        cpu_usage=number(cell.get('cpu_usage', 0)),
+        memory_usage=number(cell.get('memory_usage', 0)),
+        pinned_cpus=_cpus(cell.get('pinned_cpus', ())),
+        siblings=_cores(cell.get('siblings', ())),
+        mempages=tuple(_pages(pages[DATA]) for pages in cell.get('mempages', ())),
+        network_metadata=None if metadata is None else _networks(metadata[DATA]),
+        socket=_or_none(cell.get('socket')),
+    )
+
+
+def _cores(siblings: Any) -> tuple[Cpus, ...]:
+    """Read cores; a CPU that is on two of them could be given away twice."""
+    cores = tuple(_same_cpus(_cpus(core)) for core in siblings)
+    if sum(map(len, cores)) > len(frozenset().union(*cores)):
+        raise ValueError('a CPU is on two cores')
+    return cores
+
+
+def _cpus(numbers: Any) -> Cpus:
+    cpus = frozenset(map(int, numbers))
+    for outermost in (min(cpus, default=0), max(cpus, default=0)):
+        number(outermost)
+    return cpus
+
+
+@functools.lru_cache(maxsize=16384)
+def _same_cpus(cpus: Cpus) -> Cpus:
+    """Return the set that an earlier cell has, if equal: hosts are much alike."""
+    return cpus
+
+
+def _or_none(value: Any) -> int | None:
+    return None if value is None else number(value)
+
+
+def _pages(pages: Mapping[str, Any]) -> Pages:
+    return Pages(
+        number(pages['size_kb']),
+        number(pages['total']),
+        number(pages.get('used', 0)),
+        number(pages.get('reserved', 0)),
+    )
+
+
+def _networks(metadata: Mapping[str, Any]) -> Networks:
+    physnets = frozenset(map(str, metadata.get('physnets') or ()))
+    return Networks(physnets, bool(metadata.get('tunneled')))
+
+
+def _old_cell(cell: Mapping[str, Any]) -> HostCell:
+    """Read a cell in the old form; whatever CPUs it has may be shared only."""
+    memory = cell.get('mem', {})
+    return HostCell(
+        id=number(cell['id']),
+        cpuset=_listed_cpus(cell.get('cpus', '')),
+        pcpuset=frozenset(),
+        memory=number(memory.get('total', 0)),
+        cpu_usage=number(cell.get('cpu_usage', 0)),
+        memory_usage=number(memory.get('used', 0)),
+    )
+
+
+def _listed_cpus(text: str) -> Cpus:
+    """Read '0-3,^2,8': ranges, and after '^' what is not meant."""
+    meant: set[int] = set()
+    left_out: set[int] = set()
+    for part in filter(None, map(str.strip, text.split(','))):
+        ends = part.removeprefix('^').partition('-')
+        first, last = number(ends[0]), number(ends[2] or ends[0])
+        if last - first >= MOST_CPUS:
+            raise ValueError(f'a range has more than {MOST_CPUS} CPUs')
+        numbers = range(first, last + 1)
+        (left_out if part.startswith('^') else meant).update(numbers)
+    return frozenset(meant - left_out)
+
+
+PRODUCT = ('vendor_id', 'product_id')
+FIXED = frozenset({*PRODUCT, 'numa_node', 'count'})
+MOST_DEVICES = 2**31 - 1
+
+
+def parse_pools(text: str | None) -> Pools:
+    """Return the pools in the text of a pci_stats column.
+
+    It is a list of pools in nova's object form, or of old one pool or a list of
+    them as plain dicts. Raises Unreadable for text that is anything else.
+    """
+    with reading():
+        made = _pools(json.loads(text or '[]') or [])
+    return tuple(sorted(made, key=lambda pool: len(pool.keys)))
+
+
+def _pools(primitive: Any) -> list[Pool]:
+    if not isinstance(primitive, dict):
+        return [_plain(flat) for flat in primitive]
+    if 'nova_object.name' not in primitive:
+        return [_plain(primitive)]
+    objects = primitive['nova_object.data']['objects']
+    made = [pool['nova_object.data'] for pool in objects]
+    return [_pool(pool, pool.get('tags', {})) for pool in made]
+
+
+def _plain(flat: Mapping[str, Any]) -> Pool:
+    return _pool(flat, {key: flat[key] for key in flat if key not in FIXED})
+
+
+def _pool(fixed: Mapping[str, Any], tags: Mapping[str, Any]) -> Pool:
+    product = [(key, fixed[key]) for key in PRODUCT]
+    if any(value is None for _, value in product):
+        raise TypeError('a pool has no vendor or no product')
+    keys = [(key, _text(value)) for key, value in (*product, *tags.items())]
+    rp_uuid = _text(tags.get('rp_uuid'))
+    if rp_uuid is not None:
+        keys.remove(('rp_uuid', rp_uuid))
+    cell = fixed.get('numa_node')
+    return Pool(
+        tags=_same_tags(frozenset(keys)),
+        numa_node=None if cell is None else number(cell),
+        count=number(fixed['count'], 0, MOST_DEVICES),
+        rp_uuid=rp_uuid,
+    )
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return str(value)
+    raise TypeError(f'a tag of a pool is no text: {value!r:.100}')
+
+
+@functools.lru_cache(maxsize=4096)
+def _same_tags(tags: Tags) -> Tags:
+    """Return the tags that an earlier pool has, if equal: hosts are much alike."""
+    return tags
