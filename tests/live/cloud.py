@@ -295,7 +295,7 @@ class Cloud:
         while not self._ended.wait(HEARTBEAT_S):
             try:
                 self.heartbeat()
-            except sa.exc.DBAPIError:
+            except sa.exc.SQLAlchemyError:
                 # A test has stopped the server; the next beat finds it again.
                 continue
 

@@ -15,7 +15,7 @@ from tests.live.mixed_cloud import BACK_S, LATE_S, NODE, host, timed
 
 pytestmark = pytest.mark.ours
 
-START_S = 20
+START_S = 60
 
 
 @pytest.fixture
