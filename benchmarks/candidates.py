@@ -15,7 +15,7 @@ import time
 import tracemalloc
 import uuid
 
-from novasched.drivers.remaining_capacity import Room
+from novasched.drivers.remaining_capacity import RemainingCapacity
 from novasched.drivers.target_cell import by_provider
 from novasched.placement import candidates
 from novasched.ports import Candidates
@@ -70,7 +70,7 @@ def filed(nodes, content):
 def used(nodes, content):
     """File the candidates, and ask whether there is room where some was taken."""
     found = filed(nodes, content)
-    room = Room(found.summaries)
+    room = RemainingCapacity(found.summaries)
     room.take(found.requests[0])
     return room.fits(found.requests[0])
 

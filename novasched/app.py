@@ -24,11 +24,11 @@ from novasched.cluster.discovery import ServiceDirectory, discovery_tasks
 from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.periodic import PeriodicTasks
 from novasched.cluster.view import ClusterView
-from novasched.compat.driver_loading import driver_from_conf, periodic_tasks
+from novasched.compat import driver_loading
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
-from novasched.drivers import Parts
+from novasched.drivers import DriverContext
 from novasched.journal import recovery
 from novasched.manager import SchedulerManager
 from novasched.network.client import NetworkClient
@@ -45,7 +45,8 @@ from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
 from novasched.service import Scheduler, SystemClock, drain_s_of, host_of
 
-NOTICE_INTERVAL_S = WATCH_INTERVAL_S = 10.0
+WARNING_INTERVAL_S = 10.0
+WATCH_INTERVAL_S = 10.0
 
 __all__ = ['Dependencies', 'SystemClock', 'compose', 'dependencies_from_conf']
 
@@ -110,58 +111,91 @@ def compose(
 ) -> Scheduler:
     """Wire a scheduler from a configuration and its dependencies; nothing runs yet.
 
-    ``profile`` replaces that of the options. Raises errors.SetupError."""
-    host, profile = host_of(conf), profile or plugins.profile_from_conf(conf)
-    defaults = UrlDefaults(
-        conf.database.connection, dependencies.transport.conf.transport_url
-    )
-    api = SqlApiStore(dependencies.api_engine, defaults)
-    clock, instrumentation, rng = (
-        dependencies.clock,
-        dependencies.instrumentation,
-        dependencies.rng,
+    ``profile`` replaces that of the options. Raises errors.SetupError.
+    """
+    host = host_of(conf)
+    clock = dependencies.clock
+    instrumentation = dependencies.instrumentation
+    if profile is None:
+        profile = plugins.profile_from_conf(conf)
+    api = SqlApiStore(
+        dependencies.api_engine,
+        UrlDefaults(
+            conf.database.connection, dependencies.transport.conf.transport_url
+        ),
     )
     databases = SqlCellStores(dependencies.make_cell_engine)
-    cells = Cells.from_conf(conf, servicegroup.stores(conf, databases, clock), clock)
+    cells = Cells.from_conf(
+        conf,
+        stores=servicegroup.stores(conf, databases, clock),
+        clock=clock,
+    )
     view = instrumentation.view(
-        ClusterView.from_conf(conf, instrumentation.api(api), cells, clock)
+        ClusterView.from_conf(
+            conf, api=instrumentation.api(api), cells=cells, clock=clock
+        )
     )
-    kept = recovery.from_conf(conf, claim_recovery(dependencies.placement))
+    journal = recovery.from_conf(conf, claim_recovery(dependencies.placement))
     placement = instrumentation.placement(
-        PlacementClient(dependencies.placement, kept.on_held)
+        PlacementClient(dependencies.placement, journal.on_held)
     )
-    parts = Parts.from_conf(
-        conf, profile, view, placement, rng, dependencies.on_decision
+    context = DriverContext.from_conf(
+        conf,
+        profile=profile,
+        view=view,
+        placement=placement,
+        rng=dependencies.rng,
+        on_decision=dependencies.on_decision,
     )
     plugins.install_nova_modules(conf)
-    driver = driver_from_conf(conf, parts)
-    sides = (
-        dependencies.notifier,
-        instrumentation.query_policy(QueryPolicy.from_conf(conf)),
-        dependencies.network,
+    driver = driver_loading.driver_from_conf(conf, context)
+    manager = SchedulerManager(
+        driver=driver,
+        view=view,
+        placement=placement,
+        notifier=dependencies.notifier,
+        query_policy=instrumentation.query_policy(QueryPolicy.from_conf(conf)),
+        network=dependencies.network,
+        journal=journal.journal,
     )
-    manager = SchedulerManager(driver, view, placement, *sides, kept.journal)
     services = servicegroup.services(conf, dependencies.services, clock)
-    discover = functools.partial(api.map_new_hosts, dependencies.make_cell_engine)
-    chores = [
-        *periodic_tasks(conf, driver),
-        *discovery_tasks(conf, host, services, clock, discover),
-        (WATCH_INTERVAL_S, parts.watch.tell_stuck),
-        (NOTICE_INTERVAL_S, ConfigWarnings.of(profile, view.aggregates).tell),
+    periodic_tasks = [
+        *journal.periodic_tasks,
+        *driver_loading.periodic_tasks(conf, driver),
+        *discovery_tasks(
+            conf,
+            host=host,
+            services=services,
+            clock=clock,
+            discover=functools.partial(
+                api.map_new_hosts, dependencies.make_cell_engine
+            ),
+        ),
+        (WATCH_INTERVAL_S, context.watch.tell_stuck),
+        (WARNING_INTERVAL_S, ConfigWarnings.of(profile, view.aggregates).tell),
     ]
-    backport = ConductorBackport.from_conf(conf, dependencies.transport)
     serving = server.server(
-        dependencies.transport, host, manager, backport, instrumentation.requests
+        transport=dependencies.transport,
+        host=host,
+        manager=manager,
+        backport=ConductorBackport.from_conf(conf, dependencies.transport),
+        requests=instrumentation.requests,
     )
-    beats = None if services is None else instrumentation.services(services)
     return Scheduler(
         manager=manager,
         view=view,
         server=serving,
-        upkeep=PeriodicTasks.from_conf(conf, view, clock, [*kept.chores, *chores]),
-        heartbeat=Heartbeat.from_conf(conf, host, beats, dependencies.on_service),
+        periodic=PeriodicTasks.from_conf(
+            conf, view=view, clock=clock, others=periodic_tasks
+        ),
+        heartbeat=Heartbeat.from_conf(
+            conf,
+            host=host,
+            store=None if services is None else instrumentation.services(services),
+            on_created=dependencies.on_service,
+        ),
         drain_s=drain_s_of(conf),
-        close=kept.close,
+        close=journal.close,
         profile=profile,
         finished=serving.requests.finished,
     )

@@ -58,11 +58,11 @@ class CandidateSource:
     def __init__(
         self,
         placement: Placement,
-        mirrored: AggregateSync,
+        aggregate_sync: AggregateSync,
         on_cut: Callable[[Candidates], None],
     ) -> None:
         self._placement = placement
-        self._mirrored = mirrored
+        self._aggregate_sync = aggregate_sync
         self._on_cut = on_cut
 
     def ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:
@@ -73,7 +73,7 @@ class CandidateSource:
         answer = self._ask(context, query)
         if isinstance(answer, Candidates) and not answer.requests:
             wanted = [uuids for group in query.groups for uuids in group.member_of]
-            self._mirrored.look(context, frozenset().union(*wanted))
+            self._aggregate_sync.look(context, frozenset().union(*wanted))
         return answer
 
     def _ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:

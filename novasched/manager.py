@@ -17,7 +17,7 @@ from novasched import errors
 from novasched.candidate_query import CandidateSource, QueryPolicy
 from novasched.cluster.aggregate_sync import AggregateSync
 from novasched.cluster.view import ClusterView
-from novasched.drivers import Driver, Placed, Work
+from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
 from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
 from novasched.drivers.remaining_capacity import RemainingCapacity
@@ -92,7 +92,7 @@ class SchedulerManager:
         LOG.debug('Starting to schedule for instances: %s', instance_uuids)
         with self._cells_left_out_told(request):
             request, query, candidates = self._candidates(context, request)
-            work = Work(
+            work = ScheduleRequest(
                 context=context,
                 request=request,
                 instance_uuids=instance_uuids,
@@ -118,7 +118,7 @@ class SchedulerManager:
             raise
 
     def _placed(
-        self, work: Work, query: Query | None, return_objects: bool
+        self, work: ScheduleRequest, query: Query | None, return_objects: bool
     ) -> list[list[Selection]] | list[dict[str, Any]]:
         """Place the instances, if need be on hosts behind the limit."""
         work = self._with_claims(work)
@@ -132,7 +132,7 @@ class SchedulerManager:
         return self._place(work, return_objects)
 
     def _place(
-        self, work: Work, return_objects: bool
+        self, work: ScheduleRequest, return_objects: bool
     ) -> list[list[Selection]] | list[dict[str, Any]]:
         """Let the driver choose and claim; who fails after that undoes the claims."""
         with work.claims or contextlib.nullcontext():
@@ -193,7 +193,9 @@ class SchedulerManager:
             raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
         return added
 
-    def _beyond_limit(self, work: Work, query: Query | None) -> Candidates | None:
+    def _beyond_limit(
+        self, work: ScheduleRequest, query: Query | None
+    ) -> Candidates | None:
         """Ask for all candidates, once those under a limit would not do.
 
         Placement's limit makes an arbitrary part of them. None: there are no more, or
@@ -219,7 +221,7 @@ class SchedulerManager:
         self._view.refresh()
         return replace(answer, further=True)
 
-    def _with_claims(self, work: Work) -> Work:
+    def _with_claims(self, work: ScheduleRequest) -> ScheduleRequest:
         """Add what holds the claims together, or nothing if none are made."""
         if work.instance_uuids is None or work.candidates is None:
             return work
@@ -273,7 +275,7 @@ class SchedulerManager:
 
 
 def _answer(
-    placed: Placed, return_objects: bool
+    placed: ScheduleResult, return_objects: bool
 ) -> list[list[Selection]] | list[dict[str, Any]]:
     if return_objects:
         return placed.selections

@@ -116,7 +116,7 @@ class Scheduler:
     manager: SchedulerManager
     view: ClusterView
     server: Any
-    upkeep: PeriodicTasks
+    periodic: PeriodicTasks
     heartbeat: Heartbeat | None
     drain_s: float
     close: Callable[[], None] = lambda: None
@@ -132,7 +132,7 @@ class Scheduler:
             self.view.load()
             self.server.start()
             started.pop_all()
-        self.upkeep.start()
+        self.periodic.start()
 
     def stop(self) -> int:
         """Stop taking requests, finish those under way, then let go of the rest;
@@ -144,7 +144,7 @@ class Scheduler:
         drained.join(self.drain_s)
         if drained.is_alive():
             LOG.warning('Requests are still under way after %d s', self.drain_s)
-        self.upkeep.stop()
+        self.periodic.stop()
         self._let_go()
         return self.finished()
 

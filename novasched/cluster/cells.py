@@ -104,9 +104,15 @@ class Cells:
     @classmethod
     def from_conf(cls, conf: Any, stores: CellStores, clock: Clock) -> Self:
         """Read the options."""
-        own, threads = conf.novasched, conf.cell_worker_thread_pool_size
-        times_s = own.cell_timeout, own.cell_retry_interval
-        return cls(stores, clock, *times_s, threads, own.cell_patience)
+        own = conf.novasched
+        return cls(
+            stores,
+            clock,
+            timeout_s=own.cell_timeout,
+            retry_interval_s=own.cell_retry_interval,
+            threads=conf.cell_worker_thread_pool_size,
+            patience_s=own.cell_patience,
+        )
 
     def replace(self, cells: Iterable[Cell]) -> set[str]:
         """Take these as all cells; return the uuids of those that are new, gone or

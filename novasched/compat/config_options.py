@@ -11,7 +11,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from novasched.drivers import Driver, Placed, Work
+from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
 from novasched.objects.context import RequestContext
 
 NAME = 'scheduler_json_config_location'
@@ -41,7 +41,7 @@ class WithConfigOptions(Driver):
         self._driver = driver
         self._values = values
 
-    def select_destinations(self, work: Work) -> Placed:
+    def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         # Filters may write to it, and that is for one request.
         work.request['config_options'] = copy.deepcopy(self._values)
         return self._driver.select_destinations(work)

@@ -15,7 +15,7 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.compat import config_options
 from novasched.compat.legacy_driver import LegacyDriver
-from novasched.drivers import Driver, Parts
+from novasched.drivers import Driver, DriverContext
 from novasched.objects import context
 
 NAMESPACE = 'novasched.scheduler.driver'
@@ -57,7 +57,7 @@ drivers; or the dotted path of a class. One that was written for nova is given w
 }
 
 
-def driver_from_conf(conf: Any, parts: Parts) -> Driver:
+def driver_from_conf(conf: Any, parts: DriverContext) -> Driver:
     """Load the driver that the option names. Raises errors.OptionError."""
     cls = _class_of(conf.scheduler.driver)
     ours = isinstance(cls, type) and issubclass(cls, Driver)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from novasched import errors
-from novasched.drivers import Parts
+from novasched.drivers import DriverContext
 from novasched.drivers.decision_log import Told, log_decision
 from novasched.drivers.plugin_timing import Lap
 from novasched.drivers.target_cell import target_cell
@@ -42,7 +42,7 @@ class Serving(NamedTuple):
 class HostManager:
     """Shows the hosts of the cluster view, filters and weighs them."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: DriverContext) -> None:
         self._parts = parts
         self._thread = threading.local()
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from novasched import errors
 from novasched.compat.host_manager import HostManager
-from novasched.drivers import Driver, Parts, Placed, Work
+from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.drivers.selections import SelectionMaker
 from novasched.drivers.target_cell import KnownRoots, by_provider, target_cell
 from novasched.objects import legacy
@@ -90,7 +90,7 @@ class LegacyDriver(Driver):
     Raises errors.OptionError when it cannot be one.
     """
 
-    def __init__(self, cls: type, parts: Parts) -> None:
+    def __init__(self, cls: type, parts: DriverContext) -> None:
         super().__init__(parts)
         self._name = cls.__name__
         self._host_manager = HostManager(parts)
@@ -99,7 +99,7 @@ class LegacyDriver(Driver):
         self._roots = KnownRoots()
         self.USES_ALLOCATION_CANDIDATES = _uses_candidates(cls, self._parameters)
 
-    def select_destinations(self, work: Work) -> Placed:
+    def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         nodes = self.parts.view.node_uuids()
         offered = by_provider(work.candidates, nodes, self._roots.uuids())
         values = _values(work, offered)
@@ -185,7 +185,7 @@ def _uses_candidates(cls: type, parameters: Sequence[str]) -> bool:
 
 
 def _values(
-    work: Work, offered: Mapping[str, list[Candidate]] | None
+    work: ScheduleRequest, offered: Mapping[str, list[Candidate]] | None
 ) -> dict[str, Callable[[], Any]]:
     """Return what makes each parameter; without candidates they are None."""
     answer, request = work.candidates, work.request
@@ -218,8 +218,8 @@ class _Reading:
 
     def __init__(
         self,
-        parts: Parts,
-        work: Work,
+        parts: DriverContext,
+        work: ScheduleRequest,
         offered: Mapping[str, list[Candidate]] | None,
     ) -> None:
         version = work.candidates.version if work.candidates else None
@@ -274,7 +274,9 @@ def _candidate(selection: Selection) -> Candidate | None:
     return candidate
 
 
-def _placed(work: Work, choices: Sequence[Sequence[_Choice]]) -> Placed:
+def _placed(
+    work: ScheduleRequest, choices: Sequence[Sequence[_Choice]]
+) -> ScheduleResult:
     """Claim a host for each instance: the first that placement grants.
 
     Where claims are made, a host that has no candidate is none.
@@ -295,4 +297,4 @@ def _placed(work: Work, choices: Sequence[Sequence[_Choice]]) -> Placed:
             raise errors.NoValidHost('There are not enough hosts available.')
         kept.append([each.selection for each in chosen[refused:][:alternates]])
         request = request.with_group_on(chosen[refused].host)
-    return Placed(kept, request)
+    return ScheduleResult(kept, request)

@@ -56,7 +56,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
 
 
 @dataclass(frozen=True)
-class Parts:
+class DriverContext:
     """What a driver works with.
 
     ``on_decision`` is called with every decision, for whoever explains it. Without
@@ -102,7 +102,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Work:
+class ScheduleRequest:
     """A request, when it comes to a driver.
 
     ``claims`` is None when nothing is to be claimed: for a rebuild and for drivers
@@ -125,7 +125,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Placed:
+class ScheduleResult:
     """The answer: per instance the selected host, then its alternates.
 
     ``request`` is the one of the last instance, its group grown by all hosts, its
@@ -145,11 +145,11 @@ class Driver(abc.ABC):
 
     USES_ALLOCATION_CANDIDATES: bool = True
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: DriverContext) -> None:
         self.parts = parts
 
     @abc.abstractmethod
-    def select_destinations(self, work: Work) -> Placed:
+    def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         """Return the selections; what was claimed for them is in ``work.claims``.
 
         The view is as new as the request, for whoever calls this refreshes it, and

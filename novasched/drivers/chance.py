@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from novasched import errors
-from novasched.drivers import Driver, Parts, Placed, Work
+from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.drivers.decision_log import log_decision
 from novasched.drivers.selections import Picked, SelectionMaker
 from novasched.drivers.target_cell import target_cell
@@ -32,7 +32,7 @@ class ChanceScheduler(Driver):
 
     USES_ALLOCATION_CANDIDATES = False
 
-    def select_destinations(self, work: Work) -> Placed:
+    def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         cell = target_cell(self.parts.view, work.request)
         known = self.parts.view.hosts(None, cell)
         usable = known[~known.service_disabled & known.service_up]
@@ -46,7 +46,7 @@ class ChanceScheduler(Driver):
 class _Drawing:
     """One request: the hosts that it allows, and those drawn for it so far."""
 
-    def __init__(self, parts: Parts, work: Work) -> None:
+    def __init__(self, parts: DriverContext, work: ScheduleRequest) -> None:
         self._parts = parts
         self._work = work
         self._request = work.request
@@ -83,7 +83,7 @@ class _Drawing:
         self._picked.append(Picked(host, None))
         self._request = self._request.with_group_on(host.host)
 
-    def answer(self) -> Placed:
+    def answer(self) -> ScheduleResult:
         """Return the hosts with their alternates."""
         work, parts = self._work, self._parts
         alternates = parts.max_attempts - 1 if work.return_alternates else 0
@@ -92,4 +92,4 @@ class _Drawing:
             others = self._shuffled(others, len(self._picked) - 1)
         maker = SelectionMaker(None, parts.default_availability_zone)
         selections = maker.with_alternates(self._picked, others, alternates)
-        return Placed(selections, self._request)
+        return ScheduleResult(selections, self._request)

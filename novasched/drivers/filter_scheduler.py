@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from novasched import errors
-from novasched.drivers import Driver, Parts, Placed, Work
+from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.drivers.candidate_order import offers, with_providers
 from novasched.drivers.claims import Claims
 from novasched.drivers.decision_log import Told, log_decision
@@ -43,12 +43,12 @@ MOST_JOINT_CLAIMS = 2
 class FilterScheduler(Driver):
     """Nova: scheduler/manager.py, _schedule and what it calls."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: DriverContext) -> None:
         super().__init__(parts)
         self._roots = KnownRoots()
         self._turns = GroupTurns()
 
-    def select_destinations(self, work: Work) -> Placed:
+    def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         cell = target_cell(self.parts.view, work.request)
         nodes = self.parts.view.node_uuids()
 
@@ -72,8 +72,8 @@ class _Placing:
 
     def __init__(
         self,
-        parts: Parts,
-        work: Work,
+        parts: DriverContext,
+        work: ScheduleRequest,
         hosts: Callable[[], HostTable],
         reservation: Reservation,
     ) -> None:
@@ -288,7 +288,7 @@ class _Placing:
                 )
             )
 
-    def answer(self) -> Placed:
+    def answer(self) -> ScheduleResult:
         """Return the picks with their alternates."""
         work, parts = self._work, self._parts
         alternates = parts.max_attempts - 1 if work.return_alternates else 0
@@ -303,4 +303,4 @@ class _Placing:
         request = self._request
         if self._nodes is not None:
             request = request.replaced(numa_topology=self._nodes)
-        return Placed(selections, request)
+        return ScheduleResult(selections, request)

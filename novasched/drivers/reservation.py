@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from novasched.cluster.assumed import AssumedInstances, HostView
 from novasched.cluster.assumed_usage import HostKey, Pick, group_of
-from novasched.drivers import Work
+from novasched.drivers import ScheduleRequest
 from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.consumption import consume
@@ -82,7 +82,7 @@ class Reservation:
     """
 
     def __init__(
-        self, assumed: AssumedInstances | None, work: Work, turns: GroupTurns
+        self, assumed: AssumedInstances | None, work: ScheduleRequest, turns: GroupTurns
     ) -> None:
         self._assumed = assumed if work.claims is not None else None
         self._sees = assumed

@@ -249,7 +249,7 @@ class JournalSetup(NamedTuple):
 
     journal: FileJournal | None
     on_held: Callable[[str, Mapping[str, Any] | None, int | None], None]
-    chores: Sequence[tuple[float, Callable[[], None]]]
+    periodic_tasks: Sequence[tuple[float, Callable[[], None]]]
     close: Callable[[], None] = lambda: None
 
 
@@ -260,7 +260,7 @@ def _untold(
 
 
 def from_conf(conf: cfg.ConfigOpts, claims: Claims) -> JournalSetup:
-    """Make the journal, if there is to be one, and the chore that goes with it."""
+    """Make the journal, if there is to be one, and its periodic task."""
     at_most_s = conf.novasched.journal_undo_within
     return kept_in(directory.from_conf(conf).path, claims, at_most_s)
 
@@ -271,8 +271,8 @@ def kept_in(path: str | None, claims: Claims, at_most_s: float) -> JournalSetup:
         return JournalSetup(None, _untold, ())
     own = FileJournal(path)
     recovery = Recovery(own, claims, at_most_s)
-    chore = INTERVAL_S, recovery.undo_left_claims
-    return JournalSetup(own, own.held, [chore], own.close)
+    task = INTERVAL_S, recovery.undo_left_claims
+    return JournalSetup(own, own.held, [task], own.close)
 
 
 def prepare(conf: cfg.ConfigOpts) -> str | None:

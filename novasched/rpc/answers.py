@@ -103,12 +103,12 @@ class Answers:
         queues: ReplyQueues,
         most: int = PARKED_AT_MOST,
         clock: Callable[[], float] = time.monotonic,
-        lane: CellExecutor | None = None,
+        executor: CellExecutor | None = None,
     ) -> None:
         self._queues = queues
         self._most = most
         self._clock = clock
-        self._lane = lane or CellExecutor('answers', THREADS)
+        self._executor = executor or CellExecutor('answers', THREADS)
         self._changed = threading.Condition()
         self._parked: dict[str, list[Answer]] = {}
         self._open = 0
@@ -146,7 +146,7 @@ class Answers:
 
     def close(self) -> None:
         """Let the threads end, once nothing is parked any more."""
-        self._lane.close()
+        self._executor.close()
 
     def _park(self, answer: Answer) -> bool:
         most = self._most if answer.caller.has_claims else self._most // 2
@@ -173,7 +173,7 @@ class Answers:
                 self._parked[name] = left
         for answer in due:
             try:
-                self._lane.submit(functools.partial(self._finish, answer, readers))
+                self._executor.submit(functools.partial(self._finish, answer, readers))
             except RuntimeError as problem:
                 LOG.warning('An answer waits for a thread to send it: %s', problem)
                 self._wait_for_reader(answer)

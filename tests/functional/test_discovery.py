@@ -68,7 +68,7 @@ def test_another_leads_until_it_is_silent(with_new_host):
     store = SqlServiceStore(cloud.databases['cell0'].cell)
     store.register('b', 'nova-scheduler', 'scheduler', 74)
     scheduler = cloud.compose(services=store)
-    scheduler.upkeep.run_due()
+    scheduler.periodic.run_due()
     assert mapped(cloud) == {'h1'}
     table = tables.services
     with cloud.databases['cell0'].cell.begin() as connection:

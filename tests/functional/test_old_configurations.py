@@ -15,7 +15,7 @@ from oslo_log import log, versionutils
 from novasched import plugins, preflight
 from novasched.compat import deprecated_options
 from novasched.compat.driver_loading import driver_from_conf
-from novasched.drivers import Parts
+from novasched.drivers import DriverContext
 from novasched.drivers.filter_scheduler import FilterScheduler
 
 FIVE = (
@@ -245,7 +245,7 @@ def test_a_configuration_of_a_release(configure, case, renamed):
         assert any(words in line for line in told), words
     profile = plugins.profile_from_conf(conf)
     assert tuple(type(each).__name__ for each in profile.filters) == case.filters
-    parts = Parts.from_conf(conf, profile, None, None, random.Random(1), print)
+    parts = DriverContext.from_conf(conf, profile, None, None, random.Random(1), print)
     assert type(driver_from_conf(conf, parts)) is FilterScheduler
     assert parts.max_attempts == case.attempts
     assert conf.filter_scheduler.ram_weight_multiplier == case.ram_multiplier

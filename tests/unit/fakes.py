@@ -9,7 +9,7 @@ import datetime
 import numpy as np
 
 from novasched import errors
-from novasched.drivers import Driver, Placed
+from novasched.drivers import Driver, ScheduleResult
 from novasched.objects.selection import Selection
 from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
 from tests import factories
@@ -134,7 +134,7 @@ class FakeDriver(Driver):
             raise self._problem
         selection = Selection(service_host='h1', nodename='n1', limits=None)
         request = work.request.replaced(instance_uuid=LAST)
-        return Placed([[selection] for _ in range(work.required)], request)
+        return ScheduleResult([[selection] for _ in range(work.required)], request)
 
 
 class Choosy(FakeDriver):
@@ -303,19 +303,19 @@ class FakeAggregates:
 
 
 class FakeInstances:
-    """Keeps what it is told, call by call."""
+    """Keeps what is reported to it, call by call."""
 
     def __init__(self):
-        self.told = []
+        self.reported = []
 
     def update(self, host, instances):
-        self.told.append(('update', host, instances))
+        self.reported.append(('update', host, instances))
 
     def delete(self, host, uuid):
-        self.told.append(('delete', host, uuid))
+        self.reported.append(('delete', host, uuid))
 
     def sync(self, host, uuids):
-        self.told.append(('sync', host, list(uuids)))
+        self.reported.append(('sync', host, list(uuids)))
 
 
 class FakeJournal:

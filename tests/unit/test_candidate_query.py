@@ -54,11 +54,11 @@ def ask():
     """Ask: `ask(placement, limit=..., falls_back=..., member_of=..., **request)`."""
 
     def run(placement, *, limit=1000, falls_back=True, member_of=(), **request):
-        run.cut, run.mirrored = [], FakeMirrored()
+        run.cut, run.aggregate_sync = [], FakeMirrored()
         added = Requirements(member_of=tuple(member_of))
         request = factories.request(**request)
         query = build_query(request, added, None, limit, falls_back)
-        source = CandidateSource(placement, run.mirrored, run.cut.append)
+        source = CandidateSource(placement, run.aggregate_sync, run.cut.append)
         return source.ask(RequestContext(overwrite=False), query)
 
     return run
@@ -137,7 +137,7 @@ def test_an_answer_that_the_limit_cut_is_told(ask, offers, limit, cut):
 )
 def test_aggregates_are_looked_at_when_nothing_is_found(ask, placement, looked_at):
     ask(placement, member_of=[frozenset({AGG})])
-    assert ask.mirrored.looked_at == looked_at
+    assert ask.aggregate_sync.looked_at == looked_at
 
 
 def test_the_options_are_read():

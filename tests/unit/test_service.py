@@ -37,14 +37,14 @@ def told():
 
 
 def scheduler(told, **parts):
-    names = ('manager', 'view', 'server', 'upkeep', 'heartbeat')
+    names = ('manager', 'view', 'server', 'periodic', 'heartbeat')
     made = {name: Part(told, name) for name in names}
     return Scheduler(**{**made, 'drain_s': 20, **parts})
 
 
 def test_a_scheduler_knows_the_cluster_before_it_serves(told):
     scheduler(told).start()
-    assert told == ['heartbeat.start', 'view.load', 'server.start', 'upkeep.start']
+    assert told == ['heartbeat.start', 'view.load', 'server.start', 'periodic.start']
 
 
 def test_a_scheduler_ends_its_requests_before_it_lets_go_of_the_rest(told):
@@ -53,7 +53,7 @@ def test_a_scheduler_ends_its_requests_before_it_lets_go_of_the_rest(told):
     assert told == [
         'server.stop',
         'server.wait',
-        'upkeep.stop',
+        'periodic.stop',
         'heartbeat.stop',
         'view.close',
         'close',
@@ -71,7 +71,7 @@ def test_a_slow_request_is_waited_for_no_longer_than_told(told, caplog):
     server = SlowServer(told)
     scheduler(told, server=server, drain_s=0.01).stop()
     server.released.set()
-    assert told[:2] == ['server.stop', 'upkeep.stop']
+    assert told[:2] == ['server.stop', 'periodic.stop']
     assert 'Requests are still under way' in caplog.text
 
 

@@ -10,7 +10,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched.compat import config_options
-from novasched.drivers import Parts, Work
+from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
@@ -71,12 +71,12 @@ def configure(tmp_path):
 
 def driver_of(filter_, cls=FilterScheduler):
     view = FakeView(factories.hosts(2))
-    return cls(Parts(Profile((filter_,), ()), view, None, random.Random(1)))
+    return cls(DriverContext(Profile((filter_,), ()), view, None, random.Random(1)))
 
 
 def ask(driver):
     context = RequestContext(overwrite=False)
-    work = Work(context, factories.request(), UUIDS, None, None, False)
+    work = ScheduleRequest(context, factories.request(), UUIDS, None, None, False)
     return [
         each[0].service_host for each in driver.select_destinations(work).selections
     ]

@@ -14,7 +14,7 @@ from novasched import errors
 from novasched.compat import config_options, driver_loading
 from novasched.compat.driver_loading import driver_from_conf, periodic_tasks
 from novasched.compat.legacy_driver import LegacyDriver
-from novasched.drivers import Driver, Parts
+from novasched.drivers import Driver, DriverContext
 from novasched.drivers.chance import ChanceScheduler
 from novasched.drivers.filter_scheduler import FilterScheduler
 
@@ -57,7 +57,7 @@ no_class = object()
 
 @pytest.fixture
 def parts():
-    return Parts(profile=None, view=None, placement=None, rng=random.Random(1))
+    return DriverContext(profile=None, view=None, placement=None, rng=random.Random(1))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from novasched import errors
 from novasched.compat.host_manager import HostManager, table_of
-from novasched.drivers import Parts
+from novasched.drivers import DriverContext
 from novasched.drivers.plugin_timing import PluginTiming
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
@@ -55,7 +55,7 @@ def view(hosts):
 def manager(view, seen):
     profile = Profile((RamFilter(),), (RAMWeigher(),))
     return HostManager(
-        Parts(profile, view, None, random.Random(1), on_decision=seen.append)
+        DriverContext(profile, view, None, random.Random(1), on_decision=seen.append)
     )
 
 
@@ -185,7 +185,7 @@ class Once(BaseHostFilter):
     ],
 )
 def test_the_index_of_the_instance_counts(view, arguments, keywords):
-    parts = Parts(Profile((Once(),), ()), view, None, random.Random(1))
+    parts = DriverContext(Profile((Once(),), ()), view, None, random.Random(1))
     manager = HostManager(parts)
     states, request = list(manager.get_all_host_states(None)), factories.request()
     assert manager.get_filtered_hosts(states, request) == []

@@ -10,7 +10,7 @@ import pytest
 
 from novasched import errors
 from novasched.compat.legacy_driver import LegacyDriver, Scheduler
-from novasched.drivers import Parts, Work
+from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.claims import Claims
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
@@ -109,16 +109,20 @@ def run(hosts):
         cls, answer, uuids=(A,), *, placement=None, alternates=False, **values
     ):
         told = type(cls.__name__, (cls,), {'answer': answer})
-        parts = Parts(Profile((), ()), FakeView(hosts), placement, random.Random(1))
+        parts = DriverContext(
+            Profile((), ()), FakeView(hosts), placement, random.Random(1)
+        )
         driver = LegacyDriver(told, parts)
         context, request = RequestContext(overwrite=False), factories.request(**values)
         uuids = None if uuids is None else list(uuids)
         if placement is None:
-            work = Work(context, request, uuids, None, None, alternates)
+            work = ScheduleRequest(context, request, uuids, None, None, alternates)
             return driver.select_destinations(work), told
         candidates = placement.candidates(context, '')
         with Claims(placement, context, VERSION) as claims:
-            work = Work(context, request, uuids, candidates, claims, alternates)
+            work = ScheduleRequest(
+                context, request, uuids, candidates, claims, alternates
+            )
             return driver.select_destinations(work), told
 
     return schedule
@@ -186,14 +190,14 @@ def test_a_driver_that_takes_what_nobody_gives_is_named(parameters, problem):
     source = f'lambda self, {", ".join(parameters)}: []'
     cls = type('Odd', (), {'select_destinations': eval(source)})
     with pytest.raises(errors.OptionError, match=problem) as raised:
-        LegacyDriver(cls, Parts(None, None, None, random.Random(1)))
+        LegacyDriver(cls, DriverContext(None, None, None, random.Random(1)))
     assert str(raised.value).startswith('[scheduler] driver: Odd: its ')
 
 
 def test_a_class_that_chooses_nothing_is_named():
     cls = type('Idle', (), {})
     with pytest.raises(errors.OptionError, match='Idle: it has no method'):
-        LegacyDriver(cls, Parts(None, None, None, random.Random(1)))
+        LegacyDriver(cls, DriverContext(None, None, None, random.Random(1)))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +217,7 @@ def test_a_class_that_chooses_nothing_is_named():
 )
 def test_whether_placement_is_asked(bases, values, expected):
     cls = type('Some', bases, values)
-    driver = LegacyDriver(cls, Parts(None, None, None, random.Random(1)))
+    driver = LegacyDriver(cls, DriverContext(None, None, None, random.Random(1)))
     assert driver.USES_ALLOCATION_CANDIDATES is expected
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from novasched import errors
 from novasched.compat.legacy_driver import LegacyDriver, Scheduler
-from novasched.drivers import Parts, Work
+from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
@@ -68,9 +68,9 @@ def test_what_never_ends_is_known(hosts, cls, expected):
             return self.host_manager.get_filtered_hosts(found, spec_obj)[:1]
 
     profile = Profile((filter_,), ())
-    parts = Parts(profile, FakeView(hosts), None, random.Random(1))
+    parts = DriverContext(profile, FakeView(hosts), None, random.Random(1))
     driver, context = LegacyDriver(Waiting, parts), RequestContext(overwrite=False)
-    work = Work(context, factories.request(), [A], None, None, False)
+    work = ScheduleRequest(context, factories.request(), [A], None, None, False)
     thread = threading.Thread(target=driver.select_destinations, args=[work])
     thread.start()
     assert filter_.started.wait(10)
@@ -123,11 +123,11 @@ class Painted(BaseHostFilter):
 def test_dicts_mean_the_request_behind_them(change, memory_mb, expected):
     hosts, painted = factories.hosts(free_ram_mb=[8000, 8000, 16000]), Painted()
     profile = Profile((painted, RamFilter()), ())
-    parts = Parts(profile, FakeView(hosts), None, random.Random(1))
+    parts = DriverContext(profile, FakeView(hosts), None, random.Random(1))
     driver = LegacyDriver(type('Some', (Liberty,), {'change': change}), parts)
     context = RequestContext(overwrite=False)
     request = factories.request(memory_mb=memory_mb)
-    work = Work(context, request, [A], None, None, False)
+    work = ScheduleRequest(context, request, [A], None, None, False)
     assert names(driver.select_destinations(work)) == expected
     assert {type(given) for given in painted.given} == {RequestSpec}
 
@@ -166,7 +166,7 @@ class Usual(Scheduler):
 
 
 def usual(hosts):
-    parts = Parts(Profile((), ()), FakeView(hosts), None, random.Random(1))
+    parts = DriverContext(Profile((), ()), FakeView(hosts), None, random.Random(1))
     return LegacyDriver(Usual, parts)
 
 
@@ -175,7 +175,7 @@ def test_the_base_class_offers_what_it_did(hosts):
     up = [False, True, True]
     table = factories.hosts(3, service=service, service_up=up)
     context = RequestContext(overwrite=False)
-    work = Work(context, factories.request(), [A], None, None, False)
+    work = ScheduleRequest(context, factories.request(), [A], None, None, False)
     assert names(usual(table).select_destinations(work)) == [['h2']]
 
 
@@ -184,7 +184,7 @@ def test_periodic_tasks_run_where_there_are_some(hosts):
     driver.run_periodic_tasks(None)
     assert driver._driver.ran == [['h1', 'h2', 'h3']]
     assert driver._driver.manager_at_start is driver._driver.host_manager
-    parts = Parts(None, None, None, random.Random(1))
+    parts = DriverContext(None, None, None, random.Random(1))
     LegacyDriver(Mitaka, parts).run_periodic_tasks(None)
 
 

@@ -10,7 +10,7 @@ import random
 import pytest
 
 from novasched import errors
-from novasched.drivers import Parts, Work
+from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.chance import CHANCE, ChanceScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.pipeline import decide
@@ -32,15 +32,15 @@ def hosts():
 
 @pytest.fixture
 def draw(hosts):
-    """Schedule: `draw(count, table=..., alternates=..., **request)` gives a Placed."""
+    """Schedule: `draw(count, table=..., alternates=..., **request)` gives a result."""
 
     def schedule(count=1, *, table=hosts, alternates=False, parts=(), seed=1, **values):
         view = FakeView(table)
-        made = Parts(None, view, None, random.Random(seed), **dict(parts))
+        made = DriverContext(None, view, None, random.Random(seed), **dict(parts))
         request = factories.request(**values)
         uuids = None if count is None else UUIDS[:count]
         context = RequestContext(overwrite=False)
-        work = Work(context, request, uuids, None, None, alternates)
+        work = ScheduleRequest(context, request, uuids, None, None, alternates)
         placed = ChanceScheduler(made).select_destinations(work)
         assert view.refreshed == 0
         return placed

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from novasched import errors
-from novasched.drivers import Parts, Work
+from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.drivers.no_valid_host_detail import Level, NoValidHostDetail
@@ -68,7 +68,7 @@ def hosts():
 
 @pytest.fixture
 def run(hosts):
-    """Schedule: `run(placement, uuids, request, filters=...)` gives a Placed."""
+    """Schedule: `run(placement, uuids, request, filters=...)` gives the result."""
 
     def schedule(
         placement,
@@ -90,7 +90,7 @@ def run(hosts):
         view = FakeView(table, {silent.uuid: silent} if silent else {})
         view.silent = set(view.cells)
         driver = FilterScheduler(
-            Parts(
+            DriverContext(
                 profile=Profile(
                     filters, (RAMWeigher(),), host_subset_size, shuffle_best, fitting
                 ),
@@ -103,11 +103,15 @@ def run(hosts):
         context = RequestContext(overwrite=False)
         request = request or factories.request()
         if uuids is None or candidates is None:
-            work = Work(context, request, uuids, candidates, None, alternates)
+            work = ScheduleRequest(
+                context, request, uuids, candidates, None, alternates
+            )
             return driver.select_destinations(work)
         room = RemainingCapacity(candidates.summaries)
         with Claims(placement, context, VERSION, room) as claims:
-            work = Work(context, request, uuids, candidates, claims, alternates)
+            work = ScheduleRequest(
+                context, request, uuids, candidates, claims, alternates
+            )
             return driver.select_destinations(work)
 
     return schedule
@@ -183,7 +187,7 @@ def test_a_decision_can_be_had_again_from_its_seed(run):
 
 def test_each_request_has_a_seed_of_its_own(hosts):
     seen = []
-    parts = Parts(
+    parts = DriverContext(
         profile=Profile((), ()),
         view=FakeView(hosts),
         placement=None,
@@ -192,7 +196,7 @@ def test_each_request_has_a_seed_of_its_own(hosts):
     )
     context, request = RequestContext(overwrite=False), factories.request()
     for _ in range(2):
-        work = Work(context, request, None, None, None, False)
+        work = ScheduleRequest(context, request, None, None, None, False)
         FilterScheduler(parts).select_destinations(work)
     assert seen[0].seed != seen[1].seed
 
@@ -225,8 +229,10 @@ def test_a_host_dropped_for_one_instance_is_gone_for_the_next(run):
 
 def test_each_request_works_on_a_copy(hosts):
     request = factories.request()
-    parts = Parts(Profile((), ()), FakeView(hosts), None, random.Random(1))
-    work = Work(RequestContext(overwrite=False), request, None, None, None, False)
+    parts = DriverContext(Profile((), ()), FakeView(hosts), None, random.Random(1))
+    work = ScheduleRequest(
+        RequestContext(overwrite=False), request, None, None, None, False
+    )
     placed = FilterScheduler(parts).select_destinations(work)
     assert placed.request is not request
     assert parts.view.refreshed == 0

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from novasched import errors
-from novasched.drivers import Parts, Work
+from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import MOST_FURTHER_CLAIMS, FilterScheduler
 from novasched.drivers.remaining_capacity import RemainingCapacity
@@ -51,7 +51,7 @@ def run(placement, decided):
 
     def schedule(uuids, *, filters=(), alternates=False, **options):
         hosts = factories.hosts(free_ram_mb=[8000, 6000])
-        parts = Parts(
+        parts = DriverContext(
             profile=Profile(filters, (RAMWeigher(),)),
             view=FakeView(hosts),
             placement=placement,
@@ -64,7 +64,7 @@ def run(placement, decided):
         with Claims(
             placement, context, VERSION, RemainingCapacity(offered.summaries)
         ) as claims:
-            work = Work(context, request, uuids, offered, claims, alternates)
+            work = ScheduleRequest(context, request, uuids, offered, claims, alternates)
             placed = FilterScheduler(parts).select_destinations(work)
         return placed.selections
 

@@ -10,7 +10,12 @@ from oslo_config import cfg
 
 from novasched import drivers
 from novasched.cluster import assumed
-from novasched.drivers import Parts, Work, no_valid_host_detail, plugin_timing
+from novasched.drivers import (
+    DriverContext,
+    ScheduleRequest,
+    no_valid_host_detail,
+    plugin_timing,
+)
 from tests import factories
 
 
@@ -34,14 +39,14 @@ def conf():
 )
 def test_how_many_hosts_are_required(uuids, required):
     request = factories.request(num_instances=5)
-    assert Work(None, request, uuids, None, None, False).required == required
+    assert ScheduleRequest(None, request, uuids, None, None, False).required == required
 
 
 def test_parts_are_made_of_options(conf):
     conf.set_override('max_attempts', 7, 'scheduler')
     conf.set_override('default_availability_zone', 'here')
     conf.set_override('plugin_time_budget', 3.0, 'novasched')
-    made = Parts.from_conf(conf, None, None, None, random.Random(1), print)
+    made = DriverContext.from_conf(conf, None, None, None, random.Random(1), print)
     assert (made.max_attempts, made.default_availability_zone) == (7, 'here')
     assert made.on_decision is print
     assert made.watch.budget_s == 3.0

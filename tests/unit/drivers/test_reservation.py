@@ -14,7 +14,7 @@ import pytest
 
 from novasched import errors
 from novasched.cluster.assumed import AssumedInstances
-from novasched.drivers import Parts, Work
+from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.drivers.reservation import MOST_BEHIND, GroupTurns, Reservation
@@ -47,7 +47,7 @@ class Cloud:
         self.placement = FakePlacement(*self.hosts.uuid.tolist())
         self.assumed = AssumedInstances(nobody) if assumed else None
         self.driver = FilterScheduler(
-            Parts(
+            DriverContext(
                 profile=Profile(filters, (RAMWeigher(),)),
                 view=FakeView(self.hosts),
                 placement=self.placement,
@@ -63,7 +63,7 @@ class Cloud:
             self.placement.candidates(None, ''),
         )
         claims = Claims(self.placement, context, VERSION)
-        return Work(
+        return ScheduleRequest(
             context, factories.request(**values), uuids, candidates, claims, True
         )
 
@@ -155,7 +155,7 @@ def test_an_instance_that_is_asked_for_again_is_not_in_its_own_way(cloud):
 
 def test_what_claims_nothing_is_not_assumed_but_sees(cloud):
     cloud.ask(A)
-    work = Work(
+    work = ScheduleRequest(
         RequestContext(overwrite=False), factories.request(), None, None, None, False
     )
     placed = cloud.driver.select_destinations(work)

@@ -340,16 +340,16 @@ def test_without_a_directory_there_is_no_journal(consumers):
     kept = recovery.kept_in(None, consumers, 300)
     kept.on_held('a', None, None)
     kept.close()
-    assert (kept.journal, list(kept.chores)) == (None, [])
+    assert (kept.journal, list(kept.periodic_tasks)) == (None, [])
 
 
-def test_the_chore_goes_with_the_journal(conf, consumers, tmp_path, intent, said):
+def test_the_periodic_task_goes_with_the_journal(conf, consumers, tmp_path, intent, said):
     conf.set_override('state_path', str(tmp_path))
     assert recovery.prepare(conf) is None
     kept = from_conf(conf, consumers)
     kept.journal.intend([intent()])
     kept.on_held('a', BEFORE, 7)
-    ((interval_s, chore),) = kept.chores
+    ((interval_s, chore),) = kept.periodic_tasks
     assert interval_s == 5.0
     chore()
     assert said() == []

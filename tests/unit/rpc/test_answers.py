@@ -100,7 +100,7 @@ def clock():
 
 @pytest.fixture
 def answers(queues, clock):
-    return Answers(queues, clock=clock, lane=Lane())
+    return Answers(queues, clock=clock, executor=Lane())
 
 
 class Call(SimpleNamespace):
@@ -239,7 +239,7 @@ def test_no_answer_waits_for_ever(
 def test_beyond_a_number_of_answers_that_wait_one_is_undone_at_once(
     queues, connection, serve, readers, outcomes
 ):
-    answers = Answers(queues, most=1, lane=Lane())
+    answers = Answers(queues, most=1, executor=Lane())
     queues.readers = Readers.ABSENT
     waiting = serve(to=answers)
     assert not answers.has_room()
@@ -350,7 +350,7 @@ def test_the_answer_to_a_second_copy_does_not_hold_up_a_server_that_stops(
 
 
 def test_answers_without_claims_take_half_of_the_room(queues, connection, serve, clock):
-    answers = Answers(queues, most=4, clock=clock, lane=Lane())
+    answers = Answers(queues, most=4, clock=clock, executor=Lane())
     for _ in range(3):
         serve(None, refusal(SECOND), claims=False, to=answers)
     assert (queues.watched, connection.sent) == (2, [str(SECOND)])
@@ -372,7 +372,7 @@ def test_an_answer_waits_for_a_thread_that_cannot_be_started(
                 raise self.problems.pop()
             super().submit(call)
 
-    answers = Answers(queues, clock=clock, lane=Exhausted())
+    answers = Answers(queues, clock=clock, executor=Exhausted())
     queues.readers = Readers.ABSENT
     found = serve(to=answers)
     queues.look(Readers.PRESENT)
@@ -485,7 +485,7 @@ def test_answers_wait_for_their_callers_outside_the_thread_of_a_monitor(
         def submit(self, call):
             seen.append(call)
 
-    answers = Answers(queues, lane=Slow())
+    answers = Answers(queues, executor=Slow())
     queues.readers = Readers.ABSENT
     found = serve(to=answers)
     queues.look(Readers.GONE)
