@@ -195,7 +195,7 @@ def scheduler(cloud, conf, asked):
     transport = transport_from_conf(conf)
     made = app.compose(
         conf,
-        app.Given(
+        app.Dependencies(
             api_engine=asked.watch(cloud.api),
             make_cell_engine=lambda url: asked.watch(engines.cell_engine(conf, url)),
             placement=Adapter(session, service_type='placement'),
