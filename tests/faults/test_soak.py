@@ -33,6 +33,7 @@ KEEP = 12
 """So many servers live at a time; the oldest is deleted then."""
 SETTLE_S = 150
 """Longer than a killed worker's claim may be on its way."""
+NOT_FOUND = '"status": 404'
 QUIET_S = 60
 GROWTH_MB = 80
 GROWTH_FILES = 20
@@ -134,7 +135,6 @@ class Load:
         self._clients = clients
         self._audit = audit
         self._living = []
-        self._refused = None
         self.calls = []
 
     def boot(self):
@@ -147,19 +147,34 @@ class Load:
 
     def _delete(self, call):
         for consumer in call.nodes:
+            release = Release(self._made.placement, consumer)
             try:
-                wait_until(lambda one=consumer: self._released(one), QUIET_S, 'release')
+                wait_until(release.attempt, QUIET_S, 'release')
             except AssertionError as late:
-                raise late from self._refused
+                raise late from release.failures[-1]
             self._audit.released(consumer)
 
-    def _released(self, consumer):
-        """Try to release a consumer: SQLite may have another writer at the moment."""
+
+class Release:
+    """Attempts to delete what a consumer holds: SQLite may have another writer.
+
+    Placement deletes the allocations, and then the consumer. An attempt that failed
+    between the two has released it, and the next one finds nothing.
+    """
+
+    def __init__(self, placement, consumer):
+        self._placement = placement
+        self._consumer = consumer
+        self.failures = []
+
+    def attempt(self):
+        """Say whether it holds nothing any more."""
         try:
-            self._made.placement.release(consumer)
-        except AssertionError as refused:
-            self._refused = refused
-            return False
+            self._placement.release(self._consumer)
+        except AssertionError as failure:
+            self.failures.append(failure)
+            failed_otherwise = not all(NOT_FOUND in str(one) for one in self.failures)
+            return failed_otherwise and NOT_FOUND in str(failure)
         return True
 
 

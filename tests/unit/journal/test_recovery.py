@@ -343,7 +343,9 @@ def test_without_a_directory_there_is_no_journal(consumers):
     assert (kept.journal, list(kept.periodic_tasks)) == (None, [])
 
 
-def test_the_periodic_task_goes_with_the_journal(conf, consumers, tmp_path, intent, said):
+def test_the_periodic_task_goes_with_the_journal(
+    conf, consumers, tmp_path, intent, said
+):
     conf.set_override('state_path', str(tmp_path))
     assert recovery.prepare(conf) is None
     kept = from_conf(conf, consumers)
