@@ -21,7 +21,7 @@ from oslo_config import cfg
 
 from novasched.cluster.services import aware
 from novasched.objects import machine
-from novasched.ports import ComputeNodeRow
+from novasched.ports import ComputeNodeRow, shared
 from novasched.scheduler.fit.parse import HostPools, host_topology
 from novasched.scheduler.hosts import Categories
 
@@ -116,15 +116,6 @@ class Ratios:
             conf.ram_allocation_ratio or conf.initial_ram_allocation_ratio,
             conf.disk_allocation_ratio or conf.initial_disk_allocation_ratio,
         )
-
-
-@functools.lru_cache(maxsize=8192)
-def shared(text: str) -> str:
-    """Return one object for all texts that are equal, as long as they keep coming.
-
-    Interned strings would do, if every Python let go of them.
-    """
-    return text
 
 
 def host_values(row: ComputeNodeRow, ratios: Ratios) -> dict[str, Any]:

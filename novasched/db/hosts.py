@@ -14,9 +14,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from novasched.cluster.host_columns import shared
 from novasched.db import tables
-from novasched.ports import ComputeNodeRow, NodeNews
+from novasched.ports import ComputeNodeRow, NodeNews, shared
 
 PAGE = 1000
 """Rows of one answer: the texts of a hundred thousand at once would be a gigabyte."""

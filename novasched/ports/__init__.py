@@ -41,6 +41,7 @@ from novasched.ports.stores import (
     ServiceNews,
     ServiceRow,
     ServiceStore,
+    shared,
 )
 from novasched.resources.requirements import NetworkOrSubnet, Port
 
@@ -76,6 +77,7 @@ __all__ = [
     'ServiceRow',
     'ServiceStore',
     'UndoUnanswered',
+    'shared',
 ]
 
 

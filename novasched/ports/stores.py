@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -62,6 +63,15 @@ class ComputeNodeRow(NamedTuple):
     updated_at: datetime.datetime | None
     deleted_at: datetime.datetime | None
     mark: int = 0
+
+
+@functools.lru_cache(maxsize=8192)
+def shared(text: str) -> str:
+    """Return one object for all texts that are equal, as long as they keep coming.
+
+    Interned strings would do, if every Python let go of them.
+    """
+    return text
 
 
 class NodeNews(NamedTuple):
