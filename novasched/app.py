@@ -118,21 +118,13 @@ def compose(
     instrumentation = dependencies.instrumentation
     if profile is None:
         profile = plugins.profile_from_conf(conf)
-    api = SqlApiStore(
-        dependencies.api_engine,
-        UrlDefaults(
-            conf.database.connection, dependencies.transport.conf.transport_url
-        ),
-    )
-    databases = SqlCellStores(dependencies.make_cell_engine)
-    cells = Cells.from_conf(
-        conf,
-        stores=servicegroup.stores(conf, databases, clock),
-        clock=clock,
-    )
+    api = _api_store(conf, dependencies)
     view = instrumentation.view(
         ClusterView.from_conf(
-            conf, api=instrumentation.api(api), cells=cells, clock=clock
+            conf,
+            api=instrumentation.api(api),
+            cells=_cells(conf, dependencies),
+            clock=clock,
         )
     )
     journal = recovery.from_conf(conf, claim_recovery(dependencies.placement))
@@ -159,21 +151,7 @@ def compose(
         journal=journal.journal,
     )
     services = servicegroup.services(conf, dependencies.services, clock)
-    periodic_tasks = [
-        *journal.periodic_tasks,
-        *driver_loading.periodic_tasks(conf, driver),
-        *discovery_tasks(
-            conf,
-            host=host,
-            services=services,
-            clock=clock,
-            discover=functools.partial(
-                api.map_new_hosts, dependencies.make_cell_engine
-            ),
-        ),
-        (WATCH_INTERVAL_S, context.watch.tell_stuck),
-        (WARNING_INTERVAL_S, ConfigWarnings.of(profile, view.aggregates).tell),
-    ]
+    discover = functools.partial(api.map_new_hosts, dependencies.make_cell_engine)
     serving = server.server(
         transport=dependencies.transport,
         host=host,
@@ -186,7 +164,16 @@ def compose(
         view=view,
         server=serving,
         periodic=PeriodicTasks.from_conf(
-            conf, view=view, clock=clock, others=periodic_tasks
+            conf,
+            view=view,
+            clock=clock,
+            others=[
+                *journal.periodic_tasks,
+                *driver_loading.periodic_tasks(conf, driver),
+                *discovery_tasks(conf, host, services, clock, discover),
+                (WATCH_INTERVAL_S, context.watch.tell_stuck),
+                (WARNING_INTERVAL_S, ConfigWarnings.of(profile, view.aggregates).tell),
+            ],
         ),
         heartbeat=Heartbeat.from_conf(
             conf,
@@ -198,4 +185,19 @@ def compose(
         close=journal.close,
         profile=profile,
         finished=serving.requests.finished,
+    )
+
+
+def _api_store(conf: cfg.ConfigOpts, dependencies: Dependencies) -> SqlApiStore:
+    defaults = UrlDefaults(
+        conf.database.connection, dependencies.transport.conf.transport_url
+    )
+    return SqlApiStore(dependencies.api_engine, defaults)
+
+
+def _cells(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Cells:
+    clock = dependencies.clock
+    databases = SqlCellStores(dependencies.make_cell_engine)
+    return Cells.from_conf(
+        conf, stores=servicegroup.stores(conf, databases, clock), clock=clock
     )
