@@ -6,7 +6,6 @@ A conductor of the lab would take builds from the users of that cloud, and lose 
 
 from __future__ import annotations
 
-import datetime
 import os
 import uuid
 
@@ -14,7 +13,7 @@ from oslo_config import cfg
 from oslo_utils import timeutils
 
 from novasched import errors
-from novasched.cluster.services import down_time
+from novasched.cluster.services import Window, down_time
 from novasched.db import engines, services
 from novasched.db.transactions import Database
 from novasched.ports import ServiceRow
@@ -39,7 +38,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     if conf.beside_nova:
         return
     down_s, _ = down_time(conf.service_down_time, conf.report_interval)
-    oldest = timeutils.utcnow() - datetime.timedelta(seconds=down_s)
+    window = Window.around(timeutils.utcnow(), down_s)
     engine = engines.main_engine(conf)
     try:
         found = Database(engine).reading(
@@ -50,7 +49,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     finally:
         engine.dispose()
     for row in found:
-        if row.last_seen_up and row.last_seen_up >= oldest and not _is_ours(row):
+        if window.holds(row) and not _is_ours(row):
             raise errors.OptionError(
                 engines.MAIN,
                 f'{row.binary} is alive on {row.host}, and this program would take '

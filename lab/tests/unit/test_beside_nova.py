@@ -56,3 +56,12 @@ def test_beside_a_living_service_of_nova_it_does_not_start(seen, binary):
 )
 def test_beside_others_it_starts(seen, binary, seconds_ago, id_):
     beside_nova.check(seen(binary, seconds_ago, id_))
+
+
+def test_a_service_that_was_registered_just_now_is_alive(databases, seen):
+    made = seen('nova-conductor', 70, str(uuid.uuid4()))
+    with databases.cell.begin() as connection:
+        change = {'last_seen_up': None, 'created_at': timeutils.utcnow()}
+        connection.execute(tables.services.update().values(change))
+    with pytest.raises(errors.OptionError, match='nova-conductor is alive'):
+        beside_nova.check(made)
