@@ -34,7 +34,7 @@ from novasched.ports import (
     Placement,
     QueryFailed,
 )
-from novasched.prefilter_context import LazyPrefilterContext
+from novasched.prefilter_context import PrefilterContexts
 from novasched.resources import (
     Query,
     Requirements,
@@ -71,7 +71,7 @@ class SchedulerManager:
         self._candidate_source = CandidateSource(
             placement, AggregateSync(view, placement), query_policy.on_cut
         )
-        self._finder = LazyPrefilterContext(view, placement, network)
+        self._prefilter_contexts = PrefilterContexts(view, placement, network)
 
     def select_destinations(
         self,
@@ -182,9 +182,9 @@ class SchedulerManager:
 
     def _prefilter(self, context: RequestContext, request: RequestSpec) -> Requirements:
         """Run the prefilters; raises errors.NoValidHost where one refuses."""
-        facts = self._finder.facts(context, request)
+        inputs = self._prefilter_contexts.of(context, request)
         added = prefilters.run(
-            self._query_policy.prefilters, request, facts, time.monotonic
+            self._query_policy.prefilters, request, inputs, time.monotonic
         )
         _log(added.notes, added.warnings)
         for failure in added.failures:

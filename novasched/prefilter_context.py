@@ -31,8 +31,8 @@ Key = TypeVar('Key')
 Answer = TypeVar('Answer')
 
 
-class LazyPrefilterContext:
-    """Finds out for one request after another; threads may share it."""
+class PrefilterContexts:
+    """Makes the prefilter context of each request; threads may share it."""
 
     def __init__(
         self, view: ClusterView, placement: Placement, network: Network
@@ -41,8 +41,8 @@ class LazyPrefilterContext:
         self._placement = placement
         self._network = network
 
-    def facts(self, context: RequestContext, request: RequestSpec) -> PrefilterContext:
-        """Return what a request may ask; of other services nothing is asked yet."""
+    def of(self, context: RequestContext, request: RequestSpec) -> PrefilterContext:
+        """Return the context of a request; no other service is asked yet."""
         return PrefilterContext(
             aggregates=_Aggregates(self._view),
             minimum_compute_version=self._view.minimum_compute_version(),

@@ -22,7 +22,7 @@ from novasched.objects.request_spec import (
     RequestLevelParams,
     RequestSpec,
 )
-from novasched.prefilter_context import LazyPrefilterContext
+from novasched.prefilter_context import PrefilterContexts
 from novasched.resources import prefilters
 from novasched.resources.requirements import NetworkOrSubnet, Port
 from novasched.rpc.faults import to_wire
@@ -134,10 +134,8 @@ def facts_of(described, request):
     placement.known_aggregates = {
         uuid: frozenset(found) for uuid, found in world['segments'].items()
     }
-    finder = LazyPrefilterContext(
-        View(described), placement, FakeNetwork(ports, segments)
-    )
-    return finder.facts(RequestContext(overwrite=False), request)
+    finder = PrefilterContexts(View(described), placement, FakeNetwork(ports, segments))
+    return finder.of(RequestContext(overwrite=False), request)
 
 
 def our_answer(described):

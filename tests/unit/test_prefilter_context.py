@@ -11,7 +11,7 @@ from oslo_context import context as oslo_context
 from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.network import NetworkRequest, NetworkRequestList
-from novasched.prefilter_context import LazyPrefilterContext
+from novasched.prefilter_context import PrefilterContexts
 from novasched.resources.requirements import NetworkOrSubnet, Port
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
@@ -39,9 +39,9 @@ def facts():
         make.placement.known_aggregates = aggregates
         make.network = network or FakeNetwork(PORTS, SEGMENTS)
         make.view = FakeView(factories.hosts())
-        finder = LazyPrefilterContext(make.view, make.placement, make.network)
+        finder = PrefilterContexts(make.view, make.placement, make.network)
         context = RequestContext(overwrite=False)
-        return finder.facts(context, request or factories.request())
+        return finder.of(context, request or factories.request())
 
     return make
 
@@ -57,8 +57,8 @@ def test_what_the_view_knows_is_there(facts):
     assert list(facts().aggregates) == []
     view = FakeView(factories.hosts())
     view.aggregates.update(known)
-    finder = LazyPrefilterContext(view, FakePlacement(), FakeNetwork())
-    found = finder.facts(RequestContext(overwrite=False), factories.request())
+    finder = PrefilterContexts(view, FakePlacement(), FakeNetwork())
+    found = finder.of(RequestContext(overwrite=False), factories.request())
     assert view.aggregates.looks == 0
     assert list(found.aggregates) == list(found.aggregates) == known
     assert view.aggregates.looks == 1
