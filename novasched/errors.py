@@ -63,6 +63,10 @@ class RequestError(NovaschedError):
     """The request cannot be served; the caller gets this error."""
 
 
+NOT_ENOUGH_HOSTS = 'There are not enough hosts available.'
+"""Nova's reason of NoValidHost where not every instance got a host."""
+
+
 class NoValidHost(RequestError):
     """No host can take the request. Nova: exception.NoValidHost."""
 

@@ -114,7 +114,7 @@ class LegacyDriver(Driver):
             reading = _Reading(self.parts, work, offered)
             choices = [reading.choices(each) for each in found or ()]
         if len(choices) < work.required or not all(choices):
-            raise errors.NoValidHost('There are not enough hosts available.')
+            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
         return _placed(work, choices[: work.required])
 
     def run_periodic_tasks(self, context: RequestContext) -> None:
@@ -294,7 +294,7 @@ def _placed(
                 break
             refused += 1
         else:
-            raise errors.NoValidHost('There are not enough hosts available.')
+            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
         kept.append([each.selection for each in chosen[refused:][:alternates]])
         request = request.with_group_on(chosen[refused].host)
     return ScheduleResult(kept, request)

@@ -196,7 +196,7 @@ class Claims:
                 'Placement cannot be reached, no host is tried any more: %s',
                 refused.text,
             )
-            raise errors.NoValidHost('There are not enough hosts available.')
+            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
 
     def _give_up(self, claim: ClaimUnknown) -> NoReturn:
         """Undo all, as the request ends here; say whether something is left."""

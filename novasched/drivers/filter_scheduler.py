@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import functools
+import itertools
 import logging
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from novasched import errors
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
@@ -28,7 +28,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidate, ClaimRequest
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.fit.claim import book
-from novasched.scheduler.hosts import HostState, HostTable
+from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.pipeline import decide
 from novasched.scheduler.trace import Decision
 
@@ -38,6 +38,12 @@ MOST_FURTHER_CLAIMS = 20
 """Claims of further candidates that may be refused, should a cloud fill up just now."""
 MOST_JOINT_CLAIMS = 2
 """Claims of all instances at once that may be refused before each gets its own."""
+
+
+Grant = Callable[[RequestSpec, Candidate], bool]
+"""Claims a candidate for the instance of a request, or counts it as claimed."""
+Pick = Callable[['_State', set[int]], Picked | None]
+"""Picks one of the hosts of a state; the set gets the rows that are not asked again."""
 
 
 class FilterScheduler(Driver):
@@ -59,16 +65,37 @@ class FilterScheduler(Driver):
         reservation = Reservation(self.parts.assumed, work, self._turns)
         with reservation.turn():
             placing = _Placing(self.parts, work, hosts, reservation)
-            placing.pick_all()
-            placing.check_complete()
-        return placing.answer()
+            placed = placing.place()
+            placing.check_complete(placed)
+        return placing.answer(placed)
+
+
+@dataclass(frozen=True)
+class _State:
+    """A request between two of its instances.
+
+    ``hosts`` are those left, less what the picks took from them, ``offered`` those
+    that the first instance had. ``request`` is the one for the next instance, and
+    ``topology`` is where the last one is on the NUMA cells of its host. ``decision``
+    is the last one. Each ``attempt`` draws from a generator of the same seed.
+    """
+
+    hosts: HostTable
+    offered: HostTable
+    request: RequestSpec
+    rng: random.Random
+    attempt: int
+    picks: tuple[Picked, ...] = ()
+    topology: InstanceNUMATopology | None = None
+    decision: Decision | None = None
 
 
 class _Placing:
-    """One request on its way: the hosts left, the picks so far, and the request
-    as it is for the next instance; the last one is on ``_nodes`` of its host.
-    Chance has a seed of its own in each. ``hosts`` makes the hosts with lists and
-    dicts of their own, as plugins may write into them."""
+    """Places the instances of one request, from one state to the next.
+
+    ``hosts`` makes the hosts with lists and dicts of their own, as plugins may write
+    into them.
+    """
 
     def __init__(
         self,
@@ -79,146 +106,155 @@ class _Placing:
     ) -> None:
         self._parts = parts
         self._work = work
+        self._hosts = hosts
         self._reservation = reservation
-        self._all_hosts = hosts
-        self._hosts = self._offered = reservation.hosts(hosts)
-        self._left_out = cells_left_out(parts.view, work.request)
-        self._decision: Decision | None = None
-        # A caller may schedule one request object twice.
-        self._request = reservation.request(work.request.replaced())
-        self._picked: list[Picked] = []
-        self._untold: list[tuple[HostState, errors.RequestError | None]] = []
-        self._attempt = 1
-        self._nodes: InstanceNUMATopology | None = None
+        self._cells_left_out = cells_left_out(parts.view, work.request)
         self._seed = parts.rng.getrandbits(64)
-        self._rng = random.Random(self._seed)
         self._lap = parts.watch.of(work.context.request_id)
-        self._told: Told = set()
-        self._barred: set[int] = set()
+        self._attempts = itertools.count(1)
+        self._logged: Told = set()
         LOG.debug('Seed of the decisions: %d', self._seed)
 
-    def pick_all(self) -> None:
-        """Pick a host per instance; stop at the first instance that has none."""
-        claims = self._work.claims
+    def place(self) -> _State:
+        """Return the state once each instance has a host, or there is none for one."""
+        start, claims = self._start(), self._work.claims
         if claims is None:
-            self._pick_each(self._work.required, self._best)
-        elif not self._picked_together(claims):
-            number = len(self._work.instance_uuids or ())
-            self._pick_each(number, lambda: self._first_claimed(claims))
+            return self._place_each(start, self._work.required, _best)
+        number = len(self._work.instance_uuids or ())
+        if number > 1 and len(set(self._work.instance_uuids or ())) == number:
+            placed = self._place_together(start, claims)
+            if placed is not None:
+                return placed
+            start = self._start()
+        return self._place_each(start, number, self._claiming(claims))
 
-    def _pick_each(
-        self, number: int, pick: Callable[[], Picked | None], final: bool = True
-    ) -> None:
-        uuids = self._work.instance_uuids
-        for index in range(number):
-            if uuids:
-                self._request = self._request.for_instance(uuids[index])
-            picked = self._decided(index, pick)
-            if picked is None:
-                break
-            self._take(picked)
-            if final:
-                self._tell_selected()
+    def _start(self) -> _State:
+        hosts = self._reservation.hosts(self._hosts)
+        # A caller may schedule one request object twice.
+        request = self._reservation.request(self._work.request.replaced())
+        rng = random.Random(self._seed)
+        return _State(hosts, hosts, request, rng, next(self._attempts))
 
-    def _decided(self, index: int, pick: Callable[[], Picked | None]) -> Picked | None:
-        """Decide, once more each time another request was faster, and pick."""
-        self._barred.clear()
-        while True:
-            self._decide(index)
-            picked = pick()
-            fitting = self._parts.profile.fitting
-            hosts = self._reservation.caught_up(self._hosts, fitting)
-            if hosts is None:
-                return picked
-            self._hosts = hosts
-
-    def _picked_together(self, claims: Claims) -> bool:
-        """Pick for several instances, then claim for all at once; False: start anew.
+    def _place_together(self, state: _State, claims: Claims) -> _State | None:
+        """Pick for several instances, then claim for all at once; None: refused.
 
         Where placement says of what it has too little, that is done once more. Nothing
         is claimed when one of them gets no host.
         """
         uuids = self._work.instance_uuids or ()
-        if len(set(uuids)) < max(len(uuids), 2):
-            return False
-        request = self._request
-        for _ in range(MOST_JOINT_CLAIMS):
-            wanted = self._wanted(uuids, claims.room.copy())
-            if len(wanted) < len(uuids):
-                return True
-            if claims.make_all(self._request, wanted):
-                self._tell_selected()
-                return True
-            self._start_anew(request)
+        for attempt in range(MOST_JOINT_CLAIMS):
+            if attempt:
+                state = self._start()
+            pick = self._with_room(claims.room.copy())
+            state = self._place_each(state, len(uuids), pick, log=False)
+            if len(state.picks) < len(uuids):
+                return state
+            wanted = [
+                ClaimRequest(uuid, picked.candidate)
+                for uuid, picked in zip(uuids, state.picks, strict=True)
+                if picked.candidate is not None
+            ]
+            if claims.make_all(state.request, wanted):
+                for picked in state.picks:
+                    _log_selected(picked)
+                return state
+            LOG.debug(
+                'What was selected for %d instances is void, as it could not be '
+                'claimed together; selecting anew.',
+                len(state.picks),
+            )
             if claims.room.fits_all(one.candidate for one in wanted):
                 break
-        return False
+        return None
 
-    def _wanted(
-        self, uuids: Sequence[str], room: RemainingCapacity
-    ) -> list[ClaimRequest]:
-        """Pick for several instances; fewer: there are no more hosts."""
-        self._pick_each(len(uuids), lambda: self._first_with_room(room), False)
-        pairs = zip(uuids, self._picked, strict=False)
-        return [ClaimRequest(u, one.candidate) for u, one in pairs if one.candidate]
+    def _place_each(
+        self, state: _State, number: int, pick: Pick, log: bool = True
+    ) -> _State:
+        """Pick a host per instance; stop at the first instance that has none."""
+        uuids = self._work.instance_uuids
+        for index in range(number):
+            if uuids:
+                request = state.request.for_instance(uuids[index])
+                state = replace(state, request=request)
+            state, picked = self._decide_and_pick(state, index, pick)
+            if picked is None:
+                break
+            state = self._consume(state, picked)
+            if log:
+                _log_selected(state.picks[-1])
+        return state
 
-    def _start_anew(self, request: RequestSpec) -> None:
-        LOG.debug(
-            'What was selected for %d instances is void, as it could not be claimed '
-            'together; selecting anew.',
-            len(self._picked),
-        )
-        self._hosts = self._offered = self._reservation.hosts(self._all_hosts)
-        self._request = request
-        self._picked.clear()
-        self._untold.clear()
-        self._rng = random.Random(self._seed)
-        self._attempt += 1
+    def _decide_and_pick(
+        self, state: _State, index: int, pick: Pick
+    ) -> tuple[_State, Picked | None]:
+        """Decide and pick; once more each time another request was faster."""
+        barred: set[int] = set()
+        while True:
+            state = self._decide(state, index)
+            picked = pick(state, barred)
+            fitting = self._parts.profile.fitting
+            hosts = self._reservation.caught_up(state.hosts, fitting)
+            if hosts is None:
+                return state, picked
+            state = replace(state, hosts=hosts)
 
-    def _decide(self, index: int) -> None:
+    def _decide(self, state: _State, index: int) -> _State:
         """Leave the hosts that may take instance ``index``, the best one first."""
-        parts = self._parts
-        decision = decide(
-            parts.profile, self._hosts, self._request, self._rng, index, self._lap
-        )
-        candidates = self._work.candidates
+        parts, candidates = self._parts, self._work.candidates
         decision = replace(
-            decision,
+            decide(
+                parts.profile, state.hosts, state.request, state.rng, index, self._lap
+            ),
             seed=self._seed,
             took_s=self._lap.took_s(),
             cut=candidates is not None and candidates.cut,
             further=candidates is not None and candidates.further,
-            cells_left_out=self._left_out,
-            attempt=self._attempt,
+            cells_left_out=self._cells_left_out,
+            attempt=state.attempt,
         )
-        self._hosts, self._decision = decision.ranked, decision
-        log_decision(decision, self._told)
+        log_decision(decision, self._logged)
         parts.on_decision(decision)
+        return replace(state, hosts=decision.ranked, decision=decision)
 
-    def _best(self) -> Picked | None:
-        return Picked(self._hosts.state(0), None) if len(self._hosts) else None
+    def _consume(self, state: _State, picked: Picked) -> _State:
+        """Let the host have the instance, and the server group have the host."""
+        row, fitting = picked.host._row, self._parts.profile.fitting
+        request = with_providers(state.request, picked.candidate)
+        booked = book(consume(state.hosts, row, request), row, request, fitting)
+        if fitting.as_nova and 'numa_topology' in request:
+            request = request.replaced(numa_topology=booked.topology)
+        return replace(
+            state,
+            hosts=booked.hosts,
+            request=request.with_group_on(picked.host.host),
+            picks=(*state.picks, replace(picked, problem=booked.problem)),
+            topology=booked.topology,
+        )
 
-    def _first_claimed(self, claims: Claims) -> Picked | None:
-        """Claim the best host that placement grants; what conflicts gets two turns."""
-        before = claims.conflicts
-        grant = functools.partial(claims.make, self._request)
-        picked = self._first_granted(claims.room, grant)
-        if picked is None and claims.conflicts > before:
-            self._barred.clear()
-            picked = self._first_granted(claims.room, grant)
-        return picked
+    def _claiming(self, claims: Claims) -> Pick:
+        """Return what claims the best host that placement grants."""
 
-    def _first_with_room(self, room: RemainingCapacity) -> Picked | None:
-        """Take the room on the best host that has any; nothing is claimed."""
+        def pick(state: _State, barred: set[int]) -> Picked | None:
+            conflicts = claims.conflicts
+            picked = self._first_granted(state, claims.room, claims.make, barred)
+            if picked is None and claims.conflicts > conflicts:
+                barred.clear()
+                picked = self._first_granted(state, claims.room, claims.make, barred)
+            return picked
 
-        def grant(candidate: Candidate) -> bool:
+        return pick
+
+    def _with_room(self, room: RemainingCapacity) -> Pick:
+        """Return what takes the best host that has room; nothing is claimed."""
+
+        def grant(_: RequestSpec, candidate: Candidate) -> bool:
             room.take(candidate)
             return True
 
-        return self._first_granted(room, grant)
+        return lambda state, barred: self._first_granted(state, room, grant, barred)
 
     def _first_granted(
-        self, room: RemainingCapacity, grant: Callable[[Candidate], bool]
+        self, state: _State, room: RemainingCapacity, grant: Grant, barred: set[int]
     ) -> Picked | None:
         """Return the first that is granted of the first candidates of all hosts.
 
@@ -227,80 +263,68 @@ class _Placing:
         anything but a lack of room is barred: it is not asked for again in this turn.
         """
         asked = 0
-        for host, candidate in offers(self._hosts):
-            if host._row in self._barred or not room.fits(candidate):
+        for host, candidate in offers(state.hosts):
+            if host._row in barred or not room.fits(candidate):
                 continue
             if candidate is not host.allocation_candidates[0]:
                 asked += 1
             if asked > MOST_FURTHER_CLAIMS:
                 break
-            request = with_providers(self._request, candidate)
+            request = with_providers(state.request, candidate)
             if not self._reservation.reserve(host, request):
                 return None
-            if grant(candidate):
+            if grant(state.request, candidate):
                 return Picked(host, candidate)
             self._reservation.release()
             if room.fits(candidate):
-                self._barred.add(host._row)
-        if len(self._hosts):
+                barred.add(host._row)
+        if len(state.hosts):
             LOG.debug('Unable to successfully claim against any host.')
         return None
 
-    def _take(self, picked: Picked) -> None:
-        """Let the host have the instance, and the server group have the host."""
-        self._picked.append(picked)
-        self._request = with_providers(self._request, picked.candidate)
-        row, fitting = picked.host._row, self._parts.profile.fitting
-        self._hosts = consume(self._hosts, row, self._request)
-        booked = book(self._hosts, row, self._request, fitting)
-        self._hosts, self._nodes = booked.hosts, booked.topology
-        self._untold.append((picked.host, booked.problem))
-        if fitting.as_nova and 'numa_topology' in self._request:
-            self._request = self._request.replaced(numa_topology=booked.topology)
-        self._request = self._request.with_group_on(picked.host.host)
-
-    def _tell_selected(self) -> None:
-        for host, problem in self._untold:
-            LOG.debug('Selected host: %s', host)
-            if problem:
-                LOG.warning(
-                    'Selected host: %s failed to consume from instance. Error: %s',
-                    host,
-                    problem,
-                )
-        self._untold.clear()
-
-    def check_complete(self) -> None:
+    def check_complete(self, placed: _State) -> None:
         """Raise errors.NoValidHost unless every instance has a host."""
-        if len(self._picked) != self._work.required:
-            LOG.debug(
-                'There are %d hosts available but %d instances requested to build.',
-                len(self._picked),
-                self._work.required,
-            )
-            parts, last = self._parts, self._decision
-            raise errors.NoValidHost(
-                parts.detail.of_decision(
-                    'There are not enough hosts available.',
-                    parts.detail.over_all(last, self._offered, parts.profile),
-                    len(self._picked),
-                    self._work.required,
-                )
-            )
+        picked, required = len(placed.picks), self._work.required
+        if picked == required:
+            return
+        LOG.debug(
+            'There are %d hosts available but %d instances requested to build.',
+            picked,
+            required,
+        )
+        profile, detail = self._parts.profile, self._parts.detail
+        decision = detail.over_all(placed.decision, placed.offered, profile)
+        raise errors.NoValidHost(
+            detail.of_decision(errors.NOT_ENOUGH_HOSTS, decision, picked, required)
+        )
 
-    def answer(self) -> ScheduleResult:
+    def answer(self, placed: _State) -> ScheduleResult:
         """Return the picks with their alternates."""
         work, parts = self._work, self._parts
         alternates = parts.max_attempts - 1 if work.return_alternates else 0
-        if len(self._picked) > 1 and alternates:
-            self._decide(len(self._picked) - 1)
+        if len(placed.picks) > 1 and alternates:
+            placed = self._decide(placed, len(placed.picks) - 1)
         version = work.candidates.version if work.candidates else None
         maker = SelectionMaker(version, parts.default_availability_zone)
         if work.claims:
             maker = replace(maker, fits=work.claims.room.fits)
-        own = parts.own_alternates and are_kept_apart(self._request)
-        selections = maker.with_alternates(self._picked, self._hosts, alternates, own)
-        request = self._request
-        if self._nodes is not None:
-            request = request.replaced(numa_topology=self._nodes)
+        request = placed.request
+        own = parts.own_alternates and are_kept_apart(request)
+        selections = maker.with_alternates(placed.picks, placed.hosts, alternates, own)
+        if placed.topology is not None:
+            request = request.replaced(numa_topology=placed.topology)
         return ScheduleResult(selections, request)
+
+
+def _best(state: _State, _: set[int]) -> Picked | None:
+    return Picked(state.hosts.state(0), None) if len(state.hosts) else None
+
+
+def _log_selected(picked: Picked) -> None:
+    LOG.debug('Selected host: %s', picked.host)
+    if picked.problem:
+        LOG.warning(
+            'Selected host: %s failed to consume from instance. Error: %s',
+            picked.host,
+            picked.problem,
+        )

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
+from novasched import errors
 from novasched.objects.numa import NUMATopologyLimits
 from novasched.objects.request_spec import RequestSpec, SchedulerLimits
 from novasched.objects.selection import Selection
@@ -22,10 +23,14 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Picked:
-    """The host of one instance; ``candidate`` is None if nothing was claimed."""
+    """The host of one instance; ``candidate`` is None if nothing was claimed.
+
+    ``problem`` is why not all that the instance needs could be taken from the host.
+    """
 
     host: HostState
     candidate: Candidate | None
+    problem: errors.RequestError | None = None
 
 
 @dataclass(frozen=True)
