@@ -21,7 +21,6 @@ from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
 from novasched.drivers.claim_journal import ClaimJournal
 from novasched.drivers.claims import Claims
 from novasched.drivers.remaining_capacity import RemainingCapacity
-from novasched.drivers.target_cell import cells_left_out, target_cell
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -90,7 +89,7 @@ class SchedulerManager:
         claimed.
         """
         LOG.debug('Starting to schedule for instances: %s', instance_uuids)
-        with self._cells_left_out_told(request):
+        with self._logs_unavailable_cells(request):
             request, query, candidates = self._candidates(context, request)
             work = ScheduleRequest(
                 context=context,
@@ -105,12 +104,12 @@ class SchedulerManager:
             return self._placed(work, query, return_objects)
 
     @contextlib.contextmanager
-    def _cells_left_out_told(self, request: RequestSpec) -> Iterator[None]:
+    def _logs_unavailable_cells(self, request: RequestSpec) -> Iterator[None]:
         """Log which cells gave no hosts, once for a request that finds none."""
         try:
             yield
         except errors.NoValidHost:
-            if cells := cells_left_out(self._view, request):
+            if cells := self._view.unavailable_cells(request.target_cell_uuid):
                 LOG.info(
                     'No host was looked for in the cells that do not answer: %s',
                     ', '.join(cells),
@@ -166,8 +165,10 @@ class SchedulerManager:
         for note in query.notes:
             LOG.info(note)
         if nodes == []:
-            reason, cells = not_found(request), cells_left_out(self._view, request)
-            raise errors.NoValidHost(self._query_policy.detail.of_cells(reason, cells))
+            cells = self._view.unavailable_cells(request.target_cell_uuid)
+            raise errors.NoValidHost(
+                self._query_policy.detail.of_cells(not_found(request), cells)
+            )
         answer = self._candidate_source.ask(context, query)
         if isinstance(answer, QueryFailed) or not answer.requests:
             LOG.info(
@@ -244,8 +245,9 @@ class SchedulerManager:
         if target is None:
             return request, None
         self._view.refresh()
-        cell = target_cell(self._view, request)
-        nodes = self._view.nodes_named(target.host, target.node, cell)
+        nodes = self._view.nodes_named(
+            target.host, target.node, request.target_cell_uuid
+        )
         destination = request.requested_destination
         if len(nodes) == 1 and destination is not None:
             host, node, _ = nodes[0]

@@ -203,14 +203,14 @@ class ClusterView:
             self._heartbeat_grace.judge(self._nodes.cells, cell_uuids)
         self._available = cell_uuids
 
-    def _wanted(self, cell: Cell | None) -> frozenset[str]:
+    def _wanted(self, cell_uuid: str | None) -> frozenset[str]:
         """Return the cells to take hosts from; read one that no refresh has read."""
-        if cell is None:
+        if cell_uuid is None:
             return self._available & {known.uuid for known in self.cells.enabled()}
-        known = self.cells.get(cell.uuid) or self._look_up(cell.uuid)
+        known = self.cells.get(cell_uuid) or self._look_up(cell_uuid)
         if known is not None and known.disabled:
             return self._reader.read_aside(known)
-        return self._available & {cell.uuid}
+        return self._available & {cell_uuid}
 
     def _look_up(self, uuid: str) -> Cell | None:
         """Find a cell that was mapped since the last look, and read it."""
@@ -221,17 +221,17 @@ class ClusterView:
         return found
 
     def hosts(
-        self, candidates: Mapping[str, list[Any]] | None, cell: Cell | None = None
+        self, candidates: Mapping[str, list[Any]] | None, cell_uuid: str | None = None
     ) -> HostTable:
         """Return the hosts that have candidates, in the order of ``candidates``.
 
         ``candidates`` are lists of allocation candidates by provider uuid; None:
-        all hosts, without candidates. ``cell`` restricts the hosts to one cell,
+        all hosts, without candidates. ``cell_uuid`` restricts the hosts to one cell,
         even a disabled one; otherwise they are those of the enabled cells.
         Unavailable cells give no hosts. Call ``refresh()`` first. Raises
-        errors.StoreFailed when ``cell`` is not known and cannot be looked up.
+        errors.StoreFailed when that cell is not known and cannot be looked up.
         """
-        wanted = self._wanted(cell)
+        wanted = self._wanted(cell_uuid)
         with self._lock:
             composed = self._composer.compose(wanted)
         if candidates is None:
@@ -251,9 +251,16 @@ class ClusterView:
             instance_images=Lazy(lambda: reader.images(table)),
         )
 
-    def is_available(self, cell: Cell) -> bool:
-        """Return True if an enabled cell answered the newest refresh."""
-        return cell.uuid in self._available
+    def unavailable_cells(self, cell_uuid: str | None = None) -> tuple[str, ...]:
+        """Return the names of the enabled cells, or of one, that do not answer.
+
+        They give no hosts before a refresh finds that they answer again.
+        """
+        return tuple(
+            cell.name or cell.uuid
+            for cell in self.cells.enabled()
+            if cell_uuid in (None, cell.uuid) and cell.uuid not in self._available
+        )
 
     def node_uuids(self) -> Container[str]:
         """Return the uuids of the compute nodes, those of other cells included."""
@@ -261,15 +268,15 @@ class ClusterView:
             return self._nodes.hosts.by_uuid.keys()
 
     def nodes_named(
-        self, host: str | None, node: str | None, cell: Cell | None = None
+        self, host: str | None, node: str | None, cell_uuid: str | None = None
     ) -> list[tuple[str, str, str]]:
         """Return (host, node, uuid) of the nodes of a service host, in any case,
         and/or of a node name, by id, with or without a service.
 
-        They are those of one cell: of ``cell``, or else of the first enabled one
+        They are those of one cell: of ``cell_uuid``, or else of the first enabled one
         that has any; if several have, that which the host is mapped to. See hosts.
         """
-        wanted = self._wanted(cell)
+        wanted = self._wanted(cell_uuid)
         order = [c.uuid for c in self.cells.enabled() if c.uuid in wanted]
         with self._lock:
             found = self._nodes.named(order or wanted, host, node)

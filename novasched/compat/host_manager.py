@@ -17,7 +17,6 @@ from novasched import errors
 from novasched.drivers import DriverContext
 from novasched.drivers.decision_log import Told, log_decision
 from novasched.drivers.plugin_timing import Lap
-from novasched.drivers.target_cell import target_cell
 from novasched.objects.filter_properties import HOST_LISTS, KEYS
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
@@ -92,7 +91,7 @@ class HostManager:
         view = self._parts.view
         view.refresh()
         wanted = None if uuids is None else {uuid: list[Any]() for uuid in uuids}
-        return view.hosts(wanted, target_cell(view, request) if request else None)
+        return view.hosts(wanted, request.target_cell_uuid if request else None)
 
     def get_filtered_hosts(
         self,

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, cast
 from novasched import errors
 from novasched.compat.host_manager import HostManager
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
+from novasched.drivers.host_candidates import KnownRoots, by_provider
 from novasched.drivers.selections import SelectionMaker
-from novasched.drivers.target_cell import KnownRoots, by_provider, target_cell
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
@@ -251,8 +251,8 @@ class _Reading:
     def _found(self, answer: Mapping[str, Any]) -> HostState:
         """Look up the host that a dict names, and give it the limits in it."""
         if self._known is None:
-            cell = target_cell(self._view, self._request)
-            self._known = list(self._view.hosts(None, cell).states())
+            hosts = self._view.hosts(None, self._request.target_cell_uuid)
+            self._known = list(hosts.states())
         name, node = answer['host'], answer.get('nodename')
         for host in self._known:
             if host.host == name and node in (None, host.nodename):

@@ -13,7 +13,6 @@ from novasched import errors
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.drivers.decision_log import log_decision
 from novasched.drivers.selections import Picked, SelectionMaker
-from novasched.drivers.target_cell import target_cell
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.pipeline import Profile, decide
 
@@ -33,8 +32,7 @@ class ChanceScheduler(Driver):
     USES_ALLOCATION_CANDIDATES = False
 
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
-        cell = target_cell(self.parts.view, work.request)
-        known = self.parts.view.hosts(None, cell)
+        known = self.parts.view.hosts(None, work.request.target_cell_uuid)
         usable = known[~known.service_disabled & known.service_up]
         if not len(usable):
             raise errors.NoValidHost('Is the appropriate service running?')

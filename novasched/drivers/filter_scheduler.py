@@ -11,18 +11,17 @@ from dataclasses import dataclass, replace
 
 from novasched import errors
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
-from novasched.drivers.candidate_order import offers, with_providers
 from novasched.drivers.claims import Claims
 from novasched.drivers.decision_log import Told, log_decision
+from novasched.drivers.host_candidates import (
+    KnownRoots,
+    by_provider,
+    offers,
+    with_providers,
+)
 from novasched.drivers.remaining_capacity import RemainingCapacity
 from novasched.drivers.reservation import GroupTurns, Reservation
 from novasched.drivers.selections import Picked, SelectionMaker, are_kept_apart
-from novasched.drivers.target_cell import (
-    KnownRoots,
-    by_provider,
-    cells_left_out,
-    target_cell,
-)
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidate, ClaimRequest
@@ -55,12 +54,12 @@ class FilterScheduler(Driver):
         self._turns = GroupTurns()
 
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
-        cell = target_cell(self.parts.view, work.request)
+        cell_uuid = work.request.target_cell_uuid
         nodes = self.parts.view.node_uuids()
 
         def hosts() -> HostTable:
             offered = by_provider(work.candidates, nodes, self._roots.uuids())
-            return self.parts.view.hosts(offered, cell)
+            return self.parts.view.hosts(offered, cell_uuid)
 
         reservation = Reservation(self.parts.assumed, work, self._turns)
         with reservation.turn():
@@ -108,7 +107,9 @@ class _Placing:
         self._work = work
         self._hosts = hosts
         self._reservation = reservation
-        self._cells_left_out = cells_left_out(parts.view, work.request)
+        self._cells_left_out = parts.view.unavailable_cells(
+            work.request.target_cell_uuid
+        )
         self._seed = parts.rng.getrandbits(64)
         self._lap = parts.watch.of(work.context.request_id)
         self._attempts = itertools.count(1)

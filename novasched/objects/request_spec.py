@@ -246,6 +246,15 @@ class RequestSpec(AnswersAsDict, NovaObject):
         return bool(destination and 'cell' in destination and destination.cell)
 
     @property
+    def target_cell_uuid(self) -> str | None:
+        """The cell that the hosts must be of; None: any enabled one."""
+        destination = self.requested_destination
+        if destination is None or destination.allow_cross_cell_move:
+            return None
+        cell = destination.cell if 'cell' in destination else None
+        return None if cell is None else cell.uuid
+
+    @property
     def checks_type(self) -> bool:
         """Filters run even where the request forces a host."""
         return bool(self.hint('_nova_check_type'))

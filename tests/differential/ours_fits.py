@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from novasched.drivers.candidate_order import with_providers
+from novasched.drivers.host_candidates import with_providers
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter

@@ -252,8 +252,12 @@ class FakeView:
     def refresh(self):
         self.refreshed += 1
 
-    def is_available(self, cell):
-        return cell.uuid not in self.silent
+    def unavailable_cells(self, cell_uuid=None):
+        return tuple(
+            cell.name or cell.uuid
+            for cell in self.cells.enabled()
+            if cell_uuid in (None, cell.uuid) and cell.uuid in self.silent
+        )
 
     def minimum_compute_version(self):
         return 74
@@ -262,8 +266,8 @@ class FakeView:
         self.aggregates.looks += 1
         return self.aggregates.all()
 
-    def hosts(self, candidates, cell):
-        self.cells_asked.append(cell)
+    def hosts(self, candidates, cell_uuid):
+        self.cells_asked.append(cell_uuid)
         if candidates is None:
             return self._hosts
         wanted = [uuid in candidates for uuid in self._hosts.uuid.tolist()]
@@ -276,8 +280,8 @@ class FakeView:
     def node_uuids(self):
         return set(self._hosts.uuid.tolist())
 
-    def nodes_named(self, host, node, cell=None):
-        self.cells_asked.append(cell)
+    def nodes_named(self, host, node, cell_uuid=None):
+        self.cells_asked.append(cell_uuid)
         return [
             found
             for found in self._nodes

@@ -12,7 +12,7 @@ import pathlib
 
 import pytest
 
-from novasched.drivers.candidate_order import with_providers
+from novasched.drivers.host_candidates import with_providers
 from novasched.objects.base import parse
 from novasched.objects.request_spec import RequestGroup
 from novasched.scheduler.consumption import consume

@@ -26,7 +26,7 @@ def aggregate(number, *hosts):
 class Silent(FakeView):
     """Cannot tell the nodes of a host."""
 
-    def nodes_named(self, host, node, cell=None):
+    def nodes_named(self, host, node, cell_uuid=None):
         raise errors.StoreFailed('the API database', 'refused')
 
 

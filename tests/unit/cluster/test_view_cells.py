@@ -10,7 +10,6 @@ import pytest
 from novasched import errors
 from novasched.cluster.cells import FAILURES, Cells
 from novasched.cluster.view import ClusterView
-from novasched.ports import Cell
 from tests.unit.cluster.fakes import (
     NOON,
     SECOND,
@@ -34,7 +33,9 @@ def test_a_cell_that_hangs_costs_one_bounded_wait_and_is_named(cloud, gate):
     assert cloud.shown() == ['h1', 'h2']
     assert time.monotonic() - started < DEADLINE_S / 2
     assert unavailable(cloud) == ['b']
-    assert [cloud.view.is_available(cell(uuid)) for uuid in 'ab'] == [True, False]
+    assert cloud.view.unavailable_cells() == ('b',)
+    assert cloud.view.unavailable_cells('a') == ()
+    assert cloud.view.unavailable_cells('b') == ('b',)
     cloud.b.calls.clear()
     assert cloud.shown() == ['h1', 'h2']
     assert cloud.b.calls == []
@@ -183,8 +184,8 @@ def test_a_cell_that_hangs_at_the_start_is_not_waited_for_twice(new_cloud, gate)
 
 
 def test_a_disabled_cell_that_hangs_is_waited_for_once(cloud, gate):
-    of = cell('b', disabled=True)
-    cloud.api.found_cells = [cell('a'), of]
+    of = 'b'
+    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
     cloud.view.check()
     cloud.b.on_call = lambda name: gate.wait(DEADLINE_S)
     assert cloud.shown(of=of) == []
@@ -242,9 +243,9 @@ def test_a_cell_that_moves_to_another_database_keeps_nothing_of_the_old(cloud):
 @pytest.mark.parametrize(
     ('of', 'shown'),
     [
-        pytest.param(cell('b'), ['h3'], id='an enabled cell'),
-        pytest.param(cell('d'), ['h7'], id='a disabled cell'),
-        pytest.param(Cell('e', 'e', None, None, True), [], id='an unknown cell'),
+        pytest.param('b', ['h3'], id='an enabled cell'),
+        pytest.param('d', ['h7'], id='a disabled cell'),
+        pytest.param('e', [], id='an unknown cell'),
     ],
 )
 def test_a_request_may_stay_in_one_cell(cloud, of, shown):
@@ -271,15 +272,14 @@ def test_a_cell_that_nobody_has_told_of_is_looked_up(cloud, found):
     cloud.stores.stores['e'] = FakeCellStore()
     cloud.stores.stores['e'].add_host(8)
     cloud.api.found_cells.append(found)
-    named = Cell('e', 'e', None, '{scheme}://{hostname}', True)
-    assert cloud.shown(of=named) == ['h8']
-    assert cloud.view.nodes_named('h8', None, named) == [('h8', 'n8', node(8).uuid)]
+    assert cloud.shown(of='e') == ['h8']
+    assert cloud.view.nodes_named('h8', None, 'e') == [('h8', 'n8', node(8).uuid)]
     assert {o for o in cloud.stores.opened if o.uuid == 'e'} == {found}
 
 
 def test_what_is_known_of_a_cell_that_is_gone_is_forgotten(cloud):
-    of = cell('b', disabled=True)
-    cloud.api.found_cells = [cell('a'), of]
+    of = 'b'
+    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
     cloud.view.check()
     assert cloud.shown(of=of) == ['h3']
     cloud.api.found_cells = [cell('a')]
@@ -289,8 +289,8 @@ def test_what_is_known_of_a_cell_that_is_gone_is_forgotten(cloud):
 
 
 def test_a_disabled_cell_is_read_completely_once_in_a_while(cloud):
-    of = cell('b', disabled=True)
-    cloud.api.found_cells = [cell('a'), of]
+    of = 'b'
+    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
     cloud.view.check()
     cloud.b.calls.clear()
     cloud.view.nodes_named('h3', None, of)
@@ -303,8 +303,8 @@ def test_a_disabled_cell_is_read_completely_once_in_a_while(cloud):
 
 
 def test_a_disabled_cell_is_read_for_every_request_that_names_it(cloud):
-    of = cell('b', disabled=True)
-    cloud.api.found_cells = [cell('a'), of]
+    of = 'b'
+    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
     cloud.view.check()
     assert cloud.shown(of=of) == ['h3']
     cloud.b.add_host(4, created_at=NOON)
@@ -316,11 +316,25 @@ def test_a_disabled_cell_is_read_for_every_request_that_names_it(cloud):
 
 
 def test_a_node_of_two_cells_is_taken_from_the_one_that_counts(cloud):
-    twin = cell('d', disabled=True)
     cloud.stores.stores['d'] = FakeCellStore()
     cloud.stores.stores['d'].add_host(7, uuid=node(1).uuid)
-    cloud.api.found_cells.append(twin)
+    cloud.api.found_cells.append(cell('d', disabled=True))
     cloud.view.check()
-    assert cloud.shown(of=twin) == ['h7']
+    assert cloud.shown(of='d') == ['h7']
     assert cloud.shown({node(1).uuid: ['one']}) == ['h1']
-    assert cloud.shown({node(1).uuid: ['one']}, twin) == ['h7']
+    assert cloud.shown({node(1).uuid: ['one']}, 'd') == ['h7']
+
+
+def test_a_disabled_cell_is_not_missed(cloud):
+    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
+    cloud.view.check()
+    cloud.b.fail()
+    assert cloud.shown() == ['h1', 'h2']
+    assert cloud.view.unavailable_cells() == ()
+
+
+def test_a_cell_without_a_name_is_called_by_its_uuid(cloud):
+    cloud.api.found_cells = [cell('a'), cell('b', name=None)]
+    cloud.view.check()
+    cloud.lose(cloud.b)
+    assert cloud.view.unavailable_cells() == ('b',)

@@ -7,6 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.objects import base
+from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.instance_group import InstanceGroup
@@ -169,3 +170,27 @@ def test_a_group_is_on_one_more_host(spec, hosts):
     group = grown.instance_group if 'instance_group' in grown else None
     assert (None if group is None else group.hosts) == hosts
     assert spec.obj_to_primitive() == before
+
+
+@pytest.mark.parametrize(
+    ('destination', 'uuid'),
+    [
+        pytest.param(None, None, id='no destination'),
+        pytest.param(
+            Destination(allow_cross_cell_move=False), None, id='a host, but no cell'
+        ),
+        pytest.param(
+            Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=False),
+            'a',
+            id='a cell',
+        ),
+        pytest.param(
+            Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=True),
+            None,
+            id='a move that may leave the cell',
+        ),
+    ],
+)
+def test_the_cell_that_the_hosts_must_be_of(destination, uuid):
+    request = RequestSpec(requested_destination=destination)
+    assert request.target_cell_uuid == uuid

@@ -1,58 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts a request may get."""
+"""The candidates of hosts: whose they are, in which order, and for which groups."""
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
-from novasched.drivers.target_cell import (
+from novasched.drivers.host_candidates import (
     FORGET_AFTER_S,
     KnownRoots,
     by_provider,
-    cells_left_out,
-    target_cell,
+    offers,
+    with_providers,
 )
-from novasched.objects.cell_mapping import CellMapping
-from novasched.objects.request_spec import Destination
-from novasched.ports import Candidates, Cell
+from novasched.objects.request_spec import RequestGroup
+from novasched.ports import Candidates
 from tests import factories
-from tests.unit.fakes import VERSION, FakeClock, FakeView, candidate
+from tests.unit.fakes import VERSION, FakeClock, candidate
+
+PORT = 'b0000000-0000-4000-8000-000000000001'
+
+
+def test_the_first_of_each_host_come_first(caplog):
+    caplog.set_level(logging.DEBUG, 'novasched.drivers')
+    table = factories.hosts(allocation_candidates=[[1, 2, 3], [], [4], [5, 6]])
+    found = [(host.host, candidate) for host, candidate in offers(table)]
+    assert found == [
+        *(('h1', 1), ('h3', 4), ('h4', 5)),
+        *(('h1', 2), ('h1', 3), ('h4', 6)),
+    ]
+    (message,) = caplog.messages
+    assert 'candidatefor host (h2, h2)' in message
+
+
+@pytest.mark.parametrize(
+    ('candidate', 'expected'),
+    [
+        pytest.param(None, [], id='nothing was claimed'),
+        pytest.param({'mappings': {'port': [PORT]}}, [PORT], id='it names the group'),
+        pytest.param({'mappings': {'': [PORT]}}, [], id='it does not'),
+        pytest.param({}, [], id='it is of an old placement'),
+    ],
+)
+def test_groups_are_told_their_providers(candidate, expected):
+    groups = [RequestGroup(requester_id='port', provider_uuids=[])]
+    request = factories.request(requested_resources=groups)
+    (group,) = with_providers(request, candidate).requested_resources
+    assert group.provider_uuids == expected
+    assert groups[0].provider_uuids == []
+
+
+def test_a_request_without_groups_is_the_same():
+    request = factories.request()
+    assert with_providers(request, {'mappings': {}}) is request
 
 
 def test_candidates_are_filed_under_each_provider_in_order():
     first, second = candidate('root', 'child'), candidate('root')
     answer = Candidates((first, second), VERSION)
     assert by_provider(answer) == {'root': [first, second], 'child': [first]}
-
-
-CELL = Cell('known', 'one', 'rabbit://one', 'sqlite://one', False)
-
-
-@pytest.mark.parametrize(
-    ('uuid', 'across', 'expected'),
-    [
-        pytest.param('known', False, CELL, id='a cell that is known'),
-        pytest.param('known', True, None, id='a move that may leave the cell'),
-        pytest.param(
-            'new',
-            False,
-            Cell('new', 'cell', 'rabbit://', 'sqlite://', True),
-            id='a cell too new to be known',
-        ),
-    ],
-)
-def test_the_cell_that_a_request_must_stay_in(uuid, across, expected):
-    mapping = CellMapping(
-        uuid=uuid,
-        name='cell',
-        transport_url='rabbit://',
-        database_connection='sqlite://',
-    )
-    request = factories.request(
-        requested_destination=Destination(cell=mapping, allow_cross_cell_move=across)
-    )
-    view = FakeView(factories.hosts(), cells={'known': CELL})
-    assert target_cell(view, request) == expected
 
 
 def root_of(**roots):
@@ -127,23 +134,3 @@ def test_a_root_is_looked_up_again_for_it_may_get_a_parent():
     assert known.uuids() == {'orphan'}
     clock.go_on(1)
     assert known.uuids() == set()
-
-
-@pytest.mark.parametrize(
-    ('wanted', 'silent', 'left_out'),
-    [
-        pytest.param(None, '', (), id='all answer'),
-        pytest.param(None, 'abc', ('east', 'b'), id='a disabled cell is not missed'),
-        pytest.param('a', 'ab', ('east',), id='the request wants one of them'),
-        pytest.param('d', 'ab', (), id='the request wants another'),
-    ],
-)
-def test_the_cells_left_out_have_names(wanted, silent, left_out):
-    names = {'a': 'east', 'b': None, 'c': 'off', 'd': 'west'}
-    cells = {u: Cell(u, name, None, None, u == 'c') for u, name in names.items()}
-    view = FakeView(factories.hosts(), cells)
-    view.silent = set(silent)
-    mapping = CellMapping(uuid=wanted, name=None) if wanted else None
-    destination = Destination(cell=mapping, allow_cross_cell_move=False)
-    request = factories.request(requested_destination=destination)
-    assert cells_left_out(view, request) == left_out

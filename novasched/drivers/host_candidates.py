@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts that a request may get: those of its cell, and of its candidates."""
+"""The allocation candidates of each host, and the order in which they are tried."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from typing import Any
 
-from novasched.cluster.view import ClusterView
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Candidate, Candidates, Cell
+from novasched.ports import Candidate, Candidates
+from novasched.scheduler.hosts import HostState, HostTable
+
+LOG = logging.getLogger(__name__)
+
 
 FORGET_AFTER_S = 600.0
 """How long a provider is taken for a root: it may get a parent later."""
@@ -66,25 +70,33 @@ def _above(uuids: Collection[str], summaries: Mapping[str, Any]) -> dict[str, st
     return {uuid: each.get('root_provider_uuid') or uuid for uuid, each in told.items()}
 
 
-def target_cell(view: ClusterView, request: RequestSpec) -> Cell | None:
-    """Return the cell that the request must stay in, or None.
+def offers(hosts: HostTable) -> Iterator[tuple[HostState, Candidate]]:
+    """Yield the first candidates of the hosts, the best first, then all others."""
+    several = []
+    for host in hosts.states():
+        if not host.allocation_candidates:
+            LOG.debug(
+                'The nova scheduler removed every allocation candidate'
+                'for host %s so this host was skipped.',
+                host,
+            )
+            continue
+        if len(host.allocation_candidates) > 1:
+            several.append(host)
+        yield host, host.allocation_candidates[0]
+    for host in several:
+        for candidate in host.allocation_candidates[1:]:
+            yield host, candidate
 
-    A disabled cell is one; so is a cell that is too new to be known here.
-    """
-    destination = request.requested_destination
-    if destination is None or destination.allow_cross_cell_move:
-        return None
-    cell = destination.cell if 'cell' in destination else None
-    if cell is None:
-        return None
-    known = view.cells.get(cell.uuid)
-    return known or Cell(
-        cell.uuid, cell.name, cell.transport_url, cell.database_connection, True
-    )
 
-
-def cells_left_out(view: ClusterView, request: RequestSpec) -> tuple[str, ...]:
-    """Return the names of the cells that give no hosts as they did not answer."""
-    cell = target_cell(view, request)
-    wanted = [c for c in view.cells.enabled() if cell is None or c.uuid == cell.uuid]
-    return tuple(c.name or c.uuid for c in wanted if not view.is_available(c))
+def with_providers(request: RequestSpec, candidate: Candidate | None) -> RequestSpec:
+    """Write down for each requested group which providers the candidate gives it."""
+    groups = request.requested_resources if 'requested_resources' in request else None
+    if not groups or candidate is None:
+        return request
+    mappings = candidate.get('mappings', {})
+    filled = [
+        group.replaced(provider_uuids=mappings.get(group.requester_id, []))
+        for group in groups
+    ]
+    return request.replaced(requested_resources=filled)
