@@ -68,7 +68,7 @@ class CandidateSource:
     def ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:
         """Ask for the query and for its fallback; one answer will do.
 
-        Where there is none, hosts whose aggregates placement does not know are told of.
+        Where there is none, hosts whose aggregates placement does not know are logged.
         """
         answer = self._ask(context, query)
         if isinstance(answer, Candidates) and not answer.requests:

@@ -17,8 +17,8 @@
           StoreInterrupted              it broke off, and may answer if asked again
         NetworkFailed                 the network service did not answer a question
           PortNotFound                  a requested port does not exist
-          NetworkUnauthorized           it does not know who asks
-          NetworkForbidden              it does not tell who asks
+          NetworkUnauthorized           our token is not accepted
+          NetworkForbidden              the user may not read it
         ExtensionFailed               a filter, weigher or driver raised
         MetricNotFound                a host lacks a metric that is required
         AllocationUpdateFailed        the consumer changed under the claim
@@ -301,7 +301,7 @@ class SetupError(NovaschedError):
 class OptionError(SetupError):
     """One option is missing, wrong, or names something unreachable.
 
-    ``remedy`` tells the operator what to do, in one sentence; the text ends both
+    ``remedy`` says what to do, in one sentence; the text ends both
     sentences with a period.
     """
 

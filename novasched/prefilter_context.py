@@ -101,7 +101,7 @@ def _required_traits(request: RequestSpec) -> frozenset[str]:
 def _union(
     segments: Iterable[str] | None, aggregates: Mapping[str, frozenset[str] | None]
 ) -> frozenset[str] | None:
-    """Return the aggregates of all segments; None if one has or tells none."""
+    """Return the aggregates of all segments; None if one has none."""
     if segments is None:
         return None
     found: frozenset[str] = frozenset()

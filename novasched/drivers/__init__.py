@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers choose the hosts: their context, their request and their result."""
+"""Drivers choose the hosts: base class, context, request and result."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
 class DriverContext:
     """What a driver works with.
 
-    ``on_decision`` is called with every decision, for whoever explains it. Without
+    ``on_decision`` is called with every decision, to explain it. Without
     ``assumed``, what was picked is not remembered. ``own_alternates``: see OPTS.
     """
 
@@ -103,7 +103,7 @@ class DriverContext:
 
 @dataclass(frozen=True)
 class ScheduleRequest:
-    """A request, when it comes to a driver.
+    """A request as a driver gets it.
 
     ``claims`` is None when nothing is to be claimed: for a rebuild and for drivers
     that do without, which have no ``candidates`` either, and for callers that do
@@ -152,10 +152,9 @@ class Driver(abc.ABC):
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         """Return the selections; what was claimed for them is in ``work.claims``.
 
-        The view is as new as the request, for whoever calls this refreshes it, and
-        who opened the claims undoes them when this raises. Raises
-        errors.NoValidHost when there is no host for every instance.
+        The caller has refreshed the view, and undoes the claims when this raises.
+        Raises errors.NoValidHost when there is no host for every instance.
         """
 
     def run_periodic_tasks(self, context: RequestContext) -> None:  # noqa: B027
-        """Do what is to be done at the start and now and then: nothing."""
+        """Run periodic tasks; a driver without any does nothing."""

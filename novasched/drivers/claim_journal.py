@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal entries of the claims of one request, and its caller."""
+"""Journal entries of the claims of one request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from novasched.ports import Caller, ClaimRequest, Entry, Intent, Journal
 class ClaimJournal:
     """Keeps the open entries of a request by consumer; without a journal, nothing.
 
-    Nobody known as ``caller`` has the answer as soon as the claims stand.
+    Without a ``caller`` the request counts as answered as soon as the claims stand.
     """
 
     def __init__(
@@ -37,15 +37,15 @@ class ClaimJournal:
             self._open[intent.consumer_uuid] = entry
 
     def settle(self, *consumers: str) -> None:
-        """Take in that nobody is to undo anything of theirs later."""
+        """Settle the entries of consumers: recovery leaves their claims alone."""
         for consumer in consumers:
             if entry := self._open.pop(consumer, None):
                 entry.settle()
 
     def end(self, error: BaseException) -> None:
-        """Leave open what the end of the process interrupts, for who comes after it.
+        """Leave the entries open for recovery if ``error`` ends the process.
 
-        A defect has an answer: later, the caller may have the same claimed again.
+        An Exception settles them: the caller gets an error, and may claim again.
         """
         if isinstance(error, Exception):
             self.settle(*list(self._open))
@@ -53,14 +53,14 @@ class ClaimJournal:
             self._open.popitem()[1].leave()
 
     def check_caller(self) -> None:
-        """Raise CallerGone when nobody waits for the answer any more."""
+        """Raise CallerGone when the caller waits no more for the answer."""
         if self._caller is not None:
             self._caller.check()
 
     def answer(self, undo: Callable[[], None] | None = None) -> None:
-        """Let all claims stand, as the caller is about to learn of them.
+        """Settle the entries once the answer is delivered.
 
-        ``undo`` takes them back, should the answer reach no reader.
+        ``undo`` is called if the answer cannot be delivered.
         """
         entries = list(self._open.values())
         self._open.clear()

@@ -93,7 +93,7 @@ class Claims:
             self._claim_journal.end(ended_by)
 
     def check_caller(self) -> None:
-        """Raise CallerGone when nobody would learn of what was claimed."""
+        """Raise CallerGone if something is claimed and the caller waits no more."""
         if self._made:
             self._claim_journal.check_caller()
 
@@ -138,8 +138,8 @@ class Claims:
     def make_all(self, request: RequestSpec, wanted: Sequence[ClaimRequest]) -> bool:
         """Claim for several instances, which hold nothing, all or none; False: none.
 
-        Raises errors.AllocationUpdateFailed when nobody can tell what became of the
-        claims: they are undone. Raises errors.NoValidHost when placement cannot be
+        Raises errors.AllocationUpdateFailed when placement does not answer: the
+        claims are undone. Raises errors.NoValidHost when placement cannot be
         reached.
         """
         for one in wanted:
@@ -171,8 +171,11 @@ class Claims:
     def _written(
         self, request: RequestSpec, wanted: Sequence[ClaimRequest]
     ) -> Iterator[None]:
-        """Claim within what stands in the journal before; an error of ours, unlike the
-        end of the process, says that nothing was claimed."""
+        """Write the claims to the journal, then claim within this context.
+
+        An errors.RequestError means that nothing was claimed. Whatever else ends the
+        context leaves the journal entries open.
+        """
         self._claim_journal.intend(self._context.request_id, request.project_id, wanted)
         try:
             yield
@@ -211,13 +214,13 @@ class Claims:
         )
 
     def _undo_all(self) -> None:
-        """Undo what was claimed; name what may be left behind."""
+        """Undo all claims; log those that may be left behind."""
         claims = self._made[::-1]
         consumers = [claim.consumer_uuid for claim in claims]
         LOG.debug('Cleaning up allocations for %s', consumers)
         left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
         self._made.clear()
-        # Not to be undone later either: the caller may have it claimed again by then.
+        # Recovery must not undo them later: the caller may claim again until then.
         self._claim_journal.settle(*consumers)
         self.left_behind += left
         for consumer, why in left.items():

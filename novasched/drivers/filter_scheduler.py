@@ -194,7 +194,7 @@ class _Placing:
             state = self._decide(state, index)
             picked = pick(state, barred)
             fitting = self._parts.profile.fitting
-            hosts = self._reservation.caught_up(state.hosts, fitting)
+            hosts = self._reservation.rebased(state.hosts, fitting)
             if hosts is None:
                 return state, picked
             state = replace(state, hosts=hosts)

@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 
 FORGET_AFTER_S = 600.0
-"""How long a provider is taken for a root: it may get a parent later."""
+"""A known root is looked up again after this time: it may have got a parent."""
 
 
 class KnownRoots:
@@ -28,7 +28,7 @@ class KnownRoots:
         self._forget_at = clock() + FORGET_AFTER_S
 
     def uuids(self) -> set[str]:
-        """Return them by uuid; who finds more of them adds them."""
+        """Return the set of their uuids, to which callers add those that they find."""
         if self._clock() >= self._forget_at:
             self._uuids = set()
             self._forget_at = self._clock() + FORGET_AFTER_S
@@ -66,8 +66,10 @@ def by_provider(
 
 def _above(uuids: Collection[str], summaries: Mapping[str, Any]) -> dict[str, str]:
     """Return the root of each provider that has a summary."""
-    told = {uuid: summaries[uuid] for uuid in uuids if uuid in summaries}
-    return {uuid: each.get('root_provider_uuid') or uuid for uuid, each in told.items()}
+    known = {uuid: summaries[uuid] for uuid in uuids if uuid in summaries}
+    return {
+        uuid: each.get('root_provider_uuid') or uuid for uuid, each in known.items()
+    }
 
 
 def offers(hosts: HostTable) -> Iterator[tuple[HostState, Candidate]]:

@@ -25,12 +25,12 @@ from novasched.scheduler.hosts import HostState, HostTable
 LOG = logging.getLogger(__name__)
 
 TURN_WITHIN_S = 60.0
-"""How long a request waits for others of its server group; nova's callers wait so
-long for a scheduler that gives no sign of life."""
+"""Longest wait for another request of the same server group; nova's callers wait as
+long for a scheduler that sends no heartbeat."""
 
-MOST_BEHIND = 64
-"""How often the hosts are judged anew for an instance, as others were faster: no more
-requests than that are served at once, unless an option says so."""
+MOST_CONFLICTS = 64
+"""Most new decisions for one instance after picks by concurrent requests. By default no
+more requests than that are served at once."""
 
 
 class GroupTurns:
@@ -75,10 +75,11 @@ class GroupTurns:
 
 
 class Reservation:
-    """One request. It sees what others picked, and others see what it picks.
+    """Picks of one request, seen by concurrent requests, and theirs, seen by this one.
 
     A pick is reserved before it is claimed. If another request picked the same host
-    since this one looked, it is ``behind``: it must catch up, and decide again.
+    since this one looked, that is a conflict: ``rebased`` takes its pick in, and this
+    request decides again.
     """
 
     def __init__(
@@ -89,10 +90,10 @@ class Reservation:
         self._work = work
         self._turns = turns
         self._mine: list[Pick] = []
-        self._sight: HostView | None = None
-        self._caught_up: dict[HostKey, int] = {}
-        self._behind: HostState | None = None
-        self._times_behind = 0
+        self._host_view: HostView | None = None
+        self._rebased_to: dict[HostKey, int] = {}
+        self._conflict: HostState | None = None
+        self._conflicts = 0
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
@@ -117,9 +118,9 @@ class Reservation:
         if self._sees is None:
             return take()
         self.forget()
-        self._caught_up.clear()
-        self._sight = self._sees.see(take)
-        return self._sight.hosts
+        self._rebased_to.clear()
+        self._host_view = self._sees.see(take)
+        return self._host_view.hosts
 
     def request(self, request: RequestSpec) -> RequestSpec:
         """Return the request, its group grown by the members picked of late."""
@@ -133,16 +134,16 @@ class Reservation:
     def reserve(self, host: HostState, request: RequestSpec) -> bool:
         """Let others see that the instance of the request takes the host.
 
-        ``request`` has the providers of the instance. False: this request is behind.
+        ``request`` has the providers of the instance. False: it conflicts with another pick.
         """
-        if self._assumed is None or self._sight is None:
+        if self._assumed is None or self._host_view is None:
             return True
-        seen = self._caught_up.get((host.cell_uuid, host.uuid), self._sight.number)
-        after = None if self._times_behind >= MOST_BEHIND else seen
-        pick = self._assumed.add(host, self._sight.base, request, after, self._mine)
+        seen = self._rebased_to.get((host.cell_uuid, host.uuid), self._host_view.number)
+        after = None if self._conflicts >= MOST_CONFLICTS else seen
+        pick = self._assumed.add(host, self._host_view.base, request, after, self._mine)
         if pick is None:
-            self._behind = host
-            self._times_behind += 1
+            self._conflict = host
+            self._conflicts += 1
             return False
         self._mine.append(pick)
         return True
@@ -158,16 +159,16 @@ class Reservation:
             self._assumed.remove(self._mine)
         self._mine = []
 
-    def caught_up(self, hosts: HostTable, fitting: Fitting) -> HostTable | None:
-        """Return the hosts with what others picked meanwhile; None: not behind."""
-        host, self._behind = self._behind, None
-        if host is None or self._assumed is None or self._sight is None:
-            self._times_behind = 0
+    def rebased(self, hosts: HostTable, fitting: Fitting) -> HostTable | None:
+        """Return the hosts less what others picked meanwhile; None: no conflict."""
+        host, self._conflict = self._conflict, None
+        if host is None or self._assumed is None or self._host_view is None:
+            self._conflicts = 0
             return None
         key = host.cell_uuid, host.uuid
-        seen = self._caught_up.get(key, self._sight.number)
+        seen = self._rebased_to.get(key, self._host_view.number)
         for pick in self._assumed.later(key, seen):
-            self._caught_up[key] = pick.number
+            self._rebased_to[key] = pick.number
             if pick not in self._mine:
                 hosts = consume(hosts, host._row, pick.request)
                 hosts = book(hosts, host._row, pick.request, fitting).hosts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts to Selection objects: the chosen ones, then their alternates."""
+"""Selection objects of the chosen hosts and their alternates."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class SelectionMaker:
     def _unused(
         offer: Iterator[Selection], used: set[tuple[str, str]]
     ) -> Iterator[Selection]:
-        """Yield those on hosts that nobody uses yet, and have them used."""
+        """Yield the selections on hosts not in ``used``, and add these hosts to it."""
         for selection in offer:
             host = selection.cell_uuid, selection.service_host
             if host not in used:

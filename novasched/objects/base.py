@@ -10,7 +10,7 @@ A class declares its fields as annotated class attributes::
         node: str | None = fields.string(nullable=True)
 
 A field that was never set differs from one that is None: ``'host' in
-destination`` tells whether it is set, and reading an unset field gives the
+destination`` says whether it is set, and reading an unset field gives the
 field's default, or the one in UNSET_DEFAULTS, or raises errors.UnsetField.
 """
 

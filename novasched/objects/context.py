@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who asks: the context that travels with every request.
+"""Request context: user, project, roles and ids of a request.
 
 The wire form is the dict of ``to_dict``; the message layer spreads it over
 ``_context_*`` keys.

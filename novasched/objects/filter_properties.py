@@ -258,7 +258,7 @@ class AnswersAsDict:
     """A request that can be read and written like the dict of its time.
 
     Attributes, the wire form and what changed know nothing of it. Shallow copies
-    made after the first use share what was written; deep copies start anew.
+    made after the first use share what was written; deep copies share nothing.
     """
 
     def filter_properties(self) -> FilterProperties:

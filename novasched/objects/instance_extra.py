@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an instance may carry along; none of it takes part in scheduling.
+"""Objects that an instance may carry along, without a part in scheduling.
 
 The items of some lists are of classes that we do not define; such lists can be
 read only when they are empty.

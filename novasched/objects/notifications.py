@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a notification says of a request spec or a service.
+"""Notification payloads of request specs and services.
 
 ``legacy_request_spec`` is the older form, a plain dict; the others are versioned
 payloads, in the primitive form of an object. They are only ever sent, so each is
-a table of fields over the object that it tells of, and not an object itself.
+a table of fields over the object that it describes, and not an object itself.
 """
 
 from __future__ import annotations

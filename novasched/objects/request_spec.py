@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of the scheduler."""
+"""RequestSpec: the request for hosts, and the objects in it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an instance takes from the host that was picked for it."""
+"""Consumption of a host's resources by an instance placed on it."""
 
 from __future__ import annotations
 

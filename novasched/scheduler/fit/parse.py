@@ -302,7 +302,7 @@ MOST_DEVICES = 2**31 - 1
 def parse_pools(text: str | None) -> Pools:
     """Return the pools in the text of a pci_stats column.
 
-    It is a list of pools in nova's object form, or of old one pool or a list of
+    It is a list of pools in nova's object form, or, before that, one pool or a list of
     them as plain dicts. Raises Unreadable for text that is anything else.
     """
     with reading():

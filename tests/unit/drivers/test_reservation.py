@@ -17,7 +17,7 @@ from novasched.cluster.assumed import AssumedInstances
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
-from novasched.drivers.reservation import MOST_BEHIND, GroupTurns, Reservation
+from novasched.drivers.reservation import MOST_CONFLICTS, GroupTurns, Reservation
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.affinity import (
@@ -220,16 +220,16 @@ def test_nobody_is_behind_for_ever(caplog):
     caplog.set_level(logging.DEBUG, LOGGER)
     filter_ = Meanwhile()
     cloud = Cloud([filter_], names=['h1'])
-    others = [str(uuid.uuid4()) for _ in range(MOST_BEHIND + 5)]
+    others = [str(uuid.uuid4()) for _ in range(MOST_CONFLICTS + 5)]
     filter_.others = [functools.partial(cloud.ask, each) for each in others]
     assert cloud.ask(A) == ['h1']
-    assert len([m for m in caplog.messages if 'meanwhile' in m]) == MOST_BEHIND
+    assert len([m for m in caplog.messages if 'meanwhile' in m]) == MOST_CONFLICTS
     assert len(filter_.others) == 4
 
 
 def test_each_instance_may_be_behind_as_often(caplog):
     caplog.set_level(logging.DEBUG, LOGGER)
-    filters, times = [Meanwhile(A), Meanwhile(B)], MOST_BEHIND - 1
+    filters, times = [Meanwhile(A), Meanwhile(B)], MOST_CONFLICTS - 1
     cloud = Cloud(filters, names=['h1'])
     for filter_ in filters:
         others = [str(uuid.uuid4()) for _ in range(times)]
@@ -328,4 +328,4 @@ def test_without_a_place_to_remember_nothing_is_done():
         assert reservation.reserve(hosts.state(0), request)
         reservation.release()
         reservation.forget()
-        assert reservation.caught_up(hosts, None) is None
+        assert reservation.rebased(hosts, None) is None
