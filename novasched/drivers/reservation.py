@@ -134,7 +134,7 @@ class Reservation:
     def reserve(self, host: HostState, request: RequestSpec) -> bool:
         """Let others see that the instance of the request takes the host.
 
-        ``request`` has the providers of the instance. False: it conflicts with another pick.
+        ``request`` has the providers of the instance. False: another pick conflicts.
         """
         if self._assumed is None or self._host_view is None:
             return True
