@@ -28,6 +28,16 @@ def state_directory(tmp_path_factory):
         yield
 
 
+SLOW = ('live', 'faults', 'differential')
+"""Directories of tests that wait for servers, or for the nova that they start."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Start slow tests first, so that processes side by side end at the same time."""
+    items.sort(key=lambda item: not set(SLOW).intersection(item.path.parts))
+
+
 def pytest_addoption(parser):
     parser.addoption(
         '--regold', action='store_true', help='accept our decisions as golden ones'
