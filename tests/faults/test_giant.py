@@ -35,7 +35,7 @@ def test_giant_requests_are_served_while_their_caller_hears_of_them(
     }
     made = cloud(HOSTS, DEFAULT=general)
     processes, clients = daemons(made), callers(made)
-    daemon = processes.start()
+    daemon = processes.start(timeout_s=LATENCY_S)
     clients.boot(room=True)
     clients.wait()
     audit.bounds = Bounds(latency_s=LATENCY_S, threads=20, memory_mb=GROWTH_MB)

@@ -43,11 +43,18 @@ class PeerApi:
 
     def request(self, method, path, body=None):
         """Send a request; give the decoded answer, None without one."""
-        answer = self._session.request(
-            method, f'{self._url}/v2.1{path}', json=body, timeout=60
-        )
+        answer = self._answer(method, f'{self._url}/v2.1{path}', body)
         assert answer.status_code < 400, f'{method} {path}: {answer.text}'
         return answer.json() if answer.text else None
+
+    def _answer(self, method, url, body):
+        """Send it; a GET goes out again if the API had just closed the connection."""
+        try:
+            return self._session.request(method, url, json=body, timeout=60)
+        except requests.ConnectionError:
+            if method != 'GET':
+                raise
+            return self._session.request(method, url, json=body, timeout=60)
 
     # -- a user
 
