@@ -51,7 +51,9 @@ class RabbitMQ:
         """Run the node; after kill(), it has what it had."""
         server = next(path for path in SERVERS if path and os.path.exists(path))
         env = self._environment()
-        self._server = Process([server], self.dir / 'console.log', env=env)
+        self._server = Process(
+            [server], self.dir / 'console.log', env=env, cwd=self.dir
+        )
         wait_until(self._ready, 90, 'rabbitmq', self._server)
 
     def _definitions(self):
