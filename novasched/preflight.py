@@ -20,16 +20,16 @@ from novasched import (
     errors,
     opts,
     plugins,
-    service,
     servicegroup,
 )
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import OLDEST_COMPUTE_VERSION, down_time
+from novasched.cluster.view import ClusterView
 from novasched.compat import deprecated_options
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
 from novasched.journal import recovery
-from novasched.observability import addresses
+from novasched.observability import serving
 from novasched.placement import session
 from novasched.rpc import logs, transport
 from novasched.scheduler.pipeline import Profile
@@ -98,7 +98,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     """
     profile = load_plugins(conf)
     servicegroup.check(conf)
-    addresses.check(conf)
+    serving.check(conf)
     journal = filter(None, [recovery.prepare(conf)])
     for warning in (*deprecations(profile), *warnings(conf), *journal):
         LOG.warning('%s', warning)
@@ -106,15 +106,15 @@ def check(conf: cfg.ConfigOpts) -> None:
     with contextlib.ExitStack() as opened:
         given = app.dependencies_from_conf(conf)
         opened.callback(given.close)
-        scheduler = app.compose(conf, given, profile)
-        opened.callback(scheduler.view.close, JOIN_S)
+        view = app.components(conf, given, profile).view
+        opened.callback(view.close, JOIN_S)
         problem = session.check(given.placement)
         if problem:
             LOG.warning('[placement]: %s', problem)
         transport.check(given.transport)
-        _read_cells(scheduler)
+        _read_cells(view)
         check_compute_version(
-            scheduler.view.minimum_compute_version(),
+            view.minimum_compute_version(),
             conf.workarounds.disable_compute_service_check_for_ffu,
         )
 
@@ -162,9 +162,9 @@ def load_plugins(conf: cfg.ConfigOpts) -> Profile:
         ) from problem
 
 
-def _read_cells(scheduler: service.Scheduler) -> None:
+def _read_cells(view: ClusterView) -> None:
     try:
-        scheduler.view.check(judges=True)
+        view.check(judges=True)
     except errors.StoreFailed as problem:
         raise _unreadable(engines.API, 'api_db sync', problem) from problem
 

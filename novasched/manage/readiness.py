@@ -180,13 +180,13 @@ def message_queue(program: Status) -> Verdict:
 
 
 def scheduler(program: Status) -> Verdict:
-    """Make a scheduler of the options, with its driver, filters and weighers."""
+    """Make what answers requests, with its driver, filters and weighers."""
     profile = preflight.load_plugins(program.conf)
     with contextlib.ExitStack() as opened:
         dependencies = app.dependencies_from_conf(program.conf)
         opened.callback(dependencies.close)
-        made = app.compose(program.conf, dependencies, profile)
-        opened.callback(made.view.close, JOIN_S)
+        view = app.components(program.conf, dependencies, profile).view
+        opened.callback(view.close, JOIN_S)
     return _warned(preflight.deprecations(profile))
 
 

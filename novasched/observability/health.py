@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from novasched.observability.serving import Answer
+from novasched.observability.settings import Settings
 from novasched.ports import Clock
 
 PASS, WARN, FAIL = 'pass', 'warn', 'fail'
 WORST = (FAIL, WARN, PASS)
 VERSION = '1.0'
 CONTENT_TYPE = 'application/health+json'
+READY = 'ready'
+"""The check that says whether requests are taken."""
 
 
 def stamp(clock: Clock) -> str:
@@ -135,26 +138,23 @@ def overall(checks: Iterable[Check]) -> str:
 
 
 def answer(
-    checks: Mapping[str, Check],
-    *,
-    service_id: str | None,
-    description: str,
-    host: str,
-    max_age_s: int,
+    settings: Settings, checks: Mapping[str, Check], service_id: str | None
 ) -> Answer:
-    """Return what a client gets. ``max_age_s`` is as in [healthcheck] cache_control;
-    a failure is never to be kept."""
+    """Return what a client gets: a failure is never to be kept, nor is what is said
+    while the service starts or stops."""
     status = overall(checks.values())
     body: dict[str, Any] = {
         'status': status,
         'version': VERSION,
         'serviceId': service_id,
-        'description': description,
-        'notes': {'host': host},
+        'description': settings.description,
+        'notes': {'host': settings.host},
         'checks': {name: check.to_dict() for name, check in checks.items()},
     }
+    serves = READY in checks and checks[READY].status == PASS
+    max_age_s = settings.max_age_s
     headers = {}
-    if status == FAIL or max_age_s < 0:
+    if status == FAIL or not serves or max_age_s < 0:
         headers['Cache-Control'] = 'no-cache'
     elif max_age_s:
         headers['Cache-Control'] = f'max-age={max_age_s}'

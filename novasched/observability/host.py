@@ -9,22 +9,31 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import http.client
 import json
 import logging
+import os
 import pathlib
+import shutil
+import tempfile
 import threading
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from oslo_service import service  # type: ignore[import-untyped]
 
-from novasched.observability import worker
-from novasched.observability.addresses import Address, Wanted
-from novasched.observability.health import FAIL, PASS, WARN, WORST, Check, stamp
+from novasched.observability import health, worker
+from novasched.observability.catalogue import NoNumbers
+from novasched.observability.health import FAIL, PASS, READY, WARN, WORST, Check, stamp
 from novasched.observability.serving import Answer, Endpoint, Route, ask
-from novasched.observability.worker import Settings
+from novasched.observability.settings import Address, Settings
+from novasched.observability.worker import Observer
 from novasched.ports import Clock
+
+if TYPE_CHECKING:
+    from novasched.observability.prometheus import SharedMetrics
 
 LOG = logging.getLogger(__name__)
 
@@ -32,6 +41,12 @@ DEADLINE_S = 2.0
 RETRY_S = 5.0
 ENDING_INTERVAL_S = 0.2
 GONE = (ConnectionRefusedError, FileNotFoundError)
+
+ENVIRONMENT = 'PROMETHEUS_MULTIPROC_DIR'
+"""Where prometheus_client keeps values that processes share."""
+
+RUNTIME = 'RUNTIME_DIRECTORY'
+"""Where systemd says that a service may keep what need not outlive it."""
 
 
 class Told(NamedTuple):
@@ -137,7 +152,7 @@ def not_ready(told: list[Told]) -> str | None:
     """Return why no worker takes requests, or None if one does."""
     reasons = []
     for each in told:
-        ready = each.checks.get(worker.READY)
+        ready = each.checks.get(READY)
         if ready is not None and ready.status == PASS:
             return None
         why = ready.output if ready is not None else worker.STARTING
@@ -148,21 +163,17 @@ def not_ready(told: list[Told]) -> str | None:
 class HostService(service.ServiceBase):  # type: ignore[misc]
     """The process: listens at the addresses until it is stopped, and then until the
     last worker has ended.
-
-    ``metrics`` makes, in this process, the route of the metrics.
     """
 
     def __init__(
         self,
-        wanted: Wanted,
-        workers: Workers,
         settings: Settings,
+        workers: Workers,
         clock: Clock,
-        metrics: Callable[[Workers], Route],
+        metrics: SharedMetrics | None = None,
     ) -> None:
-        self._wanted = wanted
-        self._workers = workers
         self._settings = settings
+        self._workers = workers
         self._clock = clock
         self._metrics = metrics
         self._endpoints: list[Endpoint] = []
@@ -192,12 +203,11 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 
     def _routes(self) -> dict[Address, dict[str, Route]]:
         routes: dict[Address, dict[str, Route]] = {}
-        for address in self._wanted.health:
-            routes.setdefault(address, {})['/health'] = self.show_health
-            routes[address]['/ready'] = self.show_ready
-        if self._wanted.metrics:
-            show_metrics = self._metrics(self._workers)
-            for address in self._wanted.metrics:
+        for address in self._settings.health:
+            routes[address] = {'/health': self.show_health, '/ready': self.show_ready}
+        if self._metrics is not None:
+            show_metrics = functools.partial(self.show_metrics, self._metrics)
+            for address in self._settings.metrics:
                 routes.setdefault(address, {})['/metrics'] = show_metrics
         return routes
 
@@ -207,10 +217,10 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         checks = merged(told)
         checks['workers'] = self._workers.check(told, time)
         if self._stopping.is_set():
-            checks[worker.READY] = Check(WARN, time, worker.STOPPING)
+            checks[READY] = Check(WARN, time, worker.STOPPING)
         ids = (each.service_id for each in told if each.service_id)
         self._service_id = next(ids, self._service_id)
-        return self._settings.answer(checks, self._service_id)
+        return health.answer(self._settings, checks, self._service_id)
 
     def show_ready(self, headers: Mapping[str, str]) -> Answer:
         """Say whether requests are taken: by one worker at least."""
@@ -223,6 +233,13 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
             json.dumps(body).encode(),
             {'Cache-Control': 'no-cache'},
         )
+
+    def show_metrics(
+        self, metrics: SharedMetrics, headers: Mapping[str, str]
+    ) -> Answer:
+        """Answer for all workers, once they have set what tells of now."""
+        self._workers.ask(worker.GAUGES)
+        return metrics.show(headers)
 
     @property
     def ports(self) -> list[int]:
@@ -250,19 +267,66 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         """Nothing is kept here that a reload could change."""
 
 
-def show_metrics(directory: str, prefix: str) -> Callable[[Workers], Route]:
-    """Return what makes the route of the metrics that are kept in a directory."""
+@dataclass(frozen=True)
+class Shared:
+    """What the workers of a host share, and ``beside`` them the services that show it:
+    none where nothing is to be shown."""
 
-    def make(workers: Workers) -> Route:
-        # It settles at its import where values are kept: see there.
-        from novasched.observability import prometheus
+    settings: Settings
+    clock: Clock
+    directory: str = ''
+    metrics: SharedMetrics | None = None
+    beside: tuple[HostService, ...] = ()
 
-        together = prometheus.Together(directory, prefix=prefix)
+    @functools.cached_property
+    def observer(self) -> Observer:
+        """That of a worker; look at it in its process only."""
+        return Observer(
+            self.settings,
+            self.clock,
+            self.directory,
+            NoNumbers() if self.metrics is None else self.metrics.of_worker(),
+            _forgetting(self.metrics),
+        )
 
-        def show(headers: Mapping[str, str]) -> Answer:
-            workers.ask(worker.GAUGES)
-            return prometheus.answer(together, headers)
 
-        return show
+def _forgetting(metrics: SharedMetrics | None) -> Callable[[int], None]:
+    """Return what forgets the gauges of a process that is gone."""
+    return (lambda pid: None) if metrics is None else metrics.forget
 
-    return make
+
+@contextlib.contextmanager
+def shared(settings: Settings, workers: int, clock: Clock) -> Iterator[Shared]:
+    """Make what the workers of a host share, before they are forked.
+
+    It is removed when the process that made it is done.
+    """
+    if not settings.health and not settings.metrics:
+        yield Shared(settings, clock)
+        return
+    with _directory() as directory:
+        metrics = _metrics(directory, settings.prefix) if settings.metrics else None
+        told = Workers(directory, workers, _forgetting(metrics))
+        there = HostService(settings, told, clock, metrics)
+        yield Shared(settings, clock, directory, metrics, (there,))
+
+
+def _metrics(directory: str, prefix: str) -> SharedMetrics:
+    os.environ[ENVIRONMENT] = directory
+    # It settles at its import where values are kept: see there.
+    from novasched.observability import prometheus
+
+    return prometheus.SharedMetrics(directory, prefix)
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[str]:
+    """Make a directory for this user alone; a forked process does not remove it."""
+    above = os.environ.get(RUNTIME, '').partition(':')[0] or None
+    directory, maker = tempfile.mkdtemp(prefix='novasched-', dir=above), os.getpid()
+    try:
+        yield directory
+    finally:
+        if os.getpid() == maker:
+            os.environ.pop(ENVIRONMENT, None)
+            shutil.rmtree(directory, ignore_errors=True)

@@ -7,17 +7,15 @@ import contextlib
 import functools
 import itertools
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
 from novasched.observability import catalogue
-from novasched.observability.catalogue import Metric
+from novasched.observability.catalogue import Numbers
 from novasched.observability.health import FAIL, PASS, WARN, Check
-from novasched.ports import Candidates
+from novasched.ports import Candidates, Clock
 from novasched.resources.prefilters import Prefilter
 from novasched.resources.requirements import PrefilterContext, Requirements
 from novasched.scheduler.trace import Decision
@@ -25,34 +23,6 @@ from novasched.scheduler.trace import Decision
 PLUGINS_EVERY = 10
 """One request, and one decision, in so many has its plugins measured: all would cost
 too much."""
-
-
-class Numbers(Protocol):
-    """Keeps the metrics of the catalogue."""
-
-    def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
-        """Add to a counter, or to a gauge."""
-
-    def observe(self, metric: Metric, value: float, *labels: str) -> None:
-        """Put a value into a histogram."""
-
-    def set(self, metric: Metric, value: float, *labels: str) -> None:
-        """Set a gauge."""
-
-    def flush(self) -> None:
-        """Put all values where other processes see them."""
-
-
-class NoNumbers:
-    """Keeps nothing. Satisfies Numbers."""
-
-    def count(self, metric: Metric, *labels: str, by: float = 1) -> None: ...
-
-    def observe(self, metric: Metric, value: float, *labels: str) -> None: ...
-
-    def set(self, metric: Metric, value: float, *labels: str) -> None: ...
-
-    def flush(self) -> None: ...
 
 
 class WatchedRequests:
@@ -66,7 +36,7 @@ class WatchedRequests:
         numbers: Numbers,
         threads: int,
         patience_s: float,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock,
     ) -> None:
         self._numbers = numbers
         self._threads = threads
@@ -82,7 +52,7 @@ class WatchedRequests:
         self._numbers.observe(catalogue.QUEUE_WAIT_SECONDS, waited_s)
 
     def queued(self, message: int, waited_s: float) -> None:
-        self._queued[message] = self._clock() - waited_s
+        self._queued[message] = self._clock.monotonic() - waited_s
 
     def taken(self, message: int) -> None:
         self._queued.pop(message, None)
@@ -95,7 +65,7 @@ class WatchedRequests:
 
     def measure(self) -> None:
         """Set the gauges that tell of now."""
-        now, queued = self._clock(), list(self._queued.values())
+        now, queued = self._clock.monotonic(), list(self._queued.values())
         oldest_s = max((now - since for since in queued), default=0.0)
         self._numbers.set(catalogue.THREADS, self._threads)
         self._numbers.set(catalogue.MESSAGES_WAITING, len(queued))
@@ -103,7 +73,7 @@ class WatchedRequests:
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[None]:
-        name, since = next(self._names), self._clock()
+        name, since = next(self._names), self._clock.monotonic()
         self._since[name] = since
         self._numbers.count(catalogue.IN_FLIGHT)
         result = 'error'
@@ -117,13 +87,13 @@ class WatchedRequests:
             del self._since[name]
             with self._counting:
                 self._finished += 1
-            took_s = self._clock() - since
+            took_s = self._clock.monotonic() - since
             self._numbers.count(catalogue.IN_FLIGHT, by=-1)
             self._numbers.count(catalogue.ATTEMPTS, result)
             self._numbers.observe(catalogue.ATTEMPT_SECONDS, took_s, result)
 
     def under_way(self) -> list[float]:
-        now = self._clock()
+        now = self._clock.monotonic()
         return [now - since for since in list(self._since.values())]
 
     def look(self, time: str) -> Check:
@@ -142,9 +112,7 @@ class WatchedRequests:
 class Stages:
     """Measures stages, prefilters, filters and weighers."""
 
-    def __init__(
-        self, numbers: Numbers, clock: Callable[[], float] = time.perf_counter
-    ) -> None:
+    def __init__(self, numbers: Numbers, clock: Clock) -> None:
         self._numbers = numbers
         self._clock = clock
         self._requests = itertools.count()
@@ -153,21 +121,12 @@ class Stages:
     @contextlib.contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         """Measure what is done within."""
-        since = self._clock()
+        since = self._clock.monotonic()
         try:
             yield
         finally:
-            took_s = self._clock() - since
+            took_s = self._clock.monotonic() - since
             self._numbers.observe(catalogue.STAGE_SECONDS, took_s, name)
-
-    def refresh(self, refresh: Callable[[], None]) -> Callable[[], None]:
-        """Return a refresh of the cluster view that is measured."""
-
-        def measured() -> None:
-            with self('Refresh'):
-                refresh()
-
-        return measured
 
     def prefilters(self, prefilters: Sequence[Prefilter]) -> Iterable[Prefilter]:
         """Return the prefilters, measured while they are gone through."""
@@ -185,9 +144,9 @@ class Stages:
         def measured(
             request: RequestSpec, facts: PrefilterContext
         ) -> Requirements | None:
-            since = self._clock()
+            since = self._clock.monotonic()
             found = prefilter(request, facts)
-            took_s = self._clock() - since
+            took_s = self._clock.monotonic() - since
             self._numbers.observe(catalogue.PLUGIN_SECONDS, took_s, name, 'PreFilter')
             return found
 

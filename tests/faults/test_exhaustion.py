@@ -14,7 +14,8 @@ import pytest
 
 from novasched.observability.health import Health
 from novasched.observability.instrumentation import ActiveInstrumentation
-from novasched.service import SystemClock
+from novasched.observability.settings import Settings
+from novasched.ports import SystemClock
 from tests.faults import proxy
 from tests.functional.conftest import Host
 from tests.live import wire as wire_
@@ -82,9 +83,7 @@ class Measured:
             self._numbers,
             Health(clock),
             clock,
-            threads=THREADS,
-            patience_s=BOUND_S,
-            check_interval_s=BOUND_S,
+            Settings(threads=THREADS, patience_s=BOUND_S, check_interval_s=BOUND_S),
         )
         self.requests = self._instrumentation.requests
         self.server = self.cloud.serve(instrumentation=self._instrumentation).server

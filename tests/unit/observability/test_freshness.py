@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.observability.freshness import Freshness
 from novasched.observability.health import FAIL, PASS, WARN, Health
+from novasched.observability.instrumentation import Freshness
 from novasched.ports import Cell
 from tests.unit.fakes import FakeClock
 from tests.unit.observability.numbers import FakeNumbers

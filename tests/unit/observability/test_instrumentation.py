@@ -13,6 +13,7 @@ from novasched.observability.instrumentation import (
     NO_INSTRUMENTATION,
     ActiveInstrumentation,
 )
+from novasched.observability.settings import Settings
 from novasched.ports import Candidates, Cell, Claimed
 from tests.unit.fakes import FakeClock, FakePlacement
 from tests.unit.observability.numbers import FakeNumbers
@@ -33,18 +34,16 @@ def health():
 
 @pytest.fixture
 def instrumentation(numbers, health):
-    return ActiveInstrumentation(
-        numbers, health, FakeClock(), threads=1, patience_s=60, check_interval_s=60
-    )
+    return ActiveInstrumentation(numbers, health, FakeClock(), Settings(threads=1))
 
 
-def view(refresh):
+def view():
     cells = SimpleNamespace(enabled=lambda: [CELL], unavailable=list)
-    return SimpleNamespace(refresh=refresh, cells=cells, asked_at=lambda: {'a': 0.0})
+    return SimpleNamespace(cells=cells, asked_at=lambda: {'a': 0.0})
 
 
 @pytest.mark.parametrize(
-    'door', ['api', 'services', 'placement', 'query_policy', 'view']
+    'door', ['api', 'services', 'placement', 'query_policy', 'decisions']
 )
 def test_an_open_door_changes_nothing(door):
     part = object()
@@ -53,9 +52,9 @@ def test_an_open_door_changes_nothing(door):
 
 
 def test_a_watched_view_is_measured_and_judged(instrumentation, numbers, health):
-    refreshed = []
-    instrumentation.view(view(lambda: refreshed.append(1))).refresh()
-    assert refreshed == [1]
+    instrumentation.watch(view())
+    with instrumentation.refresh():
+        assert not numbers.observed
     assert len(numbers.observed[STAGE, 'Refresh']) == 1
     health.look_at(instrumentation.looks)
     assert health.checks()['cluster_view'].status == PASS

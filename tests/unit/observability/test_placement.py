@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from novasched import errors
 from novasched.observability.health import PASS, WARN, Health
-from novasched.observability.placement import WatchedPlacement
+from novasched.observability.ports import WatchedPlacement
 from novasched.observability.requests import Stages
 from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
 from tests.unit.fakes import VERSION, FakeClock, FakePlacement
-from tests.unit.observability.numbers import FakeNumbers
+from tests.unit.observability.numbers import FakeNumbers, TickingClock
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
 
@@ -30,8 +28,7 @@ def health():
 
 @pytest.fixture
 def stages(numbers):
-    ticks = itertools.count()
-    return Stages(numbers, lambda: float(next(ticks)))
+    return Stages(numbers, TickingClock())
 
 
 def status(health):

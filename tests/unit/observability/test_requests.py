@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 
 import pytest
@@ -19,7 +18,7 @@ from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
 from tests.unit.fakes import FakeClock
-from tests.unit.observability.numbers import FakeNumbers
+from tests.unit.observability.numbers import FakeNumbers, TickingClock
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
 PLUGIN = 'novasched_plugin_execution_duration_seconds'
@@ -37,14 +36,13 @@ def clock():
 
 @pytest.fixture
 def stages(numbers):
-    ticks = itertools.count()
-    return Stages(numbers, lambda: float(next(ticks)))
+    return Stages(numbers, TickingClock())
 
 
 class TestAttempts:
     @pytest.fixture
     def requests(self, numbers, clock):
-        return WatchedRequests(numbers, 2, 60.0, clock.monotonic)
+        return WatchedRequests(numbers, 2, 60.0, clock)
 
     @pytest.mark.parametrize(
         ('problem', 'result'),
@@ -144,11 +142,8 @@ class TestStages:
         }
 
     def test_a_stage_that_fails_is_measured(self, stages, numbers):
-        def refresh():
+        with pytest.raises(errors.StoreFailed), stages('Refresh'):
             raise errors.StoreFailed('nova', 'gone')
-
-        with pytest.raises(errors.StoreFailed):
-            stages.refresh(refresh)()
         assert numbers.observed == {(STAGE, 'Refresh'): [1.0]}
 
     @staticmethod

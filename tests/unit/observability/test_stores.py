@@ -7,7 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.observability.health import FAIL, PASS, WARN, Health
-from novasched.observability.stores import WatchedApi, WatchedServices
+from novasched.observability.ports import WatchedApi, WatchedServices
 from tests.unit.fakes import FakeClock
 
 GONE = errors.StoreFailed('nova_api at db1', 'gone')
