@@ -15,7 +15,7 @@ from oslo_service import backend  # type: ignore[import-untyped]
 from novasched import app
 from novasched.cluster.heartbeat import BINARY
 from novasched.observability import host
-from novasched.observability.announcement import DaemonAnnouncement, State
+from novasched.observability.announcement import Announcement, State
 from novasched.observability.host import Shared
 from novasched.observability.settings import Settings
 from novasched.observability.worker import InstrumentedService, Probe, Service
@@ -62,7 +62,7 @@ def from_conf(conf: cfg.ConfigOpts, shared: Shared) -> Service:
     )
 
 
-def announcement(conf: cfg.ConfigOpts, workers: int) -> DaemonAnnouncement:
+def announcement(conf: cfg.ConfigOpts, workers: int) -> Announcement:
     """Return what the log says of all workers, made before they are forked."""
     version = importlib.metadata.version('novasched')
     settings = Settings.from_conf(conf)
@@ -83,7 +83,7 @@ def announcement(conf: cfg.ConfigOpts, workers: int) -> DaemonAnnouncement:
             )
         )
 
-    return DaemonAnnouncement(version, workers, describe)
+    return Announcement(version, workers, describe)
 
 
 def _listed(each: Iterable[object]) -> str:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 from novasched.candidate_query import QueryPolicy
+from novasched.cluster.cells import Cells
 from novasched.cluster.view import ClusterView
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Numbers
@@ -16,21 +16,11 @@ from novasched.observability.health import FAIL, PASS, WARN, Check, Health, Look
 from novasched.observability.ports import WatchedApi, WatchedPlacement, WatchedServices
 from novasched.observability.requests import Stages, WatchedRequests
 from novasched.observability.settings import Settings
-from novasched.ports import ApiStore, Cell, Clock, Placement, Requests, ServiceStore
+from novasched.ports import ApiStore, Clock, Placement, Requests, ServiceStore
 from novasched.scheduler.trace import Decision
 
 CHECKS_MISSED = 3
 """So many times in a row must a cell not have been read, to be called old."""
-
-
-class KnownCells(Protocol):
-    """Satisfied by cluster.cells.Cells."""
-
-    def enabled(self) -> list[Cell]:
-        """Return the cells that hosts are taken from."""
-
-    def unavailable(self) -> list[Cell]:
-        """Return those of them that are not asked now."""
 
 
 class Freshness:
@@ -41,7 +31,7 @@ class Freshness:
 
     def __init__(
         self,
-        cells: KnownCells,
+        cells: Cells,
         asked_at: Callable[[], dict[str, float]],
         clock: Clock,
         health: Health,
