@@ -32,7 +32,7 @@ from novasched.drivers import Driver, DriverContext
 from novasched.journal import recovery
 from novasched.manager import SchedulerManager
 from novasched.network.client import NetworkClient
-from novasched.observability.instrumentation import NO_INSTRUMENTATION, Instrumentation
+from novasched.observability.instrumentation import Instrumentation
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
 from novasched.placement.recovery import claim_recovery
@@ -80,7 +80,7 @@ class Dependencies:
     on_decision: Callable[[Decision], None] = lambda decision: None
     on_service: Callable[[ServiceRow], None] = lambda row: None
     close: Callable[[], None] = lambda: None
-    instrumentation: Instrumentation = NO_INSTRUMENTATION
+    instrumentation: Instrumentation = field(default_factory=Instrumentation)
 
 
 def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:

@@ -11,12 +11,12 @@ from novasched.candidate_query import QueryPolicy
 from novasched.cluster.cells import Cells
 from novasched.cluster.view import ClusterView
 from novasched.observability import catalogue
-from novasched.observability.catalogue import Numbers
+from novasched.observability.catalogue import NoNumbers, Numbers
 from novasched.observability.health import FAIL, PASS, WARN, Check, Health, Look
 from novasched.observability.ports import WatchedApi, WatchedPlacement, WatchedServices
 from novasched.observability.requests import Stages, WatchedRequests
 from novasched.observability.settings import Settings
-from novasched.ports import ApiStore, Clock, Placement, Requests, ServiceStore
+from novasched.ports import SYSTEM_CLOCK, ApiStore, Clock, Placement, ServiceStore
 from novasched.scheduler.trace import Decision
 
 CHECKS_MISSED = 3
@@ -100,45 +100,20 @@ class Freshness:
 
 
 class Instrumentation:
-    """Leaves every component as it is."""
-
-    requests: Requests | None = None
-
-    def api(self, inner: ApiStore) -> ApiStore:
-        return inner
-
-    def services(self, inner: ServiceStore) -> ServiceStore:
-        return inner
-
-    def placement(self, inner: Placement) -> Placement:
-        return inner
-
-    def query_policy(self, query_policy: QueryPolicy) -> QueryPolicy:
-        return query_policy
-
-    def decisions(
-        self, on_decision: Callable[[Decision], None]
-    ) -> Callable[[Decision], None]:
-        return on_decision
-
-    def refresh(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
-    def watch(self, view: ClusterView) -> None: ...
-
-
-NO_INSTRUMENTATION = Instrumentation()
-
-
-class ActiveInstrumentation(Instrumentation):
     """Wraps each component with what measures it. ``looks`` are to be asked for the
-    health."""
+    health. Without ``numbers`` nothing is counted.
+    """
 
     def __init__(
-        self, numbers: Numbers, health: Health, clock: Clock, settings: Settings
+        self,
+        numbers: Numbers | None = None,
+        health: Health | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        settings: Settings | None = None,
     ) -> None:
-        self._numbers = numbers
-        self._health = health
+        settings = settings or Settings()
+        self._numbers = numbers = numbers or NoNumbers()
+        self._health = health = health or Health(clock)
         self._clock = clock
         self._check_interval_s = settings.check_interval_s
         self._stages = Stages(numbers, clock)

@@ -16,7 +16,7 @@ from novasched.cluster.periodic import PeriodicRunner
 from novasched.observability import health as health_
 from novasched.observability.catalogue import Numbers
 from novasched.observability.health import PASS, READY, WARN, Check, Health
-from novasched.observability.instrumentation import ActiveInstrumentation
+from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.serving import Answer, Endpoint
 from novasched.observability.settings import Address, Settings
 from novasched.ports import Clock
@@ -92,17 +92,15 @@ class Observer:
         self._numbers = numbers
         self._forget = forget
         self._lock = threading.Lock()
-        self._observed: list[ActiveInstrumentation] = []
+        self._observed: list[Instrumentation] = []
         self._endpoint: Endpoint | None = None
         self.health = Health(clock, settings.ttl_s)
 
-    def instrumentation(self) -> ActiveInstrumentation:
+    def instrumentation(self) -> Instrumentation:
         """Make the instrumentation of one service."""
-        return ActiveInstrumentation(
-            self._numbers, self.health, self._clock, self._settings
-        )
+        return Instrumentation(self._numbers, self.health, self._clock, self._settings)
 
-    def begin(self, instrumentation: ActiveInstrumentation) -> None:
+    def begin(self, instrumentation: Instrumentation) -> None:
         """Observe a service that is to start; show it if there is none that serves.
 
         A worker serves even if its socket cannot be made; that shows as a worker that
@@ -130,7 +128,7 @@ class Observer:
             if len(self._observed) > 1:
                 self._look_at_newest()
 
-    def end(self, instrumentation: ActiveInstrumentation) -> None:
+    def end(self, instrumentation: Instrumentation) -> None:
         """Show a service no more. The process ends with the last one."""
         with self._lock:
             self._observed.remove(instrumentation)
@@ -171,7 +169,7 @@ class InstrumentedService:
         self,
         inner: Service,
         observer: Observer,
-        instrumentation: ActiveInstrumentation,
+        instrumentation: Instrumentation,
         probes: Sequence[Probe],
         listens: Callable[[], str | None] = lambda: None,
     ) -> None:

@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 
 from novasched.observability.health import Health
-from novasched.observability.instrumentation import ActiveInstrumentation
+from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
 from novasched.ports import SystemClock
 from tests.faults import proxy
@@ -79,7 +79,7 @@ class Measured:
             },
         )
         self._numbers, clock = FakeNumbers(), SystemClock()
-        self._instrumentation = ActiveInstrumentation(
+        self._instrumentation = Instrumentation(
             self._numbers,
             Health(clock),
             clock,
