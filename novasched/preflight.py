@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from oslo_config import cfg
 from oslo_db import exception as db_exc  # type: ignore[import-untyped]
@@ -103,11 +103,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     for warning in (*deprecations(profile), *warnings(conf), *journal):
         LOG.warning('%s', warning)
     _check_databases(conf)
-    with contextlib.ExitStack() as opened:
-        given = app.dependencies_from_conf(conf)
-        opened.callback(given.close)
-        view = app.components(conf, given, profile).view
-        opened.callback(view.close, JOIN_S)
+    with opened(conf, profile) as (given, view):
         problem = session.check(given.placement)
         if problem:
             LOG.warning('[placement]: %s', problem)
@@ -117,6 +113,19 @@ def check(conf: cfg.ConfigOpts) -> None:
             view.minimum_compute_version(),
             conf.workarounds.disable_compute_service_check_for_ffu,
         )
+
+
+@contextlib.contextmanager
+def opened(
+    conf: cfg.ConfigOpts, profile: Profile
+) -> Iterator[tuple[app.Dependencies, ClusterView]]:
+    """Wire what answers requests, and close it again. Raises errors.SetupError."""
+    with contextlib.ExitStack() as stack:
+        dependencies = app.dependencies_from_conf(conf)
+        stack.callback(dependencies.close)
+        view = app.components(conf, dependencies, profile).view
+        stack.callback(view.close, JOIN_S)
+        yield dependencies, view
 
 
 def warnings(conf: cfg.ConfigOpts) -> list[str]:

@@ -8,7 +8,6 @@ nearly its words.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import enum
 import json
 import textwrap
@@ -21,7 +20,7 @@ import sqlalchemy as sa
 from keystoneauth1 import exceptions as ksa
 from oslo_config import cfg
 
-from novasched import app, errors, opts, preflight
+from novasched import errors, opts, preflight
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
 from novasched.db import cells, schema, services, tables
@@ -34,7 +33,6 @@ from novasched.rpc import transport
 TITLE = 'Upgrade Check Results'
 WIDTH = 60
 PLACEMENT_VERSION = (1, 36)
-JOIN_S = 10.0
 
 
 class Code(enum.IntEnum):
@@ -206,12 +204,8 @@ def message_queue(program: Status) -> Verdict:
 def scheduler(program: Status) -> Verdict:
     """Make what answers requests, with its driver, filters and weighers."""
     profile = preflight.load_plugins(program.conf)
-    with contextlib.ExitStack() as opened:
-        dependencies = app.dependencies_from_conf(program.conf)
-        opened.callback(dependencies.close)
-        view = app.components(program.conf, dependencies, profile).view
-        opened.callback(view.close, JOIN_S)
-    return _warned(preflight.deprecations(profile))
+    with preflight.opened(program.conf, profile):
+        return _warned(preflight.deprecations(profile))
 
 
 def options(program: Status) -> Verdict:

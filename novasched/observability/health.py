@@ -7,6 +7,7 @@ News come from what the service does anyway; nobody is asked to answer a client.
 
 from __future__ import annotations
 
+import datetime
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -24,9 +25,9 @@ READY = 'ready'
 """The check that says whether requests are taken."""
 
 
-def stamp(clock: Clock) -> str:
-    """Return the time as checks have it."""
-    return f'{clock.utcnow().isoformat(timespec="seconds")}+00:00'
+def stamp(at: datetime.datetime) -> str:
+    """Return a time of day, UTC without a zone, as checks have it."""
+    return f'{at.isoformat(timespec="seconds")}+00:00'
 
 
 class Check(NamedTuple):
@@ -49,7 +50,9 @@ Look = Callable[[], Mapping[str, Check]]
 
 
 class _News(NamedTuple):
-    check: Check
+    status: str
+    output: str
+    at: datetime.datetime
     heard_s: float
 
 
@@ -70,11 +73,11 @@ class Health:
 
     def time(self) -> str:
         """Return the time as checks have it."""
-        return stamp(self._clock)
+        return stamp(self._clock.utcnow())
 
     def good(self, name: str) -> None:
         """Take in that a component works."""
-        self._keep(name, Check(PASS, self.time()))
+        self._keep(name, PASS, '')
 
     def bad(self, name: str, output: str, status: str | None = None) -> None:
         """Take in that a component does not work.
@@ -83,21 +86,22 @@ class Health:
         """
         if status is None:
             status = FAIL if self.is_bad(name) else WARN
-        self._keep(name, Check(status, self.time(), output))
+        self._keep(name, status, output)
 
-    def _keep(self, name: str, check: Check) -> None:
+    def _keep(self, name: str, status: str, output: str) -> None:
+        clock = self._clock
         with self._lock:
-            self._news[name] = _News(check, self._clock.monotonic())
+            self._news[name] = _News(status, output, clock.utcnow(), clock.monotonic())
 
     def is_bad(self, name: str) -> bool:
         """Say whether the newest news of a component are bad."""
         found = self._news.get(name)
-        return found is not None and found.check.status != PASS
+        return found is not None and found.status != PASS
 
     def wants_news(self, name: str) -> bool:
         """Say whether it is time to ask: the last news are bad, or half expired."""
         found = self._news.get(name)
-        if found is None or found.check.status != PASS:
+        if found is None or found.status != PASS:
             return True
         age_s = self._clock.monotonic() - found.heard_s
         return bool(self._ttl_s) and age_s >= self._ttl_s / 2
@@ -120,9 +124,9 @@ class Health:
     def _judged(self, news: _News) -> Check:
         age_s = self._clock.monotonic() - news.heard_s
         if not self._ttl_s or age_s <= self._ttl_s:
-            return news.check
+            return Check(news.status, stamp(news.at), news.output)
         output = f'no news for {age_s:.0f} s'
-        return Check(WARN, news.check.time, output, expired=True)
+        return Check(WARN, stamp(news.at), output, expired=True)
 
 
 def overall(checks: Iterable[Check]) -> str:

@@ -213,7 +213,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 
     def show_health(self, headers: Mapping[str, str]) -> Answer:
         """Answer for all workers."""
-        told, time = self._workers.told(), stamp(self._clock)
+        told, time = self._workers.told(), stamp(self._clock.utcnow())
         checks = merged(told)
         checks['workers'] = self._workers.check(told, time)
         if self._stopping.is_set():
