@@ -97,11 +97,11 @@ class Announcement:
 
     def stopped(self) -> None:
         """All workers have ended."""
-        told = b''
+        packed = b''
         with contextlib.suppress(BlockingIOError):
             while True:
-                told += self._reading.recv(COUNT.size)
-        requests = sum(count for (count,) in COUNT.iter_unpack(told))
+                packed += self._reading.recv(COUNT.size)
+        requests = sum(count for (count,) in COUNT.iter_unpack(packed))
         LOG.info(
             'Stopped scheduler node (version %s): %d requests were finished',
             self._version,

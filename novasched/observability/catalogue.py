@@ -49,7 +49,7 @@ class Metric(NamedTuple):
         return prefix + self.name.removeprefix(PREFIX)
 
 
-class Numbers(Protocol):
+class MetricRecorder(Protocol):
     """Keeps the metrics of the catalogue."""
 
     def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
@@ -62,8 +62,8 @@ class Numbers(Protocol):
         """Set a gauge."""
 
 
-class NoNumbers:
-    """Keeps nothing. Satisfies Numbers."""
+class NullRecorder:
+    """Keeps nothing. Satisfies MetricRecorder."""
 
     def count(self, metric: Metric, *labels: str, by: float = 1) -> None: ...
 

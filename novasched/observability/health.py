@@ -45,7 +45,7 @@ class Check(NamedTuple):
         return {**found, 'output': self.output} if self.output else found
 
 
-Look = Callable[[], Mapping[str, Check]]
+Checker = Callable[[], Mapping[str, Check]]
 """Finds out how components are, at once and without asking anybody."""
 
 
@@ -68,7 +68,7 @@ class Health:
         self._ttl_s = ttl_s
         self._lock = threading.Lock()
         self._news: dict[str, _News] = {}
-        self._looks: tuple[Look, ...] = ()
+        self._checkers: tuple[Checker, ...] = ()
         self.service_id: str | None = None
 
     def time(self) -> str:
@@ -106,19 +106,19 @@ class Health:
         age_s = self._clock.monotonic() - found.heard_s
         return bool(self._ttl_s) and age_s >= self._ttl_s / 2
 
-    def look_at(self, looks: Iterable[Look]) -> None:
+    def use_checkers(self, checkers: Iterable[Checker]) -> None:
         """Ask these, and only these, whenever somebody asks; forget all news, as when
         the configuration is read again."""
         with self._lock:
-            self._looks = tuple(looks)
+            self._checkers = tuple(checkers)
             self._news.clear()
 
     def checks(self) -> dict[str, Check]:
         """Return how all components are, by name."""
         with self._lock:
             found = {name: self._judged(news) for name, news in self._news.items()}
-        for look in self._looks:
-            found.update(look())
+        for check in self._checkers:
+            found.update(check())
         return dict(sorted(found.items()))
 
     def _judged(self, news: _News) -> Check:

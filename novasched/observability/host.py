@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oslo_service import service  # type: ignore[import-untyped]
 
 from novasched.observability import health, worker
-from novasched.observability.catalogue import NoNumbers
+from novasched.observability.catalogue import NullRecorder
 from novasched.observability.health import FAIL, PASS, READY, WARN, WORST, Check, stamp
 from novasched.observability.serving import Answer, Endpoint, Route, ask
 from novasched.observability.settings import Address, Settings
@@ -49,8 +49,8 @@ RUNTIME = 'RUNTIME_DIRECTORY'
 """Where systemd says that a service may keep what need not outlive it."""
 
 
-class Told(NamedTuple):
-    """What one worker said: its checks, or why it said nothing."""
+class WorkerReport(NamedTuple):
+    """The answer of one worker: its checks, or why there is none."""
 
     pid: int
     checks: Mapping[str, Check] = {}
@@ -98,40 +98,40 @@ class Workers:
         except (OSError, http.client.HTTPException) as problem:
             return problem
 
-    def told(self) -> list[Told]:
-        """Return how each worker says that it is."""
+    def reports(self) -> list[WorkerReport]:
+        """Ask all workers for their health."""
         return [self._read(pid, answer) for pid, answer in self.ask(worker.HEALTH)]
 
-    def _read(self, pid: int, answer: bytes | Exception) -> Told:
+    def _read(self, pid: int, answer: bytes | Exception) -> WorkerReport:
         try:
             if isinstance(answer, Exception):
                 raise answer
             body = json.loads(answer)
             checks = {name: Check(**found) for name, found in body['checks'].items()}
-            return Told(pid, checks, body['serviceId'])
+            return WorkerReport(pid, checks, body['serviceId'])
         except TimeoutError:
             problem = f'does not answer within {self._deadline_s:g} s'
         except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
             problem = f'cannot be asked: {error}'
-        return Told(pid, problem=f'worker {pid} {problem}')
+        return WorkerReport(pid, problem=f'worker {pid} {problem}')
 
-    def check(self, told: list[Told], time: str) -> Check:
+    def check(self, reports: list[WorkerReport], time: str) -> Check:
         """Judge whether all workers are there; before the first is, they start."""
-        self._seen = self._seen or bool(told)
+        self._seen = self._seen or bool(reports)
         if not self._seen:
             return Check(WARN, time, worker.STARTING)
-        if hung := [each.problem for each in told if each.problem]:
+        if hung := [each.problem for each in reports if each.problem]:
             return Check(FAIL, time, '; '.join(hung))
-        if len(told) >= self._expected:
+        if len(reports) >= self._expected:
             return Check(PASS, time)
-        output = f'{len(told)} of {self._expected} workers are there'
-        return Check(WARN if told else FAIL, time, output)
+        output = f'{len(reports)} of {self._expected} workers are there'
+        return Check(WARN if reports else FAIL, time, output)
 
 
-def merged(told: list[Told]) -> dict[str, Check]:
+def merged(reports: list[WorkerReport]) -> dict[str, Check]:
     """Return for each component the worst of what the workers say, and who says it."""
     found: dict[str, list[tuple[int, Check]]] = {}
-    for each in told:
+    for each in reports:
         for name, check in each.checks.items():
             found.setdefault(name, []).append((each.pid, check))
     return {name: _worst(said) for name, said in sorted(found.items())}
@@ -148,10 +148,10 @@ def _worst(said: list[tuple[int, Check]]) -> Check:
     )
 
 
-def not_ready(told: list[Told]) -> str | None:
+def not_ready(reports: list[WorkerReport]) -> str | None:
     """Return why no worker takes requests, or None if one does."""
     reasons = []
-    for each in told:
+    for each in reports:
         ready = each.checks.get(READY)
         if ready is not None and ready.status == PASS:
             return None
@@ -161,8 +161,8 @@ def not_ready(told: list[Told]) -> str | None:
 
 
 class HostService(service.ServiceBase):  # type: ignore[misc]
-    """The process: listens at the addresses until it is stopped, and then until the
-    last worker has ended.
+    """The process that serves health and metrics until it is stopped, and then until
+    the last worker has ended.
     """
 
     def __init__(
@@ -189,15 +189,15 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 
     def _started(self, endpoint: Endpoint, address: Address) -> bool:
         """Listen as soon as it is possible; a restart may find the address in use."""
-        told = False
+        is_logged = False
         while not self._stopping.is_set():
             try:
                 endpoint.start()
                 return True
             except OSError as problem:
-                if not told:
+                if not is_logged:
                     LOG.error('Cannot listen at %s yet: %s', address, problem)
-                told = True
+                is_logged = True
                 self._stopping.wait(RETRY_S)
         return False
 
@@ -213,19 +213,19 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 
     def show_health(self, headers: Mapping[str, str]) -> Answer:
         """Answer for all workers."""
-        told, time = self._workers.told(), stamp(self._clock.utcnow())
-        checks = merged(told)
-        checks['workers'] = self._workers.check(told, time)
+        reports, time = self._workers.reports(), stamp(self._clock.utcnow())
+        checks = merged(reports)
+        checks['workers'] = self._workers.check(reports, time)
         if self._stopping.is_set():
             checks[READY] = Check(WARN, time, worker.STOPPING)
-        ids = (each.service_id for each in told if each.service_id)
+        ids = (each.service_id for each in reports if each.service_id)
         self._service_id = next(ids, self._service_id)
         return health.answer(self._settings, checks, self._service_id)
 
     def show_ready(self, headers: Mapping[str, str]) -> Answer:
         """Say whether requests are taken: by one worker at least."""
         reason = worker.STOPPING if self._stopping.is_set() else None
-        reason = reason or not_ready(self._workers.told())
+        reason = reason or not_ready(self._workers.reports())
         body = {'ready': reason is None, 'reason': reason or ''}
         return Answer(
             503 if reason else 200,
@@ -258,7 +258,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
                 endpoint.stop()
 
     def _is_any_alive(self) -> bool:
-        return any(not each.problem for each in self._workers.told())
+        return any(not each.problem for each in self._workers.reports())
 
     def wait(self) -> None:
         self._stopped.wait()
@@ -285,7 +285,7 @@ class Shared:
             self.settings,
             self.clock,
             self.directory,
-            NoNumbers() if self.metrics is None else self.metrics.of_worker(),
+            NullRecorder() if self.metrics is None else self.metrics.of_worker(),
             _forgetting(self.metrics),
         )
 
@@ -306,9 +306,9 @@ def shared(settings: Settings, workers: int, clock: Clock) -> Iterator[Shared]:
         return
     with _directory() as directory:
         metrics = _metrics(directory, settings.prefix) if settings.metrics else None
-        told = Workers(directory, workers, _forgetting(metrics))
-        there = HostService(settings, told, clock, metrics)
-        yield Shared(settings, clock, directory, metrics, (there,))
+        asked = Workers(directory, workers, _forgetting(metrics))
+        beside = HostService(settings, asked, clock, metrics)
+        yield Shared(settings, clock, directory, metrics, (beside,))
 
 
 def _metrics(directory: str, prefix: str) -> SharedMetrics:

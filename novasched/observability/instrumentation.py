@@ -11,10 +11,14 @@ from novasched.candidate_query import QueryPolicy
 from novasched.cluster.cells import Cells
 from novasched.cluster.view import ClusterView
 from novasched.observability import catalogue
-from novasched.observability.catalogue import NoNumbers, Numbers
-from novasched.observability.health import FAIL, PASS, WARN, Check, Health, Look
-from novasched.observability.ports import WatchedApi, WatchedPlacement, WatchedServices
-from novasched.observability.requests import Stages, WatchedRequests
+from novasched.observability.catalogue import MetricRecorder, NullRecorder
+from novasched.observability.health import FAIL, PASS, WARN, Check, Checker, Health
+from novasched.observability.ports import (
+    InstrumentedApiStore,
+    InstrumentedPlacement,
+    InstrumentedServiceStore,
+)
+from novasched.observability.requests import RequestTracker, StageTimer
 from novasched.observability.settings import Settings
 from novasched.ports import SYSTEM_CLOCK, ApiStore, Clock, Placement, ServiceStore
 from novasched.scheduler.trace import Decision
@@ -45,7 +49,7 @@ class Freshness:
         self._began_s = clock.monotonic()
         self._shown: set[str] = set()
 
-    def look(self) -> dict[str, Check]:
+    def check(self) -> dict[str, Check]:
         """Judge the database of each cell, and the view as a whole.
 
         One cell of several that is left out is a warning: the others are served.
@@ -84,54 +88,55 @@ class Freshness:
             return Check(WARN, time, output)
         return Check(PASS, time)
 
-    def measure(self, numbers: Numbers, now: float) -> None:
+    def measure(self, recorder: MetricRecorder, now: float) -> None:
         """Set the gauges of all cells; ``now`` is in seconds since 1970."""
         ages_s = self._ages_s()
         out = {cell.uuid for cell in self._cells.unavailable()}
         enabled = {cell.name or cell.uuid: cell for cell in self._cells.enabled()}
         for name, cell in enabled.items():
             if cell.uuid in ages_s:
-                numbers.set(catalogue.CELL_TIME, now - ages_s[cell.uuid], name)
-            numbers.set(catalogue.CELL_LEFT_OUT, cell.uuid in out, name)
+                recorder.set(catalogue.CELL_TIME, now - ages_s[cell.uuid], name)
+            recorder.set(catalogue.CELL_LEFT_OUT, cell.uuid in out, name)
         for gone in self._shown - enabled.keys():
-            numbers.set(catalogue.CELL_TIME, 0, gone)
-            numbers.set(catalogue.CELL_LEFT_OUT, 0, gone)
+            recorder.set(catalogue.CELL_TIME, 0, gone)
+            recorder.set(catalogue.CELL_LEFT_OUT, 0, gone)
         self._shown |= enabled.keys()
 
 
 class Instrumentation:
-    """Wraps each component with what measures it. ``looks`` are to be asked for the
-    health. Without ``numbers`` nothing is counted.
+    """Wraps each component with what measures it. ``checkers`` are to be asked for the
+    health. Without ``recorder`` nothing is counted.
     """
 
     def __init__(
         self,
-        numbers: Numbers | None = None,
+        recorder: MetricRecorder | None = None,
         health: Health | None = None,
         clock: Clock = SYSTEM_CLOCK,
         settings: Settings | None = None,
     ) -> None:
         settings = settings or Settings()
-        self._numbers = numbers = numbers or NoNumbers()
+        self._recorder = recorder = recorder or NullRecorder()
         self._health = health = health or Health(clock)
         self._clock = clock
         self._check_interval_s = settings.check_interval_s
-        self._stages = Stages(numbers, clock)
+        self._stages = StageTimer(recorder, clock)
         self._freshness: Freshness | None = None
-        self._watched = requests = WatchedRequests(
-            numbers, settings.threads, settings.patience_s, clock
+        self.requests = requests = RequestTracker(
+            recorder, settings.threads, settings.patience_s, clock
         )
-        self.looks: list[Look] = [lambda: {'requests': requests.look(health.time())}]
-        self.requests = requests
+        self.checkers: list[Checker] = [
+            lambda: {'requests': requests.check(health.time())}
+        ]
 
     def api(self, inner: ApiStore) -> ApiStore:
-        return WatchedApi(inner, self._health)
+        return InstrumentedApiStore(inner, self._health)
 
     def services(self, inner: ServiceStore) -> ServiceStore:
-        return WatchedServices(inner, self._health)
+        return InstrumentedServiceStore(inner, self._health)
 
     def placement(self, inner: Placement) -> Placement:
-        return WatchedPlacement(inner, self._numbers, self._stages, self._health)
+        return InstrumentedPlacement(inner, self._recorder, self._stages, self._health)
 
     def query_policy(self, query_policy: QueryPolicy) -> QueryPolicy:
         """Measure the prefilters, and count the answers that a limit cut."""
@@ -155,14 +160,14 @@ class Instrumentation:
         return self._stages('Refresh')
 
     def watch(self, view: ClusterView) -> None:
-        """Look at how fresh a view is."""
+        """Checker at how fresh a view is."""
         self._freshness = Freshness(
             view.cells, view.asked_at, self._clock, self._health, self._check_interval_s
         )
-        self.looks.append(self._freshness.look)
+        self.checkers.append(self._freshness.check)
 
     def measure(self, now: float) -> None:
         """Set the gauges that tell of now; in seconds since 1970."""
-        self._watched.measure()
+        self.requests.measure()
         if self._freshness is not None:
-            self._freshness.measure(self._numbers, now)
+            self._freshness.measure(self._recorder, now)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.observability import catalogue
-from novasched.observability.catalogue import Numbers
+from novasched.observability.catalogue import MetricRecorder
 from novasched.observability.health import FAIL, Health
-from novasched.observability.requests import Stages
+from novasched.observability.requests import StageTimer
 from novasched.ports import (
     AggregatesMark,
     ApiStore,
@@ -30,14 +30,18 @@ from novasched.ports import (
 from novasched.scheduler.aggregates import Aggregate
 
 
-class WatchedPlacement:
+class InstrumentedPlacement:
     """Placement, counted; what it answers says how it is. Satisfies ports.Placement."""
 
     def __init__(
-        self, inner: Placement, numbers: Numbers, stages: Stages, health: Health
+        self,
+        inner: Placement,
+        recorder: MetricRecorder,
+        stages: StageTimer,
+        health: Health,
     ) -> None:
         self._inner = inner
-        self._numbers = numbers
+        self._recorder = recorder
         self._stages = stages
         self._health = health
 
@@ -47,13 +51,13 @@ class WatchedPlacement:
         with self._stages('Query'):
             answer = self._inner.candidates(context, query)
         if isinstance(answer, QueryFailed):
-            self._numbers.count(catalogue.QUERIES, 'failed')
+            self._recorder.count(catalogue.QUERIES, 'failed')
             self._judge(answer.status, answer.text)
             return answer
         self._health.good('placement')
         found = len(answer.requests)
-        self._numbers.count(catalogue.QUERIES, 'found' if found else 'none')
-        self._numbers.observe(catalogue.CANDIDATES, found)
+        self._recorder.count(catalogue.QUERIES, 'found' if found else 'none')
+        self._recorder.observe(catalogue.CANDIDATES, found)
         return answer
 
     def aggregates(
@@ -107,11 +111,11 @@ class WatchedPlacement:
             with self._stages('Claim'):
                 yield
         except errors.NovaschedError:
-            self._numbers.count(catalogue.CLAIMS, 'error')
+            self._recorder.count(catalogue.CLAIMS, 'error')
             raise
 
     def _count(self, outcome: Claimed | ClaimRefused | ClaimUnknown) -> None:
-        self._numbers.count(catalogue.CLAIMS, self._result(outcome))
+        self._recorder.count(catalogue.CLAIMS, self._result(outcome))
 
     def _result(self, outcome: Claimed | ClaimRefused | ClaimUnknown) -> str:
         match outcome:
@@ -145,7 +149,7 @@ def heard(health: Health, name: str) -> Iterator[None]:
     health.good(name)
 
 
-class WatchedApi:
+class InstrumentedApiStore:
     """The API database. Satisfies ports.ApiStore."""
 
     def __init__(self, inner: ApiStore, health: Health) -> None:
@@ -169,7 +173,7 @@ class WatchedApi:
             return self._inner.aggregates_mark()
 
 
-class WatchedServices:
+class InstrumentedServiceStore:
     """The services rows: the heartbeats of this program. Satisfies
     ports.ServiceStore."""
 

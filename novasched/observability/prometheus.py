@@ -29,7 +29,7 @@ from novasched.ports import SYSTEM_CLOCK, Clock
 
 
 class Metrics:
-    """The metrics of one worker; threads may share it. Satisfies catalogue.Numbers.
+    """Recorder of one worker, which threads may share. Satisfies MetricRecorder.
 
     Every value is at once where other processes see it, also when this one is killed.
     """

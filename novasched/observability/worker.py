@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from novasched import errors
 from novasched.cluster.periodic import PeriodicRunner
 from novasched.observability import health as health_
-from novasched.observability.catalogue import Numbers
+from novasched.observability.catalogue import MetricRecorder
 from novasched.observability.health import PASS, READY, WARN, Check, Health
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.serving import Answer, Endpoint
@@ -71,7 +71,7 @@ class Probe:
 
 
 class Observer:
-    """Keeps the health and the numbers of one process, and shows them at its socket,
+    """Keeps the health and the metrics of one process, and shows them at its socket,
     while one or more services are observed.
 
     ``directory`` gets the socket; ``forget`` is called with the id of the process
@@ -83,13 +83,13 @@ class Observer:
         settings: Settings,
         clock: Clock,
         directory: str,
-        numbers: Numbers,
+        recorder: MetricRecorder,
         forget: Callable[[int], None],
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._directory = directory
-        self._numbers = numbers
+        self._recorder = recorder
         self._forget = forget
         self._lock = threading.Lock()
         self._observed: list[Instrumentation] = []
@@ -98,7 +98,7 @@ class Observer:
 
     def instrumentation(self) -> Instrumentation:
         """Make the instrumentation of one service."""
-        return Instrumentation(self._numbers, self.health, self._clock, self._settings)
+        return Instrumentation(self._recorder, self.health, self._clock, self._settings)
 
     def begin(self, instrumentation: Instrumentation) -> None:
         """Observe a service that is to start; show it if there is none that serves.
@@ -110,7 +110,7 @@ class Observer:
             self._observed.append(instrumentation)
             if self._endpoint is not None:
                 return
-            self._look_at_newest()
+            self._use_newest()
             path = os.path.join(self._directory, SOCKET.format(os.getpid()))
             routes = {HEALTH: self._show_health, GAUGES: self._set_gauges}
             self._endpoint = Endpoint(Address(path=path), routes, MOST_QUESTIONS)
@@ -126,13 +126,13 @@ class Observer:
         end; the news of that one are forgotten."""
         with self._lock:
             if len(self._observed) > 1:
-                self._look_at_newest()
+                self._use_newest()
 
     def end(self, instrumentation: Instrumentation) -> None:
         """Show a service no more. The process ends with the last one."""
         with self._lock:
             self._observed.remove(instrumentation)
-            self._look_at_newest()
+            self._use_newest()
             if self._observed or self._endpoint is None:
                 return
             with contextlib.suppress(OSError):  # the directory may be gone already
@@ -140,10 +140,12 @@ class Observer:
             self._endpoint = None
         self._forget(os.getpid())
 
-    def _look_at_newest(self) -> None:
+    def _use_newest(self) -> None:
         newest = self._observed[-1:]
-        self.health.look_at(
-            look for instrumentation in newest for look in instrumentation.looks
+        self.health.use_checkers(
+            checker
+            for instrumentation in newest
+            for checker in instrumentation.checkers
         )
 
     def _show_health(self, headers: Mapping[str, str]) -> Answer:
@@ -179,7 +181,7 @@ class InstrumentedService:
         self._probes = probes
         self._listens = listens
         self._phase = STARTING
-        instrumentation.looks.append(self._look)
+        instrumentation.checkers.append(self._ready)
         task = PROBE_INTERVAL_S, self._probe
         self._probing = PeriodicRunner('health', [task], [0.0])
 
@@ -203,7 +205,7 @@ class InstrumentedService:
     def state(self) -> Mapping[str, Any]:
         return self._inner.state()
 
-    def _look(self) -> Mapping[str, Check]:
+    def _ready(self) -> Mapping[str, Check]:
         problem = self._phase or self._listens()
         status = WARN if problem else PASS
         return {READY: Check(status, self._observer.health.time(), problem or '')}

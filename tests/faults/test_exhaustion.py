@@ -22,7 +22,7 @@ from tests.live import wire as wire_
 from tests.live.servers.process import wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.wire import Wire
-from tests.unit.observability.numbers import FakeNumbers
+from tests.unit.observability.recorder import FakeRecorder
 
 THREADS = 2
 REQUESTS = 20
@@ -78,9 +78,9 @@ class Measured:
                 'service_down_time': 3600,
             },
         )
-        self._numbers, clock = FakeNumbers(), SystemClock()
+        self._recorder, clock = FakeRecorder(), SystemClock()
         self._instrumentation = Instrumentation(
-            self._numbers,
+            self._recorder,
             Health(clock),
             clock,
             Settings(threads=THREADS, patience_s=BOUND_S, check_interval_s=BOUND_S),
@@ -90,7 +90,7 @@ class Measured:
 
     def values(self):
         self._instrumentation.measure(time.time())
-        return Counter({**self._numbers.gauges, **self._numbers.counts})
+        return Counter({**self._recorder.gauges, **self._recorder.counts})
 
 
 @pytest.fixture

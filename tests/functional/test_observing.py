@@ -20,7 +20,7 @@ import requests
 
 from novasched import errors
 from novasched.observability import host, serving
-from novasched.observability.catalogue import NoNumbers
+from novasched.observability.catalogue import NullRecorder
 from novasched.observability.host import HostService, Workers
 from novasched.observability.serving import Answer, Endpoint
 from novasched.observability.settings import Address, Settings
@@ -63,7 +63,7 @@ class TestLife:
     def observer(self, tmp_path):
         self.ended = []
         return Observer(
-            SETTINGS, SystemClock(), str(tmp_path), NoNumbers(), self.ended.append
+            SETTINGS, SystemClock(), str(tmp_path), NullRecorder(), self.ended.append
         )
 
     def test_a_life_is_shown_from_start_to_end(self, observer, tmp_path):
@@ -351,8 +351,8 @@ class TestHealth:
 
     def test_a_worker_that_talks_nonsense_fails(self, endpoint, tmp_path):
         endpoint({'/health': hello}, '7.sock')
-        (told,) = Workers(str(tmp_path), 1).told()
-        assert told.problem.startswith('worker 7 cannot be asked: ')
+        (report,) = Workers(str(tmp_path), 1).reports()
+        assert report.problem.startswith('worker 7 cannot be asked: ')
 
     def test_the_directory_goes_with_the_service(self, show):
         settings = dataclasses.replace(SETTINGS, health=(Address(HERE, 0),))

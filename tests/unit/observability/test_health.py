@@ -82,10 +82,10 @@ def test_news_are_wanted_when_they_are_bad_or_half_expired(health, clock):
 
 def test_looks_are_made_when_somebody_asks_and_without_old_news(health):
     health.good('placement')
-    health.look_at([lambda: {'cluster_view': Check(PASS, 'now')}])
+    health.use_checkers([lambda: {'cluster_view': Check(PASS, 'now')}])
     health.good('api_db')
     assert list(health.checks()) == ['api_db', 'cluster_view']
-    health.look_at([])
+    health.use_checkers([])
     assert health.checks() == {}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that a test can read, and a clock that ticks when it is looked at."""
+"""MetricRecorder that a test can read, and a clock that ticks when it is looked at."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import collections
 import itertools
 
 
-class FakeNumbers:
+class FakeRecorder:
     """Keeps sums and lists by metric and labels."""
 
     def __init__(self):
