@@ -160,7 +160,7 @@ class Instrumentation:
         return self._stages('Refresh')
 
     def watch(self, view: ClusterView) -> None:
-        """Checker at how fresh a view is."""
+        """Judge from now on how fresh a view is."""
         self._freshness = Freshness(
             view.cells, view.asked_at, self._clock, self._health, self._check_interval_s
         )
