@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorder of metrics that a test can read, and a clock that ticks when it is looked at."""
+"""A recorder of metrics that a test can read, and a clock that ticks."""
 
 from __future__ import annotations
 
