@@ -28,22 +28,29 @@ from novasched.compat import driver_loading
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
-from novasched.drivers import DriverContext
+from novasched.drivers import Driver, DriverContext
 from novasched.journal import recovery
 from novasched.manager import SchedulerManager
 from novasched.network.client import NetworkClient
-from novasched.observability.instrumentation import NO_INSTRUMENTATION, Instrumentation
+from novasched.observability.instrumentation import Instrumentation
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
 from novasched.placement.recovery import claim_recovery
-from novasched.ports import Clock, Network, Notifier, ServiceRow
+from novasched.ports import (
+    SYSTEM_CLOCK,
+    Clock,
+    Network,
+    Notifier,
+    ServiceRow,
+    SystemClock,
+)
 from novasched.rpc import server
 from novasched.rpc.conductor import ConductorBackport
 from novasched.rpc.notifications import Notifications
 from novasched.rpc.transport import transport_from_conf
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
-from novasched.service import Scheduler, SystemClock, drain_s_of, host_of
+from novasched.service import Scheduler, drain_s_of, host_of
 
 WARNING_INTERVAL_S = 10.0
 WATCH_INTERVAL_S = 10.0
@@ -57,8 +64,8 @@ class Dependencies:
 
     ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
     raise in ``placement``. ``on_service`` is told of a services row that was made;
-    ``instrumentation`` wraps the components. ``close`` is called by the maker of all
-    this.
+    ``instrumentation`` wraps the components. ``close`` is called when the scheduler
+    has ended, or by whom composed none.
     """
 
     api_engine: sa.Engine
@@ -73,7 +80,7 @@ class Dependencies:
     on_decision: Callable[[Decision], None] = lambda decision: None
     on_service: Callable[[ServiceRow], None] = lambda row: None
     close: Callable[[], None] = lambda: None
-    instrumentation: Instrumentation = NO_INSTRUMENTATION
+    instrumentation: Instrumentation = field(default_factory=Instrumentation)
 
 
 def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
@@ -97,7 +104,7 @@ def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
         placement=placement,
         transport=transport,
         notifier=notifications,
-        clock=SystemClock(),
+        clock=SYSTEM_CLOCK,
         rng=random.SystemRandom(),
         network=network,
         services=SqlServiceStore(main_engine),
@@ -106,27 +113,41 @@ def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
     )
 
 
-def compose(
+@dataclass(frozen=True)
+class Components:
+    """What answers requests: all of a scheduler but its threads and its server."""
+
+    profile: Profile
+    api: SqlApiStore
+    view: ClusterView
+    journal: recovery.JournalSetup
+    context: DriverContext
+    driver: Driver
+    manager: SchedulerManager
+
+
+def components(
     conf: cfg.ConfigOpts, dependencies: Dependencies, profile: Profile | None = None
-) -> Scheduler:
-    """Wire a scheduler from a configuration and its dependencies; nothing runs yet.
+) -> Components:
+    """Wire what answers requests; nothing connects yet.
 
     ``profile`` replaces that of the options. Raises errors.SetupError.
     """
-    host = host_of(conf)
-    clock = dependencies.clock
     instrumentation = dependencies.instrumentation
     if profile is None:
         profile = plugins.profile_from_conf(conf)
-    api = _api_store(conf, dependencies)
-    view = instrumentation.view(
-        ClusterView.from_conf(
-            conf,
-            api=instrumentation.api(api),
-            cells=_cells(conf, dependencies),
-            clock=clock,
-        )
+    defaults = UrlDefaults(
+        conf.database.connection, dependencies.transport.conf.transport_url
     )
+    api = SqlApiStore(dependencies.api_engine, defaults)
+    view = ClusterView.from_conf(
+        conf,
+        api=instrumentation.api(api),
+        cells=_cells(conf, dependencies),
+        clock=dependencies.clock,
+        measure_refresh=instrumentation.refresh,
+    )
+    instrumentation.watch(view)
     journal = recovery.from_conf(conf, claim_recovery(dependencies.placement))
     placement = instrumentation.placement(
         PlacementClient(dependencies.placement, journal.on_held)
@@ -137,7 +158,7 @@ def compose(
         view=view,
         placement=placement,
         rng=dependencies.rng,
-        on_decision=dependencies.on_decision,
+        on_decision=instrumentation.decisions(dependencies.on_decision),
     )
     plugins.install_nova_modules(conf)
     driver = driver_loading.driver_from_conf(conf, context)
@@ -150,29 +171,55 @@ def compose(
         network=dependencies.network,
         journal=journal.journal,
     )
+    return Components(
+        profile=profile,
+        api=api,
+        view=view,
+        journal=journal,
+        context=context,
+        driver=driver,
+        manager=manager,
+    )
+
+
+def compose(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Scheduler:
+    """Wire a scheduler from a configuration and its dependencies; nothing runs yet.
+
+    It closes its dependencies when it ends. Raises errors.SetupError.
+    """
+    made = components(conf, dependencies)
+    clock = dependencies.clock
+    instrumentation = dependencies.instrumentation
+    host = host_of(conf)
     services = servicegroup.services(conf, dependencies.services, clock)
-    discover = functools.partial(api.map_new_hosts, dependencies.make_cell_engine)
+    discover = functools.partial(made.api.map_new_hosts, dependencies.make_cell_engine)
+    warnings = ConfigWarnings.of(made.profile, made.view.aggregates)
     serving = server.server(
         transport=dependencies.transport,
         host=host,
-        manager=manager,
+        manager=made.manager,
         backport=ConductorBackport.from_conf(conf, dependencies.transport),
         requests=instrumentation.requests,
     )
+
+    def close() -> None:
+        made.journal.close()
+        dependencies.close()
+
     return Scheduler(
-        manager=manager,
-        view=view,
+        manager=made.manager,
+        view=made.view,
         server=serving,
         periodic=PeriodicTasks.from_conf(
             conf,
-            view=view,
+            view=made.view,
             clock=clock,
             others=[
-                *journal.periodic_tasks,
-                *driver_loading.periodic_tasks(conf, driver),
+                *made.journal.periodic_tasks,
+                *driver_loading.periodic_tasks(conf, made.driver),
                 *discovery_tasks(conf, host, services, clock, discover),
-                (WATCH_INTERVAL_S, context.watch.tell_stuck),
-                (WARNING_INTERVAL_S, ConfigWarnings.of(profile, view.aggregates).tell),
+                (WATCH_INTERVAL_S, made.context.watch.tell_stuck),
+                (WARNING_INTERVAL_S, warnings.tell),
             ],
         ),
         heartbeat=Heartbeat.from_conf(
@@ -182,17 +229,10 @@ def compose(
             on_created=dependencies.on_service,
         ),
         drain_s=drain_s_of(conf),
-        close=journal.close,
-        profile=profile,
+        close=close,
+        profile=made.profile,
         finished=serving.requests.finished,
     )
-
-
-def _api_store(conf: cfg.ConfigOpts, dependencies: Dependencies) -> SqlApiStore:
-    defaults = UrlDefaults(
-        conf.database.connection, dependencies.transport.conf.transport_url
-    )
-    return SqlApiStore(dependencies.api_engine, defaults)
 
 
 def _cells(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Cells:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from oslo_config import cfg
 from oslo_db import exception as db_exc  # type: ignore[import-untyped]
@@ -20,16 +20,16 @@ from novasched import (
     errors,
     opts,
     plugins,
-    service,
     servicegroup,
 )
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import OLDEST_COMPUTE_VERSION, down_time
+from novasched.cluster.view import ClusterView
 from novasched.compat import deprecated_options
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
 from novasched.journal import recovery
-from novasched.observability import addresses
+from novasched.observability import serving
 from novasched.placement import session
 from novasched.rpc import logs, transport
 from novasched.scheduler.pipeline import Profile
@@ -98,25 +98,34 @@ def check(conf: cfg.ConfigOpts) -> None:
     """
     profile = load_plugins(conf)
     servicegroup.check(conf)
-    addresses.check(conf)
+    serving.check(conf)
     journal = filter(None, [recovery.prepare(conf)])
     for warning in (*deprecations(profile), *warnings(conf), *journal):
         LOG.warning('%s', warning)
     _check_databases(conf)
-    with contextlib.ExitStack() as opened:
-        given = app.dependencies_from_conf(conf)
-        opened.callback(given.close)
-        scheduler = app.compose(conf, given, profile)
-        opened.callback(scheduler.view.close, JOIN_S)
+    with opened(conf, profile) as (given, view):
         problem = session.check(given.placement)
         if problem:
             LOG.warning('[placement]: %s', problem)
         transport.check(given.transport)
-        _read_cells(scheduler)
+        _read_cells(view)
         check_compute_version(
-            scheduler.view.minimum_compute_version(),
+            view.minimum_compute_version(),
             conf.workarounds.disable_compute_service_check_for_ffu,
         )
+
+
+@contextlib.contextmanager
+def opened(
+    conf: cfg.ConfigOpts, profile: Profile
+) -> Iterator[tuple[app.Dependencies, ClusterView]]:
+    """Wire what answers requests, and close it again. Raises errors.SetupError."""
+    with contextlib.ExitStack() as stack:
+        dependencies = app.dependencies_from_conf(conf)
+        stack.callback(dependencies.close)
+        view = app.components(conf, dependencies, profile).view
+        stack.callback(view.close, JOIN_S)
+        yield dependencies, view
 
 
 def warnings(conf: cfg.ConfigOpts) -> list[str]:
@@ -162,9 +171,9 @@ def load_plugins(conf: cfg.ConfigOpts) -> Profile:
         ) from problem
 
 
-def _read_cells(scheduler: service.Scheduler) -> None:
+def _read_cells(view: ClusterView) -> None:
     try:
-        scheduler.view.check(judges=True)
+        view.check(judges=True)
     except errors.StoreFailed as problem:
         raise _unreadable(engines.API, 'api_db sync', problem) from problem
 

@@ -56,14 +56,14 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
     def __init__(
         self,
         make: Callable[[], Service],
-        reread: Callable[[], None] = lambda: None,
-        begin: Callable[[], None] = lambda: None,
-        announcement: Announcement | None = None,
+        reread: Callable[[], None],
+        begin: Callable[[], None],
+        announcement: Announcement,
     ) -> None:
         self._make = make
         self._reread = reread
         self._begin = begin
-        self.announcement = announcement or Announcement()
+        self.announcement = announcement
         self.pause_s = 0.0
         self._service: Service | None = None
         self._answered = 0
@@ -86,17 +86,24 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
             raise SystemExit(1)
 
     def _start(self) -> Exception | None:
-        try:
-            serving = self._make()
-            serving.start()
-        except PROBLEMS as problem:
-            return problem
+        serving = self._started()
+        if isinstance(serving, Exception):
+            return serving
         if late := self._swapped(serving):
             late.stop()
         else:
             self.announcement.started(serving.state)
         _settle()
         return None
+
+    def _started(self) -> Service | Exception:
+        """Return a scheduler that serves, or why there can be none now."""
+        try:
+            serving = self._make()
+            serving.start()
+        except PROBLEMS as problem:
+            return problem
+        return serving
 
     def _swapped(self, serving: Service) -> Service | None:
         """Serve with this one from now on; return the one that is to end."""
@@ -150,20 +157,16 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
             self._answered += answered
 
     def _new(self) -> Service | None:
-        """Return a scheduler that serves; None if there can be none now."""
-        found = None
+        """Return a scheduler that serves; None, logged, if there can be none now."""
         try:
-            serving = self._make()
-            serving.start()
-        except PROBLEMS as problem:
-            found = problem
+            found = self._started()
         except Exception as problem:  # the end of a thread
             LOG.exception('Reloading failed by a defect: %s', problem)
             return None
-        if found:
+        if isinstance(found, Exception):
             LOG.error('Reloading failed, the scheduler goes on as it was: %s', found)
             return None
-        return serving
+        return found
 
     def stop(self) -> None:
         """Finish what is in hand, in the scheduler of before a reload, too."""

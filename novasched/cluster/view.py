@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -75,6 +76,7 @@ class ClusterView:
         overlap_s: float = 10.0,
         tracks_instances: bool = True,
         heartbeat_grace: HeartbeatGrace | None = None,
+        measure_refresh: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._api = api
         self._clock = clock
@@ -90,11 +92,19 @@ class ClusterView:
         self._reader = CellReader(cells, self._nodes, clock, service_down_time_s)
         self._lock = self._reader.lock
         self._composer = Composer(self._nodes, self.aggregates)
-        self.refresh: Callable[[], None] = Refresh(self._refresh, clock, max_age_s)
+        self._shared_refresh = Refresh(self._refresh, clock, max_age_s)
+        self._measure_refresh = measure_refresh
         self.asked_at = self._nodes.asked_at
 
     @classmethod
-    def from_conf(cls, conf: Any, api: ApiStore, cells: Cells, clock: Clock) -> Self:
+    def from_conf(
+        cls,
+        conf: Any,
+        api: ApiStore,
+        cells: Cells,
+        clock: Clock,
+        measure_refresh: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> Self:
         """Read the options."""
         return cls(
             api,
@@ -108,6 +118,7 @@ class ClusterView:
             overlap_s=conf.novasched.host_state_overlap,
             tracks_instances=conf.filter_scheduler.track_instance_changes,
             heartbeat_grace=HeartbeatGrace.from_conf(conf, clock),
+            measure_refresh=measure_refresh,
         )
 
     def load(self) -> None:
@@ -191,6 +202,14 @@ class ClusterView:
             complete=True,
             timeout_s=BACKGROUND_TIMEOUT_S,
         )
+
+    def refresh(self) -> None:
+        """Read what changed in the enabled cells since the last time.
+
+        Callers at the same time share one read, which began after each of them called.
+        """
+        with self._measure_refresh():
+            self._shared_refresh()
 
     def _refresh(self) -> None:
         if not self.cells.all():

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common start of the daemons, before any of their modules is imported."""
+"""The common start of the daemons, before any of their modules is imported.
+
+Threads or eventlet are chosen before anything is imported that could be patched.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from oslo_config import cfg
 
-from novasched import errors
-from novasched.cmd import concurrency, ending
+from novasched import configuration, errors
+from novasched.cmd import ending
 
 QUESTIONS = {'-h', '--help', '--version'}
 COMPLETION = '--shell_completion'
 """An option of oslo.config whose templates its packages lack."""
+
+BACKEND = '[DEFAULT] concurrency_backend'
+BACKEND_ENVIRONMENT = 'OS_NOVA_DISABLE_EVENTLET_PATCHING'
 
 
 class Program(NamedTuple):
@@ -44,7 +51,7 @@ def _run(
             raise errors.OptionError(COMPLETION, 'not offered', 'Leave it out')
         if QUESTIONS.intersection(argv):
             _answer(program, argv)
-        concurrency.select(argv)
+        select_backend(argv)
         return serve(argv)
     except (errors.NovaschedError, cfg.Error) as problem:
         sys.stderr.write(f'{program.name}: {problem}\n')
@@ -61,3 +68,37 @@ def _answer(program: Program, argv: Sequence[str]) -> None:
     conf.register_cli_opts(program.options)
     version = f'novasched {importlib.metadata.version("novasched")}'
     conf(list(argv), prog=program.name, description=program.does, version=version)
+
+
+def select_backend(argv: Sequence[str]) -> str:
+    """Patch the standard library if eventlet is asked for; return the backend.
+
+    The environment wins over the option; ``auto`` means threads. Raises
+    errors.OptionError and oslo_config.cfg.Error.
+    """
+    chosen = _chosen_backend(argv)
+    if chosen == 'eventlet':
+        try:
+            import eventlet  # type: ignore[import-untyped]
+        except ModuleNotFoundError:
+            remedy = 'Install novasched[eventlet], or use threading.'
+            raise errors.OptionError(BACKEND, 'eventlet is missing', remedy) from None
+        eventlet.monkey_patch()
+    else:
+        # Libraries import it where it is installed; among threads it may not be.
+        sys.modules['eventlet'] = None  # type: ignore[assignment]
+    from oslo_service import backend  # type: ignore[import-untyped]
+
+    backend.init_backend(backend.BackendType(chosen))
+    return chosen
+
+
+def _chosen_backend(argv: Sequence[str]) -> str:
+    wanted = os.environ.get(BACKEND_ENVIRONMENT, '')
+    if wanted:
+        return 'threading' if wanted.lower() in ('1', 'true', 'yes') else 'eventlet'
+    conf = cfg.ConfigOpts()
+    backends = ['auto', 'threading', 'eventlet']
+    conf.register_opt(cfg.StrOpt('concurrency_backend', choices=backends))
+    configuration.read(conf, configuration.arguments(argv), 'nova-scheduler')
+    return 'eventlet' if conf.concurrency_backend == 'eventlet' else 'threading'

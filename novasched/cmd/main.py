@@ -11,16 +11,16 @@ import sys
 import warnings
 from typing import Any
 
-from cliff.app import App
 from cliff.commandmanager import CommandManager
 
 from novasched.cmd import ending
+from novasched.command_line import CommandLine
 
 COMMANDS = 'novasched.cli'
 """The namespace of the entry points; other distributions may add commands."""
 
 
-class Novasched(App):
+class Novasched(CommandLine):
     """Dispatches to the commands; they import what they need when they run."""
 
     NAME = 'novasched'
@@ -38,19 +38,10 @@ class Novasched(App):
     def build_option_parser(self, *args: Any, **kwargs: Any) -> argparse.ArgumentParser:
         """Take configurations before or after the command."""
         parser = super().build_option_parser(*args, **kwargs)
-        for kind in ('file', 'dir'):
-            parser.add_argument(
-                f'--config-{kind}',
-                metavar='PATH',
-                action='append',
-                default=[],
-                help='for commands that read one; see the help of a command',
-            )
+        self.add_configurations(
+            parser, 'for commands that read one; see the help of a command'
+        )
         return parser
-
-    def get_fuzzy_matches(self, cmd: str) -> list[str]:
-        """Return commands that may have been meant; that of the shell is none."""
-        return [each for each in super().get_fuzzy_matches(cmd) if each != 'complete']
 
     def configure_logging(self) -> None:
         """Show our own errors; -v and --log-file get what the libraries log."""

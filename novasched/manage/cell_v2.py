@@ -14,8 +14,7 @@ from novasched import errors
 from novasched.cluster.discovery import Discovered
 from novasched.db import admin, cells, engines
 from novasched.db.transactions import Database, mask
-from novasched.manage.listing import Listing
-from novasched.manage.program import FAILED, Action, Ended
+from novasched.manage.program import FAILED, Action, Ended, Listing
 from novasched.manage.urls import check_transport, concealed
 from novasched.ports import Cell
 

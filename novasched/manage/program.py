@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of many commands: their options, their configuration, their exit codes."""
+"""Programs of many commands: options, configuration, lists, exit codes."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
-from typing import Any
+from typing import Any, TextIO
 
+import prettytable
 import sqlalchemy as sa
-from cliff import app, command, commandmanager
+from cliff import command, commandmanager, lister
+from cliff.formatters import base
 from oslo_config import cfg
+from stevedore import ExtensionManager
 
 from novasched import configuration, errors
+from novasched.command_line import CommandLine
 from novasched.db import cells, engines
 from novasched.db.transactions import Database
 from novasched.ports import Cell
@@ -66,7 +70,35 @@ class Action(command.Command):
         self.app.stdout.write(f'{line}\n')
 
 
-class Program(app.App):
+class CentredTable(base.ListFormatter):
+    """The table of nova-manage: centred, as wide as it needs, never without head."""
+
+    def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
+        """Add no options: the table has one form."""
+
+    def emit_list(
+        self,
+        column_names: Sequence[str],
+        data: Iterable[Sequence[Any]],
+        stdout: TextIO,
+        parsed_args: argparse.Namespace,
+    ) -> None:
+        table = prettytable.PrettyTable(list(column_names))
+        for row in data:
+            table.add_row(list(row))
+        stdout.write(f'{table}\n')
+
+
+class Listing(Action, lister.Lister):
+    """A command that lists."""
+
+    def _load_formatter_plugins(self) -> ExtensionManager[base.ListFormatter]:
+        found = super()._load_formatter_plugins()
+        found['table'].obj = CentredTable()
+        return found
+
+
+class Program(CommandLine):
     """Reads the configuration of nova and runs one command on its databases."""
 
     NAME = 'novasched-manage'
@@ -110,21 +142,10 @@ class Program(app.App):
             help='Show this help, or with a command its own.',
         )
         parser.add_argument('--debug', action='store_true', help='Show tracebacks.')
-        for kind in ('file', 'dir'):
-            parser.add_argument(
-                f'--config-{kind}',
-                action='append',
-                default=[],
-                metavar='PATH',
-                help=f'Read this configuration {kind}, not the ones of '
-                f'{self.CONFIGURED_AS}; may be repeated.',
-            )
+        instead = f'not the ones of {self.CONFIGURED_AS}; may be repeated.'
+        self.add_configurations(parser, f'Read this configuration {{}}, {instead}')
         parser.set_defaults(verbose_level=0, log_file=None)
         return parser
-
-    def get_fuzzy_matches(self, cmd: str) -> list[str]:
-        """Return commands that may have been meant; that of the shell is none."""
-        return [each for each in super().get_fuzzy_matches(cmd) if each != 'complete']
 
     def initialize_app(self, argv: Sequence[str]) -> None:
         """Read the configuration files."""

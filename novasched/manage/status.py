@@ -1,24 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program novasched-status: may a scheduler take over here?"""
+"""The program novasched-status: may a scheduler take over here?
+
+Checks of `upgrade check` that nova-status has, too, have its names, its codes and
+nearly its words.
+"""
 
 from __future__ import annotations
 
 import argparse
+import enum
 import json
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 import prettytable
+import requests
+import sqlalchemy as sa
+from keystoneauth1 import exceptions as ksa
 from oslo_config import cfg
 
-from novasched import opts
-from novasched.db import cells
-from novasched.manage import readiness
+from novasched import errors, opts, preflight
+from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
+from novasched.cluster.services import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
+from novasched.db import cells, schema, services, tables
+from novasched.db.stores import SqlServiceStore
 from novasched.manage.program import Action, Program
-from novasched.ports import Cell
+from novasched.placement import session
+from novasched.ports import CELL0_UUID, Cell
+from novasched.rpc import transport
 
 TITLE = 'Upgrade Check Results'
 WIDTH = 60
+PLACEMENT_VERSION = (1, 36)
+
+
+class Code(enum.IntEnum):
+    """How a check ends, and the exit code of all of them: the highest."""
+
+    SUCCESS = 0
+    WARNING = 1
+    FAILURE = 2
+
+
+class Verdict(NamedTuple):
+    """The outcome of a check; ``details`` tell what was found and what to do."""
+
+    code: Code
+    details: str | None = None
+
+
+SUCCESS = Verdict(Code.SUCCESS)
 
 
 class Status(Program):
@@ -37,6 +69,188 @@ class Status(Program):
         """Return all cells, cell0 included. Raises errors.NovaschedError."""
         with self.api() as api, api.read() as connection:
             return cells.read(connection, self.url_defaults)
+
+
+def cells_v2(program: Status) -> Verdict:
+    """Look for cell0, a first cell, and host mappings if there are computes."""
+    with program.api() as api, api.read() as connection:
+        uuids = {cell.uuid for cell in cells.read(connection, program.url_defaults)}
+        mapped = cells.mapped_hosts(connection)
+    if len(uuids) < 2:
+        return Verdict(Code.FAILURE, FEW_CELLS)
+    if CELL0_UUID not in uuids:
+        return Verdict(Code.FAILURE, NO_CELL0)
+    if mapped:
+        return SUCCESS
+    if _has_nodes(program):
+        return Verdict(Code.FAILURE, NO_MAPPINGS)
+    return Verdict(Code.SUCCESS, NO_HOSTS)
+
+
+FEW_CELLS = (
+    'There needs to be at least two cell mappings, one for cell0 and one for your '
+    "first cell. Run commands 'novasched-manage cell_v2 map_cell0' and "
+    "'novasched-manage cell_v2 create_cell' and then retry."
+)
+NO_CELL0 = (
+    "No cell0 mapping found. Run command 'novasched-manage cell_v2 map_cell0' and "
+    'then retry.'
+)
+NO_MAPPINGS = (
+    'No host mappings found but there are compute nodes. Run command '
+    "'novasched-manage cell_v2 discover_hosts' and then retry."
+)
+NO_HOSTS = (
+    'No host mappings or compute nodes were found. Remember to run command '
+    "'novasched-manage cell_v2 discover_hosts' when new compute hosts are deployed."
+)
+
+
+def _has_nodes(program: Status) -> bool:
+    """Say whether some cell has a live compute node."""
+    query = sa.select(sa.exists().where(tables.compute_nodes.c.deleted == 0))
+    for cell in program.cells():
+        with program.cell(cell) as database, database.read() as connection:
+            if connection.execute(query).scalar():
+                return True
+    return False
+
+
+def placement_api(program: Status) -> Verdict:
+    """Ask placement for its version."""
+    adapter = session.from_conf(program.conf)
+    if adapter.auth is None:
+        return Verdict(Code.FAILURE, NO_CREDENTIALS)
+    try:
+        answer = adapter.get('/')
+        newest = answer.json()['versions'][0]['max_version']
+    except ksa.MissingAuthPlugin:
+        return Verdict(Code.FAILURE, NO_CREDENTIALS)
+    except ksa.Unauthorized:
+        return Verdict(Code.FAILURE, 'Placement service credentials do not work.')
+    except ksa.EndpointNotFound:
+        return Verdict(Code.FAILURE, 'Placement API endpoint not found.')
+    except ksa.DiscoveryFailure:
+        return Verdict(Code.FAILURE, 'Discovery for placement API URI failed.')
+    except ksa.ClientException as problem:
+        return Verdict(Code.FAILURE, f'{NOT_RUNNING} {problem}')
+    except (requests.exceptions.JSONDecodeError, LookupError, TypeError):
+        if answer.status_code == requests.codes.unauthorized:
+            return Verdict(Code.FAILURE, 'Placement service credentials do not work.')
+        return Verdict(Code.FAILURE, NOT_RUNNING)
+    finally:
+        adapter.session.session.close()
+    needed = '.'.join(map(str, PLACEMENT_VERSION))
+    if tuple(map(int, newest.split('.'))) >= PLACEMENT_VERSION:
+        return SUCCESS
+    return Verdict(
+        Code.FAILURE, f'Placement API version {needed} needed, you have {newest}.'
+    )
+
+
+NO_CREDENTIALS = 'No credentials specified for placement API in nova.conf.'
+NOT_RUNNING = 'Placement API does not seem to be running.'
+
+
+def computes(program: Status) -> Verdict:
+    """Look for computes that are older than supported, in every cell."""
+    versions = []
+    for cell in program.cells():
+        with program.cell(cell) as database, database.read() as connection:
+            versions.append(services.minimum_version(connection, services.COMPUTE))
+    oldest = min(filter(None, versions), default=OLDEST_COMPUTE_VERSION)
+    if oldest >= OLDEST_COMPUTE_VERSION:
+        return SUCCESS
+    return Verdict(
+        Code.FAILURE,
+        f'Current Nova version does not support computes older than {OLDEST_RELEASE} '
+        f'but the minimum compute service level in your system is {oldest} and the '
+        f'oldest supported service level is {OLDEST_COMPUTE_VERSION}.',
+    )
+
+
+def schedulers(program: Status) -> Verdict:
+    """Find out whether all other schedulers are newer than this program."""
+    with program.main() as main:
+        SqlServiceStore(main.engine).check_version(BINARY, SERVICE_VERSION)
+    return SUCCESS
+
+
+def databases(program: Status) -> Verdict:
+    """Look for the tables and columns that are read, in every database."""
+    missing: list[str] = []
+    with program.api() as api:
+        missing += schema.lacking(api, tables.API)
+    with program.main() as main:
+        missing += schema.lacking(main, tables.CELL)
+    for cell in program.cells():
+        with program.cell(cell) as database:
+            missing += schema.lacking(database, tables.CELL)
+    if not missing:
+        return SUCCESS
+    return Verdict(Code.FAILURE, f'{"; ".join(dict.fromkeys(missing))}.')
+
+
+def message_queue(program: Status) -> Verdict:
+    """Connect to the broker of transport_url, and close the connection again."""
+    opened = transport.transport_from_conf(program.conf)
+    try:
+        transport.check(opened)
+    finally:
+        opened.cleanup()
+    return SUCCESS
+
+
+def scheduler(program: Status) -> Verdict:
+    """Make what answers requests, with its driver, filters and weighers."""
+    profile = preflight.load_plugins(program.conf)
+    with preflight.opened(program.conf, profile):
+        return _warned(preflight.deprecations(profile))
+
+
+def options(program: Status) -> Verdict:
+    """Look for options that are misspelt, or set and do nothing here."""
+    return _warned(preflight.warnings(program.conf))
+
+
+def _warned(lines: Iterable[str]) -> Verdict:
+    text = ' '.join(lines)
+    return Verdict(Code.WARNING, text) if text else SUCCESS
+
+
+CHECKS: dict[str, Callable[[Status], Verdict]] = {
+    'Cells v2': cells_v2,
+    'Placement API': placement_api,
+    'Older than N-1 computes': computes,
+    'Newer schedulers': schedulers,
+    'Databases': databases,
+    'Message queue': message_queue,
+    'Driver, filters and weighers': scheduler,
+    'Options': options,
+}
+
+
+def judge(program: Status) -> dict[str, Verdict]:
+    """Run every check; one that cannot be made is a failure, not the end.
+
+    A cause that an earlier check named is not repeated.
+    """
+    verdicts: dict[str, Verdict] = {}
+    first: dict[str, str] = {}
+    for name, check in CHECKS.items():
+        try:
+            verdicts[name] = check(program)
+        except errors.NovaschedError as problem:
+            before = first.setdefault(_cause(problem), name)
+            said = str(problem) if before == name else f'Skipped: see {before}.'
+            verdicts[name] = Verdict(Code.FAILURE, said)
+    return verdicts
+
+
+def _cause(problem: errors.NovaschedError) -> str:
+    """Return what tells one cause from another: a driver lacks for every option."""
+    cause = problem.__cause__
+    return str(cause if isinstance(cause, ImportError) else problem)
 
 
 class UpgradeCheck(Action):
@@ -63,12 +277,12 @@ class UpgradeCheck(Action):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        verdicts = readiness.judge(self.app)
+        verdicts = judge(self.app)
         self.say((_json if parsed_args.format == 'json' else _table)(verdicts))
         return max(verdict.code for verdict in verdicts.values())
 
 
-def _table(verdicts: Mapping[str, readiness.Verdict]) -> str:
+def _table(verdicts: Mapping[str, Verdict]) -> str:
     table = prettytable.PrettyTable([TITLE], hrules=prettytable.HRuleStyle.ALL)
     table.align = 'l'
     for name, (code, details) in verdicts.items():
@@ -79,7 +293,7 @@ def _table(verdicts: Mapping[str, readiness.Verdict]) -> str:
     return str(table)
 
 
-def _json(verdicts: Mapping[str, readiness.Verdict]) -> str:
+def _json(verdicts: Mapping[str, Verdict]) -> str:
     checks = [
         {'check': name, 'result': int(code), 'details': details}
         for name, (code, details) in verdicts.items()

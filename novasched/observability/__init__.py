@@ -2,5 +2,5 @@
 """Health and metrics of a running service, for operators.
 
 Workers keep both for themselves; one more process answers for all workers of the
-host, at the addresses that the options name. Without any, nothing of this is there.
+host, at the addresses that the options name. Without any, nothing is counted.
 """

@@ -52,25 +52,6 @@ class Countdown:
 
 
 class Announcement:
-    """Logs nothing."""
-
-    def started(self, state: Callable[[], State]) -> None:
-        """A worker serves for the first time."""
-
-    def reloading(self) -> None:
-        """All workers are about to be told to reload."""
-
-    def reloaded(self, state: Callable[[], State]) -> None:
-        """A worker serves with what it has read again."""
-
-    def finished(self, requests: int) -> None:
-        """A worker ends, after answering so many requests."""
-
-    def stopped(self) -> None:
-        """All workers have ended."""
-
-
-class DaemonAnnouncement(Announcement):
     """Logs one line for all workers: that of the last to start or to reload.
 
     ``describe`` makes a text of the state of that worker.
@@ -88,6 +69,7 @@ class DaemonAnnouncement(Announcement):
             end.setblocking(False)
 
     def started(self, state: Callable[[], State]) -> None:
+        """A worker serves for the first time."""
         if self._starts.is_last():
             LOG.info(
                 'Starting scheduler node (version %s): %s',
@@ -96,9 +78,11 @@ class DaemonAnnouncement(Announcement):
             )
 
     def reloading(self) -> None:
+        """All workers are about to be told to reload."""
         self._reloads.start_over()
 
     def reloaded(self, state: Callable[[], State]) -> None:
+        """A worker serves with what it has read again."""
         if self._reloads.is_last():
             self._reloads.start_over()
             LOG.info(
@@ -107,15 +91,17 @@ class DaemonAnnouncement(Announcement):
             )
 
     def finished(self, requests: int) -> None:
+        """A worker ends, after answering so many requests."""
         with contextlib.suppress(BlockingIOError):  # as when thousands were killed
             self._writing.send(COUNT.pack(requests))
 
     def stopped(self) -> None:
-        told = b''
+        """All workers have ended."""
+        packed = b''
         with contextlib.suppress(BlockingIOError):
             while True:
-                told += self._reading.recv(COUNT.size)
-        requests = sum(count for (count,) in COUNT.iter_unpack(told))
+                packed += self._reading.recv(COUNT.size)
+        requests = sum(count for (count,) in COUNT.iter_unpack(packed))
         LOG.info(
             'Stopped scheduler node (version %s): %d requests were finished',
             self._version,

@@ -8,7 +8,7 @@ No label names a host, an instance or a project: there would be no end of them.
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 PREFIX = 'novasched'
 
@@ -47,6 +47,29 @@ class Metric(NamedTuple):
     def called(self, prefix: str) -> str:
         """Return the name with another prefix."""
         return prefix + self.name.removeprefix(PREFIX)
+
+
+class MetricRecorder(Protocol):
+    """Keeps the metrics of the catalogue."""
+
+    def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
+        """Add to a counter, or to a gauge."""
+
+    def observe(self, metric: Metric, value: float, *labels: str) -> None:
+        """Put a value into a histogram."""
+
+    def set(self, metric: Metric, value: float, *labels: str) -> None:
+        """Set a gauge."""
+
+
+class NullRecorder:
+    """Keeps nothing. Satisfies MetricRecorder."""
+
+    def count(self, metric: Metric, *labels: str, by: float = 1) -> None: ...
+
+    def observe(self, metric: Metric, value: float, *labels: str) -> None: ...
+
+    def set(self, metric: Metric, value: float, *labels: str) -> None: ...
 
 
 ATTEMPTS = Metric(

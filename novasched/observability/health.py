@@ -7,23 +7,27 @@ News come from what the service does anyway; nobody is asked to answer a client.
 
 from __future__ import annotations
 
+import datetime
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from novasched.observability.serving import Answer
+from novasched.observability.settings import Settings
 from novasched.ports import Clock
 
 PASS, WARN, FAIL = 'pass', 'warn', 'fail'
 WORST = (FAIL, WARN, PASS)
 VERSION = '1.0'
 CONTENT_TYPE = 'application/health+json'
+READY = 'ready'
+"""The check that says whether requests are taken."""
 
 
-def stamp(clock: Clock) -> str:
-    """Return the time as checks have it."""
-    return f'{clock.utcnow().isoformat(timespec="seconds")}+00:00'
+def stamp(at: datetime.datetime) -> str:
+    """Return a time of day, UTC without a zone, as checks have it."""
+    return f'{at.isoformat(timespec="seconds")}+00:00'
 
 
 class Check(NamedTuple):
@@ -41,12 +45,14 @@ class Check(NamedTuple):
         return {**found, 'output': self.output} if self.output else found
 
 
-Look = Callable[[], Mapping[str, Check]]
+Checker = Callable[[], Mapping[str, Check]]
 """Finds out how components are, at once and without asking anybody."""
 
 
 class _News(NamedTuple):
-    check: Check
+    status: str
+    output: str
+    at: datetime.datetime
     heard_s: float
 
 
@@ -62,16 +68,16 @@ class Health:
         self._ttl_s = ttl_s
         self._lock = threading.Lock()
         self._news: dict[str, _News] = {}
-        self._looks: tuple[Look, ...] = ()
+        self._checkers: tuple[Checker, ...] = ()
         self.service_id: str | None = None
 
     def time(self) -> str:
         """Return the time as checks have it."""
-        return stamp(self._clock)
+        return stamp(self._clock.utcnow())
 
     def good(self, name: str) -> None:
         """Take in that a component works."""
-        self._keep(name, Check(PASS, self.time()))
+        self._keep(name, PASS, '')
 
     def bad(self, name: str, output: str, status: str | None = None) -> None:
         """Take in that a component does not work.
@@ -80,46 +86,47 @@ class Health:
         """
         if status is None:
             status = FAIL if self.is_bad(name) else WARN
-        self._keep(name, Check(status, self.time(), output))
+        self._keep(name, status, output)
 
-    def _keep(self, name: str, check: Check) -> None:
+    def _keep(self, name: str, status: str, output: str) -> None:
+        clock = self._clock
         with self._lock:
-            self._news[name] = _News(check, self._clock.monotonic())
+            self._news[name] = _News(status, output, clock.utcnow(), clock.monotonic())
 
     def is_bad(self, name: str) -> bool:
         """Say whether the newest news of a component are bad."""
         found = self._news.get(name)
-        return found is not None and found.check.status != PASS
+        return found is not None and found.status != PASS
 
     def wants_news(self, name: str) -> bool:
         """Say whether it is time to ask: the last news are bad, or half expired."""
         found = self._news.get(name)
-        if found is None or found.check.status != PASS:
+        if found is None or found.status != PASS:
             return True
         age_s = self._clock.monotonic() - found.heard_s
         return bool(self._ttl_s) and age_s >= self._ttl_s / 2
 
-    def look_at(self, looks: Iterable[Look]) -> None:
+    def use_checkers(self, checkers: Iterable[Checker]) -> None:
         """Ask these, and only these, whenever somebody asks; forget all news, as when
         the configuration is read again."""
         with self._lock:
-            self._looks = tuple(looks)
+            self._checkers = tuple(checkers)
             self._news.clear()
 
     def checks(self) -> dict[str, Check]:
         """Return how all components are, by name."""
         with self._lock:
             found = {name: self._judged(news) for name, news in self._news.items()}
-        for look in self._looks:
-            found.update(look())
+        for check in self._checkers:
+            found.update(check())
         return dict(sorted(found.items()))
 
     def _judged(self, news: _News) -> Check:
         age_s = self._clock.monotonic() - news.heard_s
         if not self._ttl_s or age_s <= self._ttl_s:
-            return news.check
+            return Check(news.status, stamp(news.at), news.output)
         output = f'no news for {age_s:.0f} s'
-        return Check(WARN, news.check.time, output, expired=True)
+        return Check(WARN, stamp(news.at), output, expired=True)
 
 
 def overall(checks: Iterable[Check]) -> str:
@@ -135,26 +142,23 @@ def overall(checks: Iterable[Check]) -> str:
 
 
 def answer(
-    checks: Mapping[str, Check],
-    *,
-    service_id: str | None,
-    description: str,
-    host: str,
-    max_age_s: int,
+    settings: Settings, checks: Mapping[str, Check], service_id: str | None
 ) -> Answer:
-    """Return what a client gets. ``max_age_s`` is as in [healthcheck] cache_control;
-    a failure is never to be kept."""
+    """Return what a client gets: a failure is never to be kept, nor is what is said
+    while the service starts or stops."""
     status = overall(checks.values())
     body: dict[str, Any] = {
         'status': status,
         'version': VERSION,
         'serviceId': service_id,
-        'description': description,
-        'notes': {'host': host},
+        'description': settings.description,
+        'notes': {'host': settings.host},
         'checks': {name: check.to_dict() for name, check in checks.items()},
     }
+    serves = READY in checks and checks[READY].status == PASS
+    max_age_s = settings.max_age_s
     headers = {}
-    if status == FAIL or max_age_s < 0:
+    if status == FAIL or not serves or max_age_s < 0:
         headers['Cache-Control'] = 'no-cache'
     elif max_age_s:
         headers['Cache-Control'] = f'max-age={max_age_s}'

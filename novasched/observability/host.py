@@ -9,22 +9,31 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import http.client
 import json
 import logging
+import os
 import pathlib
+import shutil
+import tempfile
 import threading
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from oslo_service import service  # type: ignore[import-untyped]
 
-from novasched.observability import worker
-from novasched.observability.addresses import Address, Wanted
-from novasched.observability.health import FAIL, PASS, WARN, WORST, Check, stamp
+from novasched.observability import health, worker
+from novasched.observability.catalogue import NullRecorder
+from novasched.observability.health import FAIL, PASS, READY, WARN, WORST, Check, stamp
 from novasched.observability.serving import Answer, Endpoint, Route, ask
-from novasched.observability.worker import Settings
+from novasched.observability.settings import Address, Settings
+from novasched.observability.worker import Observer
 from novasched.ports import Clock
+
+if TYPE_CHECKING:
+    from novasched.observability.prometheus import SharedMetrics
 
 LOG = logging.getLogger(__name__)
 
@@ -33,9 +42,15 @@ RETRY_S = 5.0
 ENDING_INTERVAL_S = 0.2
 GONE = (ConnectionRefusedError, FileNotFoundError)
 
+ENVIRONMENT = 'PROMETHEUS_MULTIPROC_DIR'
+"""Where prometheus_client keeps values that processes share."""
 
-class Told(NamedTuple):
-    """What one worker said: its checks, or why it said nothing."""
+RUNTIME = 'RUNTIME_DIRECTORY'
+"""Where systemd says that a service may keep what need not outlive it."""
+
+
+class WorkerReport(NamedTuple):
+    """The answer of one worker: its checks, or why there is none."""
 
     pid: int
     checks: Mapping[str, Check] = {}
@@ -83,40 +98,40 @@ class Workers:
         except (OSError, http.client.HTTPException) as problem:
             return problem
 
-    def told(self) -> list[Told]:
-        """Return how each worker says that it is."""
+    def reports(self) -> list[WorkerReport]:
+        """Ask all workers for their health."""
         return [self._read(pid, answer) for pid, answer in self.ask(worker.HEALTH)]
 
-    def _read(self, pid: int, answer: bytes | Exception) -> Told:
+    def _read(self, pid: int, answer: bytes | Exception) -> WorkerReport:
         try:
             if isinstance(answer, Exception):
                 raise answer
             body = json.loads(answer)
             checks = {name: Check(**found) for name, found in body['checks'].items()}
-            return Told(pid, checks, body['serviceId'])
+            return WorkerReport(pid, checks, body['serviceId'])
         except TimeoutError:
             problem = f'does not answer within {self._deadline_s:g} s'
         except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
             problem = f'cannot be asked: {error}'
-        return Told(pid, problem=f'worker {pid} {problem}')
+        return WorkerReport(pid, problem=f'worker {pid} {problem}')
 
-    def check(self, told: list[Told], time: str) -> Check:
+    def check(self, reports: list[WorkerReport], time: str) -> Check:
         """Judge whether all workers are there; before the first is, they start."""
-        self._seen = self._seen or bool(told)
+        self._seen = self._seen or bool(reports)
         if not self._seen:
             return Check(WARN, time, worker.STARTING)
-        if hung := [each.problem for each in told if each.problem]:
+        if hung := [each.problem for each in reports if each.problem]:
             return Check(FAIL, time, '; '.join(hung))
-        if len(told) >= self._expected:
+        if len(reports) >= self._expected:
             return Check(PASS, time)
-        output = f'{len(told)} of {self._expected} workers are there'
-        return Check(WARN if told else FAIL, time, output)
+        output = f'{len(reports)} of {self._expected} workers are there'
+        return Check(WARN if reports else FAIL, time, output)
 
 
-def merged(told: list[Told]) -> dict[str, Check]:
+def merged(reports: list[WorkerReport]) -> dict[str, Check]:
     """Return for each component the worst of what the workers say, and who says it."""
     found: dict[str, list[tuple[int, Check]]] = {}
-    for each in told:
+    for each in reports:
         for name, check in each.checks.items():
             found.setdefault(name, []).append((each.pid, check))
     return {name: _worst(said) for name, said in sorted(found.items())}
@@ -133,11 +148,11 @@ def _worst(said: list[tuple[int, Check]]) -> Check:
     )
 
 
-def not_ready(told: list[Told]) -> str | None:
+def not_ready(reports: list[WorkerReport]) -> str | None:
     """Return why no worker takes requests, or None if one does."""
     reasons = []
-    for each in told:
-        ready = each.checks.get(worker.READY)
+    for each in reports:
+        ready = each.checks.get(READY)
         if ready is not None and ready.status == PASS:
             return None
         why = ready.output if ready is not None else worker.STARTING
@@ -146,23 +161,19 @@ def not_ready(told: list[Told]) -> str | None:
 
 
 class HostService(service.ServiceBase):  # type: ignore[misc]
-    """The process: listens at the addresses until it is stopped, and then until the
-    last worker has ended.
-
-    ``metrics`` makes, in this process, the route of the metrics.
+    """The process that serves health and metrics until it is stopped, and then until
+    the last worker has ended.
     """
 
     def __init__(
         self,
-        wanted: Wanted,
-        workers: Workers,
         settings: Settings,
+        workers: Workers,
         clock: Clock,
-        metrics: Callable[[Workers], Route],
+        metrics: SharedMetrics | None = None,
     ) -> None:
-        self._wanted = wanted
-        self._workers = workers
         self._settings = settings
+        self._workers = workers
         self._clock = clock
         self._metrics = metrics
         self._endpoints: list[Endpoint] = []
@@ -178,44 +189,43 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 
     def _started(self, endpoint: Endpoint, address: Address) -> bool:
         """Listen as soon as it is possible; a restart may find the address in use."""
-        told = False
+        is_logged = False
         while not self._stopping.is_set():
             try:
                 endpoint.start()
                 return True
             except OSError as problem:
-                if not told:
+                if not is_logged:
                     LOG.error('Cannot listen at %s yet: %s', address, problem)
-                told = True
+                is_logged = True
                 self._stopping.wait(RETRY_S)
         return False
 
     def _routes(self) -> dict[Address, dict[str, Route]]:
         routes: dict[Address, dict[str, Route]] = {}
-        for address in self._wanted.health:
-            routes.setdefault(address, {})['/health'] = self.show_health
-            routes[address]['/ready'] = self.show_ready
-        if self._wanted.metrics:
-            show_metrics = self._metrics(self._workers)
-            for address in self._wanted.metrics:
+        for address in self._settings.health:
+            routes[address] = {'/health': self.show_health, '/ready': self.show_ready}
+        if self._metrics is not None:
+            show_metrics = functools.partial(self.show_metrics, self._metrics)
+            for address in self._settings.metrics:
                 routes.setdefault(address, {})['/metrics'] = show_metrics
         return routes
 
     def show_health(self, headers: Mapping[str, str]) -> Answer:
         """Answer for all workers."""
-        told, time = self._workers.told(), stamp(self._clock)
-        checks = merged(told)
-        checks['workers'] = self._workers.check(told, time)
+        reports, time = self._workers.reports(), stamp(self._clock.utcnow())
+        checks = merged(reports)
+        checks['workers'] = self._workers.check(reports, time)
         if self._stopping.is_set():
-            checks[worker.READY] = Check(WARN, time, worker.STOPPING)
-        ids = (each.service_id for each in told if each.service_id)
+            checks[READY] = Check(WARN, time, worker.STOPPING)
+        ids = (each.service_id for each in reports if each.service_id)
         self._service_id = next(ids, self._service_id)
-        return self._settings.answer(checks, self._service_id)
+        return health.answer(self._settings, checks, self._service_id)
 
     def show_ready(self, headers: Mapping[str, str]) -> Answer:
         """Say whether requests are taken: by one worker at least."""
         reason = worker.STOPPING if self._stopping.is_set() else None
-        reason = reason or not_ready(self._workers.told())
+        reason = reason or not_ready(self._workers.reports())
         body = {'ready': reason is None, 'reason': reason or ''}
         return Answer(
             503 if reason else 200,
@@ -223,6 +233,13 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
             json.dumps(body).encode(),
             {'Cache-Control': 'no-cache'},
         )
+
+    def show_metrics(
+        self, metrics: SharedMetrics, headers: Mapping[str, str]
+    ) -> Answer:
+        """Answer for all workers, once they have set what tells of now."""
+        self._workers.ask(worker.GAUGES)
+        return metrics.show(headers)
 
     @property
     def ports(self) -> list[int]:
@@ -241,7 +258,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
                 endpoint.stop()
 
     def _is_any_alive(self) -> bool:
-        return any(not each.problem for each in self._workers.told())
+        return any(not each.problem for each in self._workers.reports())
 
     def wait(self) -> None:
         self._stopped.wait()
@@ -250,19 +267,66 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         """Nothing is kept here that a reload could change."""
 
 
-def show_metrics(directory: str, prefix: str) -> Callable[[Workers], Route]:
-    """Return what makes the route of the metrics that are kept in a directory."""
+@dataclass(frozen=True)
+class Shared:
+    """What the workers of a host share, and ``beside`` them the services that show it:
+    none where nothing is to be shown."""
 
-    def make(workers: Workers) -> Route:
-        # It settles at its import where values are kept: see there.
-        from novasched.observability import prometheus
+    settings: Settings
+    clock: Clock
+    directory: str = ''
+    metrics: SharedMetrics | None = None
+    beside: tuple[HostService, ...] = ()
 
-        together = prometheus.Together(directory, prefix=prefix)
+    @functools.cached_property
+    def observer(self) -> Observer:
+        """That of a worker; look at it in its process only."""
+        return Observer(
+            self.settings,
+            self.clock,
+            self.directory,
+            NullRecorder() if self.metrics is None else self.metrics.of_worker(),
+            _forgetting(self.metrics),
+        )
 
-        def show(headers: Mapping[str, str]) -> Answer:
-            workers.ask(worker.GAUGES)
-            return prometheus.answer(together, headers)
 
-        return show
+def _forgetting(metrics: SharedMetrics | None) -> Callable[[int], None]:
+    """Return what forgets the gauges of a process that is gone."""
+    return (lambda pid: None) if metrics is None else metrics.forget
 
-    return make
+
+@contextlib.contextmanager
+def shared(settings: Settings, workers: int, clock: Clock) -> Iterator[Shared]:
+    """Make what the workers of a host share, before they are forked.
+
+    It is removed when the process that made it is done.
+    """
+    if not settings.health and not settings.metrics:
+        yield Shared(settings, clock)
+        return
+    with _directory() as directory:
+        metrics = _metrics(directory, settings.prefix) if settings.metrics else None
+        asked = Workers(directory, workers, _forgetting(metrics))
+        beside = HostService(settings, asked, clock, metrics)
+        yield Shared(settings, clock, directory, metrics, (beside,))
+
+
+def _metrics(directory: str, prefix: str) -> SharedMetrics:
+    os.environ[ENVIRONMENT] = directory
+    # It settles at its import where values are kept: see there.
+    from novasched.observability import prometheus
+
+    return prometheus.SharedMetrics(directory, prefix)
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[str]:
+    """Make a directory for this user alone; a forked process does not remove it."""
+    above = os.environ.get(RUNTIME, '').partition(':')[0] or None
+    directory, maker = tempfile.mkdtemp(prefix='novasched-', dir=above), os.getpid()
+    try:
+        yield directory
+    finally:
+        if os.getpid() == maker:
+            os.environ.pop(ENVIRONMENT, None)
+            shutil.rmtree(directory, ignore_errors=True)

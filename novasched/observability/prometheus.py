@@ -8,12 +8,8 @@ it is known that metrics are wanted.
 
 from __future__ import annotations
 
-import bisect
-import collections
 import contextlib
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, multiprocess
@@ -29,23 +25,17 @@ from novasched.observability.catalogue import (
     Metric,
 )
 from novasched.observability.serving import Answer
-
-MOST_EVENTS = 2_000
-"""So many are kept before they are put where others see them, if nobody asks."""
+from novasched.ports import SYSTEM_CLOCK, Clock
 
 
 class Metrics:
-    """The metrics of one worker; threads may share it.
+    """Recorder of one worker, which threads may share. Satisfies MetricRecorder.
 
-    A value costs a request next to nothing: it is written down, and put together
-    with others by ``flush``, which is called before somebody looks.
+    Every value is at once where other processes see it, also when this one is killed.
     """
 
     def __init__(self, prefix: str = PREFIX) -> None:
         self._prefix = prefix
-        self._events: collections.deque[tuple[Metric, tuple[str, ...], float]]
-        self._events = collections.deque()
-        self._flushing = threading.Lock()
         self.registry = CollectorRegistry()
         self._made = {
             each.name: self._make(each) for each in ALL if each is not CELL_AGE
@@ -84,61 +74,43 @@ class Metrics:
         return found
 
     def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
-        """Add to a counter, or to a gauge."""
-        self._events.append((metric, labels, by))
-        if len(self._events) > MOST_EVENTS:
-            self.flush()
+        self._of(metric, labels).inc(by)
 
     def observe(self, metric: Metric, value: float, *labels: str) -> None:
-        """Put a value into a histogram."""
-        self._events.append((metric, labels, value))
+        self._of(metric, labels).observe(value)
 
     def set(self, metric: Metric, value: float, *labels: str) -> None:
-        """Set a gauge."""
         self._of(metric, labels).set(value)
 
-    def flush(self) -> None:
-        """Put all values where other processes see them."""
-        with self._flushing:
-            found: dict[tuple[int, tuple[str, ...]], list[float]] = {}
-            metrics: dict[int, Metric] = {}
-            with contextlib.suppress(IndexError):  # there are no more
-                while True:
-                    metric, labels, value = self._events.popleft()
-                    metrics[id(metric)] = metric  # faster than their hash
-                    found.setdefault((id(metric), labels), []).append(value)
-            for (number, labels), values in found.items():
-                metric = metrics[number]
-                kept = self._of(metric, labels)
-                if metric.kind is Kind.HISTOGRAM:
-                    _observe(kept, metric, values)
-                else:
-                    kept.inc(sum(values))
 
-
-def _observe(histogram: Any, metric: Metric, values: list[float]) -> None:
-    """Put values into a histogram: as its own ``observe`` does for one, but each
-    bucket is written once."""
-    places = collections.Counter(bisect.bisect_left(metric.buckets, v) for v in values)
-    histogram._sum.inc(sum(values))
-    for place, count in places.items():
-        histogram._buckets[place].inc(count)
-
-
-class Together:
-    """The values of all workers that share a directory, and the ages of cells."""
+class SharedMetrics:
+    """The metrics of all workers that share a directory, and the ages of cells."""
 
     def __init__(
-        self,
-        directory: str,
-        clock: Callable[[], float] = time.time,
-        prefix: str = PREFIX,
+        self, directory: str, prefix: str = PREFIX, clock: Clock = SYSTEM_CLOCK
     ) -> None:
+        self._directory = directory
         self._prefix = prefix
+        self._clock = clock
         self._shared = multiprocess.MultiProcessCollector(  # type: ignore[no-untyped-call]
             None, directory
         )
-        self._clock = clock
+
+    def of_worker(self) -> Metrics:
+        """Make the metrics of the process that calls this."""
+        return Metrics(self._prefix)
+
+    def forget(self, pid: int) -> None:
+        """Forget the gauges of a process that is gone; what it counted stays."""
+        with contextlib.suppress(FileNotFoundError):  # somebody else was faster
+            multiprocess.mark_process_dead(pid, self._directory)  # type: ignore[no-untyped-call]
+
+    def show(self, headers: Mapping[str, str]) -> Answer:
+        """Return all metrics in the form that a client understands."""
+        encode, content_type = choose_encoder(headers.get('Accept', ''))
+        registry = CollectorRegistry()
+        registry.register(self)
+        return Answer(200, content_type, encode(registry))
 
     def collect(self) -> Iterator[Family]:
         """Yield what prometheus_client makes text of."""
@@ -150,23 +122,9 @@ class Together:
     def _ages(self, times: Family) -> Family:
         name = CELL_AGE.called(self._prefix)
         ages = Family(name, CELL_AGE.doc, 'gauge')
-        now = self._clock()
+        now = self._clock.time()
         for sample in times.samples:
             if sample.value > 0:
                 age_s = max(0.0, now - sample.value)
                 ages.add_sample(name, sample.labels, age_s)
         return ages
-
-
-def answer(collector: Together, headers: Mapping[str, str]) -> Answer:
-    """Return all metrics in the form that a client understands."""
-    encode, content_type = choose_encoder(headers.get('Accept', ''))
-    registry = CollectorRegistry()
-    registry.register(collector)
-    return Answer(200, content_type, encode(registry))
-
-
-def bury(pid: int, directory: str) -> None:
-    """Forget the gauges of a process that is gone; what it counted stays."""
-    with contextlib.suppress(FileNotFoundError):  # somebody else was faster
-        multiprocess.mark_process_dead(pid, directory)  # type: ignore[no-untyped-call]

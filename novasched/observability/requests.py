@@ -7,17 +7,15 @@ import contextlib
 import functools
 import itertools
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
 from novasched.observability import catalogue
-from novasched.observability.catalogue import Metric
+from novasched.observability.catalogue import MetricRecorder
 from novasched.observability.health import FAIL, PASS, WARN, Check
-from novasched.ports import Candidates
+from novasched.ports import Candidates, Clock
 from novasched.resources.prefilters import Prefilter
 from novasched.resources.requirements import PrefilterContext, Requirements
 from novasched.scheduler.trace import Decision
@@ -27,35 +25,7 @@ PLUGINS_EVERY = 10
 too much."""
 
 
-class Numbers(Protocol):
-    """Keeps the metrics of the catalogue."""
-
-    def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
-        """Add to a counter, or to a gauge."""
-
-    def observe(self, metric: Metric, value: float, *labels: str) -> None:
-        """Put a value into a histogram."""
-
-    def set(self, metric: Metric, value: float, *labels: str) -> None:
-        """Set a gauge."""
-
-    def flush(self) -> None:
-        """Put all values where other processes see them."""
-
-
-class NoNumbers:
-    """Keeps nothing. Satisfies Numbers."""
-
-    def count(self, metric: Metric, *labels: str, by: float = 1) -> None: ...
-
-    def observe(self, metric: Metric, value: float, *labels: str) -> None: ...
-
-    def set(self, metric: Metric, value: float, *labels: str) -> None: ...
-
-    def flush(self) -> None: ...
-
-
-class WatchedRequests:
+class RequestTracker:
     """Counts requests, and knows how long each has been under way.
 
     ``threads`` is how many there can be at once. Satisfies ports.Requests.
@@ -63,12 +33,12 @@ class WatchedRequests:
 
     def __init__(
         self,
-        numbers: Numbers,
+        recorder: MetricRecorder,
         threads: int,
         patience_s: float,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock,
     ) -> None:
-        self._numbers = numbers
+        self._recorder = recorder
         self._threads = threads
         self._patience_s = patience_s
         self._clock = clock
@@ -79,33 +49,33 @@ class WatchedRequests:
         self._counting = threading.Lock()
 
     def arrived(self, waited_s: float) -> None:
-        self._numbers.observe(catalogue.QUEUE_WAIT_SECONDS, waited_s)
+        self._recorder.observe(catalogue.QUEUE_WAIT_SECONDS, waited_s)
 
     def queued(self, message: int, waited_s: float) -> None:
-        self._queued[message] = self._clock() - waited_s
+        self._queued[message] = self._clock.monotonic() - waited_s
 
     def taken(self, message: int) -> None:
         self._queued.pop(message, None)
 
     def placed(self, servers: int) -> None:
-        self._numbers.count(catalogue.SERVERS_PLACED, by=servers)
+        self._recorder.count(catalogue.SERVERS_PLACED, by=servers)
 
     def finished(self) -> int:
         return self._finished
 
     def measure(self) -> None:
         """Set the gauges that tell of now."""
-        now, queued = self._clock(), list(self._queued.values())
+        now, queued = self._clock.monotonic(), list(self._queued.values())
         oldest_s = max((now - since for since in queued), default=0.0)
-        self._numbers.set(catalogue.THREADS, self._threads)
-        self._numbers.set(catalogue.MESSAGES_WAITING, len(queued))
-        self._numbers.set(catalogue.OLDEST_WAITING, oldest_s)
+        self._recorder.set(catalogue.THREADS, self._threads)
+        self._recorder.set(catalogue.MESSAGES_WAITING, len(queued))
+        self._recorder.set(catalogue.OLDEST_WAITING, oldest_s)
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[None]:
-        name, since = next(self._names), self._clock()
+        name, since = next(self._names), self._clock.monotonic()
         self._since[name] = since
-        self._numbers.count(catalogue.IN_FLIGHT)
+        self._recorder.count(catalogue.IN_FLIGHT)
         result = 'error'
         try:
             yield
@@ -117,16 +87,16 @@ class WatchedRequests:
             del self._since[name]
             with self._counting:
                 self._finished += 1
-            took_s = self._clock() - since
-            self._numbers.count(catalogue.IN_FLIGHT, by=-1)
-            self._numbers.count(catalogue.ATTEMPTS, result)
-            self._numbers.observe(catalogue.ATTEMPT_SECONDS, took_s, result)
+            took_s = self._clock.monotonic() - since
+            self._recorder.count(catalogue.IN_FLIGHT, by=-1)
+            self._recorder.count(catalogue.ATTEMPTS, result)
+            self._recorder.observe(catalogue.ATTEMPT_SECONDS, took_s, result)
 
     def under_way(self) -> list[float]:
-        now = self._clock()
+        now = self._clock.monotonic()
         return [now - since for since in list(self._since.values())]
 
-    def look(self, time: str) -> Check:
+    def check(self, time: str) -> Check:
         """Judge whether requests get through; one that nobody waits for any more is
         a warning, and when they hold all threads nothing does."""
         late = sum(1 for since_s in self.under_way() if since_s > self._patience_s)
@@ -139,13 +109,11 @@ class WatchedRequests:
         return Check(FAIL if late >= self._threads else WARN, time, output)
 
 
-class Stages:
+class StageTimer:
     """Measures stages, prefilters, filters and weighers."""
 
-    def __init__(
-        self, numbers: Numbers, clock: Callable[[], float] = time.perf_counter
-    ) -> None:
-        self._numbers = numbers
+    def __init__(self, recorder: MetricRecorder, clock: Clock) -> None:
+        self._recorder = recorder
         self._clock = clock
         self._requests = itertools.count()
         self._decisions = itertools.count()
@@ -153,21 +121,12 @@ class Stages:
     @contextlib.contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         """Measure what is done within."""
-        since = self._clock()
+        since = self._clock.monotonic()
         try:
             yield
         finally:
-            took_s = self._clock() - since
-            self._numbers.observe(catalogue.STAGE_SECONDS, took_s, name)
-
-    def refresh(self, refresh: Callable[[], None]) -> Callable[[], None]:
-        """Return a refresh of the cluster view that is measured."""
-
-        def measured() -> None:
-            with self('Refresh'):
-                refresh()
-
-        return measured
+            took_s = self._clock.monotonic() - since
+            self._recorder.observe(catalogue.STAGE_SECONDS, took_s, name)
 
     def prefilters(self, prefilters: Sequence[Prefilter]) -> Iterable[Prefilter]:
         """Return the prefilters, measured while they are gone through."""
@@ -185,17 +144,17 @@ class Stages:
         def measured(
             request: RequestSpec, facts: PrefilterContext
         ) -> Requirements | None:
-            since = self._clock()
+            since = self._clock.monotonic()
             found = prefilter(request, facts)
-            took_s = self._clock() - since
-            self._numbers.observe(catalogue.PLUGIN_SECONDS, took_s, name, 'PreFilter')
+            took_s = self._clock.monotonic() - since
+            self._recorder.observe(catalogue.PLUGIN_SECONDS, took_s, name, 'PreFilter')
             return found
 
         return measured
 
     def cut(self, answer: Candidates) -> None:
         """Take in an answer of placement that a limit cut."""
-        self._numbers.count(catalogue.TRUNCATED)
+        self._recorder.count(catalogue.TRUNCATED)
 
     def decided(self, decision: Decision) -> None:
         """Take in a decision."""
@@ -203,7 +162,7 @@ class Stages:
         scored_s = sum(decision.took_s.get(name, 0.0) for name in weighers)
         all_s = sum(decision.took_s.values())
         if decision.took_s:
-            observe = self._numbers.observe
+            observe = self._recorder.observe
             observe(catalogue.ALGORITHM_SECONDS, all_s)
             observe(catalogue.STAGE_SECONDS, all_s - scored_s, 'Filter')
             observe(catalogue.STAGE_SECONDS, scored_s, 'Score')
@@ -211,19 +170,19 @@ class Stages:
             self._plugins(decision.took_s, weighers)
         if not len(decision.ranked):
             took = [step.name for step in decision.steps if len(step.before)]
-            self._numbers.count(catalogue.UNSCHEDULABLE, took[-1] if took else 'none')
+            self._recorder.count(catalogue.UNSCHEDULABLE, took[-1] if took else 'none')
 
     def _plugins(self, took_s: Mapping[str, float], weighers: set[str]) -> None:
         for name, seconds in took_s.items():
             point = 'Score' if name in weighers else 'Filter'
-            self._numbers.observe(catalogue.PLUGIN_SECONDS, seconds, name, point)
+            self._recorder.observe(catalogue.PLUGIN_SECONDS, seconds, name, point)
 
 
 @dataclass(frozen=True)
 class _Measured:
     """Prefilters; going through them is a stage. Some are measured one by one."""
 
-    stages: Stages
+    stages: StageTimer
     watched: Sequence[Prefilter]
     plain: Sequence[Prefilter]
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP over TCP and unix sockets: a small server, and a client for its sockets."""
+"""A small HTTP server over TCP and unix sockets, and a client for the latter."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import http.server
 import io
@@ -11,12 +12,14 @@ import logging
 import os
 import socket
 import socketserver
+import stat
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from novasched.observability.addresses import Address, listen
+from novasched import errors
+from novasched.observability.settings import HEALTH, METRICS, Address, Settings
+from novasched.ports import SYSTEM_CLOCK
 
 LOG = logging.getLogger(__name__)
 
@@ -55,13 +58,13 @@ def _refusal(status: http.HTTPStatus) -> bytes:
 class _Handler(http.server.BaseHTTPRequestHandler):
     """Reads the head of a request, then answers, both before the deadline."""
 
-    server: _Server
+    server: Endpoint
     server_version = 'novasched'
     sys_version = ''
 
     def setup(self) -> None:
         self.connection = self.request
-        self._end_s = time.monotonic() + self.server.deadline_s
+        self._end_s = SYSTEM_CLOCK.monotonic() + self.server.deadline_s
         self.rfile = io.BytesIO()
         self.wfile = self._answered = io.BytesIO()
 
@@ -80,7 +83,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def finish(self) -> None:
         """Send what was written; sendall() has one timeout for all of it."""
-        self.connection.settimeout(max(self._end_s - time.monotonic(), 0.1))
+        self.connection.settimeout(max(self._end_s - SYSTEM_CLOCK.monotonic(), 0.1))
         self.connection.sendall(self._answered.getvalue())
 
     def _head(self) -> bytes:
@@ -88,7 +91,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         came before the client closed. Raises TimeoutError at the deadline."""
         head = b''
         while b'\r\n\r\n' not in head and len(head) <= MOST_HEAD:
-            left_s = self._end_s - time.monotonic()
+            left_s = self._end_s - SYSTEM_CLOCK.monotonic()
             if left_s <= 0:
                 raise TimeoutError
             self.connection.settimeout(left_s)
@@ -135,26 +138,60 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         LOG.debug('%s: %s', self.address_string(), format % args)
 
 
-class _Server(socketserver.ThreadingTCPServer):
+class Endpoint(socketserver.ThreadingTCPServer):
+    """Answers at one address, in at most ``most_clients`` threads of its own.
+
+    A client that is not done within ``deadline_s`` is cut off.
+    """
+
     daemon_threads = True
     block_on_close = False
 
     def __init__(
         self,
-        listening: socket.socket,
+        address: Address,
         routes: Mapping[str, Route],
-        most_clients: int,
-        deadline_s: float,
+        most_clients: int = MOST_CLIENTS,
+        deadline_s: float = DEADLINE_S,
     ) -> None:
         super().__init__(('', 0), _Handler, bind_and_activate=False)
         self.socket.close()
-        self.socket = listening
         self.routes = routes
         self.deadline_s = deadline_s
+        self._address = address
         self._free = threading.BoundedSemaphore(most_clients)
         self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
 
-    def serve(self) -> None:
+    def start(self) -> None:
+        """Listen. Raises OSError."""
+        self.socket = listen(self._address)
+        self._thread = threading.Thread(
+            target=self._serve, name=f'http {self._address}', daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The TCP port that is listened at; 0: none."""
+        if self._thread is None or self._address.path:
+            return 0
+        return int(self.socket.getsockname()[1])
+
+    def stop(self) -> None:
+        """Listen no more, and remove the socket from the file system."""
+        if self._thread is None:
+            return
+        self._stopped.set()
+        with contextlib.suppress(OSError):  # wakes the thread that accepts
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(STOP_S)
+        self._thread = None
+        self.server_close()
+        if self._address.path:
+            os.unlink(self._address.path)
+
+    def _serve(self) -> None:
         """Serve until stopped. Nothing is polled, which among eventlet's threads
         would hold up all others."""
         while not self._stopped.is_set():
@@ -184,74 +221,9 @@ class _Server(socketserver.ThreadingTCPServer):
         finally:
             self._free.release()
 
-    def stop(self) -> None:
-        """Wake who waits for connections, and let no more come."""
-        self._stopped.set()
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no error."""
         LOG.debug('An answer was not sent', exc_info=True)
-
-
-class Endpoint:
-    """Answers at one address, in at most ``most_clients`` threads of its own.
-
-    A client that is not done within ``deadline_s`` is cut off.
-    """
-
-    def __init__(
-        self,
-        address: Address,
-        routes: Mapping[str, Route],
-        most_clients: int = MOST_CLIENTS,
-        deadline_s: float = DEADLINE_S,
-    ) -> None:
-        self._address = address
-        self._routes = routes
-        self._most_clients = most_clients
-        self._deadline_s = deadline_s
-        self._server: _Server | None = None
-
-    def start(self) -> None:
-        """Listen. Raises OSError."""
-        self._server = _Server(
-            listen(self._address), self._routes, self._most_clients, self._deadline_s
-        )
-        self._thread = threading.Thread(
-            target=self._server.serve, name=f'http {self._address}', daemon=True
-        )
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """The TCP port that is listened at; 0: none."""
-        if self._server is None or self._address.path:
-            return 0
-        return int(self._server.socket.getsockname()[1])
-
-    def stop(self) -> None:
-        """Listen no more, and remove the socket from the file system."""
-        if self._server is None:
-            return
-        self._server.stop()
-        self._thread.join(STOP_S)
-        self._server.server_close()
-        self._server = None
-        if self._address.path:
-            os.unlink(self._address.path)
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout_s: float) -> None:
-        super().__init__('localhost', timeout=timeout_s)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
 
 
 def ask(path: str, url: str, timeout_s: float) -> tuple[int, bytes]:
@@ -261,10 +233,72 @@ def ask(path: str, url: str, timeout_s: float) -> tuple[int, bytes]:
     nobody listens, and TimeoutError that nobody answers in time; and
     http.client.HTTPException.
     """
-    connection = _UnixConnection(path, timeout_s)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(timeout_s)
+        asking.connect(path)
+        asking.sendall(f'GET {url} HTTP/1.0\r\n\r\n'.encode())
+        with http.client.HTTPResponse(asking) as answer:
+            answer.begin()
+            return answer.status, answer.read()
+
+
+def check(conf: Any) -> None:
+    """Find out whether the addresses can be used. Raises errors.OptionError."""
+    settings = Settings.from_conf(conf)
+    for option, addresses in ((HEALTH, settings.health), (METRICS, settings.metrics)):
+        for address in addresses:
+            try:
+                listen(address).close()
+            except OSError as problem:
+                raise errors.OptionError(
+                    option,
+                    f'{address}: {problem.strerror or problem}',
+                    'Name an address of this host that nobody uses.',
+                ) from problem
+            if address.path:
+                os.unlink(address.path)
+
+
+def listen(address: Address) -> socket.socket:
+    """Return a socket that listens. Raises OSError.
+
+    A unix socket that nobody listens at is replaced.
+    """
+    if address.path:
+        _clear(address.path)
+        return _listening(socket.AF_UNIX, address.path)
+    family, _, _, _, place = socket.getaddrinfo(
+        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    return _listening(family, place)
+
+
+def _listening(family: int, place: Any) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
     try:
-        connection.request('GET', url)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(place)
+        made.listen(64)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _clear(path: str) -> None:
+    """Remove what a process that is gone has left. Raises OSError if it is not."""
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(1.0)
+        try:
+            asking.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+        except TimeoutError:
+            pass
+    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

@@ -7,95 +7,29 @@ import contextlib
 import logging
 import os
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from oslo_config import cfg
-
+from novasched import errors
+from novasched.cluster.periodic import PeriodicRunner
 from novasched.observability import health as health_
-from novasched.observability.addresses import Address
-from novasched.observability.health import Check, Health
-from novasched.observability.instrumentation import ActiveInstrumentation
-from novasched.observability.probing import Probe, Probing
-from novasched.observability.requests import Numbers
+from novasched.observability.catalogue import MetricRecorder
+from novasched.observability.health import PASS, READY, WARN, Check, Health
+from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.serving import Answer, Endpoint
+from novasched.observability.settings import Address, Settings
 from novasched.ports import Clock
 
 LOG = logging.getLogger(__name__)
 
-OPTS: dict[str, list[cfg.Opt]] = {
-    'healthcheck': [
-        cfg.IntOpt(
-            'ttl',
-            default=300,
-            min=0,
-            help='Seconds for which news about a component counts. When they are '
-            'over, its state is not known, which is a warning. 0: for ever.',
-        ),
-        cfg.IntOpt(
-            'cache_control',
-            min=-1,
-            help='What the answer says in Cache-Control: for so many seconds it may '
-            'be kept. 0: there is no such header; -1: no-cache. Unset: the ttl.',
-        ),
-    ]
-}
-
 HEALTH, GAUGES = '/health', '/gauges'
-READY = 'ready'
-"""The check that says whether requests are taken."""
-
 STARTING, STOPPING = 'starting', 'stopping'
 MOST_QUESTIONS = 128
 """Of one worker at a time: as many as the addresses of the host can have clients."""
 
 SOCKET = '{}.sock'
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the operator chose; see the options of this package."""
-
-    host: str
-    description: str
-    ttl_s: int = 300
-    max_age_s: int = 300
-    threads: int = 64
-    patience_s: float = 60.0
-    check_interval_s: float = 60.0
-    stop_s: float = 160.0
-
-    @classmethod
-    def from_conf(cls, conf: Any, host: str, description: str) -> Settings:
-        """Read the options."""
-        own = conf.healthcheck
-        return cls(
-            host=host,
-            description=description,
-            ttl_s=own.ttl,
-            max_age_s=own.ttl if own.cache_control is None else own.cache_control,
-            threads=conf.executor_thread_pool_size,
-            patience_s=conf.rpc_response_timeout,
-            check_interval_s=conf.novasched.check_interval,
-            stop_s=conf.manager_shutdown_timeout,
-        )
-
-    def answer(self, checks: Mapping[str, Check], service_id: str | None) -> Answer:
-        """Return what a client of the health gets.
-
-        It is not to be kept while the service starts or stops.
-        """
-        ready = checks.get(READY)
-        lasts = ready is not None and ready.status == health_.PASS
-        return health_.answer(
-            checks,
-            service_id=service_id,
-            description=self.description,
-            host=self.host,
-            max_age_s=self.max_age_s if lasts else -1,
-        )
+PROBE_INTERVAL_S = 5.0
 
 
 class Service(Protocol):
@@ -111,9 +45,34 @@ class Service(Protocol):
         """Return what a report shows."""
 
 
+@dataclass(frozen=True)
+class Probe:
+    """A question whose answer is news of a component: None, or what is wrong.
+
+    Unless ``always``, it is put only when there were no good news for long.
+    """
+
+    name: str
+    ask: Callable[[], str | None]
+    always: bool = False
+
+    def run(self, health: Health) -> None:
+        """Put the question if it is time to."""
+        if not self.always and not health.wants_news(self.name):
+            return
+        try:
+            problem = self.ask()
+        except errors.NovaschedError as error:
+            problem = str(error)
+        if problem is None:
+            health.good(self.name)
+        else:
+            health.bad(self.name, problem)
+
+
 class Observer:
-    """Keeps the health and the numbers of one process, and shows them at its socket,
-    while one or more lives are observed.
+    """Keeps the health and the metrics of one process, and shows them at its socket,
+    while one or more services are observed.
 
     ``directory`` gets the socket; ``forget`` is called with the id of the process
     when it ends.
@@ -124,32 +83,25 @@ class Observer:
         settings: Settings,
         clock: Clock,
         directory: str,
-        numbers: Numbers,
+        recorder: MetricRecorder,
         forget: Callable[[int], None],
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._directory = directory
-        self.numbers = numbers
+        self._recorder = recorder
         self._forget = forget
         self._lock = threading.Lock()
-        self._observed: list[ActiveInstrumentation] = []
+        self._observed: list[Instrumentation] = []
         self._endpoint: Endpoint | None = None
         self.health = Health(clock, settings.ttl_s)
 
-    def instrumentation(self) -> ActiveInstrumentation:
-        """Make the instrumentation of one life."""
-        return ActiveInstrumentation(
-            self.numbers,
-            self.health,
-            self._clock,
-            threads=self._settings.threads,
-            patience_s=self._settings.patience_s,
-            check_interval_s=self._settings.check_interval_s,
-        )
+    def instrumentation(self) -> Instrumentation:
+        """Make the instrumentation of one service."""
+        return Instrumentation(self._recorder, self.health, self._clock, self._settings)
 
-    def begin(self, instrumentation: ActiveInstrumentation) -> None:
-        """Observe a life that is to start; show it if there is none that serves.
+    def begin(self, instrumentation: Instrumentation) -> None:
+        """Observe a service that is to start; show it if there is none that serves.
 
         A worker serves even if its socket cannot be made; that shows as a worker that
         is missing.
@@ -158,8 +110,10 @@ class Observer:
             self._observed.append(instrumentation)
             if self._endpoint is not None:
                 return
-            self._look_at_newest()
-            self._endpoint = self._new_endpoint()
+            self._use_newest()
+            path = os.path.join(self._directory, SOCKET.format(os.getpid()))
+            routes = {HEALTH: self._show_health, GAUGES: self._set_gauges}
+            self._endpoint = Endpoint(Address(path=path), routes, MOST_QUESTIONS)
             try:
                 self._endpoint.start()
             except OSError as problem:
@@ -168,43 +122,40 @@ class Observer:
                 )
 
     def take_over(self) -> None:
-        """Show the newest life, which serves by now, in the place of one that will
+        """Show the newest service, which serves by now, in the place of one that will
         end; the news of that one are forgotten."""
         with self._lock:
             if len(self._observed) > 1:
-                self._look_at_newest()
+                self._use_newest()
 
-    def end(self, instrumentation: ActiveInstrumentation) -> None:
-        """Show a life no more. The process ends with the last one."""
+    def end(self, instrumentation: Instrumentation) -> None:
+        """Show a service no more. The process ends with the last one."""
         with self._lock:
             self._observed.remove(instrumentation)
-            self._look_at_newest()
+            self._use_newest()
             if self._observed or self._endpoint is None:
                 return
             with contextlib.suppress(OSError):  # the directory may be gone already
                 self._endpoint.stop()
             self._endpoint = None
-        self.numbers.flush()
         self._forget(os.getpid())
 
-    def _look_at_newest(self) -> None:
+    def _use_newest(self) -> None:
         newest = self._observed[-1:]
-        self.health.look_at(
-            look for instrumentation in newest for look in instrumentation.looks
+        self.health.use_checkers(
+            checker
+            for instrumentation in newest
+            for checker in instrumentation.checkers
         )
 
-    def _new_endpoint(self) -> Endpoint:
-        path = os.path.join(self._directory, SOCKET.format(os.getpid()))
-        routes = {HEALTH: self._show_health, GAUGES: self._set_gauges}
-        return Endpoint(Address(path=path), routes, MOST_QUESTIONS)
-
     def _show_health(self, headers: Mapping[str, str]) -> Answer:
-        return self._settings.answer(self.health.checks(), self.health.service_id)
+        return health_.answer(
+            self._settings, self.health.checks(), self.health.service_id
+        )
 
     def _set_gauges(self, headers: Mapping[str, str]) -> Answer:
         for instrumentation in self._observed[-1:]:
-            instrumentation.measure(time.time())
-        self.numbers.flush()
+            instrumentation.measure(self._clock.time())
         return Answer(200, 'text/plain', b'')
 
 
@@ -220,17 +171,19 @@ class InstrumentedService:
         self,
         inner: Service,
         observer: Observer,
-        instrumentation: ActiveInstrumentation,
-        probes: tuple[Probe, ...],
+        instrumentation: Instrumentation,
+        probes: Sequence[Probe],
         listens: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._inner = inner
         self._observer = observer
         self._instrumentation = instrumentation
+        self._probes = probes
         self._listens = listens
         self._phase = STARTING
-        instrumentation.looks.append(self._look)
-        self._probing = Probing(observer.health, probes, observer.numbers.flush)
+        instrumentation.checkers.append(self._ready)
+        task = PROBE_INTERVAL_S, self._probe
+        self._probing = PeriodicRunner('health', [task], [0.0])
 
     def start(self) -> None:
         with contextlib.ExitStack() as started:
@@ -249,11 +202,14 @@ class InstrumentedService:
         self._observer.end(self._instrumentation)
         return answered
 
-    def _look(self) -> Mapping[str, Check]:
-        problem = self._phase or self._listens()
-        time = self._observer.health.time()
-        status = health_.WARN if problem else health_.PASS
-        return {READY: Check(status, time, problem or '')}
-
     def state(self) -> Mapping[str, Any]:
         return self._inner.state()
+
+    def _ready(self) -> Mapping[str, Check]:
+        problem = self._phase or self._listens()
+        status = WARN if problem else PASS
+        return {READY: Check(status, self._observer.health.time(), problem or '')}
+
+    def _probe(self) -> None:
+        for probe in self._probes:
+            probe.run(self._observer.health)

@@ -13,15 +13,16 @@ from collections import Counter
 import pytest
 
 from novasched.observability.health import Health
-from novasched.observability.instrumentation import ActiveInstrumentation
-from novasched.service import SystemClock
+from novasched.observability.instrumentation import Instrumentation
+from novasched.observability.settings import Settings
+from novasched.ports import SystemClock
 from tests.faults import proxy
 from tests.functional.conftest import Host
 from tests.live import wire as wire_
 from tests.live.servers.process import wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.wire import Wire
-from tests.unit.observability.numbers import FakeNumbers
+from tests.unit.observability.recorder import FakeRecorder
 
 THREADS = 2
 REQUESTS = 20
@@ -77,21 +78,19 @@ class Measured:
                 'service_down_time': 3600,
             },
         )
-        self._numbers, clock = FakeNumbers(), SystemClock()
-        self._instrumentation = ActiveInstrumentation(
-            self._numbers,
+        self._recorder, clock = FakeRecorder(), SystemClock()
+        self._instrumentation = Instrumentation(
+            self._recorder,
             Health(clock),
             clock,
-            threads=THREADS,
-            patience_s=BOUND_S,
-            check_interval_s=BOUND_S,
+            Settings(threads=THREADS, patience_s=BOUND_S, check_interval_s=BOUND_S),
         )
         self.requests = self._instrumentation.requests
         self.server = self.cloud.serve(instrumentation=self._instrumentation).server
 
     def values(self):
         self._instrumentation.measure(time.time())
-        return Counter({**self._numbers.gauges, **self._numbers.counts})
+        return Counter({**self._recorder.gauges, **self._recorder.counts})
 
 
 @pytest.fixture

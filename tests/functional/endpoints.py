@@ -8,8 +8,8 @@ import contextlib
 import pytest
 import requests
 
-from novasched.observability.addresses import Address
 from novasched.observability.serving import Answer, Endpoint
+from novasched.observability.settings import Address
 
 HERE = '127.0.0.1'
 

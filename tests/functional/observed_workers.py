@@ -15,11 +15,9 @@ import sys
 import types
 import urllib.request
 
-from novasched.observability import sharing
-from novasched.observability.addresses import Address, Wanted
-from novasched.observability.worker import Settings
-from novasched.ports import Cell
-from novasched.service import SystemClock
+from novasched.observability import host
+from novasched.observability.settings import Address, Settings
+from novasched.ports import Cell, SystemClock
 
 CELL = Cell('a-uuid', 'cell1', None, None, False)
 
@@ -29,9 +27,9 @@ def work(shared, attempts, ready, end):
     observer, instrumentation = shared.observer, shared.observer.instrumentation()
     now_s = SystemClock().monotonic()
     cells = types.SimpleNamespace(enabled=lambda: [CELL], unavailable=list)
-    instrumentation.view(
+    instrumentation.watch(
         types.SimpleNamespace(
-            refresh=print, cells=cells, asked_at=lambda: {CELL.uuid: now_s - attempts}
+            cells=cells, asked_at=lambda: {CELL.uuid: now_s - attempts}
         )
     )
     observer.begin(instrumentation)
@@ -51,9 +49,8 @@ def metrics(port):
 
 
 def main():
-    wanted = Wanted(metrics=(Address('127.0.0.1', 0),))
-    settings = Settings('ctl1', 'nova-scheduler')
-    with sharing.shared(wanted, 2, settings, SystemClock()) as shared:
+    settings = Settings('ctl1', 'nova-scheduler', metrics=(Address('127.0.0.1', 0),))
+    with host.shared(settings, 2, SystemClock()) as shared:
         forked = multiprocessing.get_context('fork')
         workers = []
         for attempts in (1, 2):

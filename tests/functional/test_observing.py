@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -18,20 +19,20 @@ import pytest
 import requests
 
 from novasched import errors
-from novasched.observability import serving, sharing
-from novasched.observability.addresses import Address, Wanted
+from novasched.observability import host, serving
+from novasched.observability.catalogue import NullRecorder
 from novasched.observability.host import HostService, Workers
-from novasched.observability.probing import PROBE_INTERVAL_S, Probe
-from novasched.observability.requests import NoNumbers
 from novasched.observability.serving import Answer, Endpoint
+from novasched.observability.settings import Address, Settings
 from novasched.observability.worker import (
+    PROBE_INTERVAL_S,
     SOCKET,
     InstrumentedService,
     Observer,
-    Settings,
+    Probe,
 )
+from novasched.ports import SystemClock
 from novasched.rpc.faults import WireError
-from novasched.service import SystemClock
 from tests.functional.conftest import Host, new_uuids
 from tests.functional.endpoints import HERE, endpoint, get, hello
 
@@ -62,7 +63,7 @@ class TestLife:
     def observer(self, tmp_path):
         self.ended = []
         return Observer(
-            SETTINGS, SystemClock(), str(tmp_path), NoNumbers(), self.ended.append
+            SETTINGS, SystemClock(), str(tmp_path), NullRecorder(), self.ended.append
         )
 
     def test_a_life_is_shown_from_start_to_end(self, observer, tmp_path):
@@ -166,14 +167,13 @@ class Shown:
     """A scheduler of a cloud that serves, and the addresses of its host."""
 
     def __init__(self, cloud, path, probes, stack):
-        wanted = Wanted(health=(Address(HERE, 0), Address(path=path)))
-        shared = stack.enter_context(sharing.shared(wanted, 1, SETTINGS, SystemClock()))
+        settings = dataclasses.replace(
+            SETTINGS, health=(Address(HERE, 0), Address(path=path))
+        )
+        shared = stack.enter_context(host.shared(settings, 1, SystemClock()))
         observer, instrumentation = shared.observer, shared.observer.instrumentation()
         self.requests = instrumentation.requests
-        scheduler = cloud.compose(
-            instrumentation=instrumentation,
-            on_decision=instrumentation.decisions(cloud.decisions.append),
-        )
+        scheduler = cloud.compose(instrumentation=instrumentation)
         life = InstrumentedService(scheduler, observer, instrumentation, probes)
         (self.service,) = shared.beside
         stack.callback(self.service.stop)  # which waits for the end of the life
@@ -211,9 +211,9 @@ class Starting:
 
     def __init__(self, tmp_path):
         self._directory = tmp_path
-        wanted = Wanted(health=(Address(HERE, 0),))
+        settings = dataclasses.replace(SETTINGS, health=(Address(HERE, 0),))
         workers = Workers(str(tmp_path), 1)
-        self.service = HostService(wanted, workers, SETTINGS, SystemClock(), None)
+        self.service = HostService(settings, workers, SystemClock())
         self.service.start()
         self.url = f'http://{HERE}:{self.service.ports[0]}'
 
@@ -351,11 +351,12 @@ class TestHealth:
 
     def test_a_worker_that_talks_nonsense_fails(self, endpoint, tmp_path):
         endpoint({'/health': hello}, '7.sock')
-        (told,) = Workers(str(tmp_path), 1).told()
-        assert told.problem.startswith('worker 7 cannot be asked: ')
+        (report,) = Workers(str(tmp_path), 1).reports()
+        assert report.problem.startswith('worker 7 cannot be asked: ')
 
     def test_the_directory_goes_with_the_service(self, show):
-        with sharing.shared(Wanted(), 1, SETTINGS, SystemClock()) as shared:
+        settings = dataclasses.replace(SETTINGS, health=(Address(HERE, 0),))
+        with host.shared(settings, 1, SystemClock()) as shared:
             directory = pathlib.Path(shared.directory)
             assert directory.stat().st_mode & 0o777 == 0o700
         assert not directory.exists()

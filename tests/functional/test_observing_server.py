@@ -13,7 +13,7 @@ import requests
 from oslo_config import cfg
 
 from novasched import errors, instrumented, opts
-from novasched.observability import addresses, serving
+from novasched.observability import serving
 from novasched.observability.serving import Answer
 from tests.functional.endpoints import HERE, endpoint, get, hello, is_served
 
@@ -131,7 +131,7 @@ class TestAddresses:
 
     def test_addresses_that_can_be_used_are_left_free(self, tmp_path):
         uri = f'tcp://{HERE}:0,unix://{tmp_path}/h.sock'
-        addresses.check(self.conf(health=uri, metrics=uri))
+        serving.check(self.conf(health=uri, metrics=uri))
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ class TestAddresses:
     def test_an_address_in_use_is_named_with_its_option(self, endpoint, kind, option):
         uri = f'tcp://{HERE}:{endpoint({}).port}'
         with pytest.raises(errors.OptionError) as raised:
-            addresses.check(self.conf(**{kind: uri}))
+            serving.check(self.conf(**{kind: uri}))
         assert f'{option}: {uri}: Address already in use' in str(raised.value)
 
     def test_without_addresses_nothing_is_made(self):

@@ -218,6 +218,9 @@ class FakeClock:
     def utcnow(self):
         return self.now
 
+    def time(self):
+        return self.now.replace(tzinfo=datetime.UTC).timestamp()
+
     def monotonic(self):
         return self.seconds
 

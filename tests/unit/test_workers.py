@@ -11,7 +11,6 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.observability.announcement import Announcement
 from novasched.workers import Worker
 from tests.unit.fakes import Part
 
@@ -58,6 +57,30 @@ def wait(told):
     return until
 
 
+class Lines:
+    """Writes down what is to be announced; nothing without a list."""
+
+    def __init__(self, told=None):
+        self._told = [] if told is None else told
+
+    def started(self, state):
+        self._told.append('started')
+
+    def reloading(self):
+        self._told.append('reloading')
+
+    def reloaded(self, state):
+        self._told.append('reloaded')
+
+    def finished(self, requests):
+        self._told.append(f'{requests} finished')
+
+
+def working(make, reread=lambda: None, lines=None):
+    """A worker whose announcements are written down, if there is a list for them."""
+    return Worker(make, reread, lambda: None, Lines(lines))
+
+
 def lives(*made):
     """Make these, one after the other."""
     return iter(made).__next__
@@ -82,7 +105,7 @@ def test_a_worker_that_cannot_start_says_one_line_and_exits(
         return Part(told, fails_at='start', problem=problem)
 
     with pytest.raises(SystemExit) as raised:
-        Worker(make).start()
+        working(make).start()
     assert raised.value.code == 1
     (line,) = caplog.records
     assert (line.levelno, line.exc_info) == (logging.CRITICAL, None)
@@ -90,7 +113,7 @@ def test_a_worker_that_cannot_start_says_one_line_and_exits(
 
 
 def test_a_worker_stops_its_scheduler_and_then_its_wait_ends(told):
-    worker = Worker(lambda: Part(told))
+    worker = working(lambda: Part(told))
     worker.start()
     worker.stop()
     worker.wait()
@@ -98,7 +121,7 @@ def test_a_worker_stops_its_scheduler_and_then_its_wait_ends(told):
 
 
 def test_a_worker_may_stop_before_it_has_started(told):
-    worker = Worker(lambda: Part(told))
+    worker = working(lambda: Part(told))
     worker.stop()
     worker.wait()
     worker.start()
@@ -106,7 +129,7 @@ def test_a_worker_may_stop_before_it_has_started(told):
 
 
 def test_the_new_scheduler_serves_before_the_old_one_stops(told, wait):
-    worker = Worker(
+    worker = working(
         lives(Part(told, 'old'), Part(told, 'new')), lambda: told.append('reread')
     )
     worker.start()
@@ -118,7 +141,7 @@ def test_the_new_scheduler_serves_before_the_old_one_stops(told, wait):
 
 
 def test_who_starts_workers_only_reads_the_configuration(told):
-    Worker(lambda: Part(told), lambda: told.append('reread')).reset()
+    working(lambda: Part(told), lambda: told.append('reread')).reset()
     assert told == ['reread']
 
 
@@ -127,7 +150,7 @@ def test_what_makes_no_sense_changes_nothing(told, caplog):
         told.append('reread')
         raise errors.FilterNotFound(['Nosuch'])
 
-    worker = Worker(lambda: Part(told), reread)
+    worker = working(lambda: Part(told), reread)
     worker.start()
     worker.reset()
     worker.stop()
@@ -148,7 +171,7 @@ def test_a_scheduler_that_cannot_start_leaves_the_old_one_in_service(
             raise problem
         return made.pop(0)
 
-    worker = Worker(make)
+    worker = working(make)
     worker.start()
     worker.reset()
     worker.stop()
@@ -161,7 +184,7 @@ def test_a_scheduler_that_cannot_start_leaves_the_old_one_in_service(
 
 def test_a_defect_while_reloading_leaves_the_old_one_in_service(told, caplog):
     broken = Part(told, 'broken', 'start', LookupError('a defect'))
-    worker = Worker(lives(Part(told), broken))
+    worker = working(lives(Part(told), broken))
     worker.start()
     worker.reset()
     worker._reloads[0].join(LIMIT_S)
@@ -172,7 +195,7 @@ def test_a_defect_while_reloading_leaves_the_old_one_in_service(told, caplog):
 
 def test_signals_in_a_row_are_one_more_reload(told, wait):
     first, slow = Part(told, 'first'), Slow(told, 'slow', 'start')
-    worker = Worker(lives(first, slow, Part(told, 'last')))
+    worker = working(lives(first, slow, Part(told, 'last')))
     worker.start()
     worker.reset()
     assert slow.begun.wait(LIMIT_S)
@@ -190,7 +213,7 @@ def test_signals_in_a_row_are_one_more_reload(told, wait):
 
 def test_a_stop_waits_for_the_scheduler_of_before(told):
     slow = Slow(told, 'slow', 'stop')
-    worker = Worker(lives(slow, Part(told, 'new')))
+    worker = working(lives(slow, Part(told, 'new')))
     worker.start()
     worker.reset()
     assert slow.begun.wait(LIMIT_S)
@@ -203,7 +226,7 @@ def test_a_stop_waits_for_the_scheduler_of_before(told):
 
 def test_a_reload_that_comes_after_the_stop_begins_nothing(told):
     made = lives(Part(told, 'old'), Part(told, 'new'))
-    worker = Worker(made, lambda: told.append('reread'))
+    worker = working(made, lambda: told.append('reread'))
     worker.start()
     worker.stop()
     worker.reset()
@@ -213,7 +236,7 @@ def test_a_reload_that_comes_after_the_stop_begins_nothing(told):
 
 def test_a_stop_in_the_midst_of_a_reload_stops_both(told):
     old, new = Part(told, 'old'), Slow(told, 'new', 'start')
-    worker = Worker(lives(old, new))
+    worker = working(lives(old, new))
     worker.start()
     worker.reset()
     assert new.begun.wait(LIMIT_S)
@@ -226,25 +249,6 @@ def test_a_stop_in_the_midst_of_a_reload_stops_both(told):
     worker.wait()
 
 
-class Lines(Announcement):
-    """Writes down what is to be announced."""
-
-    def __init__(self, told):
-        self._told = told
-
-    def started(self, state):
-        self._told.append('started')
-
-    def reloading(self):
-        self._told.append('reloading')
-
-    def reloaded(self, state):
-        self._told.append('reloaded')
-
-    def finished(self, requests):
-        self._told.append(f'{requests} finished')
-
-
 class Answering(Part):
     """A life that has answered three requests when it stops."""
 
@@ -255,7 +259,7 @@ class Answering(Part):
 def test_a_worker_announces_its_start_its_reload_and_what_it_has_answered(told):
     new = Answering(told, 'new')
     made = lives(Answering(told, 'old'), new)
-    worker = Worker(made, announcement=Lines(told))
+    worker = working(made, lines=told)
     worker.start()
     worker.reset()
     worker._reloads[0].join(LIMIT_S)
@@ -264,5 +268,5 @@ def test_a_worker_announces_its_start_its_reload_and_what_it_has_answered(told):
 
 
 def test_who_starts_workers_announces_that_they_will_reload(told):
-    Worker(lambda: Part(told), announcement=Lines(told)).reset()
+    working(lambda: Part(told), lines=told).reset()
     assert told == ['reloading']

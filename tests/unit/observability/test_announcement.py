@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from novasched.observability.announcement import Announcement, DaemonAnnouncement
+from novasched.observability.announcement import Announcement
 
 
 @pytest.fixture
@@ -18,9 +18,7 @@ def announced(caplog):
     with contextlib.ExitStack() as stack:
 
         def make(workers):
-            made = DaemonAnnouncement(
-                '1.2', workers, lambda state: f'{state["hosts"]} hosts'
-            )
+            made = Announcement('1.2', workers, lambda state: f'{state["hosts"]} hosts')
             return stack.enter_context(contextlib.closing(made))
 
         yield make
@@ -80,14 +78,3 @@ def test_the_requests_of_all_workers_are_added_up_at_the_stop(announced, caplog)
     assert caplog.messages == [
         'Stopped scheduler node (version 1.2): 1099511627779 requests were finished'
     ]
-
-
-def test_without_a_daemon_nothing_is_said(caplog):
-    caplog.set_level(logging.INFO)
-    silent = Announcement()
-    silent.started(state(1))
-    silent.reloading()
-    silent.reloaded(state(1))
-    silent.finished(1)
-    silent.stopped()
-    assert caplog.messages == []

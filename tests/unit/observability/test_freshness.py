@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.observability.freshness import Freshness
 from novasched.observability.health import FAIL, PASS, WARN, Health
+from novasched.observability.instrumentation import Freshness
 from novasched.ports import Cell
 from tests.unit.fakes import FakeClock
-from tests.unit.observability.numbers import FakeNumbers
+from tests.unit.observability.recorder import FakeRecorder
 
 TIME = 'novasched_cell_state_timestamp_seconds'
 OUT = 'novasched_cell_left_out'
@@ -52,12 +52,12 @@ def freshness(cells, clock, asked_at):
 
 
 def statuses(freshness):
-    return {name: check.status for name, check in freshness.look().items()}
+    return {name: check.status for name, check in freshness.check().items()}
 
 
 def test_without_cells_there_is_nothing_to_judge(freshness, cells):
     cells.known = []
-    assert freshness.look() == {}
+    assert freshness.check() == {}
 
 
 @pytest.mark.parametrize(
@@ -106,18 +106,18 @@ def test_cells_that_were_never_read_are_as_old_as_the_view(
 ):
     asked_at.clear()
     clock.go_on(later_s)
-    found = freshness.look()['cluster_view']
+    found = freshness.check()['cluster_view']
     assert (found.status, found.output) == (status, output)
 
 
 def test_the_times_of_cells_are_measured_by_name_or_else_by_uuid(
     freshness, cells, clock
 ):
-    numbers = FakeNumbers()
+    recorder = FakeRecorder()
     clock.go_on(5)
     cells.out = 'b'
-    freshness.measure(numbers, 1000.0)
-    assert numbers.gauges == {
+    freshness.measure(recorder, 1000.0)
+    assert recorder.gauges == {
         (TIME, 'cell1'): 995.0,
         (OUT, 'cell1'): False,
         (TIME, 'b'): 995.0,
@@ -126,17 +126,17 @@ def test_the_times_of_cells_are_measured_by_name_or_else_by_uuid(
 
 
 def test_a_cell_that_is_gone_has_no_time_any_more(freshness, cells, asked_at):
-    numbers = FakeNumbers()
-    freshness.measure(numbers, 1000.0)
+    recorder = FakeRecorder()
+    freshness.measure(recorder, 1000.0)
     cells.known = cells.known[:1]
     del asked_at['b']
-    freshness.measure(numbers, 1001.0)
-    assert numbers.gauges[TIME, 'b'] == 0
-    assert numbers.gauges[TIME, 'cell1'] == 1001.0
+    freshness.measure(recorder, 1001.0)
+    assert recorder.gauges[TIME, 'b'] == 0
+    assert recorder.gauges[TIME, 'cell1'] == 1001.0
 
 
 def test_a_new_cell_that_was_not_read_yet_has_no_time(freshness, asked_at):
-    numbers = FakeNumbers()
+    recorder = FakeRecorder()
     asked_at.clear()
-    freshness.measure(numbers, 1000.0)
-    assert (TIME, 'cell1') not in numbers.gauges
+    freshness.measure(recorder, 1000.0)
+    assert (TIME, 'cell1') not in recorder.gauges

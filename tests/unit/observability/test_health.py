@@ -10,12 +10,14 @@ import pytest
 from novasched.observability.health import (
     FAIL,
     PASS,
+    READY,
     WARN,
     Check,
     Health,
     answer,
     overall,
 )
+from novasched.observability.settings import Settings
 from tests.unit.fakes import FakeClock
 
 NOON = '2026-11-21T12:00:00+00:00'
@@ -80,10 +82,10 @@ def test_news_are_wanted_when_they_are_bad_or_half_expired(health, clock):
 
 def test_looks_are_made_when_somebody_asks_and_without_old_news(health):
     health.good('placement')
-    health.look_at([lambda: {'cluster_view': Check(PASS, 'now')}])
+    health.use_checkers([lambda: {'cluster_view': Check(PASS, 'now')}])
     health.good('api_db')
     assert list(health.checks()) == ['api_db', 'cluster_view']
-    health.look_at([])
+    health.use_checkers([])
     assert health.checks() == {}
 
 
@@ -116,11 +118,12 @@ def test_the_whole_is_as_the_worst_part(checks, expected):
 )
 def test_the_answer_has_the_form_of_the_specification(status, max_age_s, code, control):
     found = answer(
-        {'api_db': Check(status, NOON, '' if status == PASS else 'away')},
-        service_id='an-id',
-        description='nova-scheduler',
-        host='ctl1',
-        max_age_s=max_age_s,
+        Settings('ctl1', 'nova-scheduler', max_age_s=max_age_s),
+        {
+            'api_db': Check(status, NOON, '' if status == PASS else 'away'),
+            READY: Check(PASS, NOON),
+        },
+        'an-id',
     )
     check = {'status': status, 'time': NOON}
     if status != PASS:
@@ -131,7 +134,7 @@ def test_the_answer_has_the_form_of_the_specification(status, max_age_s, code, c
         'serviceId': 'an-id',
         'description': 'nova-scheduler',
         'notes': {'host': 'ctl1'},
-        'checks': {'api_db': check},
+        'checks': {'api_db': check, 'ready': {'status': 'pass', 'time': NOON}},
     }
     assert (found.status, found.content_type) == (code, 'application/health+json')
     assert found.headers.get('Cache-Control') == control

@@ -6,13 +6,13 @@ from __future__ import annotations
 import pytest
 
 from novasched.observability.health import FAIL, PASS, WARN, Check
-from novasched.observability.host import Told, Workers, merged, not_ready
+from novasched.observability.host import WorkerReport, Workers, merged, not_ready
 
 WELL = Check(PASS, '12:00')
 
 
-def told(pid, **checks):
-    return Told(pid, checks)
+def report(pid, **checks):
+    return WorkerReport(pid, checks)
 
 
 @pytest.mark.parametrize(
@@ -20,26 +20,26 @@ def told(pid, **checks):
     [
         pytest.param([], {}, id='nobody says anything'),
         pytest.param(
-            [told(1, api_db=WELL), told(2, api_db=Check(PASS, '11:00'))],
+            [report(1, api_db=WELL), report(2, api_db=Check(PASS, '11:00'))],
             {'api_db': Check(PASS, '11:00')},
             id='all are well: the oldest news',
         ),
         pytest.param(
-            [told(1, api_db=WELL), told(2, api_db=Check(WARN, '11:00', 'odd'))],
+            [report(1, api_db=WELL), report(2, api_db=Check(WARN, '11:00', 'odd'))],
             {'api_db': Check(WARN, '11:00', 'worker 2: odd')},
             id='one warns',
         ),
         pytest.param(
             [
-                told(1, api_db=Check(FAIL, '12:01', 'gone')),
-                told(2, api_db=Check(WARN, '11:00', 'odd')),
-                told(3, api_db=Check(FAIL, '12:02', 'away')),
+                report(1, api_db=Check(FAIL, '12:01', 'gone')),
+                report(2, api_db=Check(WARN, '11:00', 'odd')),
+                report(3, api_db=Check(FAIL, '12:02', 'away')),
             ],
             {'api_db': Check(FAIL, '12:01', 'worker 1: gone; worker 3: away')},
             id='two fail',
         ),
         pytest.param(
-            [told(1, b=WELL), told(2, a=WELL)],
+            [report(1, b=WELL), report(2, a=WELL)],
             {'a': WELL, 'b': WELL},
             id='each knows of another component',
         ),
@@ -52,10 +52,10 @@ def test_the_worst_that_a_worker_says_counts(workers, expected):
 @pytest.mark.parametrize(
     ('workers', 'expected'),
     [
-        pytest.param([told(1), told(2)], Check(PASS, 'now'), id='all'),
-        pytest.param([told(1)], Check(WARN, 'now', '1 of 2 workers are there')),
+        pytest.param([report(1), report(2)], Check(PASS, 'now'), id='all'),
+        pytest.param([report(1)], Check(WARN, 'now', '1 of 2 workers are there')),
         pytest.param(
-            [told(1), Told(2, problem='worker 2 does not answer within 2 s')],
+            [report(1), WorkerReport(2, problem='worker 2 does not answer within 2 s')],
             Check(FAIL, 'now', 'worker 2 does not answer within 2 s'),
             id='one hangs',
         ),
@@ -70,17 +70,17 @@ def test_workers_that_are_missing_or_hang_are_seen(workers, expected):
     [
         pytest.param([], 'no worker is there', id='none has a socket yet'),
         pytest.param(
-            [told(1, ready=Check(WARN, 'now', 'starting')), told(2)],
+            [report(1, ready=Check(WARN, 'now', 'starting')), report(2)],
             'worker 1: starting; worker 2: starting',
             id='none serves yet',
         ),
         pytest.param(
-            [told(1, ready=Check(WARN, 'now', 'starting')), told(2, ready=WELL)],
+            [report(1, ready=Check(WARN, 'now', 'starting')), report(2, ready=WELL)],
             None,
             id='one serves',
         ),
         pytest.param(
-            [Told(2, problem='worker 2 does not answer within 2 s')],
+            [WorkerReport(2, problem='worker 2 does not answer within 2 s')],
             'worker 2 does not answer within 2 s',
             id='the only one hangs',
         ),
@@ -93,5 +93,5 @@ def test_the_service_is_ready_when_one_worker_is(workers, expected):
 def test_without_workers_the_service_starts_at_first_and_has_failed_later():
     workers = Workers('/nowhere', 1)
     assert workers.check([], 'now') == Check(WARN, 'now', 'starting')
-    assert workers.check([told(1)], 'now').status == PASS
+    assert workers.check([report(1)], 'now').status == PASS
     assert workers.check([], 'now') == Check(FAIL, 'now', '0 of 1 workers are there')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts pass open instrumentation as they are; at watched ones they work as before."""
+"""Components that are measured work as before."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ import pytest
 
 from novasched.candidate_query import QueryPolicy
 from novasched.observability.health import PASS, Health
-from novasched.observability.instrumentation import (
-    NO_INSTRUMENTATION,
-    ActiveInstrumentation,
-)
+from novasched.observability.instrumentation import Instrumentation
+from novasched.observability.settings import Settings
 from novasched.ports import Candidates, Cell, Claimed
 from tests.unit.fakes import FakeClock, FakePlacement
-from tests.unit.observability.numbers import FakeNumbers
+from tests.unit.observability.recorder import FakeRecorder
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
 CELL = Cell('a', 'cell1', None, None, False)
 
 
 @pytest.fixture
-def numbers():
-    return FakeNumbers()
+def recorder():
+    return FakeRecorder()
 
 
 @pytest.fixture
@@ -32,61 +30,50 @@ def health():
 
 
 @pytest.fixture
-def instrumentation(numbers, health):
-    return ActiveInstrumentation(
-        numbers, health, FakeClock(), threads=1, patience_s=60, check_interval_s=60
-    )
+def instrumentation(recorder, health):
+    return Instrumentation(recorder, health, FakeClock(), Settings(threads=1))
 
 
-def view(refresh):
+def view():
     cells = SimpleNamespace(enabled=lambda: [CELL], unavailable=list)
-    return SimpleNamespace(refresh=refresh, cells=cells, asked_at=lambda: {'a': 0.0})
+    return SimpleNamespace(cells=cells, asked_at=lambda: {'a': 0.0})
 
 
-@pytest.mark.parametrize(
-    'door', ['api', 'services', 'placement', 'query_policy', 'view']
-)
-def test_an_open_door_changes_nothing(door):
-    part = object()
-    assert getattr(NO_INSTRUMENTATION, door)(part) is part
-    assert NO_INSTRUMENTATION.requests is None
-
-
-def test_a_watched_view_is_measured_and_judged(instrumentation, numbers, health):
-    refreshed = []
-    instrumentation.view(view(lambda: refreshed.append(1))).refresh()
-    assert refreshed == [1]
-    assert len(numbers.observed[STAGE, 'Refresh']) == 1
-    health.look_at(instrumentation.looks)
+def test_a_watched_view_is_measured_and_judged(instrumentation, recorder, health):
+    instrumentation.watch(view())
+    with instrumentation.refresh():
+        assert not recorder.observed
+    assert len(recorder.observed[STAGE, 'Refresh']) == 1
+    health.use_checkers(instrumentation.checkers)
     assert health.checks()['cluster_view'].status == PASS
     instrumentation.measure(1000.0)
-    assert numbers.gauges['novasched_cell_state_timestamp_seconds', 'cell1'] == 1000.0
+    assert recorder.gauges['novasched_cell_state_timestamp_seconds', 'cell1'] == 1000.0
 
 
 def test_before_there_is_a_view_only_requests_are_measured(
-    instrumentation, numbers, health
+    instrumentation, recorder, health
 ):
     instrumentation.measure(1000.0)
-    assert numbers.gauges == {
+    assert recorder.gauges == {
         ('novasched_request_threads',): 1,
         ('novasched_messages_waiting',): 0,
         ('novasched_oldest_waiting_message_seconds',): 0.0,
     }
-    health.look_at(instrumentation.looks)
+    health.use_checkers(instrumentation.checkers)
     assert set(health.checks()) == {'requests'}
 
 
-def test_decisions_go_on_to_who_wants_them(instrumentation, numbers):
+def test_decisions_go_on_to_who_wants_them(instrumentation, recorder):
     told = []
     decision = SimpleNamespace(
         weighed=SimpleNamespace(weighings=()), took_s={}, steps=(), ranked=()
     )
     instrumentation.decisions(told.append)(decision)
     assert told == [decision]
-    assert sum(numbers.counts.values()) == 1
+    assert sum(recorder.counts.values()) == 1
 
 
-def test_the_other_parts_work_as_before(instrumentation, numbers, health):
+def test_the_other_parts_work_as_before(instrumentation, recorder, health):
     inner = FakePlacement('p1')
     placement = instrumentation.placement(inner)
     assert placement.candidates(None, '').requests == tuple(inner.offered)
@@ -99,4 +86,4 @@ def test_the_other_parts_work_as_before(instrumentation, numbers, health):
     query_policy = instrumentation.query_policy(QueryPolicy((), limit=7))
     assert (query_policy.limit, list(query_policy.prefilters)) == (7, [])
     query_policy.on_cut(Candidates((), '1.36', cut=True))
-    assert numbers.counts['novasched_candidates_truncated_total',] == 1
+    assert recorder.counts['novasched_candidates_truncated_total',] == 1

@@ -3,24 +3,22 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from novasched import errors
 from novasched.observability.health import PASS, WARN, Health
-from novasched.observability.placement import WatchedPlacement
-from novasched.observability.requests import Stages
+from novasched.observability.ports import InstrumentedPlacement
+from novasched.observability.requests import StageTimer
 from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
 from tests.unit.fakes import VERSION, FakeClock, FakePlacement
-from tests.unit.observability.numbers import FakeNumbers
+from tests.unit.observability.recorder import FakeRecorder, TickingClock
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
 
 
 @pytest.fixture
-def numbers():
-    return FakeNumbers()
+def recorder():
+    return FakeRecorder()
 
 
 @pytest.fixture
@@ -29,9 +27,8 @@ def health():
 
 
 @pytest.fixture
-def stages(numbers):
-    ticks = itertools.count()
-    return Stages(numbers, lambda: float(next(ticks)))
+def stages(recorder):
+    return StageTimer(recorder, TickingClock())
 
 
 def status(health):
@@ -55,9 +52,11 @@ class ScriptedPlacement(FakePlacement):
 
 class TestPlacement:
     @pytest.fixture
-    def ask(self, numbers, stages, health):
+    def ask(self, recorder, stages, health):
         def make(answer):
-            return WatchedPlacement(ScriptedPlacement(answer), numbers, stages, health)
+            return InstrumentedPlacement(
+                ScriptedPlacement(answer), recorder, stages, health
+            )
 
         return make
 
@@ -73,16 +72,16 @@ class TestPlacement:
         ],
     )
     def test_queries_are_counted_and_tell_how_placement_is(
-        self, ask, numbers, health, answer, expected, well
+        self, ask, recorder, health, answer, expected, well
     ):
         assert ask(answer).candidates(None, 'a=b') is answer
-        assert numbers.counts['novasched_candidate_queries_total', expected] == 1
-        assert numbers.observed[STAGE, 'Query'] == [1.0]
+        assert recorder.counts['novasched_candidate_queries_total', expected] == 1
+        assert recorder.observed[STAGE, 'Query'] == [1.0]
         assert status(health) == well
 
-    def test_candidates_are_measured(self, ask, numbers):
+    def test_candidates_are_measured(self, ask, recorder):
         ask(Candidates(({}, {}), VERSION)).candidates(None, '')
-        assert numbers.observed['novasched_candidates',] == [2]
+        assert recorder.observed['novasched_candidates',] == [2]
 
     @pytest.mark.parametrize(
         ('answer', 'expected', 'well'),
@@ -95,12 +94,12 @@ class TestPlacement:
         ],
     )
     def test_claims_are_counted_by_their_outcome(
-        self, ask, numbers, health, answer, expected, well
+        self, ask, recorder, health, answer, expected, well
     ):
         placement = ask(answer)
         assert placement.claim(None, 'c', {}, VERSION, None, None) is answer
-        assert numbers.counts == {('novasched_claims_total', expected): 1}
-        assert numbers.observed[STAGE, 'Claim'] == [1.0]
+        assert recorder.counts == {('novasched_claims_total', expected): 1}
+        assert recorder.observed[STAGE, 'Claim'] == [1.0]
         assert status(health) == well
 
     @pytest.mark.parametrize(
@@ -111,24 +110,24 @@ class TestPlacement:
             (ClaimRefused(409, 'no room'), {'conflict': 1}),
         ],
     )
-    def test_claims_made_together_are_counted(self, ask, numbers, answer, expected):
+    def test_claims_made_together_are_counted(self, ask, recorder, answer, expected):
         assert ask(answer).claim_all(None, [], VERSION, None, None) is answer
-        counted = {result: n for (_, result), n in numbers.counts.items()}
+        counted = {result: n for (_, result), n in recorder.counts.items()}
         assert counted == expected
-        assert numbers.observed[STAGE, 'Claim'] == [1.0]
+        assert recorder.observed[STAGE, 'Claim'] == [1.0]
 
     def test_aggregates_are_handed_on(self, ask):
         assert ask(frozenset('a')).aggregates(None, 'p') == {'a'}
 
-    def test_a_claim_that_raises_is_an_error(self, ask, numbers):
+    def test_a_claim_that_raises_is_an_error(self, ask, recorder):
         problem = errors.AllocationUpdateFailed('c', 'changed')
         with pytest.raises(errors.AllocationUpdateFailed):
             ask(problem).claim(None, 'c', {}, VERSION, None, None)
-        assert numbers.counts == {('novasched_claims_total', 'error'): 1}
+        assert recorder.counts == {('novasched_claims_total', 'error'): 1}
 
-    def test_taking_back_is_measured(self, numbers, stages, health):
+    def test_taking_back_is_measured(self, recorder, stages, health):
         inner = FakePlacement()
-        watched = WatchedPlacement(inner, numbers, stages, health)
+        watched = InstrumentedPlacement(inner, recorder, stages, health)
         watched.undo(None, [Claimed('c')], 1.0)
         assert inner.undone == [('c', {})]
-        assert numbers.observed[STAGE, 'Undo'] == [1.0]
+        assert recorder.observed[STAGE, 'Undo'] == [1.0]

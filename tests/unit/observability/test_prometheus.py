@@ -15,7 +15,6 @@ def metrics():
 
 
 def value(metrics, name, **labels):
-    metrics.flush()
     return metrics.registry.get_sample_value(name, labels)
 
 
@@ -53,31 +52,3 @@ def test_histograms_put_values_into_buckets(metrics):
     assert value(metrics, f'{name}_sum', extension_point=point) == 0.5015
     found = value(metrics, f'{name}_bucket', extension_point=point, le='0.002')
     assert found == 1
-
-
-@pytest.mark.parametrize(
-    'seconds', [0.0, 0.001, 0.0011, 32.768, 33.0], ids='{} s'.format
-)
-def test_buckets_are_those_of_prometheus_client(metrics, seconds):
-    metrics.observe(catalogue.STAGE_SECONDS, seconds, 'Query')
-    metrics.flush()
-    expected = prometheus.Metrics()
-    expected._of(catalogue.STAGE_SECONDS, ('Query',)).observe(seconds)
-
-    def samples(made):
-        return {
-            (sample.name, sample.labels['le']): sample.value
-            for each in made.registry.collect()
-            for sample in each.samples
-            if sample.name == f'{catalogue.STAGE_SECONDS.name}_bucket'
-        }
-
-    assert samples(metrics) == samples(expected)
-
-
-def test_what_nobody_asks_for_is_not_kept_for_ever(metrics):
-    for _ in range(prometheus.MOST_EVENTS + 1):
-        metrics.count(catalogue.QUERIES, 'found')
-    assert metrics.registry.get_sample_value(
-        catalogue.QUERIES.name, {'result': 'found'}
-    )

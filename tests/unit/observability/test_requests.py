@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 
 import pytest
 
 from novasched import errors
 from novasched.observability.health import FAIL, PASS, WARN
-from novasched.observability.requests import PLUGINS_EVERY, Stages, WatchedRequests
+from novasched.observability.requests import PLUGINS_EVERY, RequestTracker, StageTimer
 from novasched.resources import PrefilterContext
 from novasched.resources.prefilters import run
 from novasched.resources.requirements import Requirements
@@ -19,15 +18,15 @@ from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
 from tests.unit.fakes import FakeClock
-from tests.unit.observability.numbers import FakeNumbers
+from tests.unit.observability.recorder import FakeRecorder, TickingClock
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
 PLUGIN = 'novasched_plugin_execution_duration_seconds'
 
 
 @pytest.fixture
-def numbers():
-    return FakeNumbers()
+def recorder():
+    return FakeRecorder()
 
 
 @pytest.fixture
@@ -36,15 +35,14 @@ def clock():
 
 
 @pytest.fixture
-def stages(numbers):
-    ticks = itertools.count()
-    return Stages(numbers, lambda: float(next(ticks)))
+def stages(recorder):
+    return StageTimer(recorder, TickingClock())
 
 
 class TestAttempts:
     @pytest.fixture
-    def requests(self, numbers, clock):
-        return WatchedRequests(numbers, 2, 60.0, clock.monotonic)
+    def requests(self, recorder, clock):
+        return RequestTracker(recorder, 2, 60.0, clock)
 
     @pytest.mark.parametrize(
         ('problem', 'result'),
@@ -56,11 +54,11 @@ class TestAttempts:
         ],
     )
     def test_an_attempt_is_counted_by_its_result(
-        self, requests, numbers, clock, problem, result
+        self, requests, recorder, clock, problem, result
     ):
         def attempt():
             with requests.attempt():
-                assert numbers.counts['novasched_requests_in_flight',] == 1
+                assert recorder.counts['novasched_requests_in_flight',] == 1
                 clock.go_on(3)
                 if problem:
                     raise problem
@@ -70,25 +68,27 @@ class TestAttempts:
                 attempt()
         else:
             attempt()
-        assert numbers.counts == {
+        assert recorder.counts == {
             ('novasched_requests_in_flight',): 0,
             ('novasched_schedule_attempts_total', result): 1,
         }
-        took = numbers.observed['novasched_scheduling_attempt_duration_seconds', result]
+        took = recorder.observed[
+            'novasched_scheduling_attempt_duration_seconds', result
+        ]
         assert took == [3.0]
         assert requests.finished() == 1
 
-    def test_the_wait_of_a_message_is_measured(self, requests, numbers):
+    def test_the_wait_of_a_message_is_measured(self, requests, recorder):
         requests.arrived(0.25)
-        assert numbers.observed['novasched_queue_wait_seconds',] == [0.25]
+        assert recorder.observed['novasched_queue_wait_seconds',] == [0.25]
 
-    def test_servers_are_counted_not_only_requests(self, requests, numbers):
+    def test_servers_are_counted_not_only_requests(self, requests, recorder):
         requests.placed(8)
         requests.placed(1)
-        assert numbers.counts['novasched_servers_placed_total',] == 9
+        assert recorder.counts['novasched_servers_placed_total',] == 9
 
     def test_messages_that_wait_for_a_thread_and_the_oldest_are_measured(
-        self, requests, numbers, clock
+        self, requests, recorder, clock
     ):
         requests.queued(1, 5.0)
         clock.go_on(2)
@@ -96,7 +96,7 @@ class TestAttempts:
 
         def measured():
             requests.measure()
-            return list(numbers.gauges.values())
+            return list(recorder.gauges.values())
 
         assert measured() == [2, 2, 7.0]
         requests.taken(1)
@@ -109,24 +109,24 @@ class TestAttempts:
     def test_requests_that_nobody_waits_for_warn_until_they_hold_all_threads(
         self, requests, clock
     ):
-        assert requests.look('now').status == PASS
+        assert requests.check('now').status == PASS
         with requests.attempt():
             clock.go_on(60)
-            assert requests.look('now').status == PASS
+            assert requests.check('now').status == PASS
             clock.go_on(1)
-            assert requests.look('now').status == WARN
+            assert requests.check('now').status == WARN
             with requests.attempt():
                 clock.go_on(61)
-                found = requests.look('now')
+                found = requests.check('now')
                 assert found.status == FAIL
                 assert found.output == (
                     '2 of 2 threads have worked on a request for over 60 s'
                 )
-        assert requests.look('now').status == PASS
+        assert requests.check('now').status == PASS
 
 
 class TestStages:
-    def test_prefilters_are_measured_one_by_one_and_together(self, stages, numbers):
+    def test_prefilters_are_measured_one_by_one_and_together(self, stages, recorder):
         def some_filter(request, facts):
             return Requirements(notes=('one',))
 
@@ -137,19 +137,16 @@ class TestStages:
         for _ in range(PLUGINS_EVERY):
             found = run(measured, factories.request(), PrefilterContext())
             assert found == Requirements(notes=('one',))
-        assert len(numbers.observed.pop((STAGE, 'PreFilter'))) == PLUGINS_EVERY
-        assert numbers.observed == {
+        assert len(recorder.observed.pop((STAGE, 'PreFilter'))) == PLUGINS_EVERY
+        assert recorder.observed == {
             (PLUGIN, 'some_filter', 'PreFilter'): [1.0],
             (PLUGIN, 'other_filter', 'PreFilter'): [1.0],
         }
 
-    def test_a_stage_that_fails_is_measured(self, stages, numbers):
-        def refresh():
+    def test_a_stage_that_fails_is_measured(self, stages, recorder):
+        with pytest.raises(errors.StoreFailed), stages('Refresh'):
             raise errors.StoreFailed('nova', 'gone')
-
-        with pytest.raises(errors.StoreFailed):
-            stages.refresh(refresh)()
-        assert numbers.observed == {(STAGE, 'Refresh'): [1.0]}
+        assert recorder.observed == {(STAGE, 'Refresh'): [1.0]}
 
     @staticmethod
     def decision(num_instances, took_s):
@@ -162,27 +159,27 @@ class TestStages:
         )
         return made.__class__(**{**vars(made), 'took_s': took_s})
 
-    def test_filters_and_weighers_are_summed_up_and_sampled(self, stages, numbers):
+    def test_filters_and_weighers_are_summed_up_and_sampled(self, stages, recorder):
         took_s = {'NumInstancesFilter': 0.5, 'RAMWeigher': 0.25}
         decision = self.decision([1, 2], took_s)
         for _ in range(PLUGINS_EVERY):
             stages.decided(decision)
-        assert numbers.observed == {
+        assert recorder.observed == {
             ('novasched_scheduling_algorithm_duration_seconds',): [0.75] * 10,
             (STAGE, 'Filter'): [0.5] * 10,
             (STAGE, 'Score'): [0.25] * 10,
             (PLUGIN, 'NumInstancesFilter', 'Filter'): [0.5],
             (PLUGIN, 'RAMWeigher', 'Score'): [0.25],
         }
-        assert not numbers.counts
+        assert not recorder.counts
 
     @pytest.mark.parametrize(
         ('num_instances', 'plugin'), [([5, 6], 'NumInstancesFilter'), ([], 'none')]
     )
     def test_who_took_the_last_host_is_counted(
-        self, stages, numbers, num_instances, plugin
+        self, stages, recorder, num_instances, plugin
     ):
         stages.decided(self.decision(num_instances, {}))
         name = 'novasched_unschedulable_decisions_total'
-        assert numbers.counts == {(name, plugin): 1}
-        assert not numbers.observed
+        assert recorder.counts == {(name, plugin): 1}
+        assert not recorder.observed

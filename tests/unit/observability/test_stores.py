@@ -7,7 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.observability.health import FAIL, PASS, WARN, Health
-from novasched.observability.stores import WatchedApi, WatchedServices
+from novasched.observability.ports import InstrumentedApiStore, InstrumentedServiceStore
 from tests.unit.fakes import FakeClock
 
 GONE = errors.StoreFailed('nova_api at db1', 'gone')
@@ -44,7 +44,7 @@ def health():
 )
 def test_every_call_to_the_api_database_is_news(health, method, arguments):
     inner = Store(['answer'])
-    call = getattr(WatchedApi(inner, health), method)
+    call = getattr(InstrumentedApiStore(inner, health), method)
     assert call(*arguments) == ['answer']
     assert health.checks()['api_db'].status == PASS
     inner.answer = GONE
@@ -60,7 +60,7 @@ class Row:
 
 
 def test_the_uuid_of_the_services_row_is_the_id_of_the_service(health):
-    services = WatchedServices(Store((Row, True)), health)
+    services = InstrumentedServiceStore(Store((Row, True)), health)
     assert services.register('h', 'nova-scheduler', 'scheduler', 74) == (Row, True)
     assert health.service_id == 'service-uuid'
     assert health.checks() == {}
@@ -75,7 +75,7 @@ def test_the_uuid_of_the_services_row_is_the_id_of_the_service(health):
     ],
 )
 def test_heartbeats_are_news(health, answer, expected):
-    services = WatchedServices(Store(answer), health)
+    services = InstrumentedServiceStore(Store(answer), health)
     if isinstance(answer, Exception):
         with pytest.raises(errors.StoreFailed):
             services.beat(1, 2)

@@ -9,9 +9,9 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors, opts
-from novasched.observability.health import FAIL, PASS, WARN, Health
-from novasched.observability.probing import Probe, Probing
-from novasched.observability.worker import Settings
+from novasched.observability.health import FAIL, PASS, WARN, Health, answer
+from novasched.observability.settings import Settings
+from novasched.observability.worker import Probe
 from tests.unit.fakes import FakeClock
 
 SETTINGS = Settings('ctl1', 'nova-scheduler')
@@ -47,34 +47,34 @@ def placement():
 
 
 def test_who_is_silent_is_asked_and_who_was_heard_of_is_not(health, clock, placement):
-    probing = Probing(health, (Probe('placement', placement),))
-    probing.ask()
-    probing.ask()
+    probe = Probe('placement', placement)
+    probe.run(health)
+    probe.run(health)
     assert placement.asked == 1
     clock.go_on(150)
-    probing.ask()
+    probe.run(health)
     assert placement.asked == 2
     assert health.checks()['placement'].status == PASS
 
 
 def test_who_does_not_work_is_asked_until_it_does(health, placement):
-    probing = Probing(health, (Probe('placement', placement),))
+    probe = Probe('placement', placement)
     placement.answer = 'HTTP 503'
     for expected in (WARN, FAIL, FAIL):
-        probing.ask()
+        probe.run(health)
         assert health.checks()['placement'].status == expected
     placement.answer = errors.OptionError('[placement]', 'no such user', 'Correct it.')
-    probing.ask()
+    probe.run(health)
     assert 'no such user' in health.checks()['placement'].output
     placement.answer = None
-    probing.ask()
+    probe.run(health)
     assert health.checks()['placement'].status == PASS
 
 
 def test_some_are_always_asked(health, placement):
-    probing = Probing(health, (Probe('message_bus', placement, always=True),))
-    probing.ask()
-    probing.ask()
+    probe = Probe('message_bus', placement, always=True)
+    probe.run(health)
+    probe.run(health)
     assert placement.asked == 2
 
 
@@ -99,6 +99,5 @@ def test_the_options_are_read(options, expected):
 
 def test_the_answer_of_a_worker_has_what_it_is(health):
     health.good('api_db')
-    answer = SETTINGS.answer(health.checks(), 'an-id')
-    body = json.loads(answer.body)
+    body = json.loads(answer(SETTINGS, health.checks(), 'an-id').body)
     assert (body['serviceId'], body['notes']) == ('an-id', {'host': 'ctl1'})

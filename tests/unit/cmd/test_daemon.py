@@ -11,8 +11,8 @@ import pytest
 
 SCRIPT = """
 import sys
-from novasched.cmd import concurrency
-chosen = concurrency.select(sys.argv[1:])
+from novasched.cmd import daemon
+chosen = daemon.select_backend(sys.argv[1:])
 from oslo_service import backend
 import socket
 print(chosen, backend.get_backend_type().value, 'green' in socket.socket.__module__)

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses to answer at: TCP ports and unix sockets."""
+"""Options of health and metrics: where they are shown, and by which rules."""
 
 from __future__ import annotations
 
-import errno
-import os
 import re
-import socket
-import stat
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
@@ -29,6 +26,19 @@ One or more of ``tcp://host:port``, ``tcp://[IPv6 address]:port`` and
 There is no authentication, and the answer has names of hosts and cells in it. Bind
 to localhost, or use a socket in a directory that only the right users can enter.
 """,
+        ),
+        cfg.IntOpt(
+            'ttl',
+            default=300,
+            min=0,
+            help='Seconds for which news about a component counts. When they are '
+            'over, its state is not known, which is a warning. 0: for ever.',
+        ),
+        cfg.IntOpt(
+            'cache_control',
+            min=-1,
+            help='What the answer says in Cache-Control: for so many seconds it may '
+            'be kept. 0: there is no such header; -1: no-cache. Unset: the ttl.',
         ),
     ],
     'novasched': [
@@ -61,7 +71,7 @@ URI = re.compile(
     r'|unix://(?P<path>/[\w./-]+)',
     re.ASCII,
 )
-MOST_PATH = 107
+LONGEST_PATH = 107
 """Bytes of the path of a unix socket, on Linux."""
 
 
@@ -75,9 +85,8 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         if self.path:
             return f'unix://{self.path}'
-        return (
-            f'tcp://{f"[{self.host}]" if ":" in self.host else self.host}:{self.port}'
-        )
+        host = f'[{self.host}]' if ':' in self.host else self.host
+        return f'tcp://{host}:{self.port}'
 
 
 def parse(option: str, text: str) -> tuple[Address, ...]:
@@ -93,7 +102,7 @@ def _one(option: str, text: str) -> Address:
     if not found:
         raise errors.OptionError(option, f'{text!r} is no address', REMEDY)
     if path := found['path']:
-        if len(path) > MOST_PATH:
+        if len(path) > LONGEST_PATH:
             raise errors.OptionError(option, f'{path} is too long', REMEDY)
         return Address(path=path)
     port = int(found['port'])
@@ -102,83 +111,40 @@ def _one(option: str, text: str) -> Address:
     return Address(found['v6'] or found['host'], port)
 
 
-class Wanted(NamedTuple):
-    """Where health and metrics are shown, and the prefix of the latter's names."""
+@dataclass(frozen=True)
+class Settings:
+    """The options, and those of others that health and metrics depend on.
 
+    ``host`` and ``description`` are shown with the health. ``patience_s`` is how long
+    a caller waits, ``stop_s`` how long workers may take to end.
+    """
+
+    host: str = ''
+    description: str = ''
     health: tuple[Address, ...] = ()
     metrics: tuple[Address, ...] = ()
     prefix: str = PREFIX
+    ttl_s: int = 300
+    max_age_s: int = 300
+    threads: int = 64
+    patience_s: float = 60.0
+    check_interval_s: float = 60.0
+    stop_s: float = 160.0
 
     @classmethod
-    def from_conf(cls, conf: Any) -> Wanted:
+    def from_conf(cls, conf: Any, host: str = '', description: str = '') -> Settings:
         """Read the options. Raises errors.OptionError."""
+        own = conf.healthcheck
         return cls(
-            parse(HEALTH, conf.healthcheck.uri),
-            parse(METRICS, conf.novasched.metrics_uri),
-            conf.novasched.metrics_prefix,
+            host=host,
+            description=description,
+            health=parse(HEALTH, own.uri),
+            metrics=parse(METRICS, conf.novasched.metrics_uri),
+            prefix=conf.novasched.metrics_prefix,
+            ttl_s=own.ttl,
+            max_age_s=own.ttl if own.cache_control is None else own.cache_control,
+            threads=conf.executor_thread_pool_size,
+            patience_s=conf.rpc_response_timeout,
+            check_interval_s=conf.novasched.check_interval,
+            stop_s=conf.manager_shutdown_timeout,
         )
-
-    def __bool__(self) -> bool:
-        return bool(self.health or self.metrics)
-
-
-def check(conf: Any) -> None:
-    """Find out whether the addresses can be used. Raises errors.OptionError."""
-    wanted = Wanted.from_conf(conf)
-    for option, addresses in ((HEALTH, wanted.health), (METRICS, wanted.metrics)):
-        for address in addresses:
-            try:
-                listen(address).close()
-            except OSError as problem:
-                raise errors.OptionError(
-                    option,
-                    f'{address}: {problem.strerror or problem}',
-                    'Name an address of this host that nobody uses.',
-                ) from problem
-            if address.path:
-                os.unlink(address.path)
-
-
-def listen(address: Address) -> socket.socket:
-    """Return a socket that listens. Raises OSError.
-
-    A unix socket that nobody listens at is replaced.
-    """
-    if address.path:
-        _clear(address.path)
-        return _listening(socket.AF_UNIX, address.path)
-    family, _, _, _, place = socket.getaddrinfo(
-        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    return _listening(family, place)
-
-
-def _listening(family: int, place: Any) -> socket.socket:
-    made = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(place)
-        made.listen(64)
-    except OSError:
-        made.close()
-        raise
-    return made
-
-
-def _clear(path: str) -> None:
-    """Remove what a process that is gone has left. Raises OSError if it is not."""
-    try:
-        if not stat.S_ISSOCK(os.stat(path).st_mode):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-    except FileNotFoundError:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.settimeout(1.0)
-        try:
-            asking.connect(path)
-        except ConnectionRefusedError:
-            os.unlink(path)
-            return
-        except TimeoutError:
-            pass
-    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that a test can read."""
+"""A recorder of metrics that a test can read, and a clock that ticks."""
 
 from __future__ import annotations
 
 import collections
+import itertools
 
 
-class FakeNumbers:
+class FakeRecorder:
     """Keeps sums and lists by metric and labels."""
 
     def __init__(self):
@@ -23,4 +24,12 @@ class FakeNumbers:
     def set(self, metric, value, *labels):
         self.gauges[metric.name, *labels] = value
 
-    def flush(self): ...
+
+class TickingClock:
+    """A second goes by with each look."""
+
+    def __init__(self):
+        self._ticks = itertools.count()
+
+    def monotonic(self):
+        return float(next(self._ticks))

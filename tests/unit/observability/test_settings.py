@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched.observability.addresses import Address, parse
+from novasched.observability.settings import Address, parse
 
 
 @pytest.mark.parametrize(
