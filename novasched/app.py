@@ -36,14 +36,21 @@ from novasched.observability.instrumentation import NO_INSTRUMENTATION, Instrume
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
 from novasched.placement.recovery import claim_recovery
-from novasched.ports import Clock, Network, Notifier, ServiceRow
+from novasched.ports import (
+    SYSTEM_CLOCK,
+    Clock,
+    Network,
+    Notifier,
+    ServiceRow,
+    SystemClock,
+)
 from novasched.rpc import server
 from novasched.rpc.conductor import ConductorBackport
 from novasched.rpc.notifications import Notifications
 from novasched.rpc.transport import transport_from_conf
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
-from novasched.service import Scheduler, SystemClock, drain_s_of, host_of
+from novasched.service import Scheduler, drain_s_of, host_of
 
 WARNING_INTERVAL_S = 10.0
 WATCH_INTERVAL_S = 10.0
@@ -97,7 +104,7 @@ def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
         placement=placement,
         transport=transport,
         notifier=notifications,
-        clock=SystemClock(),
+        clock=SYSTEM_CLOCK,
         rng=random.SystemRandom(),
         network=network,
         services=SqlServiceStore(main_engine),

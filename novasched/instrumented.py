@@ -23,9 +23,10 @@ from novasched.observability.probing import Probe
 from novasched.observability.sharing import Shared
 from novasched.observability.worker import InstrumentedService, Service, Settings
 from novasched.placement import session
+from novasched.ports import SYSTEM_CLOCK
 from novasched.rpc.transport import address, is_rabbit
 from novasched.rpc.waiting import problem_of
-from novasched.service import Scheduler, SystemClock, host_of
+from novasched.service import Scheduler, host_of
 
 
 class Unobserved(NamedTuple):
@@ -48,7 +49,7 @@ def sharing(conf: cfg.ConfigOpts, workers: int) -> Iterator[Shared | Unobserved]
     if backend.get_backend_type() == backend.BackendType.EVENTLET:
         # Its launcher stops a service in the thread that all others wait for.
         settings = replace(settings, stop_s=0.0)
-    with sharing_.shared(wanted, workers, settings, SystemClock()) as shared:
+    with sharing_.shared(wanted, workers, settings, SYSTEM_CLOCK) as shared:
         yield shared
 
 

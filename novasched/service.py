@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +17,7 @@ from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.periodic import PeriodicTasks
 from novasched.cluster.view import ClusterView
 from novasched.manager import SchedulerManager
+from novasched.ports import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)
@@ -61,16 +60,6 @@ OPTS: dict[str, list[cfg.Opt]] = {
         )
     ],
 }
-
-
-class SystemClock:
-    """The clocks of this machine."""
-
-    def utcnow(self) -> datetime.datetime:
-        return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 def host_of(conf: cfg.ConfigOpts) -> str:
@@ -151,7 +140,7 @@ class Scheduler:
     def state(self) -> dict[str, Any]:
         """Return what a report shows: what is known of the cloud and how old it is,
         how long requests have been under way, in seconds, and what decides."""
-        now, asked_at = time.monotonic(), self.view.asked_at()
+        now, asked_at = SYSTEM_CLOCK.monotonic(), self.view.asked_at()
         unavailable = {cell.uuid for cell in self.view.cells.unavailable()}
         cells = {
             cell.uuid: {

@@ -8,7 +8,6 @@ NUMA nodes, devices and the members of server groups, is remembered here.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import is_
 from typing import Any, NamedTuple, Self
@@ -27,6 +26,7 @@ from novasched.cluster.assumed_usage import (
 )
 from novasched.cluster.view import ClusterView
 from novasched.objects.request_spec import RequestSpec
+from novasched.ports import SYSTEM_CLOCK, Clock
 from novasched.scheduler.columns import Instances
 from novasched.scheduler.consumption import added_member
 from novasched.scheduler.fit.fitting import Fitting
@@ -92,7 +92,7 @@ class HostView(NamedTuple):
 class AssumedInstances:
     """The picks of all requests of this process, by host. Any thread may call it.
 
-    ``reported`` gives the instances that a host reports; ``clock`` is monotonic.
+    ``reported`` gives the instances that a host reports.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class AssumedInstances:
         reported: ReportedInstances,
         fitting: Fitting | None = None,
         for_s: float = 60.0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._reported = reported
         self._fitting = fitting or Fitting()
@@ -186,7 +186,7 @@ class AssumedInstances:
                 seen=UsageRow.at(base, place),
                 known=known,
                 awaited=(free_ram_mb, host.vcpus_used + request.vcpus),
-                until_s=self._clock() + self._for_s,
+                until_s=self._clock.monotonic() + self._for_s,
                 number=self._number,
             )
             of_host.add(pick)
@@ -230,7 +230,7 @@ class AssumedInstances:
         if len(self._base) != len(made_of) or not all(map(is_, self._base, made_of)):
             self._base = made_of
             self._look(base)
-        elif self._clock() - self._looked_s >= LOOK_EVERY_S:
+        elif self._clock.monotonic() - self._looked_s >= LOOK_EVERY_S:
             self._look(base)
         if self._made != self._version:
             self._changed, self._made = self._change(base), self._version
@@ -239,7 +239,7 @@ class AssumedInstances:
 
     def _look(self, base: Snapshot) -> None:
         """Find the rows of the hosts, and notice what they show by now."""
-        self._looked_s = self._clock()
+        self._looked_s = self._clock.monotonic()
         self._version += 1
         self._find(base, self._hosts)
         for host in self._hosts.values():

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any, Self, TypeVar
@@ -21,7 +20,14 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.cluster.backoff import RetryBackoff
 from novasched.cluster.cell_executor import CellExecutor, retry_once, wait
-from novasched.ports import CELL0_UUID, Cell, CellStore, CellStores, Clock
+from novasched.ports import (
+    CELL0_UUID,
+    SYSTEM_CLOCK,
+    Cell,
+    CellStore,
+    CellStores,
+    Clock,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -285,7 +291,7 @@ class Cells:
             executors = list(self._executors.values())
             for executor in executors:
                 executor.close()
-        deadline = time.monotonic() + join_s
+        deadline = SYSTEM_CLOCK.monotonic() + join_s
         for executor in executors:
-            executor.join(deadline - time.monotonic())
+            executor.join(deadline - SYSTEM_CLOCK.monotonic())
         self._stores.forget()

@@ -8,7 +8,6 @@ import hashlib
 import logging
 import socket
 import threading
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.ports import Clock
+from novasched.ports import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from novasched.cluster.view import ClusterView
@@ -62,10 +61,10 @@ class PeriodicRunner:
         name: str,
         tasks: Sequence[PeriodicTask],
         delays_s: Sequence[float],
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        now = monotonic()
-        self._monotonic = monotonic
+        now = clock.monotonic()
+        self._clock = clock
         self._tasks = tasks
         self._due = [now + delay_s for delay_s in delays_s]
         self._failing: dict[int, str] = {}
@@ -87,9 +86,9 @@ class PeriodicRunner:
     def run_due(self) -> None:
         """Run every task that is due, here and now."""
         for number, (interval_s, run) in enumerate(self._tasks):
-            if self._due[number] <= self._monotonic():
+            if self._due[number] <= self._clock.monotonic():
                 self._do(number, run)
-                self._due[number] = self._monotonic() + interval_s
+                self._due[number] = self._clock.monotonic() + interval_s
 
     def _do(self, number: int, run: Callable[[], None]) -> None:
         name = getattr(run, '__name__', repr(run))
@@ -112,7 +111,9 @@ class PeriodicRunner:
         return before != now
 
     def _run(self) -> None:
-        while not self._stopped.wait(max(0.0, min(self._due) - self._monotonic())):
+        while not self._stopped.wait(
+            max(0.0, min(self._due) - self._clock.monotonic())
+        ):
             self.run_due()
 
 
@@ -143,12 +144,12 @@ class PeriodicTasks:
         retry = (retry_interval_s, view.retry_left_out)
         self._runners = [
             # Retries have their own thread: a hung full read must not delay them.
-            PeriodicRunner('retry', [retry], [retry_interval_s], clock.monotonic),
-            PeriodicRunner('upkeep', tasks, delays_s, clock.monotonic),
+            PeriodicRunner('retry', [retry], [retry_interval_s], clock),
+            PeriodicRunner('upkeep', tasks, delays_s, clock),
         ]
         for each in others:
             name = each[1].__name__
-            self._runners.append(PeriodicRunner(name, [each], [0.0], clock.monotonic))
+            self._runners.append(PeriodicRunner(name, [each], [0.0], clock))
 
     @classmethod
     def from_conf(
@@ -168,9 +169,9 @@ class PeriodicTasks:
         """Stop after the tasks that are being done, if that does not take long."""
         for runner in self._runners:
             runner.stop()
-        end = time.monotonic() + STOP_S
+        end = SYSTEM_CLOCK.monotonic() + STOP_S
         for runner in self._runners:
-            runner.join(end - time.monotonic())
+            runner.join(end - SYSTEM_CLOCK.monotonic())
 
     def run_due(self) -> None:
         """Run every task that is due, here and now."""

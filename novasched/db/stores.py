@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 from oslo_log import log as logging
-from oslo_utils import timeutils, uuidutils
+from oslo_utils import uuidutils
 
 from novasched import errors
 from novasched.cluster.discovery import Discovered
@@ -28,8 +28,10 @@ from novasched.db.engines import engine_of, label
 from novasched.db.server_groups import ServerGroup
 from novasched.db.transactions import Database
 from novasched.ports import (
+    SYSTEM_CLOCK,
     AggregatesMark,
     Cell,
+    Clock,
     ComputeNodeRow,
     ImageRow,
     InstanceRow,
@@ -92,7 +94,7 @@ class SqlApiStore:
                 opened.callback(engine.dispose)
                 return Database(engine, f'Cell {label(cell)}')
 
-            discovery = admin.HostDiscovery(self._database, open_cell, timeutils.utcnow)
+            discovery = admin.HostDiscovery(self._database, open_cell)
             return discovery.run(self.cells())
 
 
@@ -222,11 +224,11 @@ class SqlServiceStore:
     def __init__(
         self,
         engine: sa.Engine,
-        utcnow: Callable[[], datetime.datetime] = timeutils.utcnow,
+        clock: Clock = SYSTEM_CLOCK,
         new_uuid: Callable[[], str] = uuidutils.generate_uuid,
     ) -> None:
         self._database = Database(engine)
-        self._utcnow = utcnow
+        self._clock = clock
         self._new_uuid = new_uuid
 
     def register(
@@ -256,7 +258,7 @@ class SqlServiceStore:
             raise errors.ServiceTooOld(version, minimum)
 
     def beat(self, service_id: int, report_count: int) -> bool:
-        now = self._utcnow()
+        now = self._clock.utcnow()
         return self._database.retrying(
             lambda connection: services.beat(connection, service_id, report_count, now)
         )
@@ -272,7 +274,7 @@ class SqlServiceStore:
         self.check_version(binary, version)
         return self._database.insert(
             services.insertion(
-                host, binary, topic, version, self._utcnow(), self._new_uuid()
+                host, binary, topic, version, self._clock.utcnow(), self._new_uuid()
             )
         )
 
@@ -285,7 +287,7 @@ class SqlServiceStore:
             row.version,
             version,
         )
-        now = self._utcnow()
+        now = self._clock.utcnow()
         self._database.retrying(
             lambda connection: services.set_version(connection, row.id, version, now)
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import time
 from typing import Any, Protocol
 
 from novasched.objects.context import RequestContext
@@ -47,6 +48,7 @@ from novasched.resources.requirements import NetworkOrSubnet, Port
 
 __all__ = [
     'CELL0_UUID',
+    'SYSTEM_CLOCK',
     'AggregatesMark',
     'ApiStore',
     'Caller',
@@ -76,6 +78,7 @@ __all__ = [
     'ServiceNews',
     'ServiceRow',
     'ServiceStore',
+    'SystemClock',
     'UndoUnanswered',
     'shared',
 ]
@@ -108,8 +111,27 @@ class Clock(Protocol):
     def utcnow(self) -> datetime.datetime:
         """Return the time of day, UTC without a zone."""
 
+    def time(self) -> float:
+        """Return the time of day in seconds since 1970, UTC."""
+
     def monotonic(self) -> float:
         """Return seconds that never run backwards."""
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def utcnow(self) -> datetime.datetime:
+        return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+
+    def time(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+SYSTEM_CLOCK = SystemClock()
 
 
 class Requests(Protocol):

@@ -12,7 +12,6 @@ import datetime
 import functools
 import logging
 import threading
-import time
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, Self
@@ -23,7 +22,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.cluster.cell_executor import CellExecutor
-from novasched.ports import Clock
+from novasched.ports import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 
@@ -101,7 +100,7 @@ class Beats:
         Each is looked up once in ``LOOK_S`` at most; who is kept waiting for longer
         than ``WAIT_S`` gets what was known before.
         """
-        deadline, looks = time.monotonic() + WAIT_S, False
+        deadline, looks = SYSTEM_CLOCK.monotonic() + WAIT_S, False
         while not looks and (due := self._due(keys)):
             with self._lock:
                 # Who waits for the look of another cell has one of his own after it.
@@ -110,7 +109,7 @@ class Beats:
                     look = functools.partial(self._look_up, due)
                     self._look = self._executor.submit(look)
                 waiting = self._look
-            left_s = max(0.0, deadline - time.monotonic())
+            left_s = max(0.0, deadline - SYSTEM_CLOCK.monotonic())
             if waiting is None or not concurrent.futures.wait([waiting], left_s).done:
                 break
         return self._seen

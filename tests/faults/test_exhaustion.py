@@ -14,7 +14,7 @@ import pytest
 
 from novasched.observability.health import Health
 from novasched.observability.instrumentation import ActiveInstrumentation
-from novasched.service import SystemClock
+from novasched.ports import SystemClock
 from tests.faults import proxy
 from tests.functional.conftest import Host
 from tests.live import wire as wire_

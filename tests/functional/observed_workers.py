@@ -18,8 +18,7 @@ import urllib.request
 from novasched.observability import sharing
 from novasched.observability.addresses import Address, Wanted
 from novasched.observability.worker import Settings
-from novasched.ports import Cell
-from novasched.service import SystemClock
+from novasched.ports import Cell, SystemClock
 
 CELL = Cell('a-uuid', 'cell1', None, None, False)
 

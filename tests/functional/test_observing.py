@@ -30,8 +30,8 @@ from novasched.observability.worker import (
     Observer,
     Settings,
 )
+from novasched.ports import SystemClock
 from novasched.rpc.faults import WireError
-from novasched.service import SystemClock
 from tests.functional.conftest import Host, new_uuids
 from tests.functional.endpoints import HERE, endpoint, get, hello
 

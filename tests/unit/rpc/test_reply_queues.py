@@ -39,7 +39,7 @@ class Broker:
 class Clock:
     now = 1000.0
 
-    def __call__(self):
+    def monotonic(self):
         return self.now
 
 
