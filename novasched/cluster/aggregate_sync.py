@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from novasched import errors
 from novasched.cluster.view import ClusterView
+from novasched.log_once import LogOnce
 from novasched.objects.context import RequestContext
 from novasched.ports import SYSTEM_CLOCK, Clock, Placement
 from novasched.scheduler.aggregates import Aggregate
@@ -43,7 +44,7 @@ class AggregateSync:
         self._clock = clock
         self._lock = threading.Lock()
         self._look_at: dict[str, float] = {}
-        self._warned: set[str] = set()
+        self._warned = LogOnce()
 
     def look(self, context: RequestContext, uuids: Collection[str]) -> None:
         """Look at those of these aggregates whose time has come, and warn."""
@@ -71,9 +72,8 @@ class AggregateSync:
             return
         key = _key(aggregate)
         if key in known:
-            self._warned.discard(key)
-        elif key not in self._warned:
-            self._warned.add(key)
+            self._warned.ends(key)
+        elif self._warned.begins(key):
             LOG.warning(
                 'Placement does not know that host %s is in aggregate %s (%s), and '
                 'finds no host for requests that ask for the aggregate; mend it with: '

@@ -11,9 +11,11 @@ from __future__ import annotations
 import datetime
 import logging
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from novasched.log_once import LogOnce
 from novasched.ports import ComputeNodeRow, ServiceRow
 
 LOG = logging.getLogger(__name__)
@@ -161,13 +163,12 @@ class InvalidRowLog:
     """Names a column that cannot be used once, until it has another value."""
 
     def __init__(self) -> None:
-        self._named: dict[tuple[str, str, int], InvalidValue] = {}
+        self._named: dict[str, LogOnce] = defaultdict(LogOnce)
 
     def tell(self, cell_uuid: str, found: Iterable[InvalidValue]) -> None:
         for invalid in found:
-            key = cell_uuid, invalid.table, invalid.id
-            if self._named.get(key) != invalid:
-                self._named[key] = invalid
+            row = invalid.table, invalid.id
+            if self._named[cell_uuid].begins(row, invalid):
                 LOG.warning(
                     'Ignoring row %d of %s in cell %s, of host %s: its %s is %s',
                     invalid.id,
@@ -180,5 +181,4 @@ class InvalidRowLog:
 
     def forget(self, cell_uuid: str) -> None:
         """Forget what was named of a cell."""
-        for key in [key for key in self._named if key[0] == cell_uuid]:
-            del self._named[key]
+        self._named.pop(cell_uuid, None)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.log_once import LogOnce
 from novasched.ports import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class PeriodicRunner:
         self._clock = clock
         self._tasks = tasks
         self._due = [now + delay_s for delay_s in delays_s]
-        self._failing: dict[int, str] = {}
+        self._failing = LogOnce()
         self._stopped = threading.Event()
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -101,14 +102,12 @@ class PeriodicRunner:
             if self._is_new(number, problem):
                 LOG.exception('%s failed, trying again: %s', name, problem)
         else:
-            if self._failing.pop(number, None):
+            if self._failing.ends(number):
                 LOG.info('%s succeeds again', name)
 
     def _is_new(self, number: int, problem: Exception) -> bool:
         """Note a failure; return whether the last attempt failed otherwise, or not."""
-        before, now = self._failing.get(number), f'{type(problem).__name__}: {problem}'
-        self._failing[number] = now
-        return before != now
+        return self._failing.begins(number, f'{type(problem).__name__}: {problem}')
 
     def _run(self) -> None:
         while not self._stopped.wait(
@@ -182,8 +181,10 @@ class PeriodicTasks:
 class HostLock:
     """Host-wide lock, held by one process until it ends, however it ends.
 
-    It is the name of a socket: no file is left behind, and the kernel releases it with
-    the process. The name is hashed, so it may hold a secret.
+    It is the name of an abstract socket: no file is left behind, and the kernel
+    releases it with the process. The file locks of oslo.concurrency and fasteners need
+    a directory that every user can write, and leave a file there that another user
+    may not open. The name is hashed, so it may hold a secret.
     """
 
     def __init__(self, name: str) -> None:

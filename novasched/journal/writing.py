@@ -22,6 +22,7 @@ from novasched.journal.records import (
     Record,
     clock_of_this_boot,
 )
+from novasched.log_once import LogOnce
 from novasched.ports import Intent
 
 LOG = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class FileJournal:
         self._lock = threading.Lock()
         self._file: File | None = None
         self._claiming: dict[tuple[int, str], FileEntry] = {}
-        self._failing = False
+        self._failing = LogOnce()
         self._doomed: list[File] = []
 
     def intend(self, intents: Sequence[Intent]) -> Sequence[FileEntry]:
@@ -126,7 +127,7 @@ class FileJournal:
             self._tell(problem)
             return FileEntry(self, record, None, 0)
         entry = FileEntry(self, record, self._file, offset)
-        self._failing = False
+        self._failing.ends()
         if self._file.end > NEXT_AT:
             self._file = None
         return entry
@@ -173,9 +174,8 @@ class FileJournal:
                 self._doomed.pop()
 
     def _tell(self, problem: OSError) -> None:
-        if not self._failing:
+        if self._failing.begins():
             LOG.warning(UNWRITABLE, self.directory, problem)
-        self._failing = True
 
 
 class FileEntry:

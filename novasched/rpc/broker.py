@@ -21,6 +21,7 @@ import oslo_messaging  # type: ignore[import-untyped]
 from kombu import exceptions as kombu
 
 from novasched.cluster.cell_executor import CellExecutor
+from novasched.log_once import LogOnce
 from novasched.ports import SYSTEM_CLOCK, Clock
 from novasched.rpc.transport import CONNECTION_ERRORS
 from novasched.rpc.waiting import BROKERS_TIME
@@ -134,7 +135,7 @@ class BrokerClock:
         self._measuring: Future[None] | None = None
         self._measured_at = -math.inf
         self._behind_s: float | None = None
-        self._named = False
+        self._named = LogOnce()
 
     def __call__(self) -> float:
         """Return the broker's time; our own where it is not known."""
@@ -164,9 +165,8 @@ class BrokerClock:
         with self._lock:
             self._measured_at, self._behind_s = self._clock.monotonic(), behind_s
         if behind_s is None or abs(behind_s) <= CLOCK_NAMED_S:
-            self._named = False
-        elif not self._named:
-            self._named = True
+            self._named.ends()
+        elif self._named.begins():
             side = 'behind' if behind_s > 0 else 'ahead of'
             LOG.warning(
                 'The clock of the broker is %.0f s %s ours', abs(behind_s), side

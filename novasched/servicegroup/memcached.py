@@ -22,6 +22,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.cluster.cell_executor import CellExecutor
+from novasched.log_once import LogOnce
 from novasched.ports import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Beats:
         self._look: concurrent.futures.Future[None] | None = None
         self._seen: dict[str, datetime.datetime] = {}
         self._asked_s: dict[str, float] = {}
-        self._failing = False
+        self._failing = LogOnce()
 
     @classmethod
     def from_conf(cls, conf: Any, clock: Clock) -> Self:
@@ -123,13 +124,11 @@ class Beats:
         try:
             found = self._region.get_multi(keys, ignore_expiration=True)
         except Exception as problem:  # noqa: BLE001 a backend is a plugin
-            if not self._failing:
+            if self._failing.begins():
                 LOG.error('Heartbeats cannot be read from memcached: %s', problem)
-            self._failing = True
             return
-        if self._failing:
+        if self._failing.ends():
             LOG.info('Heartbeats can be read from memcached again.')
-            self._failing = False
         for key, value in zip(keys, found, strict=True):
             self._asked_s[key] = asked_s
             if isinstance(value, datetime.datetime):
