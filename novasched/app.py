@@ -38,6 +38,7 @@ from novasched.placement.client import PlacementClient
 from novasched.placement.recovery import claim_recovery
 from novasched.ports import (
     SYSTEM_CLOCK,
+    ApiStore,
     Clock,
     Network,
     Notifier,
@@ -126,14 +127,7 @@ def compose(
     if profile is None:
         profile = plugins.profile_from_conf(conf)
     api = _api_store(conf, dependencies)
-    view = instrumentation.view(
-        ClusterView.from_conf(
-            conf,
-            api=instrumentation.api(api),
-            cells=_cells(conf, dependencies),
-            clock=clock,
-        )
-    )
+    view = instrumentation.view(_view(conf, dependencies, instrumentation.api(api)))
     journal = recovery.from_conf(conf, claim_recovery(dependencies.placement))
     placement = instrumentation.placement(
         PlacementClient(dependencies.placement, journal.on_held)
@@ -202,9 +196,15 @@ def _api_store(conf: cfg.ConfigOpts, dependencies: Dependencies) -> SqlApiStore:
     return SqlApiStore(dependencies.api_engine, defaults)
 
 
-def _cells(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Cells:
+def _view(
+    conf: cfg.ConfigOpts, dependencies: Dependencies, api: ApiStore
+) -> ClusterView:
     clock = dependencies.clock
     databases = SqlCellStores(dependencies.make_cell_engine)
-    return Cells.from_conf(
-        conf, stores=servicegroup.stores(conf, databases, clock), clock=clock
+    return ClusterView.from_conf(
+        conf,
+        api=api,
+        cells=Cells.from_conf(conf, databases, clock),
+        clock=clock,
+        heartbeats=servicegroup.heartbeats(conf, clock),
     )

@@ -14,7 +14,17 @@ from novasched.cluster.invalid_rows import (
     readable_services,
 )
 from novasched.cluster.services import Services, Window
-from novasched.ports import CellStore, ComputeNodeRow, NodeNews, ServiceNews, ServiceRow
+from novasched.ports import (
+    CellStore,
+    ComputeNodeRow,
+    Heartbeats,
+    NodeNews,
+    ServiceNews,
+    ServiceRow,
+)
+
+EVER = datetime.datetime(1970, 1, 1), datetime.datetime(9999, 1, 1)  # noqa: DTZ001
+"""A window that holds all heartbeats."""
 
 
 class QueryTime(NamedTuple):
@@ -100,7 +110,8 @@ class CellQuery:
 
     ``number`` tells which began later; ``since`` is None when all is asked for.
     ``hosts_without_service`` are those known to have none, ``look_for`` those of which
-    that is to be found out again.
+    that is to be found out again. ``heartbeats`` are those that count instead of the
+    ones in the rows.
     """
 
     cell_uuid: str
@@ -112,6 +123,7 @@ class CellQuery:
     hosts_without_service: Collection[str] = ()
     look_for: Collection[str] = ()
     known: KnownNodes = NOTHING
+    heartbeats: Heartbeats | None = None
 
     def ask(self, store: CellStore) -> CellAnswer:
         """Read what changed, or all. The services come last: those of a node were
@@ -119,21 +131,19 @@ class CellQuery:
         known = self.known
         with store.together() as rows:
             if self.since is None:
-                nodes, services = rows.compute_nodes(), rows.compute_services()
+                nodes = rows.compute_nodes()
+                services = self._dated(rows.compute_services())
                 return CellAnswer(nodes, services).readable(known)
             wide = self.since - self.moment.window.span
             changes = rows.compute_node_news(self.since)
             nodes, gone = self._changed_nodes(rows, changes, self.since, wide)
             summed = changes.live, changes.total
             if self.all_services:
-                services = rows.compute_services()
+                services = self._dated(rows.compute_services())
                 return CellAnswer(nodes, services, gone=gone, summed=summed).readable(
                     known
                 )
-            window = self.moment.window
-            news = rows.service_news(
-                self.since, wide, self.services.newest_id, window.oldest, window.newest
-            )
+            news = self._service_news(rows, self.since, wide)
             answer = CellAnswer(nodes, None, news, gone=gone, summed=summed).readable(
                 known
             )
@@ -141,8 +151,31 @@ class CellQuery:
             if not strangers:
                 return answer
             invalid = list(answer.invalid)
-            found = readable_services(rows.compute_services_of(strangers), invalid)
+            services = self._dated(rows.compute_services_of(strangers))
+            found = readable_services(services, invalid)
             return answer._replace(found=found, invalid=invalid)
+
+    def _dated(self, rows: list[ServiceRow]) -> list[ServiceRow]:
+        return self.heartbeats.dated(rows) if self.heartbeats else rows
+
+    def _service_news(
+        self, rows: CellStore, since: datetime.datetime, wide: datetime.datetime
+    ) -> ServiceNews:
+        """Return the services that must not be used, came or went.
+
+        Where the heartbeats are not in the rows, those of all known services count.
+        """
+        window, newest_id = self.moment.window, self.services.newest_id
+        if self.heartbeats is None:
+            return rows.service_news(
+                since, wide, newest_id, window.oldest, window.newest
+            )
+        news = rows.service_news(since, wide, newest_id, *EVER)
+        changed = {row.id for row in news.live}
+        known = self.services.with_some((), news.deleted).rows.values()
+        others = [row for row in known if row.id not in changed]
+        silent = [row for row in self._dated(others) if not window.holds(row)]
+        return news._replace(live=[*self._dated(news.live), *silent])
 
     def _changed_nodes(
         self,

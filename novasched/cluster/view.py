@@ -26,7 +26,7 @@ from novasched.cluster.instances import InstanceReader, InstanceView
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import ComputeVersions, down_time
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
-from novasched.ports import ApiStore, Cell, Clock
+from novasched.ports import ApiStore, Cell, Clock, Heartbeats
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.hosts import HostTable, Lazy
 
@@ -75,6 +75,7 @@ class ClusterView:
         overlap_s: float = 10.0,
         tracks_instances: bool = True,
         heartbeat_grace: HeartbeatGrace | None = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self._api = api
         self._clock = clock
@@ -86,7 +87,7 @@ class ClusterView:
         self.aggregates = AggregateView()
         self._aggregate_reader = AggregateReader(api, self.aggregates, clock, overlap_s)
         self.instances = InstanceView(tracks_instances)
-        self._nodes = ComputeNodes(ratios or Ratios(), overlap_s)
+        self._nodes = ComputeNodes(ratios or Ratios(), overlap_s, heartbeats)
         self._reader = CellReader(cells, self._nodes, clock, service_down_time_s)
         self._lock = self._reader.lock
         self._composer = Composer(self._nodes, self.aggregates)
@@ -94,7 +95,14 @@ class ClusterView:
         self.asked_at = self._nodes.asked_at
 
     @classmethod
-    def from_conf(cls, conf: Any, api: ApiStore, cells: Cells, clock: Clock) -> Self:
+    def from_conf(
+        cls,
+        conf: Any,
+        api: ApiStore,
+        cells: Cells,
+        clock: Clock,
+        heartbeats: Heartbeats | None = None,
+    ) -> Self:
         """Read the options."""
         return cls(
             api,
@@ -108,6 +116,7 @@ class ClusterView:
             overlap_s=conf.novasched.host_state_overlap,
             tracks_instances=conf.filter_scheduler.track_instance_changes,
             heartbeat_grace=HeartbeatGrace.from_conf(conf, clock),
+            heartbeats=heartbeats,
         )
 
     def load(self) -> None:

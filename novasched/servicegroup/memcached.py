@@ -13,7 +13,7 @@ import functools
 import logging
 import threading
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import oslo_cache
@@ -22,8 +22,9 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.cluster.cell_executor import CellExecutor
+from novasched.cluster.discovery import ServiceDirectory
 from novasched.log_once import LogOnce
-from novasched.ports import SYSTEM_CLOCK, Clock
+from novasched.ports import SYSTEM_CLOCK, Clock, ServiceRow
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
 
 LOOK_S = 1.0
 """How long what was found counts: a beat holds for much longer."""
+
+NEVER = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
 
 WAIT_S = 0.5
 """How long a request waits for memcached; then what was found before counts."""
@@ -50,7 +53,7 @@ class Region(Protocol):
 
 
 class Beats:
-    """What is known of heartbeats.
+    """What is known of heartbeats. Satisfies ports.Heartbeats.
 
     A beat that was seen counts as long as it is young enough, whatever becomes of
     its key meanwhile: memcached forgets, and its servers come and go.
@@ -94,6 +97,18 @@ class Beats:
     def now(self) -> datetime.datetime:
         """Return the time of day by which beats are judged."""
         return self._clock.utcnow()
+
+    def dated(self, rows: Iterable[ServiceRow]) -> list[ServiceRow]:
+        """Return the rows, ``last_seen_up`` the newest beat seen in memcached.
+
+        A beat ahead of our clock is as good as one of now: it is what nova takes.
+        """
+        rows = list(rows)
+        found, now = self.latest([_key(row) for row in rows]), self.now()
+        return [
+            row._replace(last_seen_up=min(found.get(_key(row), NEVER), now))
+            for row in rows
+        ]
 
     def latest(self, keys: Collection[str]) -> Mapping[str, datetime.datetime]:
         """Return the newest beat seen of these keys, and maybe of others.
@@ -147,3 +162,36 @@ class Beats:
             raise errors.StoreFailed('memcached', str(problem)) from problem
         if found != now:
             raise errors.StoreFailed('memcached', 'it did not keep a heartbeat')
+
+
+def _key(row: ServiceRow) -> str:
+    return f'{row.topic}:{row.host}'
+
+
+class MemcachedServices:
+    """The services rows of schedulers. Satisfies cluster.discovery.ServiceDirectory.
+
+    Our own heartbeat goes to memcached, and the row stays as it is.
+    """
+
+    def __init__(self, inner: ServiceDirectory, beats: Beats) -> None:
+        self._inner = inner
+        self._beats = beats
+        self._keys: dict[int, str] = {}
+
+    def register(
+        self, host: str, binary: str, topic: str, version: int
+    ) -> tuple[ServiceRow, bool]:
+        row, created = self._inner.register(host, binary, topic, version)
+        self._keys[row.id] = _key(row)
+        return row, created
+
+    def beat(self, service_id: int, report_count: int) -> bool:
+        key = self._keys.get(service_id)
+        if key is None:
+            raise errors.StoreFailed('memcached', 'the service is not registered')
+        self._beats.put(key)
+        return True
+
+    def of_program(self, binary: str) -> list[ServiceRow]:
+        return self._beats.dated(self._inner.of_program(binary))
