@@ -120,14 +120,16 @@ class BrokerClock:
     """The broker's time of day: ours, less what its clock was found to be behind.
 
     It is compared with ours in a thread of its own, and only where messages bear the
-    broker's time. ``behind_s`` compares.
+    broker's time. ``behind_s`` compares; it is waited for ``within_s``.
     """
 
     def __init__(
         self,
         behind_s: Callable[[], float | None] = lambda: None,
         clock: Clock = SYSTEM_CLOCK,
+        within_s: float = BROKER_S,
     ) -> None:
+        self._within_s = within_s
         self._measure = behind_s
         self._clock = clock
         self._lane = CellExecutor('broker clock', 1)
@@ -153,7 +155,7 @@ class BrokerClock:
                 self._measuring = self._lane.submit(self._compare)
             measuring = self._measuring
         if measuring and (math.isinf(age_s) or within_s < CLOCK_EVERY_S):
-            concurrent.futures.wait([measuring], BROKER_S)
+            concurrent.futures.wait([measuring], self._within_s)
         return self._behind_s is not None
 
     def close(self) -> None:

@@ -62,7 +62,8 @@ class _Queue:
 class ReplyQueues:
     """Looks at reply queues when requests come, and while their readers are absent.
 
-    ``on_look`` is called after each look at a queue, in the thread of the monitor.
+    A look is waited for ``within_s``. ``on_look`` is called after each look at a queue,
+    in the thread of the monitor.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class ReplyQueues:
         gone_for_s: float = GONE_FOR_S,
         clock: Clock = SYSTEM_CLOCK,
         start: Callable[[threading.Thread], None] = threading.Thread.start,
+        within_s: float = BROKER_S,
     ) -> None:
         self._start = start
+        self._within_s = within_s
         self.gone_for_s = max(GONE_FOR_S, gone_for_s)
         self.on_look: Callable[[str, Readers], None] = lambda name, readers: None
         self._count = count
@@ -93,7 +96,7 @@ class ReplyQueues:
         with self._changed:
             queue = self._of(name)
             if not self._is_fresh(queue):
-                left_s = self._want(queue) + BROKER_S - self._clock.monotonic()
+                left_s = self._want(queue) + self._within_s - self._clock.monotonic()
                 self._changed.wait_for(lambda: self._is_fresh(queue), max(0.0, left_s))
             return queue.readers if self._is_fresh(queue) else Readers.UNKNOWN
 

@@ -59,8 +59,9 @@ class Beats:
     its key meanwhile: memcached forgets, and its servers come and go.
     """
 
-    def __init__(self, region: Region, clock: Clock) -> None:
+    def __init__(self, region: Region, clock: Clock, within_s: float = WAIT_S) -> None:
         self._region = region
+        self._within_s = within_s
         self._clock = clock
         self._executor = CellExecutor('memcached', 1)
         weakref.finalize(self, self._executor.close)
@@ -114,9 +115,9 @@ class Beats:
         """Return the newest beat seen of these keys, and maybe of others.
 
         Each is looked up once in ``LOOK_S`` at most; who is kept waiting for longer
-        than ``WAIT_S`` gets what was known before.
+        than ``within_s`` gets what was known before.
         """
-        deadline, looks = SYSTEM_CLOCK.monotonic() + WAIT_S, False
+        deadline, looks = SYSTEM_CLOCK.monotonic() + self._within_s, False
         while not looks and (due := self._due(keys)):
             with self._lock:
                 # Who waits for the look of another cell has one of his own after it.

@@ -194,6 +194,7 @@ def test_memcached_is_asked_once_a_second_at_most(cloud):
 
 
 def test_a_memcached_that_hangs_holds_up_nobody_for_long(cloud):
+    cloud.beats._within_s = 0.1
     cloud.memcached.gate = threading.Event()
     asked = len(cloud.memcached.asked)
     for _ in range(2):
