@@ -13,7 +13,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from novasched.log_once import LogOnce
 from novasched.ports import ComputeNodeRow, ServiceRow
@@ -23,36 +23,17 @@ LOG = logging.getLogger(__name__)
 LARGEST = 2**31 - 1
 """The largest number that an integer column of nova's holds."""
 
-_TEXT, _TIME = (str,), (datetime.datetime,)
-_NUMBER = (int, float)
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(
-        (
-            'uuid',
-            'host',
-            'hypervisor_hostname',
-            'hypervisor_type',
-            'host_ip',
-            'stats',
-            'metrics',
-            'pci_stats',
-            'numa_topology',
-            'cpu_info',
-            'supported_instances',
-        ),
-        _TEXT,
-    ),
-    **dict.fromkeys(('created_at', 'updated_at', 'deleted_at'), _TIME),
-    **dict.fromkeys(
-        ('cpu_allocation_ratio', 'ram_allocation_ratio', 'disk_allocation_ratio'),
-        _NUMBER,
-    ),
-}
+_ACCEPTED = {float: (int, float)}
 _PLACES = [
-    (place, name, _TYPES.get(name, (int,)))
-    for place, name in enumerate(ComputeNodeRow._fields)
+    (place, name, _ACCEPTED.get(kind, (kind,)))
+    for place, (name, kind) in enumerate(
+        (name, (get_args(hint) or (hint,))[0])
+        for name, hint in get_type_hints(ComputeNodeRow).items()
+    )
     if name != 'mark'
 ]
+"""Place, name and accepted types of each column."""
+
 _NAMES = ('host', 'hypervisor_hostname')
 _ALWAYS = (
     'vcpus',
