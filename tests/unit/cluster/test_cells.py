@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from novasched.cluster.backoff import STEADY_S
-from novasched.cluster.cells import FAILURES, Cells
+from novasched.cluster.cells import FAILURES, STEADY_S, Cells
 from tests.unit.cluster.fakes import (
     CELL0,
     FakeCellStore,
