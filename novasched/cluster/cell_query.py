@@ -128,25 +128,17 @@ class CellQuery:
     def ask(self, store: CellStore) -> CellAnswer:
         """Read what changed, or all. The services come last: those of a node were
         committed before it."""
-        known = self.known
+        since = self.since
         with store.together() as rows:
-            if self.since is None:
-                nodes = rows.compute_nodes()
+            if since is None:
+                answer = CellAnswer(rows.compute_nodes(), None)
+            else:
+                answer = self._changed_nodes(rows, since)
+            if since is None or self.all_services:
                 services = self._dated(rows.compute_services())
-                return CellAnswer(nodes, services).readable(known)
-            wide = self.since - self.moment.window.span
-            changes = rows.compute_node_news(self.since)
-            nodes, gone = self._changed_nodes(rows, changes, self.since, wide)
-            summed = changes.live, changes.total
-            if self.all_services:
-                services = self._dated(rows.compute_services())
-                return CellAnswer(nodes, services, gone=gone, summed=summed).readable(
-                    known
-                )
-            news = self._service_news(rows, self.since, wide)
-            answer = CellAnswer(nodes, None, news, gone=gone, summed=summed).readable(
-                known
-            )
+                return answer._replace(services=services).readable(self.known)
+            news = self._service_news(rows, since)
+            answer = answer._replace(news=news).readable(self.known)
             strangers = self._strangers(answer)
             if not strangers:
                 return answer
@@ -158,14 +150,13 @@ class CellQuery:
     def _dated(self, rows: list[ServiceRow]) -> list[ServiceRow]:
         return self.heartbeats.dated(rows) if self.heartbeats else rows
 
-    def _service_news(
-        self, rows: CellStore, since: datetime.datetime, wide: datetime.datetime
-    ) -> ServiceNews:
+    def _service_news(self, rows: CellStore, since: datetime.datetime) -> ServiceNews:
         """Return the services that must not be used, came or went.
 
         Where the heartbeats are not in the rows, those of all known services count.
         """
         window, newest_id = self.moment.window, self.services.newest_id
+        wide = since - window.span
         if self.heartbeats is None:
             return rows.service_news(
                 since, wide, newest_id, window.oldest, window.newest
@@ -177,25 +168,20 @@ class CellQuery:
         silent = [row for row in self._dated(others) if not window.holds(row)]
         return news._replace(live=[*self._dated(news.live), *silent])
 
-    def _changed_nodes(
-        self,
-        rows: CellStore,
-        news: NodeNews,
-        since: datetime.datetime,
-        wide: datetime.datetime,
-    ) -> tuple[list[ComputeNodeRow], set[int]]:
+    def _changed_nodes(self, rows: CellStore, since: datetime.datetime) -> CellAnswer:
         """Return the rows that changed, and the ids of those that are gone.
 
         They are those stamped since a moment; where these do not explain the sum of
         all, those whose marks differ, too: first of the recent ones, then of all.
         """
-        known = self.known
+        known, news = self.known, rows.compute_node_news(since)
         ids = rows.compute_node_marks(since) if news.ids is None else news.ids
         found = _by_id(rows, ids)
         marks: dict[int, int] = {}
-        for moment in (wide, None):
+        summed = news.live, news.total
+        for moment in (since - self.moment.window.span, None):
             if known.explains(news, found):
-                return list(found.values()), set()
+                return CellAnswer(list(found.values()), None, summed=summed)
             marks = rows.compute_node_marks(moment)
             differing = [
                 id_
@@ -203,7 +189,8 @@ class CellQuery:
                 if mark != (found[id_].mark if id_ in found else known.mark(id_))
             ]
             found |= _by_id(rows, differing)
-        return list(found.values()), set(known.rows) - marks.keys() - found.keys()
+        gone = known.rows.keys() - marks.keys() - found.keys()
+        return CellAnswer(list(found.values()), None, gone=gone, summed=summed)
 
     def _strangers(self, answer: CellAnswer) -> list[str]:
         """Return the hosts that have nodes, and no service that is known."""

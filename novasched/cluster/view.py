@@ -104,14 +104,13 @@ class ClusterView:
         heartbeats: Heartbeats | None = None,
     ) -> Self:
         """Read the options."""
+        down_time_s, _ = down_time(conf.service_down_time, conf.report_interval)
         return cls(
             api,
             cells,
             clock,
             ratios=Ratios.from_conf(conf),
-            service_down_time_s=down_time(conf.service_down_time, conf.report_interval)[
-                0
-            ],
+            service_down_time_s=down_time_s,
             max_age_s=conf.novasched.host_state_max_age,
             overlap_s=conf.novasched.host_state_overlap,
             tracks_instances=conf.filter_scheduler.track_instance_changes,
