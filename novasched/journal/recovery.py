@@ -245,16 +245,12 @@ def _name(record: Record, why: str) -> None:
 class JournalSetup(NamedTuple):
     """What a scheduler has of the journal; ``journal`` None: there is none."""
 
-    journal: FileJournal | None
-    on_held: Callable[[str, Mapping[str, Any] | None, int | None], None]
-    periodic_tasks: Sequence[tuple[float, Callable[[], None]]]
+    journal: FileJournal | None = None
+    on_held: Callable[[str, Mapping[str, Any] | None, int | None], None] = (
+        lambda consumer_uuid, before, generation: None
+    )
+    periodic_tasks: Sequence[tuple[float, Callable[[], None]]] = ()
     close: Callable[[], None] = lambda: None
-
-
-def _untold(
-    consumer_uuid: str, before: Mapping[str, Any] | None, generation: int | None
-) -> None:
-    """Write nothing down."""
 
 
 def from_conf(conf: cfg.ConfigOpts, claims: Claims) -> JournalSetup:
@@ -266,7 +262,7 @@ def from_conf(conf: cfg.ConfigOpts, claims: Claims) -> JournalSetup:
 def kept_in(path: str | None, claims: Claims, at_most_s: float) -> JournalSetup:
     """Make the journal in a directory, if there is one."""
     if path is None:
-        return JournalSetup(None, _untold, ())
+        return JournalSetup()
     own = FileJournal(path)
     recovery = Recovery(own, claims, at_most_s)
     task = INTERVAL_S, recovery.undo_left_claims

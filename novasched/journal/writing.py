@@ -98,25 +98,12 @@ class FileJournal:
             except OSError as problem:
                 self._tell(problem)
 
-    def settled(self, entry: FileEntry) -> None:
-        """Write down that nothing is to be undone."""
+    def end(self, entry: FileEntry, state: bytes | None) -> None:
+        """Write down the state of an entry after its claim; None: it stays open."""
         with self._lock:
-            self._forget(entry)
-            self._mark(entry, SETTLED)
-
-    def answered(self, entry: FileEntry) -> None:
-        """Write down that the caller may know of it."""
-        with self._lock:
-            self._forget(entry)
-            self._mark(entry, ANSWERING)
-
-    def leave(self, entry: FileEntry) -> None:
-        """Let an entry stay open."""
-        with self._lock:
-            self._forget(entry)
-
-    def _forget(self, entry: FileEntry) -> None:
-        self._claiming.pop((entry.thread, entry.record.intent.consumer_uuid), None)
+            self._claiming.pop((entry.thread, entry.record.intent.consumer_uuid), None)
+            if state is not None:
+                self._mark(entry, state)
 
     def _write(self, record: Record) -> FileEntry:
         try:
@@ -191,10 +178,10 @@ class FileEntry:
         self._journal = journal
 
     def settle(self) -> None:
-        self._journal.settled(self)
+        self._journal.end(self, SETTLED)
 
     def answering(self) -> None:
-        self._journal.answered(self)
+        self._journal.end(self, ANSWERING)
 
     def leave(self) -> None:
-        self._journal.leave(self)
+        self._journal.end(self, None)
