@@ -47,44 +47,6 @@ from novasched.ports.stores import (
 )
 from novasched.resources.requirements import NetworkOrSubnet, Port
 
-__all__ = [
-    'CELL0_UUID',
-    'SYSTEM_CLOCK',
-    'AggregatesMark',
-    'ApiStore',
-    'Caller',
-    'CallerGone',
-    'Candidate',
-    'Candidates',
-    'Cell',
-    'CellStore',
-    'CellStores',
-    'ClaimRefused',
-    'ClaimRequest',
-    'ClaimUnknown',
-    'Claimed',
-    'Clock',
-    'ComputeNodeRow',
-    'Entry',
-    'Heartbeats',
-    'ImageRow',
-    'InstanceRow',
-    'Intent',
-    'Journal',
-    'Network',
-    'NodeNews',
-    'Notifier',
-    'Placement',
-    'QueryFailed',
-    'Requests',
-    'ServiceNews',
-    'ServiceRow',
-    'ServiceStore',
-    'SystemClock',
-    'UndoUnanswered',
-    'shared',
-]
-
 
 class Network(Protocol):
     """The network service; it raises errors.NetworkFailed or a kind of it."""
