@@ -87,19 +87,16 @@ class RpcCaller:
         self._undo: list[Callable[[], None]] = []
         self.is_open = False
 
-    def _waited_before_s(self, clock_within_s: float = CLOCK_EVERY_S) -> float:
+    def _waited_before_s(self, within_s: float = CLOCK_EVERY_S) -> float:
         """Return how long it waited at the broker, at least: a time stamp proves
         nothing before the broker's clock was compared with ours."""
-        if not is_stamped(self._incoming) or not self.broker_clock.is_known(
-            clock_within_s
-        ):
+        if not is_stamped(self._incoming) or not self.broker_clock.is_known(within_s):
             return 0.0
         waited = waited_s(self._incoming, self.broker_clock) or 0.0
         before_s = waited - self._here_s() - CLOCKS_DIFFER_S
         # What expired at the broker never comes here: a node's clock is wrong.
-        return (
-            before_s if 0 < before_s <= (self._patience.answer_s or before_s) else 0.0
-        )
+        longest_s = self._patience.answer_s or before_s
+        return before_s if 0 < before_s <= longest_s else 0.0
 
     def _here_s(self) -> float:
         stopwatch = getattr(self._incoming, 'stopwatch', None)
