@@ -132,7 +132,7 @@ class BrokerClock:
         self._within_s = within_s
         self._measure = behind_s
         self._clock = clock
-        self._lane = CellExecutor('broker clock', 1)
+        self._executor = CellExecutor('broker clock', 1)
         self._lock = threading.Lock()
         self._measuring: Future[None] | None = None
         self._measured_at = -math.inf
@@ -152,7 +152,7 @@ class BrokerClock:
         with self._lock:
             age_s = self._clock.monotonic() - self._measured_at
             if age_s > within_s and (not self._measuring or self._measuring.done()):
-                self._measuring = self._lane.submit(self._compare)
+                self._measuring = self._executor.submit(self._compare)
             measuring = self._measuring
         if measuring and (math.isinf(age_s) or within_s < CLOCK_EVERY_S):
             concurrent.futures.wait([measuring], self._within_s)
@@ -160,7 +160,7 @@ class BrokerClock:
 
     def close(self) -> None:
         """Let the thread end; nothing is compared any more."""
-        self._lane.close()
+        self._executor.close()
 
     def _compare(self) -> None:
         behind_s = self._measure()
