@@ -140,11 +140,13 @@ def components(
         conf.database.connection, dependencies.transport.conf.transport_url
     )
     api = SqlApiStore(dependencies.api_engine, defaults)
+    databases = SqlCellStores(dependencies.make_cell_engine)
     view = ClusterView.from_conf(
         conf,
         api=instrumentation.api(api),
-        cells=_cells(conf, dependencies),
+        cells=Cells.from_conf(conf, databases, dependencies.clock),
         clock=dependencies.clock,
+        heartbeats=servicegroup.heartbeats(conf, dependencies.clock),
         measure_refresh=instrumentation.refresh,
     )
     instrumentation.watch(view)
@@ -232,12 +234,4 @@ def compose(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Scheduler:
         close=close,
         profile=made.profile,
         finished=serving.requests.finished,
-    )
-
-
-def _cells(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Cells:
-    clock = dependencies.clock
-    databases = SqlCellStores(dependencies.make_cell_engine)
-    return Cells.from_conf(
-        conf, stores=servicegroup.stores(conf, databases, clock), clock=clock
     )

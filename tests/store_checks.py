@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -80,8 +81,12 @@ def a_server_group_has_its_policy_rules_and_members(databases):
     assert store.server_group_of('none') is None
 
 
+def clock(utcnow=lambda: NOON):
+    return SimpleNamespace(utcnow=utcnow)
+
+
 def a_service_registers_once(databases):
-    store = SqlServiceStore(databases.cell, utcnow=lambda: NOON)
+    store = SqlServiceStore(databases.cell, clock=clock())
     row, inserted = store.register('ctl', 'nova-scheduler', 'scheduler', 74)
     assert inserted
     assert (row.host, row.binary, row.topic) == ('ctl', 'nova-scheduler', 'scheduler')
@@ -102,7 +107,7 @@ def a_sibling_may_insert_first(databases):
             )
         return NOON
 
-    store = SqlServiceStore(databases.cell, utcnow=slow_clock)
+    store = SqlServiceStore(databases.cell, clock=clock(slow_clock))
     row, inserted = store.register('ctl', 'nova-scheduler', 'scheduler', 74)
     assert not inserted
     assert [row.id] == [found['id'] for found in databases.rows(tables.services)]
@@ -131,7 +136,7 @@ def an_older_row_is_brought_to_our_version(databases):
         tables.services,
         service(host='ctl', binary='nova-scheduler', topic='scheduler', version=70),
     )
-    store = SqlServiceStore(databases.cell, utcnow=lambda: NOON)
+    store = SqlServiceStore(databases.cell, clock=clock())
     row, inserted = store.register('ctl', 'nova-scheduler', 'scheduler', 74)
     assert (row.version, inserted, row.updated_at) == (74, False, NOON)
 
@@ -154,7 +159,7 @@ def a_newer_deployment_refuses_us(databases):
 
 def a_heartbeat_moves_the_time_only_with_a_growing_count(databases):
     moments = iter([NOON, NOON + SECOND, NOON + 2 * SECOND, NOON + 3 * SECOND])
-    store = SqlServiceStore(databases.cell, utcnow=lambda: next(moments))
+    store = SqlServiceStore(databases.cell, clock=clock(lambda: next(moments)))
     row, _ = store.register('ctl', 'nova-scheduler', 'scheduler', 74)
     assert store.beat(row.id, 5)
     (found,) = databases.rows(tables.services)
@@ -209,7 +214,7 @@ def discovery_maps_each_unmapped_host_once(databases):
     said = []
     found = SqlApiStore(databases.api).cells()
     discovery = admin.HostDiscovery(
-        api, lambda cell: Database(databases.cell), lambda: NOON, said.append
+        api, lambda cell: Database(databases.cell), said.append, clock()
     )
     outcome = discovery.run(found)
     assert outcome.mapped == [(found[1], 'h1')]
@@ -232,7 +237,7 @@ def discovery_by_service_maps_hosts_without_nodes(databases):
     databases.add(tables.services, service(host='h1'), service(host='h2', deleted=2))
     found = SqlApiStore(databases.api).cells()
     discovery = admin.HostDiscovery(
-        api, lambda cell: Database(databases.cell), lambda: NOON
+        api, lambda cell: Database(databases.cell), clock=clock()
     )
     assert discovery.run(found).mapped == []
     assert discovery.run(found, by_service=True).mapped == [(found[0], 'h1')]
@@ -251,7 +256,7 @@ def discovery_goes_on_without_a_cell_that_fails(databases):
         return Database(databases.cell)
 
     found = SqlApiStore(databases.api).cells()
-    outcome = admin.HostDiscovery(api, open_cell, lambda: NOON).run(found)
+    outcome = admin.HostDiscovery(api, open_cell, clock=clock()).run(found)
     assert outcome.mapped == [(found[1], 'h1')]
     assert [problem.store for problem in outcome.failed] == ['c1']
 
@@ -269,7 +274,7 @@ def a_host_that_a_sibling_maps_meanwhile_is_told_apart(databases):
 
     found = SqlApiStore(databases.api).cells()
     discovery = admin.HostDiscovery(
-        api, lambda cell: Database(databases.cell), slow_clock
+        api, lambda cell: Database(databases.cell), clock=clock(slow_clock)
     )
     outcome = discovery.run(found)
     assert (outcome.mapped, outcome.raced) == ([], ['h1'])

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from novasched import errors
 from novasched.cluster.view import ClusterView
+from novasched.log_once import LogOnce
 from novasched.objects.context import RequestContext
-from novasched.ports import Placement
+from novasched.ports import SYSTEM_CLOCK, Clock, Placement
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
@@ -37,26 +37,26 @@ class AggregateSync:
         self,
         view: ClusterView,
         placement: Placement,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._view = view
         self._placement = placement
         self._clock = clock
         self._lock = threading.Lock()
         self._look_at: dict[str, float] = {}
-        self._warned: set[str] = set()
+        self._warned = LogOnce()
 
     def look(self, context: RequestContext, uuids: Collection[str]) -> None:
         """Look at those of these aggregates whose time has come, and warn."""
         known = self._view.aggregates.all() if uuids else []
         asked_for = [a for a in known if a.uuid in uuids and a.hosts]
-        until = self._clock() + LOOK_FOR_S
+        until = self._clock.monotonic() + LOOK_FOR_S
         for aggregate in self._due(asked_for):
-            if self._clock() < until:
+            if self._clock.monotonic() < until:
                 self._look(context, aggregate)
 
     def _due(self, aggregates: list[Aggregate]) -> list[Aggregate]:
-        now = self._clock()
+        now = self._clock.monotonic()
         with self._lock:
             due = [a for a in aggregates if self._look_at.get(_key(a), now) <= now]
             due = due[:MOST_LOOKS]
@@ -72,9 +72,8 @@ class AggregateSync:
             return
         key = _key(aggregate)
         if key in known:
-            self._warned.discard(key)
-        elif key not in self._warned:
-            self._warned.add(key)
+            self._warned.ends(key)
+        elif self._warned.begins(key):
             LOG.warning(
                 'Placement does not know that host %s is in aggregate %s (%s), and '
                 'finds no host for requests that ask for the aggregate; mend it with: '

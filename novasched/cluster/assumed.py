@@ -8,8 +8,7 @@ NUMA nodes, devices and the members of server groups, is remembered here.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from operator import is_
 from typing import Any, NamedTuple, Self
 
@@ -27,6 +26,7 @@ from novasched.cluster.assumed_usage import (
 )
 from novasched.cluster.view import ClusterView
 from novasched.objects.request_spec import RequestSpec
+from novasched.ports import SYSTEM_CLOCK, Clock
 from novasched.scheduler.columns import Instances
 from novasched.scheduler.consumption import added_member
 from novasched.scheduler.fit.fitting import Fitting
@@ -35,7 +35,6 @@ from novasched.scheduler.hosts import (
     HostState,
     HostTable,
     Objects,
-    Rows,
     Snapshot,
 )
 from novasched.scheduler.pipeline import Profile
@@ -92,7 +91,7 @@ class HostView(NamedTuple):
 class AssumedInstances:
     """The picks of all requests of this process, by host. Any thread may call it.
 
-    ``reported`` gives the instances that a host reports; ``clock`` is monotonic.
+    ``reported`` gives the instances that a host reports.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class AssumedInstances:
         reported: ReportedInstances,
         fitting: Fitting | None = None,
         for_s: float = 60.0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._reported = reported
         self._fitting = fitting or Fitting()
@@ -186,7 +185,7 @@ class AssumedInstances:
                 seen=UsageRow.at(base, place),
                 known=known,
                 awaited=(free_ram_mb, host.vcpus_used + request.vcpus),
-                until_s=self._clock() + self._for_s,
+                until_s=self._clock.monotonic() + self._for_s,
                 number=self._number,
             )
             of_host.add(pick)
@@ -215,8 +214,7 @@ class AssumedInstances:
             wanted = frozenset(uuids)
             hosts = self._hosts.values()
             found = [p for host in hosts for p in host.picks if p.uuid in wanted]
-        if found:
-            self.remove(found)
+        self.remove(found)
 
     def __len__(self) -> int:
         return sum(len(host.picks) for host in list(self._hosts.values()))
@@ -230,7 +228,7 @@ class AssumedInstances:
         if len(self._base) != len(made_of) or not all(map(is_, self._base, made_of)):
             self._base = made_of
             self._look(base)
-        elif self._clock() - self._looked_s >= LOOK_EVERY_S:
+        elif self._clock.monotonic() - self._looked_s >= LOOK_EVERY_S:
             self._look(base)
         if self._made != self._version:
             self._changed, self._made = self._change(base), self._version
@@ -239,7 +237,7 @@ class AssumedInstances:
 
     def _look(self, base: Snapshot) -> None:
         """Find the rows of the hosts, and notice what they show by now."""
-        self._looked_s = self._clock()
+        self._looked_s = self._clock.monotonic()
         self._version += 1
         self._find(base, self._hosts)
         for host in self._hosts.values():
@@ -278,20 +276,14 @@ class AssumedInstances:
         if not places:
             return {}
         rows = np.array(places)
-        changed = {
-            name: with_numbers(base.column(name), rows, [each[name] for each in values])
-            for name in NUMBERS
-        }
+        changed = base.replace(
+            {name: [each[name] for each in values] for name in NUMBERS}, rows
+        )
         for name in SHAPES:
-            given: Categories[Any] = base.column(name)
-            shapes = {
-                place: each[name]
-                for place, each in zip(places, values, strict=True)
-                if name in each
-            }
-            if shapes:
-                changed[name] = with_shapes(given, shapes)
-        return changed
+            among = [at for at, each in enumerate(values) if name in each]
+            shapes = {name: [values[at][name] for at in among]}
+            changed = changed.replace(shapes, rows[among]) if among else changed
+        return {name: changed.column(name) for name in (*NUMBERS, *SHAPES)}
 
     def _find_members(self) -> dict[int, list[Pick]]:
         """Return the picks of members of server groups, by the place of the host."""
@@ -306,23 +298,6 @@ class AssumedInstances:
 def column_identity(column: Any) -> Any:
     """Return the array that is another one whenever the column is."""
     return column.codes if isinstance(column, Categories) else column
-
-
-def with_numbers(column: Any, rows: Rows, values: Sequence[Any]) -> Any:
-    """Return a column with other numbers in some rows; too large ones are objects."""
-    new = np.array(values)
-    changed = column.astype(np.promote_types(column.dtype, new.dtype))
-    changed[rows] = new
-    return changed
-
-
-def with_shapes(column: Categories[Any], new: Mapping[int, Any]) -> Categories[Any]:
-    """Return a column with other values in some rows."""
-    values, codes = list(column.values), column.codes.copy()
-    for place, shape in new.items():
-        codes[place] = len(values)
-        values.append(shape)
-    return Categories(values, codes)
 
 
 def with_members(hosts: HostTable, members: Mapping[int, list[Pick]]) -> HostTable:

@@ -124,20 +124,6 @@ class Pick:
         self.awaited = free_ram_mb - sign * more_mb, vcpus_used + sign * more
 
 
-class _AssumedUsage(NamedTuple):
-    """A host, alone, after the picks of these numbers."""
-
-    row: UsageRow
-    numbers: list[int]
-    alone: HostTable
-    values: dict[str, Any]
-
-    def leads_to(self, row: UsageRow, numbers: list[int]) -> bool:
-        """Return True if these picks are the first of those that are wanted."""
-        done = self.numbers
-        return self.row.says_the_same(row) and numbers[: len(done)] == done
-
-
 @dataclass(eq=False)
 class HostPicks:
     """The picks of one host in the order in which they were made.
@@ -149,7 +135,7 @@ class HostPicks:
     place: int
     row: UsageRow | None = None
     picks: list[Pick] = field(default_factory=list)
-    _made: _AssumedUsage | None = None
+    _values: dict[str, Any] | None = None
     _stale: bool = True
 
     def show(self, row: UsageRow | None) -> None:
@@ -220,21 +206,17 @@ class HostPicks:
 
     def values(self, fitting: Fitting) -> dict[str, Any] | None:
         """Return the usage of the host with what its row does not show; None: it
-        shows all. Of SHAPES there are those that change. What was worked out for the
-        same row before is kept."""
+        shows all. Of SHAPES there are those that change."""
         if self._stale:
-            self._made, self._stale = self._make(fitting), False
-        return self._made.values if self._made else None
+            self._values, self._stale = self._consumed(fitting), False
+        return self._values
 
-    def _make(self, fitting: Fitting) -> _AssumedUsage | None:
+    def _consumed(self, fitting: Fitting) -> dict[str, Any] | None:
         row, due = self.row, [pick for pick in self.picks if pick.shown_s is None]
         if row is None or not due:
             return None
-        numbers = [pick.number for pick in due]
-        made = self._made
-        done = len(made.numbers) if made and made.leads_to(row, numbers) else 0
-        alone = made.alone if made and done else _alone(due[0], row)
-        for pick in due[done:]:
+        alone = _alone(due[0], row)
+        for pick in due:
             limits: Any = np.empty(1, object)
             limits[0] = dict(pick.limits)
             alone = consume(alone.with_columns(limits=limits), 0, pick.request)
@@ -244,7 +226,7 @@ class HostPicks:
             shape = alone.snapshot.column(name).item(0)
             if shape is not given:
                 values[name] = shape
-        return _AssumedUsage(row, numbers, alone, values)
+        return values
 
 
 def _alone(pick: Pick, row: UsageRow) -> HostTable:

@@ -10,12 +10,12 @@ import concurrent.futures
 import functools
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future
 from typing import Any, NamedTuple, TypeVar
 
 from novasched import errors
+from novasched.ports import SYSTEM_CLOCK
 
 ResultT = TypeVar('ResultT')
 
@@ -34,11 +34,11 @@ def retry_once(read: Callable[[], ResultT]) -> ResultT:
 
     What was pooled with a connection that is lost is not used again.
     """
-    started = time.monotonic()
+    started = SYSTEM_CLOCK.monotonic()
     try:
         return read()
     except errors.StoreInterrupted:
-        if time.monotonic() - started > FAST_S:
+        if SYSTEM_CLOCK.monotonic() - started > FAST_S:
             raise
     return read()
 
@@ -115,9 +115,9 @@ class CellExecutor:
 
     def join(self, timeout_s: float) -> None:
         """Wait so long at most for the threads to end, after closing."""
-        deadline = time.monotonic() + timeout_s
+        deadline = SYSTEM_CLOCK.monotonic() + timeout_s
         for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            thread.join(max(0.0, deadline - SYSTEM_CLOCK.monotonic()))
 
 
 def wait(
@@ -127,15 +127,15 @@ def wait(
 
     ``limit_s`` holds once there is an answer, ``patience_s`` as long as there is none.
     """
-    started = time.monotonic()
+    started = SYSTEM_CLOCK.monotonic()
     longest_s, none_yet = max(limit_s, patience_s), True
     waiting = set(asked)
     while waiting:
-        left_s = max(0.0, started + longest_s - time.monotonic())
+        left_s = max(0.0, started + longest_s - SYSTEM_CLOCK.monotonic())
         done, waiting = concurrent.futures.wait(waiting, left_s, FIRST_COMPLETED)
         if not done:
             break
         if none_yet and any(future.exception() is None for future in done):
-            none_yet, took_s = False, time.monotonic() - started
+            none_yet, took_s = False, SYSTEM_CLOCK.monotonic() - started
             longest_s = max(limit_s, SLOWER * took_s)
     return waiting

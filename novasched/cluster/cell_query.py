@@ -14,7 +14,17 @@ from novasched.cluster.invalid_rows import (
     readable_services,
 )
 from novasched.cluster.services import Services, Window
-from novasched.ports import CellStore, ComputeNodeRow, NodeNews, ServiceNews, ServiceRow
+from novasched.ports import (
+    CellStore,
+    ComputeNodeRow,
+    Heartbeats,
+    NodeNews,
+    ServiceNews,
+    ServiceRow,
+)
+
+EVER = datetime.datetime(1970, 1, 1), datetime.datetime(9999, 1, 1)  # noqa: DTZ001
+"""A window that holds all heartbeats."""
 
 
 class QueryTime(NamedTuple):
@@ -100,7 +110,8 @@ class CellQuery:
 
     ``number`` tells which began later; ``since`` is None when all is asked for.
     ``hosts_without_service`` are those known to have none, ``look_for`` those of which
-    that is to be found out again.
+    that is to be found out again. ``heartbeats`` are those that count instead of the
+    ones in the rows.
     """
 
     cell_uuid: str
@@ -112,57 +123,65 @@ class CellQuery:
     hosts_without_service: Collection[str] = ()
     look_for: Collection[str] = ()
     known: KnownNodes = NOTHING
+    heartbeats: Heartbeats | None = None
 
     def ask(self, store: CellStore) -> CellAnswer:
         """Read what changed, or all. The services come last: those of a node were
         committed before it."""
-        known = self.known
+        since = self.since
         with store.together() as rows:
-            if self.since is None:
-                nodes, services = rows.compute_nodes(), rows.compute_services()
-                return CellAnswer(nodes, services).readable(known)
-            wide = self.since - self.moment.window.span
-            changes = rows.compute_node_news(self.since)
-            nodes, gone = self._changed_nodes(rows, changes, self.since, wide)
-            summed = changes.live, changes.total
-            if self.all_services:
-                services = rows.compute_services()
-                return CellAnswer(nodes, services, gone=gone, summed=summed).readable(
-                    known
-                )
-            window = self.moment.window
-            news = rows.service_news(
-                self.since, wide, self.services.newest_id, window.oldest, window.newest
-            )
-            answer = CellAnswer(nodes, None, news, gone=gone, summed=summed).readable(
-                known
-            )
+            if since is None:
+                answer = CellAnswer(rows.compute_nodes(), None)
+            else:
+                answer = self._changed_nodes(rows, since)
+            if since is None or self.all_services:
+                services = self._dated(rows.compute_services())
+                return answer._replace(services=services).readable(self.known)
+            news = self._service_news(rows, since)
+            answer = answer._replace(news=news).readable(self.known)
             strangers = self._strangers(answer)
             if not strangers:
                 return answer
             invalid = list(answer.invalid)
-            found = readable_services(rows.compute_services_of(strangers), invalid)
+            services = self._dated(rows.compute_services_of(strangers))
+            found = readable_services(services, invalid)
             return answer._replace(found=found, invalid=invalid)
 
-    def _changed_nodes(
-        self,
-        rows: CellStore,
-        news: NodeNews,
-        since: datetime.datetime,
-        wide: datetime.datetime,
-    ) -> tuple[list[ComputeNodeRow], set[int]]:
+    def _dated(self, rows: list[ServiceRow]) -> list[ServiceRow]:
+        return self.heartbeats.dated(rows) if self.heartbeats else rows
+
+    def _service_news(self, rows: CellStore, since: datetime.datetime) -> ServiceNews:
+        """Return the services that must not be used, came or went.
+
+        Where the heartbeats are not in the rows, those of all known services count.
+        """
+        window, newest_id = self.moment.window, self.services.newest_id
+        wide = since - window.span
+        if self.heartbeats is None:
+            return rows.service_news(
+                since, wide, newest_id, window.oldest, window.newest
+            )
+        news = rows.service_news(since, wide, newest_id, *EVER)
+        changed = {row.id for row in news.live}
+        known = self.services.with_some((), news.deleted).rows.values()
+        others = [row for row in known if row.id not in changed]
+        silent = [row for row in self._dated(others) if not window.holds(row)]
+        return news._replace(live=[*self._dated(news.live), *silent])
+
+    def _changed_nodes(self, rows: CellStore, since: datetime.datetime) -> CellAnswer:
         """Return the rows that changed, and the ids of those that are gone.
 
         They are those stamped since a moment; where these do not explain the sum of
         all, those whose marks differ, too: first of the recent ones, then of all.
         """
-        known = self.known
+        known, news = self.known, rows.compute_node_news(since)
         ids = rows.compute_node_marks(since) if news.ids is None else news.ids
         found = _by_id(rows, ids)
         marks: dict[int, int] = {}
-        for moment in (wide, None):
+        summed = news.live, news.total
+        for moment in (since - self.moment.window.span, None):
             if known.explains(news, found):
-                return list(found.values()), set()
+                return CellAnswer(list(found.values()), None, summed=summed)
             marks = rows.compute_node_marks(moment)
             differing = [
                 id_
@@ -170,7 +189,8 @@ class CellQuery:
                 if mark != (found[id_].mark if id_ in found else known.mark(id_))
             ]
             found |= _by_id(rows, differing)
-        return list(found.values()), set(known.rows) - marks.keys() - found.keys()
+        gone = known.rows.keys() - marks.keys() - found.keys()
+        return CellAnswer(list(found.values()), None, gone=gone, summed=summed)
 
     def _strangers(self, answer: CellAnswer) -> list[str]:
         """Return the hosts that have nodes, and no service that is known."""

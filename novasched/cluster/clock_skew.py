@@ -9,10 +9,12 @@ from __future__ import annotations
 import datetime
 import logging
 import statistics
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from novasched.cluster.cell_query import CellQuery
 from novasched.cluster.cells import Cells
+from novasched.log_once import LogOnce
 from novasched.ports import Cell, CellStore, Clock, ComputeNodeRow, ServiceRow
 
 LOG = logging.getLogger(__name__)
@@ -34,9 +36,9 @@ class ClockSkew:
         self._bound = datetime.timedelta(seconds=bound_s)
         self._down_time = datetime.timedelta(seconds=down_time_s)
         self._beats: dict[str, Mapping[str, datetime.datetime]] = {}
-        self._lagging: dict[str, frozenset[str]] = {}
-        self._ahead: dict[str, frozenset[str]] = {}
-        self._differing: set[str] = set()
+        self._lagging: dict[str, LogOnce] = defaultdict(LogOnce)
+        self._ahead: dict[str, LogOnce] = defaultdict(LogOnce)
+        self._differing = LogOnce()
 
     def check(self) -> None:
         """Ask the cells that hosts are taken from."""
@@ -61,22 +63,20 @@ class ClockSkew:
 
     def _tell_of_database(self, cell: Cell, skew: datetime.timedelta) -> None:
         differs = abs(skew) > self._bound
-        if differs and cell.uuid not in self._differing:
+        if differs and self._differing.begins(cell.uuid):
             LOG.warning(
                 'The clock of the database of cell %s is %.0f s %s ours',
                 cell.uuid,
                 abs(skew.total_seconds()),
                 'ahead of' if skew > datetime.timedelta() else 'behind',
             )
-            self._differing.add(cell.uuid)
-        elif not differs and cell.uuid in self._differing:
+        elif not differs and self._differing.ends(cell.uuid):
             LOG.info('The clock of the database of cell %s is right again', cell.uuid)
-            self._differing.discard(cell.uuid)
 
     def _tell_of_computes(self, cell: Cell, rows: Iterable[ServiceRow]) -> None:
         now = self._clock.utcnow()
         ahead = {r.host: r.last_seen_up - now for r in rows if r.last_seen_up}
-        new = sorted(ahead.keys() - self._ahead.get(cell.uuid, frozenset()))
+        new = self._ahead[cell.uuid].new(ahead)
         if new:
             LOG.warning(
                 'Heartbeats of %d computes of cell %s are from the future, up to %.0f '
@@ -86,7 +86,6 @@ class ClockSkew:
                 max(ahead[host] for host in new).total_seconds(),
                 named(new),
             )
-        self._ahead[cell.uuid] = frozenset(ahead)
 
     def compare(self, cell_uuid: str, rows: Iterable[ServiceRow]) -> None:
         """Name the computes of a cell whose heartbeats go on, and stay older than
@@ -102,7 +101,7 @@ class ClockSkew:
             for host, beat in beats.items()
             if middle - beat > self._down_time / 2 and before.get(host, beat) < beat
         }
-        new = sorted(lags.keys() - self._lagging.get(cell_uuid, frozenset()))
+        new = self._lagging[cell_uuid].new(lags)
         if new:
             most = max(lags[host] for host in new)
             LOG.warning(
@@ -114,7 +113,6 @@ class ClockSkew:
                 named(new),
                 ' They count as down.' if most > self._down_time else '',
             )
-        self._lagging[cell_uuid] = frozenset(lags)
 
 
 class TimestampSkew:
@@ -123,7 +121,7 @@ class TimestampSkew:
 
     def __init__(self, bound: datetime.timedelta) -> None:
         self._bound = bound
-        self._named: dict[str, set[str]] = {}
+        self._named: dict[str, LogOnce] = defaultdict(LogOnce)
 
     def forget(self, cell_uuid: str) -> None:
         """Forget what was named of a cell."""
@@ -147,7 +145,7 @@ class TimestampSkew:
         behind: dict[str, datetime.timedelta] = {}
         ahead: dict[str, datetime.timedelta] = {}
         silent = []
-        named_before = self._named.setdefault(query.cell_uuid, set())
+        named_before = self._named[query.cell_uuid]
         for row in changed:
             before, stamp = known.get(row.id), _stamp(row)
             if row.host is None or (before is not None and before.host is None):
@@ -155,7 +153,7 @@ class TimestampSkew:
             if stamp is not None and stamp > now + self._bound:
                 ahead[row.host] = stamp - now
             elif stamp is not None and stamp >= oldest:
-                named_before.discard(row.host)
+                named_before.ends(row.host)
             elif before is not None and stamp == _stamp(before):
                 # Of a host that was named, it is a second change of one second.
                 if row.host not in named_before:
@@ -180,11 +178,9 @@ class TimestampSkew:
         where: str,
         limit: datetime.timedelta,
     ) -> None:
-        named_before = self._named[cell_uuid]
-        new = sorted(found.keys() - named_before)
+        new = sorted(filter(self._named[cell_uuid].begins, found))
         if not new:
             return
-        named_before.update(new)
         most = max(found[host] for host in new)
         LOG.warning(
             'The time stamps of %d compute nodes of cell %s are up to %.0f s %s our '

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from novasched import errors
 from novasched.cluster.heartbeat import BINARY
 from novasched.cluster.periodic import HostLock, PeriodicTask
 from novasched.cluster.services import Window, down_time
+from novasched.log_once import LogOnce
 from novasched.ports import Cell, Clock, ServiceRow, ServiceStore
 
 LOG = logging.getLogger(__name__)
@@ -89,25 +89,19 @@ class Discovery:
         self._down_time_s = down_time_s
         self._discover = discover
         self._has_turn = has_turn
-        self._warned_of_race = False
-        self._failing: set[str] = set()
-        self._thread: threading.Thread | None = None
+        self._races = LogOnce()
+        self._failing = LogOnce()
 
-    def begin(self) -> None:
-        """Search in a thread, unless one does: a hung cell delays nothing else."""
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(
-                target=self._run, name='discovery', daemon=True
-            )
-            self._thread.start()
+    def discover_hosts(self) -> None:
+        """Search if this host leads; log a failure."""
+        try:
+            self._discover_if_leader()
+        except errors.StoreFailed as problem:
+            LOG.warning('The search for new hosts failed: %s', problem)
+        except Exception:  # a periodic task is run again
+            LOG.exception('The search for new hosts failed')
 
-    def join(self, timeout_s: float) -> None:
-        """Wait for the end of a search that was begun."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-
-    def run(self) -> None:
-        """Search if this host leads. Raises errors.StoreFailed."""
+    def _discover_if_leader(self) -> None:
         leader = self._leader()
         if leader != self._host:
             LOG.debug(
@@ -117,14 +111,6 @@ class Discovery:
             )
         elif self._has_turn():
             self._tell(self._discover())
-
-    def _run(self) -> None:
-        try:
-            self.run()
-        except errors.StoreFailed as problem:
-            LOG.warning('The search for new hosts failed: %s', problem)
-        except Exception:  # the end of a thread
-            LOG.exception('The search for new hosts failed')
 
     def _leader(self) -> str | None:
         """Return the host of the scheduler that searches; None: there is none.
@@ -146,16 +132,13 @@ class Discovery:
             LOG.info('Discovered %d new hosts: %s', len(outcome.mapped), names)
         for host in outcome.raced:
             LOG.log(
-                logging.DEBUG if self._warned_of_race else logging.WARNING,
+                logging.WARNING if self._races.begins() else logging.DEBUG,
                 'This periodic task should only be enabled if discover hosts is not '
                 "run via nova-manage, schedulers: Host '%s' mapping already exists",
                 host,
             )
-            self._warned_of_race = True
-        failing = {str(problem) for problem in outcome.failed}
-        for problem in sorted(failing - self._failing):
+        for problem in self._failing.new(map(str, outcome.failed)):
             LOG.warning('The search for new hosts left out a cell: %s', problem)
-        self._failing = failing
 
 
 def discovery_tasks(
@@ -175,4 +158,4 @@ def discovery_tasks(
     down_time_s, _ = down_time(conf.service_down_time, conf.report_interval)
     lock = HostLock(f'discovery {host} {conf.api_database.connection}')
     made = Discovery(services, host, clock, down_time_s, discover, lock.acquire)
-    return [(interval_s or DEFAULT_INTERVAL_S, made.begin)]
+    return [(interval_s or DEFAULT_INTERVAL_S, made.discover_hosts)]

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from novasched import errors
 from novasched.cluster.periodic import PeriodicRunner
+from novasched.log_once import LogOnce
 from novasched.ports import ServiceRow, ServiceStore
 
 LOG = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class Heartbeat:
         self._binary = binary
         self._topic = topic
         self._runner: PeriodicRunner | None = None
-        self._failing = False
+        self._failing = LogOnce()
 
     @classmethod
     def from_conf(
@@ -80,13 +81,11 @@ class Heartbeat:
         try:
             found = self._store.beat(self._row.id, self._count)
         except errors.StoreFailed as problem:
-            if not self._failing:
+            if self._failing.begins():
                 LOG.error('Lost connection for reporting service status: %s', problem)
-            self._failing = True
             return
-        if self._failing:
+        if self._failing.ends():
             LOG.info('Recovered connection for reporting service status.')
-            self._failing = False
         if not found:
             LOG.error(
                 'The services table record for the %s service on host %s is gone. '

@@ -19,12 +19,14 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.cluster.cells import Cells
-from novasched.ports import CellStore, ImageRow, InstanceRow
+from novasched.ports import CellStore, InstanceRow
 from novasched.scheduler.hosts import HostTable, Objects
 
 LOG = logging.getLogger(__name__)
 
 RowT = TypeVar('RowT')
+HostKey = tuple[str, str]
+"""The uuid of a cell and the name of a host in it."""
 Read = Callable[[Mapping[str, list[str]]], Mapping[str, Iterable[InstanceRow]]]
 
 
@@ -121,10 +123,9 @@ class InstanceView:
         is not believed. The dicts belong to the caller.
         """
         self._asked = True
-        hosts = list(zip(table.cell_uuid.tolist(), table.host.tolist(), strict=True))
-        found: dict[tuple[str, str], dict[str, Any]] = {}
+        found: dict[HostKey, dict[str, Any]] = {}
         unknown: dict[str, list[str]] = {}
-        for cell, host in dict.fromkeys(hosts):
+        for cell, host in dict.fromkeys(_hosts_of(table)):
             reported = self.reported(host)
             found[cell, host] = {} if reported is None else reported
             if reported is None:
@@ -134,10 +135,7 @@ class InstanceView:
                 # MySQL finds names in any case; only the very name is meant.
                 if (cell, row.host) in found:
                     found[cell, row.host][row.uuid] = row
-        column: Objects = np.empty(len(table.snapshot), object)
-        for place, key in zip(table.rows.tolist(), hosts, strict=True):
-            column[place] = found[key]
-        return column
+        return _column(table, found)
 
     def compare(self, hosts: Mapping[str, list[str]], read: Read) -> None:
         """Read the instances of the hosts that are believed; stop believing those
@@ -195,6 +193,17 @@ class InstanceView:
             self._hosts = {h: known for h, known in self._hosts.items() if h in hosts}
 
 
+def _hosts_of(table: HostTable) -> list[HostKey]:
+    return list(zip(table.cell_uuid.tolist(), table.host.tolist(), strict=True))
+
+
+def _column(table: HostTable, found: Mapping[HostKey, Any]) -> Objects:
+    column: Objects = np.empty(len(table.snapshot), object)
+    for place, key in zip(table.rows.tolist(), _hosts_of(table), strict=True):
+        column[place] = found[key]
+    return column
+
+
 class InstanceReader:
     """Instance queries to the cells; their failure does not open the circuit breaker.
 
@@ -223,25 +232,23 @@ class InstanceReader:
         Instances whose images have the same properties share them. Raises
         errors.StoreFailed if a cell does not tell.
         """
-        cells, names = table.cell_uuid.tolist(), table.host.tolist()
-        hosts = list(zip(cells, names, strict=True))
-        found: dict[tuple[str, str], dict[str, Mapping[str, str]]] = {}
+        found: dict[HostKey, dict[str, Mapping[str, str]]] = {}
         asked: dict[str, list[str]] = {}
-        for cell, host in dict.fromkeys(hosts):
+        for cell, host in dict.fromkeys(_hosts_of(table)):
             found[cell, host] = {}
             asked.setdefault(cell, []).append(host)
         images: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
-        for cell, rows in self._ask(asked, _image_rows, 'images of instances').items():
+        read = self._ask(
+            asked, lambda store, names: store.images_on(names), 'images of instances'
+        )
+        for cell, rows in read.items():
             for row in rows:
                 # MySQL finds names in any case; only the very name is meant.
                 if (cell, row.host) in found:
                     key = frozenset(row.properties.items())
                     image = images.setdefault(key, row.properties)
                     found[cell, row.host][row.uuid] = image
-        column: Objects = np.empty(len(table.snapshot), object)
-        for place, key_of_host in zip(table.rows.tolist(), hosts, strict=True):
-            column[place] = found[key_of_host]
-        return column
+        return _column(table, found)
 
     def _ask(
         self,
@@ -263,7 +270,3 @@ class InstanceReader:
                 f'cell {", ".join(sorted(missing))}', f'no list of its {what}'
             )
         return answers
-
-
-def _image_rows(store: CellStore, hosts: Sequence[str]) -> list[ImageRow]:
-    return store.images_on(hosts)

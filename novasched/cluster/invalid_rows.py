@@ -11,9 +11,11 @@ from __future__ import annotations
 import datetime
 import logging
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_type_hints
 
+from novasched.log_once import LogOnce
 from novasched.ports import ComputeNodeRow, ServiceRow
 
 LOG = logging.getLogger(__name__)
@@ -21,36 +23,17 @@ LOG = logging.getLogger(__name__)
 LARGEST = 2**31 - 1
 """The largest number that an integer column of nova's holds."""
 
-_TEXT, _TIME = (str,), (datetime.datetime,)
-_NUMBER = (int, float)
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(
-        (
-            'uuid',
-            'host',
-            'hypervisor_hostname',
-            'hypervisor_type',
-            'host_ip',
-            'stats',
-            'metrics',
-            'pci_stats',
-            'numa_topology',
-            'cpu_info',
-            'supported_instances',
-        ),
-        _TEXT,
-    ),
-    **dict.fromkeys(('created_at', 'updated_at', 'deleted_at'), _TIME),
-    **dict.fromkeys(
-        ('cpu_allocation_ratio', 'ram_allocation_ratio', 'disk_allocation_ratio'),
-        _NUMBER,
-    ),
-}
+_ACCEPTED = {float: (int, float)}
 _PLACES = [
-    (place, name, _TYPES.get(name, (int,)))
-    for place, name in enumerate(ComputeNodeRow._fields)
+    (place, name, _ACCEPTED.get(kind, (kind,)))
+    for place, (name, kind) in enumerate(
+        (name, (get_args(hint) or (hint,))[0])
+        for name, hint in get_type_hints(ComputeNodeRow).items()
+    )
     if name != 'mark'
 ]
+"""Place, name and accepted types of each column."""
+
 _NAMES = ('host', 'hypervisor_hostname')
 _ALWAYS = (
     'vcpus',
@@ -161,13 +144,12 @@ class InvalidRowLog:
     """Names a column that cannot be used once, until it has another value."""
 
     def __init__(self) -> None:
-        self._named: dict[tuple[str, str, int], InvalidValue] = {}
+        self._named: dict[str, LogOnce] = defaultdict(LogOnce)
 
     def tell(self, cell_uuid: str, found: Iterable[InvalidValue]) -> None:
         for invalid in found:
-            key = cell_uuid, invalid.table, invalid.id
-            if self._named.get(key) != invalid:
-                self._named[key] = invalid
+            row = invalid.table, invalid.id
+            if self._named[cell_uuid].begins(row, invalid):
                 LOG.warning(
                     'Ignoring row %d of %s in cell %s, of host %s: its %s is %s',
                     invalid.id,
@@ -180,5 +162,4 @@ class InvalidRowLog:
 
     def forget(self, cell_uuid: str) -> None:
         """Forget what was named of a cell."""
-        for key in [key for key in self._named if key[0] == cell_uuid]:
-            del self._named[key]
+        self._named.pop(cell_uuid, None)

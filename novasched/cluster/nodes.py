@@ -17,7 +17,7 @@ from novasched.cluster.clock_skew import TimestampSkew
 from novasched.cluster.host_columns import HostColumns, Ratios, host_values
 from novasched.cluster.invalid_rows import InvalidRowLog
 from novasched.cluster.services import Services
-from novasched.ports import ComputeNodeRow, ServiceRow
+from novasched.ports import ComputeNodeRow, Heartbeats, ServiceRow
 
 SERVICES_AGE_S = 5.0
 """How often the service of a node that has none is looked for."""
@@ -176,8 +176,11 @@ class ComputeNodes:
     ``changes`` grows whenever the columns change.
     """
 
-    def __init__(self, ratios: Ratios, overlap_s: float) -> None:
+    def __init__(
+        self, ratios: Ratios, overlap_s: float, heartbeats: Heartbeats | None = None
+    ) -> None:
         self._ratios = ratios
+        self._heartbeats = heartbeats
         self._overlap = datetime.timedelta(seconds=overlap_s)
         self._numbers = itertools.count(1)
         self._invalid_rows = InvalidRowLog()
@@ -207,6 +210,7 @@ class ComputeNodes:
             cell.hosts_without_service,
             cell.look_for(moment),
             cell.known(),
+            self._heartbeats,
         )
         cell.under_way.add(query.number)
         return query

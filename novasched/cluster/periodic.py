@@ -8,7 +8,6 @@ import hashlib
 import logging
 import socket
 import threading
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.ports import Clock
+from novasched.log_once import LogOnce
+from novasched.ports import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from novasched.cluster.view import ClusterView
@@ -62,13 +62,13 @@ class PeriodicRunner:
         name: str,
         tasks: Sequence[PeriodicTask],
         delays_s: Sequence[float],
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        now = monotonic()
-        self._monotonic = monotonic
+        now = clock.monotonic()
+        self._clock = clock
         self._tasks = tasks
         self._due = [now + delay_s for delay_s in delays_s]
-        self._failing: dict[int, str] = {}
+        self._failing = LogOnce()
         self._stopped = threading.Event()
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -87,9 +87,9 @@ class PeriodicRunner:
     def run_due(self) -> None:
         """Run every task that is due, here and now."""
         for number, (interval_s, run) in enumerate(self._tasks):
-            if self._due[number] <= self._monotonic():
+            if self._due[number] <= self._clock.monotonic():
                 self._do(number, run)
-                self._due[number] = self._monotonic() + interval_s
+                self._due[number] = self._clock.monotonic() + interval_s
 
     def _do(self, number: int, run: Callable[[], None]) -> None:
         name = getattr(run, '__name__', repr(run))
@@ -102,17 +102,17 @@ class PeriodicRunner:
             if self._is_new(number, problem):
                 LOG.exception('%s failed, trying again: %s', name, problem)
         else:
-            if self._failing.pop(number, None):
+            if self._failing.ends(number):
                 LOG.info('%s succeeds again', name)
 
     def _is_new(self, number: int, problem: Exception) -> bool:
         """Note a failure; return whether the last attempt failed otherwise, or not."""
-        before, now = self._failing.get(number), f'{type(problem).__name__}: {problem}'
-        self._failing[number] = now
-        return before != now
+        return self._failing.begins(number, f'{type(problem).__name__}: {problem}')
 
     def _run(self) -> None:
-        while not self._stopped.wait(max(0.0, min(self._due) - self._monotonic())):
+        while not self._stopped.wait(
+            max(0.0, min(self._due) - self._clock.monotonic())
+        ):
             self.run_due()
 
 
@@ -143,12 +143,12 @@ class PeriodicTasks:
         retry = (retry_interval_s, view.retry_left_out)
         self._runners = [
             # Retries have their own thread: a hung full read must not delay them.
-            PeriodicRunner('retry', [retry], [retry_interval_s], clock.monotonic),
-            PeriodicRunner('upkeep', tasks, delays_s, clock.monotonic),
+            PeriodicRunner('retry', [retry], [retry_interval_s], clock),
+            PeriodicRunner('upkeep', tasks, delays_s, clock),
         ]
         for each in others:
             name = each[1].__name__
-            self._runners.append(PeriodicRunner(name, [each], [0.0], clock.monotonic))
+            self._runners.append(PeriodicRunner(name, [each], [0.0], clock))
 
     @classmethod
     def from_conf(
@@ -168,9 +168,9 @@ class PeriodicTasks:
         """Stop after the tasks that are being done, if that does not take long."""
         for runner in self._runners:
             runner.stop()
-        end = time.monotonic() + STOP_S
+        end = SYSTEM_CLOCK.monotonic() + STOP_S
         for runner in self._runners:
-            runner.join(end - time.monotonic())
+            runner.join(end - SYSTEM_CLOCK.monotonic())
 
     def run_due(self) -> None:
         """Run every task that is due, here and now."""
@@ -181,8 +181,10 @@ class PeriodicTasks:
 class HostLock:
     """Host-wide lock, held by one process until it ends, however it ends.
 
-    It is the name of a socket: no file is left behind, and the kernel releases it with
-    the process. The name is hashed, so it may hold a secret.
+    It is the name of an abstract socket: no file is left behind, and the kernel
+    releases it with the process. The file locks of oslo.concurrency and fasteners need
+    a directory that every user can write, and leave a file there that another user
+    may not open. The name is hashed, so it may hold a secret.
     """
 
     def __init__(self, name: str) -> None:

@@ -27,7 +27,7 @@ from novasched.cluster.instances import InstanceReader, InstanceView
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import ComputeVersions, down_time
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
-from novasched.ports import ApiStore, Cell, Clock
+from novasched.ports import ApiStore, Cell, Clock, Heartbeats
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.hosts import HostTable, Lazy
 
@@ -77,6 +77,7 @@ class ClusterView:
         tracks_instances: bool = True,
         heartbeat_grace: HeartbeatGrace | None = None,
         measure_refresh: Callable[[], AbstractContextManager[None]] = nullcontext,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self._api = api
         self._clock = clock
@@ -88,7 +89,7 @@ class ClusterView:
         self.aggregates = AggregateView()
         self._aggregate_reader = AggregateReader(api, self.aggregates, clock, overlap_s)
         self.instances = InstanceView(tracks_instances)
-        self._nodes = ComputeNodes(ratios or Ratios(), overlap_s)
+        self._nodes = ComputeNodes(ratios or Ratios(), overlap_s, heartbeats)
         self._reader = CellReader(cells, self._nodes, clock, service_down_time_s)
         self._lock = self._reader.lock
         self._composer = Composer(self._nodes, self.aggregates)
@@ -104,21 +105,22 @@ class ClusterView:
         cells: Cells,
         clock: Clock,
         measure_refresh: Callable[[], AbstractContextManager[None]] = nullcontext,
+        heartbeats: Heartbeats | None = None,
     ) -> Self:
         """Read the options."""
+        down_time_s, _ = down_time(conf.service_down_time, conf.report_interval)
         return cls(
             api,
             cells,
             clock,
             ratios=Ratios.from_conf(conf),
-            service_down_time_s=down_time(conf.service_down_time, conf.report_interval)[
-                0
-            ],
+            service_down_time_s=down_time_s,
             max_age_s=conf.novasched.host_state_max_age,
             overlap_s=conf.novasched.host_state_overlap,
             tracks_instances=conf.filter_scheduler.track_instance_changes,
             heartbeat_grace=HeartbeatGrace.from_conf(conf, clock),
             measure_refresh=measure_refresh,
+            heartbeats=heartbeats,
         )
 
     def load(self) -> None:

@@ -13,7 +13,7 @@ from novasched import errors
 from novasched.cluster.discovery import Discovered
 from novasched.db import cells, hosts, services, tables
 from novasched.db.transactions import Database
-from novasched.ports import CELL0_UUID, Cell
+from novasched.ports import CELL0_UUID, SYSTEM_CLOCK, Cell, Clock
 
 CELL0_TRANSPORT = 'none:///'
 
@@ -86,13 +86,13 @@ class HostDiscovery:
         self,
         api: Database,
         open_cell: Callable[[Cell], Database],
-        utcnow: Callable[[], datetime.datetime],
         say: Callable[[str], None] = lambda line: None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._api = api
         self._open_cell = open_cell
-        self._utcnow = utcnow
         self._say = say
+        self._clock = clock
 
     def run(self, found: list[Cell], by_service: bool = False) -> Discovered:
         """Map the unmapped hosts of these cells; cell0 has none.
@@ -128,7 +128,7 @@ class HostDiscovery:
             self._say(f"Creating host mapping for compute host '{host}': {uuid}")
             if self._map(cell, host, outcome):
                 with database.write() as connection:
-                    hosts.set_mapped(connection, id_, self._utcnow())
+                    hosts.set_mapped(connection, id_, self._clock.utcnow())
             mapped.add(host)
 
     def _by_service(self, cell: Cell, database: Database, outcome: Discovered) -> None:
@@ -158,7 +158,7 @@ class HostDiscovery:
         cell_id = sa.select(c.id).where(c.uuid == cell.uuid).scalar_subquery()
         made = self._api.insert(
             sa.insert(tables.host_mappings).values(
-                host=host, cell_id=cell_id, created_at=self._utcnow()
+                host=host, cell_id=cell_id, created_at=self._clock.utcnow()
             )
         )
         if made:

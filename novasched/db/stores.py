@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 from oslo_log import log as logging
-from oslo_utils import timeutils, uuidutils
+from oslo_utils import uuidutils
 
 from novasched import errors
 from novasched.cluster.discovery import Discovered
@@ -26,10 +26,12 @@ from novasched.db import (
 )
 from novasched.db.engines import engine_of, label
 from novasched.db.server_groups import ServerGroup
-from novasched.db.transactions import Database
+from novasched.db.transactions import Database, Result
 from novasched.ports import (
+    SYSTEM_CLOCK,
     AggregatesMark,
     Cell,
+    Clock,
     ComputeNodeRow,
     ImageRow,
     InstanceRow,
@@ -92,7 +94,7 @@ class SqlApiStore:
                 opened.callback(engine.dispose)
                 return Database(engine, f'Cell {label(cell)}')
 
-            discovery = admin.HostDiscovery(self._database, open_cell, timeutils.utcnow)
+            discovery = admin.HostDiscovery(self._database, open_cell)
             return discovery.run(self.cells())
 
 
@@ -117,34 +119,29 @@ class SqlCellStore:
         with database.read() as connection:
             yield SqlCellStore(database.engine, database.name, connection)
 
-    def _read(self) -> contextlib.AbstractContextManager[sa.Connection]:
+    def _read(self, question: Callable[[sa.Connection], Result]) -> Result:
         if self._connection is not None:
-            return contextlib.nullcontext(self._connection)
-        return self._database.read()
+            return question(self._connection)
+        with self._database.read() as connection:
+            return question(connection)
 
     def compute_nodes(self) -> list[ComputeNodeRow]:
-        with self._read() as connection:
-            return hosts.read(connection)
+        return self._read(hosts.read)
 
     def compute_node_news(self, since: datetime.datetime) -> NodeNews:
-        with self._read() as connection:
-            return hosts.read_news(connection, since)
+        return self._read(lambda c: hosts.read_news(c, since))
 
     def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
-        with self._read() as connection:
-            return hosts.read_marks(connection, since)
+        return self._read(lambda c: hosts.read_marks(c, since))
 
     def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
-        with self._read() as connection:
-            return hosts.read_of(connection, ids)
+        return self._read(lambda c: hosts.read_of(c, ids))
 
     def compute_services(self) -> list[ServiceRow]:
-        with self._read() as connection:
-            return services.read(connection, services.COMPUTE)
+        return self._read(lambda c: services.read(c, services.COMPUTE))
 
     def compute_services_of(self, hosts: Sequence[str]) -> list[ServiceRow]:
-        with self._read() as connection:
-            return services.read_of(connection, services.COMPUTE, hosts)
+        return self._read(lambda c: services.read_of(c, services.COMPUTE, hosts))
 
     def service_news(
         self,
@@ -154,34 +151,30 @@ class SqlCellStore:
         oldest: datetime.datetime,
         newest: datetime.datetime,
     ) -> ServiceNews:
-        with self._read() as connection:
-            return services.read_news(
-                connection, services.COMPUTE, since, wide, known_id, oldest, newest
+        return self._read(
+            lambda c: services.read_news(
+                c, services.COMPUTE, since, wide, known_id, oldest, newest
             )
+        )
 
     def minimum_compute_version(self) -> int:
-        with self._read() as connection:
-            return services.minimum_version(connection, services.COMPUTE)
+        return self._read(lambda c: services.minimum_version(c, services.COMPUTE))
 
     def utcnow(self) -> datetime.datetime:
-        with self._read() as connection:
-            return transactions.utcnow(connection)
+        return self._read(transactions.utcnow)
 
     def computes_seen_after(self, moment: datetime.datetime) -> list[ServiceRow]:
-        with self._read() as connection:
-            return services.read_seen_after(connection, services.COMPUTE, moment)
+        return self._read(
+            lambda c: services.read_seen_after(c, services.COMPUTE, moment)
+        )
 
     def instances_on(self, hosts: Sequence[str]) -> list[InstanceRow]:
-        if not hosts:
-            return []
-        with self._read() as connection:
-            return instances.on_hosts(connection, hosts)
+        return self._read(lambda c: instances.on_hosts(c, hosts)) if hosts else []
 
     def images_on(self, hosts: Sequence[str]) -> list[ImageRow]:
         if not hosts:
             return []
-        with self._read() as connection:
-            return instances.images_on_hosts(connection, hosts)
+        return self._read(lambda c: instances.images_on_hosts(c, hosts))
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
@@ -222,11 +215,11 @@ class SqlServiceStore:
     def __init__(
         self,
         engine: sa.Engine,
-        utcnow: Callable[[], datetime.datetime] = timeutils.utcnow,
+        clock: Clock = SYSTEM_CLOCK,
         new_uuid: Callable[[], str] = uuidutils.generate_uuid,
     ) -> None:
         self._database = Database(engine)
-        self._utcnow = utcnow
+        self._clock = clock
         self._new_uuid = new_uuid
 
     def register(
@@ -256,7 +249,7 @@ class SqlServiceStore:
             raise errors.ServiceTooOld(version, minimum)
 
     def beat(self, service_id: int, report_count: int) -> bool:
-        now = self._utcnow()
+        now = self._clock.utcnow()
         return self._database.retrying(
             lambda connection: services.beat(connection, service_id, report_count, now)
         )
@@ -272,7 +265,7 @@ class SqlServiceStore:
         self.check_version(binary, version)
         return self._database.insert(
             services.insertion(
-                host, binary, topic, version, self._utcnow(), self._new_uuid()
+                host, binary, topic, version, self._clock.utcnow(), self._new_uuid()
             )
         )
 
@@ -285,7 +278,7 @@ class SqlServiceStore:
             row.version,
             version,
         )
-        now = self._utcnow()
+        now = self._clock.utcnow()
         self._database.retrying(
             lambda connection: services.set_version(connection, row.id, version, now)
         )

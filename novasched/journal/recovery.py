@@ -14,6 +14,7 @@ from novasched.journal import directory
 from novasched.journal.files import File, abandoned
 from novasched.journal.records import OPEN, SETTLED, Moment, Record
 from novasched.journal.writing import FileJournal
+from novasched.log_once import LogOnce
 from novasched.ports import UndoUnanswered
 
 LOG = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class Recovery:
         self._own = own
         self._claims = claims
         self._at_most_s = at_most_s
-        self._unreadable: set[str] = set()
+        self._unreadable = LogOnce()
 
     def undo_left_claims(self) -> None:
         """Go through all files of workers that are no more."""
@@ -100,12 +101,9 @@ class Recovery:
                 look.take_over(file)
             except OSError as problem:
                 look.complain(file.path, problem)
-        for path, reason in look.unreadable.items():
-            if path not in self._unreadable:
-                LOG.warning(
-                    'The journal of claims cannot be used, %s: %s', path, reason
-                )
-        self._unreadable = set(look.unreadable)
+        for path in self._unreadable.new(look.unreadable):
+            reason = look.unreadable[path]
+            LOG.warning('The journal of claims cannot be used, %s: %s', path, reason)
         if look.kept:
             LOG.warning('Claims in the journal are kept for later: %s', look.kept[0])
 
@@ -247,16 +245,12 @@ def _name(record: Record, why: str) -> None:
 class JournalSetup(NamedTuple):
     """What a scheduler has of the journal; ``journal`` None: there is none."""
 
-    journal: FileJournal | None
-    on_held: Callable[[str, Mapping[str, Any] | None, int | None], None]
-    periodic_tasks: Sequence[tuple[float, Callable[[], None]]]
+    journal: FileJournal | None = None
+    on_held: Callable[[str, Mapping[str, Any] | None, int | None], None] = (
+        lambda consumer_uuid, before, generation: None
+    )
+    periodic_tasks: Sequence[tuple[float, Callable[[], None]]] = ()
     close: Callable[[], None] = lambda: None
-
-
-def _untold(
-    consumer_uuid: str, before: Mapping[str, Any] | None, generation: int | None
-) -> None:
-    """Write nothing down."""
 
 
 def from_conf(conf: cfg.ConfigOpts, claims: Claims) -> JournalSetup:
@@ -268,7 +262,7 @@ def from_conf(conf: cfg.ConfigOpts, claims: Claims) -> JournalSetup:
 def kept_in(path: str | None, claims: Claims, at_most_s: float) -> JournalSetup:
     """Make the journal in a directory, if there is one."""
     if path is None:
-        return JournalSetup(None, _untold, ())
+        return JournalSetup()
     own = FileJournal(path)
     recovery = Recovery(own, claims, at_most_s)
     task = INTERVAL_S, recovery.undo_left_claims

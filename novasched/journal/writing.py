@@ -22,6 +22,7 @@ from novasched.journal.records import (
     Record,
     clock_of_this_boot,
 )
+from novasched.log_once import LogOnce
 from novasched.ports import Intent
 
 LOG = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class FileJournal:
         self._lock = threading.Lock()
         self._file: File | None = None
         self._claiming: dict[tuple[int, str], FileEntry] = {}
-        self._failing = False
+        self._failing = LogOnce()
         self._doomed: list[File] = []
 
     def intend(self, intents: Sequence[Intent]) -> Sequence[FileEntry]:
@@ -97,25 +98,12 @@ class FileJournal:
             except OSError as problem:
                 self._tell(problem)
 
-    def settled(self, entry: FileEntry) -> None:
-        """Write down that nothing is to be undone."""
+    def end(self, entry: FileEntry, state: bytes | None) -> None:
+        """Write down the state of an entry after its claim; None: it stays open."""
         with self._lock:
-            self._forget(entry)
-            self._mark(entry, SETTLED)
-
-    def answered(self, entry: FileEntry) -> None:
-        """Write down that the caller may know of it."""
-        with self._lock:
-            self._forget(entry)
-            self._mark(entry, ANSWERING)
-
-    def leave(self, entry: FileEntry) -> None:
-        """Let an entry stay open."""
-        with self._lock:
-            self._forget(entry)
-
-    def _forget(self, entry: FileEntry) -> None:
-        self._claiming.pop((entry.thread, entry.record.intent.consumer_uuid), None)
+            self._claiming.pop((entry.thread, entry.record.intent.consumer_uuid), None)
+            if state is not None:
+                self._mark(entry, state)
 
     def _write(self, record: Record) -> FileEntry:
         try:
@@ -126,7 +114,7 @@ class FileJournal:
             self._tell(problem)
             return FileEntry(self, record, None, 0)
         entry = FileEntry(self, record, self._file, offset)
-        self._failing = False
+        self._failing.ends()
         if self._file.end > NEXT_AT:
             self._file = None
         return entry
@@ -173,9 +161,8 @@ class FileJournal:
                 self._doomed.pop()
 
     def _tell(self, problem: OSError) -> None:
-        if not self._failing:
+        if self._failing.begins():
             LOG.warning(UNWRITABLE, self.directory, problem)
-        self._failing = True
 
 
 class FileEntry:
@@ -191,10 +178,10 @@ class FileEntry:
         self._journal = journal
 
     def settle(self) -> None:
-        self._journal.settled(self)
+        self._journal.end(self, SETTLED)
 
     def answering(self) -> None:
-        self._journal.answered(self)
+        self._journal.end(self, ANSWERING)
 
     def leave(self) -> None:
-        self._journal.leave(self)
+        self._journal.end(self, None)

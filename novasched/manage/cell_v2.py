@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import sqlalchemy as sa
-from oslo_utils import timeutils
 
 from novasched import errors
 from novasched.cluster.discovery import Discovered
@@ -16,7 +15,7 @@ from novasched.db import admin, cells, engines
 from novasched.db.transactions import Database, mask
 from novasched.manage.program import FAILED, Action, Ended, Listing
 from novasched.manage.urls import check_transport, concealed
-from novasched.ports import Cell
+from novasched.ports import SYSTEM_CLOCK, Cell
 
 TWIN = (
     'The specified transport_url and/or database_connection combination already '
@@ -51,7 +50,7 @@ class MapCell0(Action):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         url = parsed_args.database_connection or self._beside_main()
         with self.app.api() as api:
-            if not admin.map_cell0(api, url, timeutils.utcnow()):
+            if not admin.map_cell0(api, url, SYSTEM_CLOCK.utcnow()):
                 self.say('Cell0 is already setup')
         return 0
 
@@ -114,7 +113,7 @@ class CreateCell(Action):
                 transport,
                 database,
                 parsed_args.disabled,
-                timeutils.utcnow(),
+                SYSTEM_CLOCK.utcnow(),
             )
         if not made:
             raise Ended(TWIN.format(uuid), 2)
@@ -264,7 +263,7 @@ class DiscoverHosts(Action):
             say = self.say if parsed_args.verbose else lambda line: None
             if not wanted:
                 say(f'Found {len(found)} cell mappings.')
-            discovery = admin.HostDiscovery(api, open_cell, timeutils.utcnow, say)
+            discovery = admin.HostDiscovery(api, open_cell, say)
             outcome = discovery.run(found, parsed_args.by_service)
         return self._code(outcome, parsed_args.strict)
 

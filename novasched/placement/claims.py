@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from novasched.placement.allocations import (
 from novasched.placement.claim_retry import LOOKUP_TIMEOUT_S, ClaimRetry
 from novasched.placement.http import NoAnswer, ask
 from novasched.ports import (
+    SYSTEM_CLOCK,
     Candidate,
     Claimed,
     ClaimRefused,
@@ -244,9 +244,9 @@ class JointClaim(ClaimRetry[JointOutcome]):
         They are asked one after another, only until one does not, and for no longer
         than LOOKUP_TIMEOUT_S in all.
         """
-        until = time.monotonic() + LOOKUP_TIMEOUT_S
+        until = SYSTEM_CLOCK.monotonic() + LOOKUP_TIMEOUT_S
         for one in self._wanted:
-            left_s = until - time.monotonic()
+            left_s = until - SYSTEM_CLOCK.monotonic()
             if left_s <= 0:
                 return None
             if not (holds := self._has(one, left_s)):

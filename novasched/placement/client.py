@@ -27,35 +27,6 @@ LOG = logging.getLogger(__name__)
 AGGREGATES_VERSION = '1.19'
 
 
-def aggregates(
-    adapter: Adapter, context: RequestContext, provider_uuid: str
-) -> frozenset[str] | None:
-    """Ask GET /resource_providers/{uuid}/aggregates; None: placement did not say."""
-    url = f'/resource_providers/{provider_uuid}/aggregates'
-    answer = ask(adapter, context, 'GET', url, AGGREGATES_VERSION)
-    if isinstance(answer, NoAnswer):
-        return None
-    if answer.status_code == 200:
-        try:
-            return _uuids(http.parse_json(answer.content)['aggregates'])
-        except (ValueError, KeyError, TypeError):
-            LOG.debug('Placement answered 200 with something else than aggregates')
-    LOG.error(
-        'Failed to retrieve aggregates from placement API for resource provider with '
-        'UUID %s. Got %d: %s.',
-        provider_uuid,
-        answer.status_code,
-        http.excerpt(answer),
-    )
-    return None
-
-
-def _uuids(found: object) -> frozenset[str]:
-    if not isinstance(found, list):
-        raise TypeError('the aggregates are no list')
-    return frozenset(map(str, found))
-
-
 class PlacementClient:
     """Satisfies ports.Placement by HTTP; threads may share it."""
 
@@ -73,7 +44,26 @@ class PlacementClient:
     def aggregates(
         self, context: RequestContext, provider_uuid: str
     ) -> frozenset[str] | None:
-        return aggregates(self._adapter, context, provider_uuid)
+        url = f'/resource_providers/{provider_uuid}/aggregates'
+        answer = ask(self._adapter, context, 'GET', url, AGGREGATES_VERSION)
+        if isinstance(answer, NoAnswer):
+            return None
+        if answer.status_code == 200:
+            try:
+                found = http.parse_json(answer.content)['aggregates']
+            except (ValueError, KeyError, TypeError):
+                found = None
+            if isinstance(found, list):
+                return frozenset(map(str, found))
+            LOG.debug('Placement answered 200 with something else than aggregates')
+        LOG.error(
+            'Failed to retrieve aggregates from placement API for resource provider '
+            'with UUID %s. Got %d: %s.',
+            provider_uuid,
+            answer.status_code,
+            http.excerpt(answer),
+        )
+        return None
 
     def claim(
         self,

@@ -10,8 +10,7 @@ process wrote is ever removed.
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import requests
@@ -28,7 +27,7 @@ from novasched.placement.allocations import (
 )
 from novasched.placement.claim_retry import LOOKUP_TIMEOUT_S, what_changed
 from novasched.placement.http import NoAnswer, ask
-from novasched.ports import Claimed, ClaimUnknown, QueryFailed
+from novasched.ports import SYSTEM_CLOCK, Claimed, ClaimUnknown, Clock, QueryFailed
 
 LOG = logging.getLogger(__name__)
 
@@ -53,12 +52,12 @@ class Rollback:
         adapter: Adapter,
         context: RequestContext,
         within_s: float = UNDO_WITHIN_S,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._adapter = adapter
         self._context = context
         self._clock = clock
-        self._until = clock() + within_s
+        self._until = clock.monotonic() + within_s
         self._silent: str | None = None
         self.left: dict[str, str] = {}
 
@@ -172,7 +171,7 @@ class Rollback:
 
     def _left_s(self) -> float:
         """Return how much time is left; 0 also once placement does not answer."""
-        return 0.0 if self._silent else max(0.0, self._until - self._clock())
+        return 0.0 if self._silent else max(0.0, self._until - self._clock.monotonic())
 
     def _leave(self, claims: Sequence[Claimed | ClaimUnknown], why: str) -> None:
         self.left.update((claim.consumer_uuid, why) for claim in claims)

@@ -36,6 +36,7 @@ from novasched.ports.stores import (
     CellStore,
     CellStores,
     ComputeNodeRow,
+    Heartbeats,
     ImageRow,
     InstanceRow,
     NodeNews,
@@ -45,43 +46,6 @@ from novasched.ports.stores import (
     shared,
 )
 from novasched.resources.requirements import NetworkOrSubnet, Port
-
-__all__ = [
-    'CELL0_UUID',
-    'SYSTEM_CLOCK',
-    'AggregatesMark',
-    'ApiStore',
-    'Caller',
-    'CallerGone',
-    'Candidate',
-    'Candidates',
-    'Cell',
-    'CellStore',
-    'CellStores',
-    'ClaimRefused',
-    'ClaimRequest',
-    'ClaimUnknown',
-    'Claimed',
-    'Clock',
-    'ComputeNodeRow',
-    'Entry',
-    'ImageRow',
-    'InstanceRow',
-    'Intent',
-    'Journal',
-    'Network',
-    'NodeNews',
-    'Notifier',
-    'Placement',
-    'QueryFailed',
-    'Requests',
-    'ServiceNews',
-    'ServiceRow',
-    'ServiceStore',
-    'SystemClock',
-    'UndoUnanswered',
-    'shared',
-]
 
 
 class Network(Protocol):

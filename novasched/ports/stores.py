@@ -233,6 +233,13 @@ class CellStores(Protocol):
         """Close the connections of these cells, or of all."""
 
 
+class Heartbeats(Protocol):
+    """Heartbeats of services that are kept elsewhere than in their rows."""
+
+    def dated(self, rows: Iterable[ServiceRow]) -> list[ServiceRow]:
+        """Return the rows, ``last_seen_up`` the newest heartbeat known of each."""
+
+
 class ServiceStore(Protocol):
     """The services rows of this program, in its own main database."""
 

@@ -13,8 +13,6 @@ import functools
 import logging
 import math
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import oslo_messaging  # type: ignore[import-untyped]
@@ -24,7 +22,7 @@ from oslo_messaging._drivers.amqp import (  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.cluster.cell_executor import CellExecutor
-from novasched.ports import CallerGone
+from novasched.ports import SYSTEM_CLOCK, CallerGone, Clock
 from novasched.rpc import faults
 from novasched.rpc.caller import RpcCaller
 from novasched.rpc.reply_queues import UNREAD, Readers, ReplyQueues
@@ -102,7 +100,7 @@ class Answers:
         self,
         queues: ReplyQueues,
         most: int = PARKED_AT_MOST,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
         executor: CellExecutor | None = None,
     ) -> None:
         self._queues = queues
@@ -155,7 +153,7 @@ class Answers:
                 return False
             self._open += 1
         answer.caller.keep_open()
-        answer.parked_at = self._clock()
+        answer.parked_at = self._clock.monotonic()
         self._queues.watch(answer.queue)
         self._wait_for_reader(answer)
         return True
@@ -180,13 +178,15 @@ class Answers:
 
     def _is_due(self, answer: Answer, readers: Readers) -> bool:
         if answer.is_second:
-            return self._clock() >= min(answer.parked_at + HOLD_BACK_S, self._ends_at)
+            return self._clock.monotonic() >= min(
+                answer.parked_at + HOLD_BACK_S, self._ends_at
+            )
         decided = readers in (Readers.PRESENT, Readers.GONE)
         return decided or answer.is_too_late or self._is_late(answer)
 
     def _is_late(self, answer: Answer) -> bool:
         until = answer.parked_at + 2 * self._queues.gone_for_s
-        return self._clock() >= min(until, self._ends_at)
+        return self._clock.monotonic() >= min(until, self._ends_at)
 
     def _finish(self, answer: Answer, readers: Readers) -> None:
         """Send a parked answer, or undo its claims; its queue may vanish meanwhile."""

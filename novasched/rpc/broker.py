@@ -12,7 +12,6 @@ import contextlib
 import logging
 import math
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -22,6 +21,8 @@ import oslo_messaging  # type: ignore[import-untyped]
 from kombu import exceptions as kombu
 
 from novasched.cluster.cell_executor import CellExecutor
+from novasched.log_once import LogOnce
+from novasched.ports import SYSTEM_CLOCK, Clock
 from novasched.rpc.transport import CONNECTION_ERRORS
 from novasched.rpc.waiting import BROKERS_TIME
 
@@ -48,7 +49,7 @@ UNANSWERED: tuple[type[Exception], ...] = (
 class Broker:
     """The broker behind a driver of oslo.messaging."""
 
-    def __init__(self, driver: Any, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, driver: Any, clock: Clock = SYSTEM_CLOCK) -> None:
         self._driver = driver
         self._clock = clock
 
@@ -71,11 +72,11 @@ class Broker:
         try:
             with self._borrowed() as connection, connection.channel() as channel:
                 queue = channel.queue_declare('', exclusive=True).queue
-                since_s = self._clock()
+                since_s = self._clock.time()
                 message = amqp.Message(b'')  # to nobody but us
                 channel.basic_publish(message, routing_key=queue)
                 stamped = channel.basic_get(queue, no_ack=True)
-                until_s = self._clock()
+                until_s = self._clock.time()
                 channel.queue_delete(queue)
         except UNANSWERED as problem:
             LOG.debug('The broker does not tell its time: %s', problem)
@@ -119,28 +120,28 @@ class BrokerClock:
     """The broker's time of day: ours, less what its clock was found to be behind.
 
     It is compared with ours in a thread of its own, and only where messages bear the
-    broker's time. ``behind_s`` compares; ``since`` is a monotonic clock.
+    broker's time. ``behind_s`` compares; it is waited for ``within_s``.
     """
 
     def __init__(
         self,
         behind_s: Callable[[], float | None] = lambda: None,
-        clock: Callable[[], float] = time.time,
-        since: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
+        within_s: float = BROKER_S,
     ) -> None:
+        self._within_s = within_s
         self._measure = behind_s
         self._clock = clock
-        self._since = since
-        self._lane = CellExecutor('broker clock', 1)
+        self._executor = CellExecutor('broker clock', 1)
         self._lock = threading.Lock()
         self._measuring: Future[None] | None = None
         self._measured_at = -math.inf
         self._behind_s: float | None = None
-        self._named = False
+        self._named = LogOnce()
 
     def __call__(self) -> float:
         """Return the broker's time; our own where it is not known."""
-        return self._clock() - (self._behind_s or 0.0)
+        return self._clock.time() - (self._behind_s or 0.0)
 
     def is_known(self, within_s: float = CLOCK_EVERY_S) -> bool:
         """Say whether the clocks were compared, not longer ago than that.
@@ -149,26 +150,25 @@ class BrokerClock:
         goes on in the background, and the last one holds.
         """
         with self._lock:
-            age_s = self._since() - self._measured_at
+            age_s = self._clock.monotonic() - self._measured_at
             if age_s > within_s and (not self._measuring or self._measuring.done()):
-                self._measuring = self._lane.submit(self._compare)
+                self._measuring = self._executor.submit(self._compare)
             measuring = self._measuring
         if measuring and (math.isinf(age_s) or within_s < CLOCK_EVERY_S):
-            concurrent.futures.wait([measuring], BROKER_S)
+            concurrent.futures.wait([measuring], self._within_s)
         return self._behind_s is not None
 
     def close(self) -> None:
         """Let the thread end; nothing is compared any more."""
-        self._lane.close()
+        self._executor.close()
 
     def _compare(self) -> None:
         behind_s = self._measure()
         with self._lock:
-            self._measured_at, self._behind_s = self._since(), behind_s
+            self._measured_at, self._behind_s = self._clock.monotonic(), behind_s
         if behind_s is None or abs(behind_s) <= CLOCK_NAMED_S:
-            self._named = False
-        elif not self._named:
-            self._named = True
+            self._named.ends()
+        elif self._named.begins():
             side = 'behind' if behind_s > 0 else 'ahead of'
             LOG.warning(
                 'The clock of the broker is %.0f s %s ours', abs(behind_s), side

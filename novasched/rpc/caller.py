@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from novasched.ports import CallerGone
+from novasched.ports import SYSTEM_CLOCK, CallerGone, Clock
 from novasched.rpc.broker import CLOCK_EVERY_S, UNANSWERED, BrokerClock
 from novasched.rpc.reply_queues import UNREAD, Readers, ReplyQueues
 from novasched.rpc.waiting import is_stamped, waited_s
@@ -64,7 +63,7 @@ class RpcCaller:
     """The caller of one request over oslo.messaging. Satisfies ports.Caller.
 
     ``queues`` knows who reads answers, ``has_room`` whether one more answer may wait
-    for its reader; ``clock`` is the broker's, ``since`` a monotonic one.
+    for its reader; ``broker_clock`` is the broker's.
     """
 
     def __init__(
@@ -72,33 +71,32 @@ class RpcCaller:
         incoming: Any,
         queues: ReplyQueues | None = None,
         has_room: Callable[[], bool] = lambda: True,
-        clock: BrokerClock | None = None,
-        since: Callable[[], float] = time.monotonic,
+        broker_clock: BrokerClock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._incoming = incoming
         self._queue = getattr(incoming, 'reply_q', None) or ''
         self._queues = queues if self._queue else None
         self._has_room = has_room
-        self.clock = clock or BrokerClock()
+        self.broker_clock = broker_clock or BrokerClock()
         self._patience = Patience.of(incoming)
         self._before_s = self._waited_before_s()
-        self._since = since
+        self._clock = clock
         self._sign_at: float | None = None
         self._done: list[Callable[[], None]] = []
         self._undo: list[Callable[[], None]] = []
         self.is_open = False
 
-    def _waited_before_s(self, clock_within_s: float = CLOCK_EVERY_S) -> float:
+    def _waited_before_s(self, within_s: float = CLOCK_EVERY_S) -> float:
         """Return how long it waited at the broker, at least: a time stamp proves
         nothing before the broker's clock was compared with ours."""
-        if not is_stamped(self._incoming) or not self.clock.is_known(clock_within_s):
+        if not is_stamped(self._incoming) or not self.broker_clock.is_known(within_s):
             return 0.0
-        waited = waited_s(self._incoming, self.clock) or 0.0
+        waited = waited_s(self._incoming, self.broker_clock) or 0.0
         before_s = waited - self._here_s() - CLOCKS_DIFFER_S
         # What expired at the broker never comes here: a node's clock is wrong.
-        return (
-            before_s if 0 < before_s <= (self._patience.answer_s or before_s) else 0.0
-        )
+        longest_s = self._patience.answer_s or before_s
+        return before_s if 0 < before_s <= longest_s else 0.0
 
     def _here_s(self) -> float:
         stopwatch = getattr(self._incoming, 'stopwatch', None)
@@ -117,7 +115,7 @@ class RpcCaller:
         """
         if self._sign_at is None:
             return self.waits_s
-        return self._since() - self._sign_at
+        return self._clock.monotonic() - self._sign_at
 
     @property
     def has_timed_out(self) -> bool:
@@ -206,7 +204,7 @@ class RpcCaller:
     def _tell(self) -> None:
         """Send a sign of life, if somebody reads it. It counts as sent when it began,
         and not at all if it took too long."""
-        at = self._since()
+        at = self._clock.monotonic()
         if self._queues is not None and self._queues.readers(self._queue) in UNREAD:
             return
         try:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from novasched.ports import SYSTEM_CLOCK, Clock
 from novasched.rpc.broker import BROKER_S
 
 LOG = logging.getLogger(__name__)
@@ -61,17 +62,20 @@ class _Queue:
 class ReplyQueues:
     """Looks at reply queues when requests come, and while their readers are absent.
 
-    ``on_look`` is called after each look at a queue, in the thread of the monitor.
+    A look is waited for ``within_s``. ``on_look`` is called after each look at a queue,
+    in the thread of the monitor.
     """
 
     def __init__(
         self,
         count: Count,
         gone_for_s: float = GONE_FOR_S,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
         start: Callable[[threading.Thread], None] = threading.Thread.start,
+        within_s: float = BROKER_S,
     ) -> None:
         self._start = start
+        self._within_s = within_s
         self.gone_for_s = max(GONE_FOR_S, gone_for_s)
         self.on_look: Callable[[str, Readers], None] = lambda name, readers: None
         self._count = count
@@ -84,7 +88,7 @@ class ReplyQueues:
         """Have a queue looked at, unless it was a moment ago: its request has come."""
         with self._changed:
             queue = self._of(name)
-            if self._clock() - queue.looked_at >= LOOK_EVERY_S:
+            if self._clock.monotonic() - queue.looked_at >= LOOK_EVERY_S:
                 self._want(queue)
 
     def readers(self, name: str) -> Readers:
@@ -92,7 +96,7 @@ class ReplyQueues:
         with self._changed:
             queue = self._of(name)
             if not self._is_fresh(queue):
-                left_s = self._want(queue) + BROKER_S - self._clock()
+                left_s = self._want(queue) + self._within_s - self._clock.monotonic()
                 self._changed.wait_for(lambda: self._is_fresh(queue), max(0.0, left_s))
             return queue.readers if self._is_fresh(queue) else Readers.UNKNOWN
 
@@ -114,7 +118,7 @@ class ReplyQueues:
     def look(self) -> None:
         """Look at all queues that are due, and say what was found."""
         with self._changed:
-            now = self._clock()
+            now = self._clock.monotonic()
             due = [n for n, queue in self._queues.items() if self._due_at(queue) <= now]
         try:
             counted = self._count(due)
@@ -145,13 +149,13 @@ class ReplyQueues:
         return queue
 
     def _is_fresh(self, queue: _Queue) -> bool:
-        return self._clock() - queue.looked_at <= FRESH_S
+        return self._clock.monotonic() - queue.looked_at <= FRESH_S
 
     def _want(self, queue: _Queue) -> float:
         """Have a queue looked at; return since when that is wanted."""
         since = queue.wanted_at
         if since is None:
-            since = queue.wanted_at = self._clock()
+            since = queue.wanted_at = self._clock.monotonic()
             self._wake()
         return since
 
@@ -192,7 +196,7 @@ class ReplyQueues:
 
     def _until_due_s(self) -> float:
         due = min(map(self._due_at, self._queues.values()), default=math.inf)
-        return due - self._clock()
+        return due - self._clock.monotonic()
 
     def _take_in(
         self, name: str, queue: _Queue, consumers: int | None, now: float

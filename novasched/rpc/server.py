@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -18,7 +17,7 @@ from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import InstanceList
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Caller, CallerGone, Requests
+from novasched.ports import SYSTEM_CLOCK, Caller, CallerGone, Requests
 from novasched.rpc import caller, faults
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
 from novasched.rpc.stopping import Server
@@ -213,7 +212,8 @@ class Dispatcher(dispatcher.RPCDispatcher):  # type: ignore[misc]
     def dispatch(self, incoming: Any) -> Any:
         """Call the method that a message names."""
         waiting = caller.current()
-        waited = waited_s(incoming, waiting.clock if waiting else time.time)
+        now_s = waiting.broker_clock if waiting else SYSTEM_CLOCK.time
+        waited = waited_s(incoming, now_s)
         if waited is not None:
             self._requests.arrived(waited)
         try:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import functools
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
 from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
-from novasched.ports import Requests
+from novasched.ports import SYSTEM_CLOCK, Requests
 from novasched.rpc.answers import Answers, Incoming
 from novasched.rpc.broker import Broker, BrokerClock
 from novasched.rpc.caller import RpcCaller, calling
@@ -52,7 +51,7 @@ class Server(RPCServer):  # type: ignore[misc]
     @functools.wraps(RPCServer.stop)  # with the mark of what is done in order
     def stop(self) -> None:
         """Take no more requests; those that came already are still served."""
-        self._answers.end_by(time.monotonic() + self.drain_s * LAST_PART)
+        self._answers.end_by(SYSTEM_CLOCK.monotonic() + self.drain_s * LAST_PART)
         inside = Inside.of(self) if is_rabbit(self.transport.conf) else None
         super().stop()
         if inside is None:

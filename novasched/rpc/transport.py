@@ -23,6 +23,7 @@ HOW_TO_WRITE = (
     'password percent-encoded: / as %2F, # as %23, ? as %3F, @ as %40, a comma as %2C.'
 )
 CONNECT_TIMEOUT_S = 5.0
+RETRY_S = 2.0
 CONTROL_EXCHANGE = 'nova'
 CONNECTION_ERRORS: tuple[type[Exception], ...] = (
     *amqp.connection.Connection.connection_errors,
@@ -109,17 +110,20 @@ def address(conf: cfg.ConfigOpts) -> str:
     return f'{url.transport}://{hosts}/{url.virtual_host or ""}'
 
 
-def check(transport: Any) -> None:
+def check(transport: Any, retry_s: float = RETRY_S) -> None:
     """Connect to the broker once. Raises errors.OptionError if none answers.
 
-    Only RabbitMQ is asked for its opinion of user and password, and not over
-    TLS, whose settings are oslo.messaging's own.
+    A broker that refuses the connection is tried once more after ``retry_s``. Only
+    RabbitMQ is asked for its opinion of user and password, and not over TLS, whose
+    settings are oslo.messaging's own.
     """
     if not is_rabbit(transport.conf):
         return
     url = oslo_messaging.TransportURL.parse(transport.conf)
     _check_queues(url, transport.conf)
-    problems = [_problem(host, url, transport.conf) for host in brokers(transport.conf)]
+    problems = [
+        _problem(host, url, transport.conf, retry_s) for host in brokers(transport.conf)
+    ]
     if all(problems) and _cuts_password(transport.conf.transport_url):
         problem = 'no broker answers, and an @ stands behind what seems to be the host'
         raise errors.OptionError(OPTION, problem, HOW_TO_WRITE)
@@ -153,7 +157,7 @@ def connection_to(host: Any, url: Any) -> Connection:
     )
 
 
-def _problem(host: Any, url: Any, conf: cfg.ConfigOpts) -> str | None:
+def _problem(host: Any, url: Any, conf: cfg.ConfigOpts, retry_s: float) -> str | None:
     """Return why a broker cannot be used, or None."""
     place = f'{host.hostname}:{host.port}'
     try:
@@ -162,7 +166,11 @@ def _problem(host: Any, url: Any, conf: cfg.ConfigOpts) -> str | None:
             socket.create_connection(address, CONNECT_TIMEOUT_S).close()
             return None
         with connection_to(host, url) as connection:
-            connection.connect()
+            connection.ensure_connection(
+                max_retries=1,
+                interval_start=retry_s,
+                reraise_as_library_errors=False,
+            )
     except OSError as problem:
         return f'{place}: {problem.strerror or problem}'
     except CONNECTION_ERRORS as problem:

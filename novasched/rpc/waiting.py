@@ -6,9 +6,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+from novasched.ports import SYSTEM_CLOCK
 
 BROKERS_TIME = 'timestamp_in_ms'
 """A header that RabbitMQ adds, if it is told to, when it gets a message."""
@@ -35,7 +36,7 @@ class Unobserved:
     @contextlib.contextmanager
     def attempt(self) -> Iterator[None]:
         name = next(self._names)
-        self._since[name] = time.monotonic()
+        self._since[name] = SYSTEM_CLOCK.monotonic()
         try:
             yield
         finally:
@@ -47,19 +48,21 @@ class Unobserved:
         return self._finished
 
     def under_way(self) -> list[float]:
-        now = time.monotonic()
+        now = SYSTEM_CLOCK.monotonic()
         return [now - since for since in list(self._since.values())]
 
 
-def waited_s(incoming: Any, clock: Callable[[], float] = time.time) -> float | None:
+def waited_s(
+    incoming: Any, now_s: Callable[[], float] = SYSTEM_CLOCK.time
+) -> float | None:
     """Return how long an incoming message of oslo.messaging has waited, if it tells.
 
-    The broker's time counts, if it gives one; else it is since a thread of ours
-    took the message from the queue.
+    ``now_s`` returns the broker's time. It counts if the broker stamped the message;
+    else it is since a thread of ours took the message from the queue.
     """
     sent_ms = _sent_ms(incoming)
     if sent_ms is not None:
-        return max(0.0, clock() - sent_ms / 1000)
+        return max(0.0, now_s() - sent_ms / 1000)
     stopwatch = getattr(incoming, 'stopwatch', None)
     return None if stopwatch is None else float(stopwatch.elapsed())
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from novasched import errors
 from novasched.cluster.discovery import ServiceDirectory
-from novasched.ports import CellStores, Clock
-from novasched.servicegroup.beating import BeatingCellStores, BeatingServices
-from novasched.servicegroup.memcached import Beats
+from novasched.ports import Clock, Heartbeats
+from novasched.servicegroup.memcached import Beats, MemcachedServices
 
 NOBODY_ELSE_READS = frozenset(
     {'dogpile.cache.null', 'dogpile.cache.memory', 'oslo_cache.dict'}
@@ -40,11 +39,11 @@ def check(conf: Any) -> None:
     Beats.region_from_conf(conf)
 
 
-def stores(conf: Any, databases: CellStores, clock: Clock) -> CellStores:
-    """Return the databases of the cells with the heartbeats that count."""
+def heartbeats(conf: Any, clock: Clock) -> Heartbeats | None:
+    """Return the heartbeats of computes; None: they are in the rows of services."""
     if conf.servicegroup_driver == 'db':
-        return databases
-    return BeatingCellStores(databases, Beats.from_conf(conf, clock))
+        return None
+    return Beats.from_conf(conf, clock)
 
 
 def services(
@@ -53,4 +52,4 @@ def services(
     """Return the services rows of schedulers with the heartbeats that count."""
     if conf.servicegroup_driver == 'db' or database is None:
         return database
-    return BeatingServices(database, Beats.from_conf(conf, clock))
+    return MemcachedServices(database, Beats.from_conf(conf, clock))

@@ -12,9 +12,8 @@ import datetime
 import functools
 import logging
 import threading
-import time
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import oslo_cache
@@ -23,7 +22,9 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.cluster.cell_executor import CellExecutor
-from novasched.ports import Clock
+from novasched.cluster.discovery import ServiceDirectory
+from novasched.log_once import LogOnce
+from novasched.ports import SYSTEM_CLOCK, Clock, ServiceRow
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
 
 LOOK_S = 1.0
 """How long what was found counts: a beat holds for much longer."""
+
+NEVER = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
 
 WAIT_S = 0.5
 """How long a request waits for memcached; then what was found before counts."""
@@ -50,14 +53,15 @@ class Region(Protocol):
 
 
 class Beats:
-    """What is known of heartbeats.
+    """What is known of heartbeats. Satisfies ports.Heartbeats.
 
     A beat that was seen counts as long as it is young enough, whatever becomes of
     its key meanwhile: memcached forgets, and its servers come and go.
     """
 
-    def __init__(self, region: Region, clock: Clock) -> None:
+    def __init__(self, region: Region, clock: Clock, within_s: float = WAIT_S) -> None:
         self._region = region
+        self._within_s = within_s
         self._clock = clock
         self._executor = CellExecutor('memcached', 1)
         weakref.finalize(self, self._executor.close)
@@ -65,7 +69,7 @@ class Beats:
         self._look: concurrent.futures.Future[None] | None = None
         self._seen: dict[str, datetime.datetime] = {}
         self._asked_s: dict[str, float] = {}
-        self._failing = False
+        self._failing = LogOnce()
 
     @classmethod
     def from_conf(cls, conf: Any, clock: Clock) -> Self:
@@ -95,13 +99,25 @@ class Beats:
         """Return the time of day by which beats are judged."""
         return self._clock.utcnow()
 
+    def dated(self, rows: Iterable[ServiceRow]) -> list[ServiceRow]:
+        """Return the rows, ``last_seen_up`` the newest beat seen in memcached.
+
+        A beat ahead of our clock is as good as one of now: it is what nova takes.
+        """
+        rows = list(rows)
+        found, now = self.latest([_key(row) for row in rows]), self.now()
+        return [
+            row._replace(last_seen_up=min(found.get(_key(row), NEVER), now))
+            for row in rows
+        ]
+
     def latest(self, keys: Collection[str]) -> Mapping[str, datetime.datetime]:
         """Return the newest beat seen of these keys, and maybe of others.
 
         Each is looked up once in ``LOOK_S`` at most; who is kept waiting for longer
-        than ``WAIT_S`` gets what was known before.
+        than ``within_s`` gets what was known before.
         """
-        deadline, looks = time.monotonic() + WAIT_S, False
+        deadline, looks = SYSTEM_CLOCK.monotonic() + self._within_s, False
         while not looks and (due := self._due(keys)):
             with self._lock:
                 # Who waits for the look of another cell has one of his own after it.
@@ -110,7 +126,7 @@ class Beats:
                     look = functools.partial(self._look_up, due)
                     self._look = self._executor.submit(look)
                 waiting = self._look
-            left_s = max(0.0, deadline - time.monotonic())
+            left_s = max(0.0, deadline - SYSTEM_CLOCK.monotonic())
             if waiting is None or not concurrent.futures.wait([waiting], left_s).done:
                 break
         return self._seen
@@ -124,13 +140,11 @@ class Beats:
         try:
             found = self._region.get_multi(keys, ignore_expiration=True)
         except Exception as problem:  # noqa: BLE001 a backend is a plugin
-            if not self._failing:
+            if self._failing.begins():
                 LOG.error('Heartbeats cannot be read from memcached: %s', problem)
-            self._failing = True
             return
-        if self._failing:
+        if self._failing.ends():
             LOG.info('Heartbeats can be read from memcached again.')
-            self._failing = False
         for key, value in zip(keys, found, strict=True):
             self._asked_s[key] = asked_s
             if isinstance(value, datetime.datetime):
@@ -149,3 +163,36 @@ class Beats:
             raise errors.StoreFailed('memcached', str(problem)) from problem
         if found != now:
             raise errors.StoreFailed('memcached', 'it did not keep a heartbeat')
+
+
+def _key(row: ServiceRow) -> str:
+    return f'{row.topic}:{row.host}'
+
+
+class MemcachedServices:
+    """The services rows of schedulers. Satisfies cluster.discovery.ServiceDirectory.
+
+    Our own heartbeat goes to memcached, and the row stays as it is.
+    """
+
+    def __init__(self, inner: ServiceDirectory, beats: Beats) -> None:
+        self._inner = inner
+        self._beats = beats
+        self._keys: dict[int, str] = {}
+
+    def register(
+        self, host: str, binary: str, topic: str, version: int
+    ) -> tuple[ServiceRow, bool]:
+        row, created = self._inner.register(host, binary, topic, version)
+        self._keys[row.id] = _key(row)
+        return row, created
+
+    def beat(self, service_id: int, report_count: int) -> bool:
+        key = self._keys.get(service_id)
+        if key is None:
+            raise errors.StoreFailed('memcached', 'the service is not registered')
+        self._beats.put(key)
+        return True
+
+    def of_program(self, binary: str) -> list[ServiceRow]:
+        return self._beats.dated(self._inner.of_program(binary))

@@ -109,5 +109,5 @@ def test_hosts_whose_computes_beat_in_memcached_are_used(cloud, memcached):
     scheduler = made.compose()
     assert made.ask(scheduler, new_uuids()) == [['two']]
     assert made.decisions[-1].cells_left_out == ()
-    for each in (beats, scheduler.view.cells._stores._beats):
+    for each in (beats, scheduler.view._nodes._heartbeats):
         disconnect(each)

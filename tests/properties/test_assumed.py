@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from types import SimpleNamespace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -37,7 +38,8 @@ class OneHost(RuleBasedStateMachine):
         self.expected = {}
         self.on_host = {'first': sizes_mb}
         self.assumed = AssumedInstances(
-            lambda host: self.on_host, clock=lambda: self.seconds
+            lambda host: self.on_host,
+            clock=SimpleNamespace(monotonic=lambda: self.seconds),
         )
         self.report()
         return 'first'

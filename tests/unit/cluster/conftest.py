@@ -19,6 +19,7 @@ from tests.unit.cluster.fakes import (
 )
 
 TIMEOUT_S = 1.5
+SHORT_S = 0.3
 
 
 class Cloud:
@@ -48,6 +49,10 @@ class Cloud:
         store.fail()
         for _ in range(FAILURES):
             self.view.refresh()
+
+    def hurry(self):
+        """Wait for cells no longer than ``SHORT_S``: one is going to hang."""
+        self.view.cells._timeout_s = self.view.cells.patience_s = SHORT_S
 
     def retry(self):
         self.clock.advance(15)

@@ -52,7 +52,7 @@ def look(caplog):
     def make(*aggregates, view=FakeView, **known):
         shown = view(factories.hosts(), nodes=NODES)
         shown.aggregates.update(aggregates)
-        sync = AggregateSync(shown, placement, clock.monotonic)
+        sync = AggregateSync(shown, placement, clock)
 
         def run(*uuids):
             placement.known_aggregates = {

@@ -28,7 +28,7 @@ class Cloud:
         self.hosts = factories.hosts(3, updated=[NOON] * 3, **columns)
         self.clock = FakeClock()
         self.told = {}
-        self.assumed = AssumedInstances(self.told.get, clock=self.clock.monotonic)
+        self.assumed = AssumedInstances(self.told.get, clock=self.clock)
 
     def see(self):
         return self.assumed.see(lambda: self.hosts)

@@ -10,7 +10,7 @@ import pytest
 
 from novasched.cluster import assumed
 from novasched.scheduler.columns import Instances, Lazy
-from novasched.scheduler.hosts import Categories
+from novasched.scheduler.hosts import Categories, Snapshot
 from tests import factories
 
 
@@ -23,14 +23,17 @@ from tests import factories
 )
 def test_numbers(values, expected):
     given = np.array([1, 2, 3])
-    changed = assumed.with_numbers(given, np.array([0, 2]), values)
+    hosts = Snapshot({'free_ram_mb': given})
+    changed = hosts.replace({'free_ram_mb': values}, np.array([0, 2]))
+    changed = changed.column('free_ram_mb')
     assert changed.tolist() == expected
     assert given.tolist() == [1, 2, 3]
 
 
 def test_shapes():
     given = Categories(['a', 'b'], np.array([0, 1, 1]))
-    changed = assumed.with_shapes(given, {1: 'c'})
+    hosts = Snapshot({'pci_stats': given})
+    changed = hosts.replace({'pci_stats': ['c']}, np.array([1])).column('pci_stats')
     assert changed.tolist() == ['a', 'c', 'b']
     assert given.tolist() == ['a', 'b', 'b']
 

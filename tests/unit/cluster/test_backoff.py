@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.cluster.backoff import STEADY_S, RetryBackoff
+from novasched.cluster.cells import STEADY_S, RetryBackoff
 from tests.unit.cluster.fakes import FakeClock
 
 

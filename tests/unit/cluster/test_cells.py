@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from novasched.cluster.backoff import STEADY_S
-from novasched.cluster.cells import FAILURES, Cells
+from novasched.cluster.cells import FAILURES, STEADY_S, Cells
 from tests.unit.cluster.fakes import (
     CELL0,
     FakeCellStore,
@@ -170,6 +169,7 @@ def test_a_cell_that_was_late_stays_out_when_its_retry_fails(cells, stores, gate
 def test_a_cell_that_is_late_is_named_and_left_out(cells, stores, gate, caplog):
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
     started = time.monotonic()
+    cells._timeout_s = cells.patience_s = 0.3
     assert cells.ask(version, cells.all()) == {'b': 0}
     assert time.monotonic() - started < DEADLINE_S / 2
     assert uuids(cells.unavailable()) == ['a']
@@ -256,7 +256,7 @@ def test_a_cell_that_gives_no_hosts_is_tried_again_too(cells, stores, clock, gat
 def test_calls_that_hang_take_no_thread_of_another_cell(cells, stores, gate):
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
     for _ in range(5):
-        found = cells.ask(version, cells.all(), probe=True, timeout_s=0.4)
+        found = cells.ask(version, cells.all(), probe=True, timeout_s=0.2)
         assert found == {'b': 0}
     gate.set()
     assert cells.ask(version, cells.all(), probe=True) == {'a': 0, 'b': 0}

@@ -11,6 +11,7 @@ from oslo_config import cfg
 
 from novasched import errors, opts
 from novasched.cluster.discovery import Discovered, Discovery, discovery_tasks
+from novasched.cluster.periodic import PeriodicRunner
 from novasched.ports import Cell
 from tests.unit.cluster.fakes import NOON, SECOND, FakeClock, service
 
@@ -90,19 +91,19 @@ def discovery(searches, *rows, host='b', has_turn=lambda: True):
 )
 def test_the_leader_searches(rows, searched):
     searches = Searches()
-    discovery(searches, *rows).run()
+    discovery(searches, *rows).discover_hosts()
     assert searches.count == searched
 
 
 def test_who_does_not_lead_says_who_does(caplog):
     caplog.set_level(logging.DEBUG, LOGGER)
-    discovery(Searches(), scheduler('a'), scheduler('b')).run()
+    discovery(Searches(), scheduler('a'), scheduler('b')).discover_hosts()
     assert caplog.messages == ['Current leader is a, skipping discover hosts on b']
 
 
 def test_a_worker_whose_sibling_searches_leaves_it_to_that():
     searches = Searches()
-    discovery(searches, scheduler('b'), has_turn=lambda: False).run()
+    discovery(searches, scheduler('b'), has_turn=lambda: False).discover_hosts()
     assert searches.count == 0
 
 
@@ -110,15 +111,15 @@ def test_new_hosts_are_told_with_their_cells(caplog):
     caplog.set_level(logging.INFO, LOGGER)
     mapped = [(CELL, 'h1'), (CELL, 'h2'), (NAMELESS, 'h3')]
     made = discovery(Searches(Discovered(mapped=mapped)), scheduler('b'))
-    made.run()
-    made.run()
+    made.discover_hosts()
+    made.discover_hosts()
     assert caplog.messages == ['Discovered 3 new hosts: cell1:h1,cell1:h2,None:h3']
 
 
 def test_a_collision_is_a_warning_once(caplog):
     caplog.set_level(logging.DEBUG, LOGGER)
     raced = Discovered(raced=['h1', 'h2'])
-    discovery(Searches(raced), scheduler('b')).run()
+    discovery(Searches(raced), scheduler('b')).discover_hosts()
     said = (
         'This periodic task should only be enabled if discover hosts is not run via '
         "nova-manage, schedulers: Host '{}' mapping already exists"
@@ -136,7 +137,7 @@ def test_a_cell_that_fails_is_told_until_it_is_back(caplog):
     told = []
     for _ in outcomes:
         caplog.clear()
-        made.run()
+        made.discover_hosts()
         told.append(caplog.messages)
     line = 'The search for new hosts left out a cell: c1 could not be asked: refused'
     assert told == [[line], [], [], [line]]
@@ -153,8 +154,7 @@ def test_a_search_that_fails_is_told(problem, caplog):
     directory = FakeDirectory()
     directory.problem = problem
     made = Discovery(directory, 'b', FakeClock(), 60, Searches())
-    made.begin()
-    made.join(DEADLINE_S)
+    made.discover_hosts()
     (record,) = caplog.records
     assert record.message.startswith('The search for new hosts failed')
 
@@ -169,16 +169,18 @@ def test_a_search_that_hangs_holds_up_nobody_and_is_alone():
         let_go.wait(DEADLINE_S)
         return Discovered()
 
-    made = discovery(hang, scheduler('b'))
-    made.join(DEADLINE_S)
-    made.begin()
+    made, clock = discovery(hang, scheduler('b')), FakeClock()
+    runner = PeriodicRunner('hosts', [(60.0, made.discover_hosts)], [0.0], clock)
+    runner.start()
     assert entered.wait(DEADLINE_S)
-    made.begin()
-    let_go.set()
-    made.join(DEADLINE_S)
+    clock.advance(60)
     assert len(count) == 1
-    made.begin()
-    made.join(DEADLINE_S)
+    let_go.set()
+    runner.stop()
+    runner.join(DEADLINE_S)
+    assert len(count) == 1
+    clock.advance(60)
+    runner.run_due()
     assert len(count) == 2
 
 

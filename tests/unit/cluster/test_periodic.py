@@ -38,7 +38,7 @@ class Task:
 
 def run(chore, times):
     clock = FakeClock()
-    runner = PeriodicRunner('test', [(10.0, chore)], [0.0], clock.monotonic)
+    runner = PeriodicRunner('test', [(10.0, chore)], [0.0], clock)
     for _ in range(times):
         runner.run_due()
         runner.run_due()

@@ -134,7 +134,7 @@ def test_a_full_read_that_hangs_does_not_keep_cells_from_coming_back(chores, clo
         end.wait(2 * DEADLINE_S)
 
     chores.check, chores.retry_left_out = check, retried.set
-    made = PeriodicTasks(chores, clock)
+    made = PeriodicTasks(chores, clock, retry_interval_s=0.1)
     made.start()
     assert hangs.wait(DEADLINE_S)
     clock.advance(1)

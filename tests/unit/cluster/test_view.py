@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from novasched import errors
-from tests.unit.cluster.conftest import TIMEOUT_S
+from tests.unit.cluster.conftest import SHORT_S
 from tests.unit.cluster.fakes import (
     NOON,
     SECOND,
@@ -154,8 +154,9 @@ def test_services_are_listed_without_the_haste_of_a_request(cloud, gate):
         if name == 'compute_services':
             gate.wait(DEADLINE_S)
 
+    cloud.hurry()
     cloud.a.on_call = hang
-    opening = threading.Timer(TIMEOUT_S + 0.5, gate.set)
+    opening = threading.Timer(2 * SHORT_S, gate.set)
     opening.start()
     cloud.view.read_services()
     opening.join(DEADLINE_S)
@@ -306,8 +307,9 @@ def test_instances_are_compared_without_the_haste_of_a_request(cloud, gate):
         for _ in range(2):
             cloud.view.instances.sync(host, [])
     _ = cloud.view.hosts(None).instances
+    cloud.hurry()
     cloud.a.on_call = lambda name: gate.wait(DEADLINE_S)
-    opening = threading.Timer(TIMEOUT_S + 0.5, gate.set)
+    opening = threading.Timer(2 * SHORT_S, gate.set)
     opening.start()
     cloud.view.check_instances()
     opening.join(DEADLINE_S)

@@ -28,6 +28,7 @@ def unavailable(cloud):
 
 
 def test_a_cell_that_hangs_costs_one_bounded_wait_and_is_named(cloud, gate):
+    cloud.hurry()
     cloud.b.on_call = lambda name: gate.wait(DEADLINE_S)
     started = time.monotonic()
     assert cloud.shown() == ['h1', 'h2']
@@ -106,6 +107,7 @@ def test_cells_that_hang_and_fail_leave_the_healthy_ones(cloud, gate):
     cloud.api.found_cells.append(cell('c'))
     cloud.view.check()
     assert cloud.shown() == ['h1', 'h2', 'h3', 'h5']
+    cloud.hurry()
     cloud.a.on_call = lambda name: gate.wait(DEADLINE_S)
     cloud.b.fail()
     assert cloud.shown() == ['h5']
@@ -171,6 +173,7 @@ def test_a_cell_that_fails_at_the_start_is_shown_when_it_answers(new_cloud):
 
 def test_a_cell_that_hangs_at_the_start_is_not_waited_for_twice(new_cloud, gate):
     cloud = new_cloud
+    cloud.hurry()
     cloud.b.on_call = lambda name: gate.wait(DEADLINE_S)
     started = time.monotonic()
     cloud.view.load()
@@ -187,6 +190,7 @@ def test_a_disabled_cell_that_hangs_is_waited_for_once(cloud, gate):
     of = 'b'
     cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
     cloud.view.check()
+    cloud.hurry()
     cloud.b.on_call = lambda name: gate.wait(DEADLINE_S)
     assert cloud.shown(of=of) == []
     cloud.b.calls.clear()

@@ -6,14 +6,14 @@ from __future__ import annotations
 import pytest
 import requests
 
-from novasched.placement.client import aggregates
+from novasched.placement.client import PlacementClient
 
 
 @pytest.mark.parametrize('uuids', [[], ['a', 'b']])
 def test_aggregates(scripted, context, uuids):
     body = {'aggregates': uuids, 'resource_provider_generation': 3}
     adapter, script = scripted((200, body))
-    assert aggregates(adapter, context, 'rp') == frozenset(uuids)
+    assert PlacementClient(adapter).aggregates(context, 'rp') == frozenset(uuids)
     assert script.asked == ['GET /resource_providers/rp/aggregates']
     version = script.requests[0].headers['OpenStack-API-Version']
     assert version == 'placement 1.19'
@@ -32,7 +32,7 @@ def test_aggregates(scripted, context, uuids):
 )
 def test_failures(scripted, context, caplog, status, text):
     adapter, _ = scripted((status, text), (status, text))
-    assert aggregates(adapter, context, 'rp') is None
+    assert PlacementClient(adapter).aggregates(context, 'rp') is None
     assert [r.message for r in caplog.records if r.levelname == 'ERROR'] == [
         'Failed to retrieve aggregates from placement API for resource provider with '
         f'UUID rp. Got {status}: {text}.'
@@ -41,11 +41,11 @@ def test_failures(scripted, context, caplog, status, text):
 
 def test_what_is_long_is_cut_off(scripted, context, caplog):
     adapter, _ = scripted((500, 'x' * 5000))
-    assert aggregates(adapter, context, 'rp') is None
+    assert PlacementClient(adapter).aggregates(context, 'rp') is None
     (said,) = [r.message for r in caplog.records if r.levelname == 'ERROR']
     assert said.endswith(f'Got 500: {"x" * 1000}.')
 
 
 def test_silence(scripted, context):
     adapter, _ = scripted(requests.ReadTimeout('slow'))
-    assert aggregates(adapter, context, 'rp') is None
+    assert PlacementClient(adapter).aggregates(context, 'rp') is None

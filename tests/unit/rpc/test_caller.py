@@ -62,12 +62,13 @@ def clock(*behind_s):
     """A broker's clock that is found to be so far behind ours, one after another."""
     left = list(behind_s)
     times = iter(range(0, 10_000, 10))
-    return BrokerClock(lambda: left.pop(0), lambda: NOW_S, lambda: float(next(times)))
+    ours = SimpleNamespace(time=lambda: NOW_S, monotonic=lambda: float(next(times)))
+    return BrokerClock(lambda: left.pop(0), ours)
 
 
 def caller(received, behind_s=0.0):
     """The caller of a message; the clock of the broker is so far behind ours."""
-    return RpcCaller(received, Queues(), clock=clock(behind_s, behind_s))
+    return RpcCaller(received, Queues(), broker_clock=clock(behind_s, behind_s))
 
 
 class Stopwatch:
@@ -78,7 +79,7 @@ class Stopwatch:
     def elapsed(self):
         return self.now
 
-    __call__ = elapsed
+    monotonic = elapsed
 
 
 class Served:
@@ -93,7 +94,7 @@ class Served:
         received = incoming(timeout=sign_s, **message)
         received.stopwatch = self.watch
         received.heartbeat = self._heartbeat
-        self.caller = RpcCaller(received, self.queues, since=self.watch)
+        self.caller = RpcCaller(received, self.queues, clock=self.watch)
 
     def _heartbeat(self):
         outcome = self.outcomes.pop(0) if self.outcomes else None
@@ -189,7 +190,7 @@ def test_no_clock_of_a_broker_refuses_what_is_new(behind_s, stamp_s, is_late):
 def test_clocks_are_compared_once_more_before_a_request_is_refused():
     assert CLOCK_IS_NEW_S < 10  # seconds between two looks at the clock
     received = incoming(timeout=60, sent_s=NOW_S - 200)
-    RpcCaller(received, Queues(), clock=clock(0.0, 200.0)).check_turn()
+    RpcCaller(received, Queues(), broker_clock=clock(0.0, 200.0)).check_turn()
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,6 @@ def served(target):
             serializer=RequestSerializer(),
         )
         server.start()
-        stack.callback(server.wait)
         stack.callback(server.stop)
         given = () if target is TARGET else (target,)
         yield SchedulerClient(conf, transport, *given), endpoint

@@ -59,7 +59,6 @@ def conductor(transport):
     server.start()
     yield conductor
     server.stop()
-    server.wait()
 
 
 def test_the_call_is_the_one_that_was_sampled(conf, transport, conductor):

@@ -143,10 +143,8 @@ def hear(conf):
         return listener
 
     yield hear
-    for server, _ in started:
-        server.stop()
     for server, transport in started:
-        server.wait()
+        server.stop()
         transport.cleanup()
 
 

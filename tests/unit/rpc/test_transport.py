@@ -74,7 +74,7 @@ def test_no_part_of_a_password_is_shown_that_is_not_encoded(
 ):
     url = f'rabbit://localhost:{password}@127.0.0.1:{closed_port}/'
     with pytest.raises(errors.OptionError) as raised:
-        transport.check(opened(url))
+        transport.check(opened(url), retry_s=0.0)
     text = str(raised.value)
     assert 'percent-encoded: / as %2F' in text
     assert not {'S3', '77', 'cret'} & set(re.split(r'\W+', text))
@@ -106,7 +106,7 @@ def test_a_broker_that_does_not_answer_is_named_without_its_password(
 ):
     made = opened(f'rabbit://user:secret@127.0.0.1:{closed_port}/')
     with pytest.raises(errors.OptionError) as raised:
-        transport.check(made)
+        transport.check(made, retry_s=0.0)
     text = str(raised.value)
     assert f'127.0.0.1:{closed_port}: Connection refused' in text
     assert 'secret' not in text
@@ -168,4 +168,4 @@ def test_streams_with_all_that_they_want_are_left_to_the_broker(opened, closed_p
         rabbit_transient_quorum_queue=True,
     )
     with pytest.raises(errors.OptionError, match='no broker answers'):
-        transport.check(made)
+        transport.check(made, retry_s=0.0)

@@ -7,8 +7,8 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors, opts, servicegroup
-from novasched.servicegroup.beating import BeatingCellStores, BeatingServices
-from tests.unit.cluster.fakes import FakeCellStores, FakeClock
+from novasched.servicegroup.memcached import Beats, MemcachedServices
+from tests.unit.cluster.fakes import FakeClock
 
 POOL = {'enabled': True, 'backend': 'oslo_cache.memcache_pool'}
 
@@ -30,18 +30,17 @@ def configured():
 
 
 def test_by_the_database_nothing_is_in_between(configured):
-    conf, stores, services = configured('db'), FakeCellStores(), object()
+    conf, services = configured('db'), object()
     servicegroup.check(conf)
-    assert servicegroup.stores(conf, stores, FakeClock()) is stores
+    assert servicegroup.heartbeats(conf, FakeClock()) is None
     assert servicegroup.services(conf, services, FakeClock()) is services
 
 
 def test_by_memcached_it_stands_in_between(configured):
     conf, clock = configured('mc', **POOL), FakeClock()
     servicegroup.check(conf)
-    made = servicegroup.stores(conf, FakeCellStores(), clock)
-    assert isinstance(made, BeatingCellStores)
-    assert isinstance(servicegroup.services(conf, object(), clock), BeatingServices)
+    assert isinstance(servicegroup.heartbeats(conf, clock), Beats)
+    assert isinstance(servicegroup.services(conf, object(), clock), MemcachedServices)
     assert servicegroup.services(conf, None, clock) is None
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime
 import gc
 import threading
 
@@ -13,8 +12,12 @@ from novasched import errors
 from novasched.cluster.cells import Cells
 from novasched.cluster.heartbeat import BINARY, TOPIC
 from novasched.cluster.view import ClusterView
-from novasched.servicegroup.beating import NEVER, BeatingCellStores, BeatingServices
-from novasched.servicegroup.memcached import LOOK_S, Beats
+from novasched.servicegroup.memcached import (
+    LOOK_S,
+    NEVER,
+    Beats,
+    MemcachedServices,
+)
 from tests.unit.cluster.fakes import (
     NOON,
     SECOND,
@@ -69,10 +72,10 @@ class Cloud:
                 f'h{id_}', last_seen_up=None, created_at=NOON - 3600 * SECOND
             )
             self.beat(id_)
-        self.databases = FakeCellStores(a=self.a)
-        self.stores = BeatingCellStores(self.databases, self.beats)
-        cells = Cells(self.stores, self.clock)
-        self.view = ClusterView(FakeApiStore([cell('a')]), cells, self.clock)
+        cells = Cells(FakeCellStores(a=self.a), self.clock)
+        self.view = ClusterView(
+            FakeApiStore([cell('a')]), cells, self.clock, heartbeats=self.beats
+        )
         self.view.load()
 
     def beat(self, id_, after_s=0):
@@ -136,9 +139,7 @@ def test_a_service_that_is_deleted_is_forgotten(cloud):
     cloud.beat(1)
     cloud.a.delete_service('h2', cloud.clock.utcnow())
     assert cloud.up() == ['h1']
-    store = cloud.stores.open(cell('a'))
-    news = store.service_news(NOON, NOON, 0, NOON + SECOND, cloud.clock.utcnow())
-    assert [row.host for row in news.live] == ['h3']
+    assert list(cloud.view._nodes.cells['a'].services.unavailable) == ['h3']
 
 
 def test_a_beat_from_the_future_is_one_of_now(cloud):
@@ -193,6 +194,7 @@ def test_memcached_is_asked_once_a_second_at_most(cloud):
 
 
 def test_a_memcached_that_hangs_holds_up_nobody_for_long(cloud):
+    cloud.beats._within_s = 0.1
     cloud.memcached.gate = threading.Event()
     asked = len(cloud.memcached.asked)
     for _ in range(2):
@@ -240,37 +242,8 @@ def test_new_connections_do_not_bring_silent_computes_back(cloud):
     cloud.clock.advance(61)
     cloud.beat(1)
     assert cloud.up() == ['h1']
-    cloud.stores.forget(['a'])
+    cloud.view.cells._stores.forget(['a'])
     assert cloud.up() == ['h1']
-
-
-def test_stores_are_those_of_the_cells(cloud):
-    of = cell('a')
-    first = cloud.stores.open(of)
-    assert cloud.stores.open(of) is first
-    cloud.stores.forget(['a'])
-    assert cloud.databases.forgotten[-1] == {'a'}
-    assert cloud.stores.open(of) is not first
-    second = cloud.stores.open(of)
-    cloud.databases.stores['a'] = FakeCellStore()
-    assert cloud.stores.open(of) is not second
-    cloud.stores.forget()
-    assert cloud.databases.forgotten[-1] is None
-
-
-def test_all_else_is_asked_of_the_database(cloud):
-    store = cloud.stores.open(cell('a'))
-    assert [row.host for row in store.compute_nodes()] == ['h1', 'h2', 'h3']
-    assert store.compute_node_news(cloud.clock.utcnow()).ids == []
-    assert list(store.compute_node_marks(None)) == [
-        row.id for row in store.compute_nodes()
-    ]
-    assert store.compute_nodes_of([]) == []
-    assert [row.host for row in store.compute_services_of(['h2'])] == ['h2']
-    assert store.minimum_compute_version() == 74
-    assert store.instances_on(['h1']) == store.images_on(['h1']) == []
-    assert store.computes_seen_after(NOON) == []
-    assert isinstance(store.utcnow(), datetime.datetime)
 
 
 class Directory:
@@ -300,7 +273,7 @@ def memcached():
 
 @pytest.fixture
 def services(memcached):
-    return BeatingServices(Directory(), Beats(memcached, FakeClock()))
+    return MemcachedServices(Directory(), Beats(memcached, FakeClock()))
 
 
 def test_our_own_heartbeat_goes_to_memcached(services, memcached):
