@@ -172,6 +172,7 @@ def components(
         query_policy=instrumentation.query_policy(QueryPolicy.from_conf(conf)),
         network=dependencies.network,
         journal=journal.journal,
+        clock=dependencies.clock,
     )
     return Components(
         profile=profile,

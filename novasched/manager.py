@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from novasched import errors
 from novasched.candidate_query import CandidateSource, QueryPolicy
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.aggregate_sync import AggregateSync
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
@@ -60,12 +60,14 @@ class SchedulerManager:
         query_policy: QueryPolicy,
         network: Network,
         journal: Journal | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._driver = driver
         self._view = view
         self._placement = placement
         self._notifier = notifier
         self._journal = journal
+        self._clock = clock
         self._query_policy = query_policy
         self._candidate_source = CandidateSource(
             placement, AggregateSync(view, placement), query_policy.on_cut
@@ -185,7 +187,7 @@ class SchedulerManager:
         """Run the prefilters; raises errors.NoValidHost where one refuses."""
         inputs = self._prefilter_contexts.of(context, request)
         added = prefilters.run(
-            self._query_policy.prefilters, request, inputs, time.monotonic
+            self._query_policy.prefilters, request, inputs, self._clock.monotonic
         )
         _log(added.notes, added.warnings)
         for failure in added.failures:

@@ -13,6 +13,8 @@ import requests
 from oslo_config import cfg
 from oslo_utils import netutils, timeutils
 
+from novasched.clock import SYSTEM_CLOCK, Clock
+
 LOG = logging.getLogger(__name__)
 
 GROUP = 'trusted_computing'
@@ -92,6 +94,7 @@ class AttestationServer:
     verify: str | bool = True
     auth_blob: str | None = None
     timeout_s: float = 10.0
+    clock: Clock = SYSTEM_CLOCK
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
@@ -117,7 +120,7 @@ class AttestationServer:
             LOG.warning('No node is trusted: [%s] attestation_server is not set', GROUP)
             return {}
         try:
-            return attested(self._post(self.url, nodes), timeutils.utcnow())
+            return attested(self._post(self.url, nodes), self.clock.utcnow())
         except (OSError, ValueError) as problem:  # requests' errors are OSErrors
             LOG.warning('The attestation server %s fails: %s', self.url, problem)
             return {}

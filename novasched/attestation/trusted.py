@@ -9,9 +9,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from oslo_utils import timeutils
-
 from novasched.attestation.server import GROUP, UNKNOWN, AttestationServer, Attested
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.scheduler.filters.legacy.trusted import TrustRule
 
 NEVER = Attested(UNKNOWN, datetime.datetime(1970, 1, 1))  # noqa: DTZ001
@@ -30,12 +29,12 @@ class KnownLevels:
         self,
         poll: Poll,
         max_age_s: float,
-        now: Callable[[], datetime.datetime] = timeutils.utcnow,
+        clock: Clock = SYSTEM_CLOCK,
         lock: contextlib.AbstractContextManager[Any] | None = None,
     ) -> None:
         self._poll = poll
         self._max_age_s = max_age_s
-        self._now = now
+        self._clock = clock
         self._known: dict[str, Attested] = {}
         self._polls = 0
         self._lock = lock or threading.Lock()
@@ -57,7 +56,7 @@ class KnownLevels:
             return True
         if shared:
             return False
-        now = self._now()
+        now = self._clock.utcnow()
         ages = (now - self._known[node].checked_at for node in nodes)
         return any(age.total_seconds() > self._max_age_s for age in ages)
 

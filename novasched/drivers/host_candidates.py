@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Any
 
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidate, Candidates
 from novasched.scheduler.hosts import HostState, HostTable
@@ -22,16 +22,16 @@ FORGET_AFTER_S = 600.0
 class KnownRoots:
     """The providers that were found to be roots though they are no compute nodes."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
         self._uuids: set[str] = set()
-        self._forget_at = clock() + FORGET_AFTER_S
+        self._forget_at = clock.monotonic() + FORGET_AFTER_S
 
     def uuids(self) -> set[str]:
         """Return the set of their uuids, to which callers add those that they find."""
-        if self._clock() >= self._forget_at:
+        if self._clock.monotonic() >= self._forget_at:
             self._uuids = set()
-            self._forget_at = self._clock() + FORGET_AFTER_S
+            self._forget_at = self._clock.monotonic() + FORGET_AFTER_S
         return self._uuids
 
 

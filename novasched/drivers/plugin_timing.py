@@ -6,12 +6,13 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 from oslo_config import cfg
+
+from novasched.clock import SYSTEM_CLOCK, Clock
 
 LOG = logging.getLogger(__name__)
 
@@ -46,9 +47,7 @@ class Running(NamedTuple):
 class PluginTiming:
     """Knows what runs now in every thread, by the monotonic clock."""
 
-    def __init__(
-        self, clock: Callable[[], float] = time.monotonic, budget_s: float = 0.0
-    ) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK, budget_s: float = 0.0) -> None:
         self.clock = clock
         self.budget_s = budget_s or math.inf
         self._named_at: dict[tuple[str, str], float] = {}
@@ -75,7 +74,7 @@ class PluginTiming:
 
     def stuck(self, older_than_s: float) -> list[Running]:
         """Return what has been running for longer, the longest first."""
-        before = self.clock() - older_than_s
+        before = self.clock.monotonic() - older_than_s
         found = [each for each in self.running().values() if each.since < before]
         return sorted(found, key=lambda each: each.since)
 
@@ -88,14 +87,14 @@ class PluginTiming:
                     '%s %s has been running for %d s for request %s',
                     each.kind,
                     each.extension,
-                    self.clock() - each.since,
+                    self.clock.monotonic() - each.since,
                     each.request_id,
                 )
         self._told = set(stuck)
 
     def _over_budget(self, run: Running, hosts: int, runs: int, took_s: float) -> None:
         """Name a filter or weigher in the log, unless that was done lately."""
-        extension, now = (run.kind, run.extension), self.clock()
+        extension, now = (run.kind, run.extension), self.clock.monotonic()
         with self._lock:
             if now - self._named_at.get(extension, -math.inf) < NAMED_EVERY_S:
                 return
@@ -138,13 +137,13 @@ class Lap:
 
     def __init__(
         self,
-        clock: Callable[[], float],
+        clock: Clock,
         request_id: str | None,
         budget_s: float,
         over: Over,
     ) -> None:
         self.thread = threading.get_ident()
-        self._clock = clock
+        self._clock = clock.monotonic
         self._request_id = request_id
         self._budget_s = budget_s
         self._over = over

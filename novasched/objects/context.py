@@ -13,6 +13,8 @@ from typing import Any, Self
 
 from oslo_context import context as oslo_context
 
+from novasched.clock import SYSTEM_CLOCK
+
 READ_DELETED = ('no', 'yes', 'only')
 CATALOG_TYPES = frozenset(
     {
@@ -157,7 +159,7 @@ def _first(values: Mapping[str, Any], key: str, other: str) -> str | None:
 
 def _parse_stamp(stamp: datetime.datetime | str | None) -> datetime.datetime:
     if stamp is None:
-        stamp = datetime.datetime.now(datetime.UTC)
+        stamp = SYSTEM_CLOCK.utcnow().replace(tzinfo=datetime.UTC)
     elif isinstance(stamp, str):
         stamp = datetime.datetime.fromisoformat(stamp)
     if stamp.tzinfo is not None:

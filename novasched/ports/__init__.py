@@ -9,10 +9,9 @@ adapter; a database that cannot be asked raises errors.StoreFailed.
 from __future__ import annotations
 
 import contextlib
-import datetime
-import time
 from typing import Any, Protocol
 
+from novasched.clock import SYSTEM_CLOCK, Clock, SystemClock
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports.caller import Caller, CallerGone
@@ -67,35 +66,6 @@ class Notifier(Protocol):
         self, context: RequestContext, spec: RequestSpec, phase: str
     ) -> None:
         """Send scheduler.select_destinations.<phase>; ``start`` or ``end``."""
-
-
-class Clock(Protocol):
-    """Time; tests bring their own."""
-
-    def utcnow(self) -> datetime.datetime:
-        """Return the time of day, UTC without a zone."""
-
-    def time(self) -> float:
-        """Return the time of day in seconds since 1970, UTC."""
-
-    def monotonic(self) -> float:
-        """Return seconds that never run backwards."""
-
-
-class SystemClock:
-    """The clocks of this machine."""
-
-    def utcnow(self) -> datetime.datetime:
-        return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-
-    def time(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-
-SYSTEM_CLOCK = SystemClock()
 
 
 class Requests(Protocol):

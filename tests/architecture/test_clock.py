@@ -9,21 +9,8 @@ READS = re.compile(
     r'\btime\.(?:time|monotonic|perf_counter)\b|\btimeutils\.utcnow\b'
     r'|\b(?:datetime|date)\.(?:now|utcnow|today)\b|\bfrom time import\b'
 )
-CLOCK = 'novasched/ports/__init__.py'
+CLOCK = 'novasched/clock.py'
 """Holds SystemClock."""
-EXEMPT = {
-    'novasched/attestation/server.py',
-    'novasched/attestation/trusted.py',
-    'novasched/drivers/plugin_timing.py',
-    'novasched/drivers/target_cell.py',
-    'novasched/manager.py',
-    'novasched/objects/context.py',
-    'novasched/observability/prometheus.py',
-    'novasched/observability/requests.py',
-    'novasched/observability/serving.py',
-    'novasched/observability/worker.py',
-}
-"""Modules that still read the clock of the machine themselves."""
 
 
 def test_time_is_read_from_the_clock_port_alone(package_files):
@@ -32,5 +19,4 @@ def test_time_is_read_from_the_clock_port_alone(package_files):
         for path, text in package_files.items()
         if path.parts[0] == 'novasched' and READS.search(text)
     }
-    assert CLOCK in found
-    assert found - EXEMPT == {CLOCK}
+    assert found == {CLOCK}

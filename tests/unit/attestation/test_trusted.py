@@ -38,7 +38,7 @@ class FakeServer:
 class Clock:
     now = NOW
 
-    def __call__(self):
+    def utcnow(self):
         return self.now
 
     def later(self, seconds):

@@ -128,7 +128,7 @@ def test_a_root_that_is_no_node_is_looked_up_once():
 
 def test_a_root_is_looked_up_again_for_it_may_get_a_parent():
     clock = FakeClock()
-    known = KnownRoots(clock.monotonic)
+    known = KnownRoots(clock)
     known.uuids().add('orphan')
     clock.go_on(FORGET_AFTER_S - 1)
     assert known.uuids() == {'orphan'}

@@ -19,7 +19,7 @@ class Clock:
     def __init__(self):
         self.now = 100.0
 
-    def __call__(self):
+    def monotonic(self):
         return self.now
 
 
