@@ -21,17 +21,17 @@ from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.aggregates import metadata
-from novasched_lab import build_request
-from novasched_lab.api.service import Parts
-from novasched_lab.conductor.groups import group_object
-from novasched_lab.conductor.spec import destined, instance_of, request_spec
+from novasched_lab.api.request_spec import destined, instance_of, request_spec
+from novasched_lab.api.service import ApiContext
+from novasched_lab.rpc_api import build_request_of
+from novasched_lab.store.server_groups import group_object
 
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 LIMIT = 'max_server_per_host'
 ZONE = 'availability_zone'
 
 
-class NobodyListens(errors.RequestError):
+class NoConductorAnswers(errors.RequestError):
     """The conductor was not told, or does not answer; ``problem`` says why."""
 
     def __init__(self, problem: str) -> None:
@@ -63,7 +63,7 @@ class Order:
 
 
 def group_for(
-    parts: Parts,
+    parts: ApiContext,
     context: RequestContext,
     name: str,
     policy: str | None = None,
@@ -95,7 +95,7 @@ def group_for(
     return parts.groups.create(name, policy, rules, *ids)
 
 
-def check_places(parts: Parts, zone: str | None, host: str | None) -> None:
+def check_places(parts: ApiContext, zone: str | None, host: str | None) -> None:
     """Look whether there is such a zone, and a cell of the host.
 
     ``zone`` may be zone:host:node. Raises errors.OptionError and errors.StoreFailed.
@@ -116,10 +116,10 @@ def check_places(parts: Parts, zone: str | None, host: str | None) -> None:
         )
 
 
-def boot(parts: Parts, context: RequestContext, order: Order) -> dict[str, str]:
+def boot(parts: ApiContext, context: RequestContext, order: Order) -> dict[str, str]:
     """Ask for servers; return their names by uuid, in the order of their numbers.
 
-    Where the conductor cannot be told, nothing is left behind. Raises NobodyListens,
+    Where no conductor is reached, nothing is left behind. Raises NoConductorAnswers,
     errors.InvalidRequest and errors.StoreFailed.
     """
     uuids = [str(uuid.uuid4()) for _ in range(order.count)]
@@ -132,19 +132,19 @@ def boot(parts: Parts, context: RequestContext, order: Order) -> dict[str, str]:
         for each in uuids:
             undo.callback(parts.api.forget, each)
         parts.api.ask_for(wanted)
-        builds = [build_request.of(instance) for instance, _ in wanted]
+        builds = [build_request_of(instance) for instance, _ in wanted]
         try:
             parts.conductor.schedule_and_build_instances(
                 context, builds, [request for _, request in wanted], order.image
             )
         except oslo_messaging.MessagingException as problem:
-            raise NobodyListens(str(problem)) from problem
+            raise NoConductorAnswers(str(problem)) from problem
         undo.pop_all()
     return {instance.uuid: str(instance.display_name) for instance, _ in wanted}
 
 
 def _wanted(
-    parts: Parts,
+    parts: ApiContext,
     context: RequestContext,
     order: Order,
     uuids: Sequence[str],

@@ -12,9 +12,8 @@ import oslo_messaging  # type: ignore[import-untyped]
 
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import Instance
-from novasched_lab.api.service import Parts
-from novasched_lab.cells import Link
-from novasched_lab.store import listing
+from novasched_lab.api.service import ApiContext
+from novasched_lab.cells import CellLink
 
 
 class Outcome(enum.Enum):
@@ -24,14 +23,14 @@ class Outcome(enum.Enum):
     TOLD = 'its host was told'
 
 
-class Delete:
+class DeleteRequest:
     """Deletes servers; ``force`` does not ask their hosts.
 
     Every method raises errors.StoreFailed.
     """
 
     def __init__(
-        self, parts: Parts, context: RequestContext, force: bool = False
+        self, parts: ApiContext, context: RequestContext, force: bool = False
     ) -> None:
         self._parts = parts
         self._context = context
@@ -48,7 +47,7 @@ class Delete:
         if link is None or found is None:
             self._wipe(uuid)
             return Outcome.DELETED
-        if self._is_told(link, found):
+        if self._is_summary(link, found):
             return Outcome.TOLD
         self._wipe(uuid)
         return Outcome.DELETED
@@ -61,7 +60,7 @@ class Delete:
         self._wipe(uuid)
         return True
 
-    def _is_told(self, link: Link, instance: Instance) -> bool:
+    def _is_summary(self, link: CellLink, instance: Instance) -> bool:
         """Tell the host of an instance, if it has one that listens."""
         uuid, host = instance.uuid, instance.host
         if host is None or link.computes is None or self._force:
@@ -88,11 +87,9 @@ class Delete:
         if link is not None:
             self._end_moves(link, uuid)
 
-    def _end_moves(self, link: Link, uuid: str) -> None:
+    def _end_moves(self, link: CellLink, uuid: str) -> None:
         """Let go of what moves hold whose instance is no more."""
-        with link.servers.database.read() as connection:
-            moves = listing.moves(connection, uuid)
-        for move in moves:
-            if move['status'] not in ('confirmed', 'error', 'completed'):
-                link.servers.update_migration(move['uuid'], status='error')
-                self._parts.allocations.remove(self._context.elevated(), move['uuid'])
+        for move, _ in link.servers.moves(uuid):
+            if move.status not in ('confirmed', 'error', 'completed'):
+                link.servers.update_migration(move.uuid, status='error')
+                self._parts.allocations.remove(self._context.elevated(), move.uuid)

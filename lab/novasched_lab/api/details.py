@@ -12,9 +12,8 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched_lab.api.servers import Server, Servers
-from novasched_lab.api.service import Parts
-from novasched_lab.store import listing
-from novasched_lab.store.migrations import UNDER_WAY
+from novasched_lab.api.service import ApiContext
+from novasched_lab.store.cell_servers import UNDER_WAY, Action, Migration
 
 
 @dataclass
@@ -37,7 +36,7 @@ class Details:
 
 
 def details(
-    parts: Parts,
+    parts: ApiContext,
     context: RequestContext,
     name: str,
     warn: Callable[[str], None],
@@ -59,10 +58,8 @@ def details(
     consumers = [('server', server.uuid)]
     link = parts.cells.of_instance(server.uuid)
     if link is not None:
-        with link.servers.database.read() as connection:
-            row = listing.live(connection, [server.uuid]).get(server.uuid)
-            moves = listing.moves(connection, server.uuid)
-            history = listing.history(connection, server.uuid)
+        row = link.servers.live([server.uuid]).get(server.uuid)
+        moves = link.servers.moves(server.uuid)
         instance = link.servers.instance(server.uuid)
         if instance is not None and 'flavor' in instance:
             # The request keeps the one that it was made with.
@@ -70,10 +67,10 @@ def details(
         if row is not None:
             found.node, found.created_at = row.node, row.created_at
             found.launched_at = row.launched_at
-        found.moves = [_move(**move) for move in moves]
-        found.actions = [_action(each) for each in history]
+        found.moves = [_move(*each) for each in moves]
+        found.actions = [_action(each) for each in link.servers.history(server.uuid)]
         consumers += [
-            ('move', move['uuid']) for move in moves if move['status'] in UNDER_WAY
+            ('move', move.uuid) for move, _ in moves if move.status in UNDER_WAY
         ]
     for kind, consumer in consumers:
         try:
@@ -91,40 +88,32 @@ def _size(flavor: Flavor) -> str:
 
 
 def _held(
-    parts: Parts, context: RequestContext, kind: str, consumer: str
+    parts: ApiContext, context: RequestContext, kind: str, consumer: str
 ) -> list[dict[str, Any]]:
     admin = context.elevated()
     held = parts.allocations.held_by(admin, consumer)
     return [
         {
             'consumer': kind,
-            'provider': parts.providers.name(admin, provider),
+            'provider': parts.provider_name(provider),
             'resources': dict(amounts),
         }
         for provider, amounts in held.allocations.items()
     ]
 
 
-def _move(
-    *,
-    migration_type: str,
-    status: str,
-    source_compute: str | None,
-    dest_compute: str | None,
-    updated_at: datetime.datetime | None,
-    uuid: str,
-) -> dict[str, Any]:
+def _move(move: Migration, updated_at: datetime.datetime | None) -> dict[str, Any]:
     return {
         'at': _text(updated_at),
-        'type': migration_type,
-        'status': status,
-        'from': source_compute,
-        'to': dest_compute,
-        'id': uuid,
+        'type': move.migration_type,
+        'status': move.status,
+        'from': move.source_compute,
+        'to': move.dest_compute,
+        'id': move.uuid,
     }
 
 
-def _action(done: listing.Done) -> dict[str, Any]:
+def _action(done: Action) -> dict[str, Any]:
     return {
         'at': _text(done.started_at),
         'action': done.action,

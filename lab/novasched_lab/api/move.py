@@ -11,40 +11,36 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.rpc import faults
-from novasched_lab.api.boot import NobodyListens
+from novasched_lab.api.boot import NoConductorAnswers
+from novasched_lab.api.request_spec import destined
 from novasched_lab.api.servers import Server, Servers
-from novasched_lab.api.service import Parts
-from novasched_lab.conductor.spec import destined
-from novasched_lab.failures import told
-from novasched_lab.store import listing
+from novasched_lab.api.service import ApiContext
+from novasched_lab.failures import summary
 
 OVER = ('confirmed', 'error', 'reverted')
 
 
-class Refused(errors.RequestError):
+class MoveRefused(errors.RequestError):
     """The conductor did not begin a move."""
 
     def __str__(self) -> str:
         return f'The server stays where it is: {self.args[0]}'
 
 
-class Way(NamedTuple):
+class MoveProgress(NamedTuple):
     """How far a move is; ``status`` is that of its migration."""
 
     status: str
     source: str | None
     destination: str | None
 
-    @property
-    def is_over(self) -> bool:
-        """Nothing is held for the move any more."""
-        return self.status in OVER
 
-
-class Move:
+class MoveRequest:
     """Moves one server; raises errors.StoreFailed."""
 
-    def __init__(self, parts: Parts, context: RequestContext, server: Server) -> None:
+    def __init__(
+        self, parts: ApiContext, context: RequestContext, server: Server
+    ) -> None:
         self._parts = parts
         self._context = context
         self._server = server
@@ -53,7 +49,7 @@ class Move:
     def begin(self, host: str | None, flavor: Flavor | None) -> None:
         """Have the server moved, to a host if one is named.
 
-        Raises Refused, NobodyListens and errors.OptionError.
+        Raises MoveRefused, NoConductorAnswers and errors.OptionError.
         """
         uuid, name = self._server.uuid, self._server.name
         found = self._servers.located(self._server)
@@ -77,21 +73,25 @@ class Move:
                 self._context, instance, flavor, request
             )
         except (oslo_messaging.RemoteError, faults.WireError) as problem:
-            raise Refused(told(problem)) from problem
+            raise MoveRefused(summary(problem)) from problem
         except oslo_messaging.MessagingException as problem:
-            raise NobodyListens(str(problem)) from problem
+            raise NoConductorAnswers(str(problem)) from problem
 
-    def way(self) -> Way | None:
+    def progress(self) -> MoveProgress | None:
         """Return how far the last move of the server is; None if there is none."""
         link = self._parts.cells.of_instance(self._server.uuid)
         if link is None:
             return None
-        with link.servers.database.read() as connection:
-            moves = listing.moves(connection, self._server.uuid)
+        moves = link.servers.moves(self._server.uuid)
         if not moves:
             return None
-        last = moves[-1]
-        return Way(last['status'], last['source_compute'], last['dest_compute'])
+        last, _ = moves[-1]
+        return MoveProgress(last.status, last.source_compute, last.dest_compute)
+
+    def is_over(self) -> bool:
+        """Return True when nothing is held for the last move any more."""
+        progress = self.progress()
+        return progress is not None and progress.status in OVER
 
     def failure(self) -> str | None:
         """Return the newest fault of the server; None if it has none."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from novasched.objects.context import RequestContext
     from novasched.objects.flavor import Flavor
     from novasched_lab.api.servers import Server
-    from novasched_lab.api.service import Parts
+    from novasched_lab.api.service import ApiContext
 
 NOBODY = 'admin'
 WAIT_S = 300.0
@@ -58,7 +58,7 @@ class ServerCommand(Command):
         return parser
 
     @contextlib.contextmanager
-    def parts(self) -> Iterator[Parts]:
+    def parts(self) -> Iterator[ApiContext]:
         """Open what the configuration names. Raises errors.OptionError."""
         from novasched.db import engines
         from novasched_lab.api import service
@@ -192,7 +192,7 @@ def add_flavor(parser: argparse.ArgumentParser, default: str | None) -> None:
     )
 
 
-def flavor_of(parts: Parts, parsed_args: argparse.Namespace) -> Flavor:
+def flavor_of(parts: ApiContext, parsed_args: argparse.Namespace) -> Flavor:
     """Return the flavor that is meant; raises errors.OptionError."""
     from novasched_lab.api import catalogue
     from novasched_lab.store import flavors

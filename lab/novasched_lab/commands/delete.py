@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from novasched import errors
 from novasched_lab.commands.command import ServerList, add_waiting, wait
-from novasched_lab.commands.progress import bar
 
 if TYPE_CHECKING:
-    from novasched_lab.api.delete import Delete as Task
+    from novasched_lab.api.delete import DeleteRequest
     from novasched_lab.api.servers import Server, Servers
 
 UNCONFIRMED = 2
@@ -78,7 +77,7 @@ class Delete(ServerList):
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         """Delete; return what became of each."""
-        from novasched_lab.api.delete import Delete as Task
+        from novasched_lab.api.delete import DeleteRequest
         from novasched_lab.api.servers import Servers
 
         if bool(parsed_args.names) == parsed_args.all:
@@ -91,7 +90,7 @@ class Delete(ServerList):
             if parsed_args.dry_run or not found:
                 return COLUMNS, _rows(found, lambda uuid: 'would be deleted')
             self._confirm(parsed_args)
-            task = Task(parts, self.context(parsed_args), parsed_args.force)
+            task = DeleteRequest(parts, self.context(parsed_args), parsed_args.force)
             told = self._delete(task, found, parsed_args)
         return COLUMNS, _rows(
             found, lambda uuid: 'deleting' if uuid in told else 'deleted'
@@ -110,7 +109,10 @@ class Delete(ServerList):
             raise NotConfirmed
 
     def _delete(
-        self, task: Task, found: Sequence[Server], parsed_args: argparse.Namespace
+        self,
+        task: DeleteRequest,
+        found: Sequence[Server],
+        parsed_args: argparse.Namespace,
     ) -> set[str]:
         """Delete servers; return those that their hosts have not deleted yet."""
         from novasched_lab.api.delete import Outcome
@@ -118,25 +120,23 @@ class Delete(ServerList):
         outcomes = {each.uuid: task.run(each.uuid) for each in found}
         told = {uuid for uuid in outcomes if outcomes[uuid] is Outcome.TOLD}
         if told and not parsed_args.no_wait:
-            self._wait(task, told, len(found), parsed_args.timeout)
+            self._wait(task, told, parsed_args.timeout)
         return told
 
-    def _wait(self, task: Task, told: set[str], total: int, timeout_s: float) -> None:
-        """Wait until hosts have deleted servers; those are taken out of ``told``."""
-        with bar(self.app.stderr, 'deleting', total) as show:
+    def _wait(self, task: DeleteRequest, told: set[str], timeout_s: float) -> None:
+        """Wait until hosts have deleted servers; those are removed from ``told``."""
 
-            def look() -> bool:
-                told.difference_update([uuid for uuid in told if task.is_done(uuid)])
-                show(total - len(told))
-                return not told
+        def look() -> bool:
+            told.difference_update([uuid for uuid in told if task.is_done(uuid)])
+            return not told
 
-            if not wait(look, timeout_s):
-                self.code = 1
-                self.warn(
-                    f'After {timeout_s:.0f} s, {len(told)} are not deleted by their '
-                    'hosts, which do so when they are back. If one never will be: '
-                    'novasched delete --force.'
-                )
+        if not wait(look, timeout_s):
+            self.code = 1
+            self.warn(
+                f'After {timeout_s:.0f} s, {len(told)} are not deleted by their '
+                'hosts, which do so when they are back. If one never will be: '
+                'novasched delete --force.'
+            )
 
 
 def _chosen(servers: Servers, parsed_args: argparse.Namespace) -> list[Server]:

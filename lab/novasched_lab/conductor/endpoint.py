@@ -14,17 +14,16 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.rpc.serializer import decode
 from novasched.rpc.server import answered
-from novasched_lab import wire
-from novasched_lab.build_request import BuildRequest
-from novasched_lab.conductor.backport import Primitive, backported
-from novasched_lab.conductor.build import Asked, Build
-from novasched_lab.conductor.move import Move
-from novasched_lab.conductor.parts import Parts
-from novasched_lab.conductor.reschedule import Reschedule
+from novasched_lab.conductor.build import Asked, BuildTask
+from novasched_lab.conductor.context import ConductorContext
+from novasched_lab.conductor.move import MigrationTask
+from novasched_lab.conductor.reschedule import RescheduleTask
+from novasched_lab.rpc_api import TASK_TARGET, BuildRequest
 
 Kind = TypeVar('Kind')
 
 PASSED_ON = (
+    'image',
     'admin_password',
     'injected_files',
     'requested_networks',
@@ -34,35 +33,19 @@ PASSED_ON = (
 """Arguments of the API that only a hypervisor looks at: they go on as they came."""
 
 
-class ObjectEndpoint:
-    """Older forms of objects. Nova: conductor/manager.py, ConductorManager."""
-
-    target = wire.OBJECT_TARGET
-
-    @answered
-    def object_backport_versions(
-        self, context: RequestContext, **arguments: Any
-    ) -> Primitive:
-        """Return an object in the versions that the asker knows."""
-        versions = arguments.get('object_versions')
-        if not isinstance(versions, dict):
-            raise errors.InvalidRequest('object_versions is no dict')
-        return backported(arguments.get('objinst') or {}, versions)
-
-
 class TaskEndpoint:
     """Instances built and moved. Nova: conductor/manager.py, ComputeTaskManager."""
 
-    target = wire.TASK_TARGET
+    target = TASK_TARGET
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, conductor: ConductorContext) -> None:
+        self._conductor = conductor
 
     @answered
     def schedule_and_build_instances(
         self, context: RequestContext, **arguments: Any
     ) -> None:
-        """Place new instances, and have them built; see Build.run."""
+        """Place new instances, and have them built; see BuildTask.run."""
         builds = _objects(arguments, 'build_requests', BuildRequest, context)
         specs = _objects(arguments, 'request_specs', RequestSpec, context)
         if not builds or len(builds) != len(specs):
@@ -71,18 +54,16 @@ class TaskEndpoint:
             Asked(build.instance, spec)
             for build, spec in zip(builds, specs, strict=True)
         ]
-        image = arguments.get('image')
-        Build(self._parts, context, image, _passed_on(arguments)).run(asked)
+        BuildTask(self._conductor, context, _passed_on(arguments)).run(asked)
 
     @answered
     def build_instances(self, context: RequestContext, **arguments: Any) -> None:
-        """Try instances on the next of their hosts; see Reschedule.run."""
+        """Try instances on the next of their hosts; see RescheduleTask.run."""
         instances = _objects(arguments, 'instances', Instance, context)
         request = _request(arguments, context)
         properties = decode(arguments.get('filter_properties') or {}, context)
         lists = decode(arguments.get('host_lists'), context)
-        image = arguments.get('image')
-        task = Reschedule(self._parts, context, image, _passed_on(arguments))
+        task = RescheduleTask(self._conductor, context, _passed_on(arguments))
         if request is None:
             raise errors.InvalidRequest('there is no request_spec')
         for number, instance in enumerate(instances):
@@ -91,7 +72,7 @@ class TaskEndpoint:
 
     @answered
     def migrate_server(self, context: RequestContext, **arguments: Any) -> None:
-        """Move an instance to another host, resized or not; see Move.run."""
+        """Move an instance to another host, resized or not; see MigrationTask.run."""
         if arguments.get('live') or arguments.get('rebuild'):
             raise errors.InvalidRequest('only cold migration and resize are served')
         (instance,) = _objects(
@@ -102,7 +83,7 @@ class TaskEndpoint:
             raise errors.InvalidRequest('flavor is no Flavor')
         hint = decode(arguments.get('scheduler_hint') or {}, context)
         selections = decode(arguments.get('host_list'), context)
-        Move(self._parts, context).run(
+        MigrationTask(self._conductor, context).run(
             instance,
             flavor,
             _request(arguments, context),

@@ -7,8 +7,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from oslo_config import cfg
-
 from novasched.objects.filter_properties import filter_properties_dict
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -26,12 +24,6 @@ def properties_of(request: RequestSpec) -> Properties:
         name: sorted(value) if isinstance(value, set | frozenset) else value
         for name, value in found.items()
     }
-
-
-def max_attempts_from_conf(conf: cfg.ConfigOpts) -> int:
-    """Return how many hosts an instance is tried on."""
-    attempts: int = conf.scheduler.max_attempts
-    return attempts
 
 
 def with_attempt(

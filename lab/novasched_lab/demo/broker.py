@@ -19,7 +19,7 @@ from novasched.rpc.transport import (
     is_rabbit,
     transport_from_conf,
 )
-from novasched_lab.wire import COMPUTE, CONDUCTOR, SCHEDULER
+from novasched_lab.rpc_api import COMPUTE, CONDUCTOR, SCHEDULER
 
 OPTION = '--broker'
 TOPICS = (SCHEDULER, CONDUCTOR, COMPUTE)

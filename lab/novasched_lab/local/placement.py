@@ -16,8 +16,7 @@ from __future__ import annotations
 import contextlib
 import io
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -43,36 +42,7 @@ from placement.objects import (  # type: ignore[import-untyped]
 from novasched import errors
 
 URL = 'http://placement.embedded'
-VERSION = '1.36'
 _ONE_AT_A_TIME = threading.Lock()
-
-
-@dataclass(frozen=True)
-class Inventory:
-    """How much of a resource class a provider has, in the class's own unit."""
-
-    total: int
-    reserved: int = 0
-    allocation_ratio: float = 1.0
-    min_unit: int = 1
-    max_unit: int = 2**31 - 1
-    step_size: int = 1
-
-
-@dataclass(frozen=True)
-class Provider:
-    """A resource provider to be created; ``parent`` must be created before.
-
-    Root providers carry OWNER_NOVA unless said otherwise: without it no query
-    of an up-to-date cloud finds them.
-    """
-
-    uuid: str
-    name: str
-    inventories: Mapping[str, Inventory]
-    traits: frozenset[str] = frozenset({'OWNER_NOVA'})
-    aggregates: frozenset[str] = field(default_factory=frozenset)
-    parent: str | None = None
 
 
 class EmbeddedPlacement:
@@ -173,65 +143,13 @@ def check(adapter: Adapter) -> None:
         ) from error
 
 
-def provide(adapter: Adapter, providers: Iterable[Provider]) -> None:
-    """Create providers with inventories, traits and aggregates, over HTTP.
-
-    All or none: raises errors.SetupError with placement's answer if it refuses
-    one, after those already made are deleted.
-    """
-    with contextlib.ExitStack() as undo:
-        for provider in providers:
-            generation = _create(adapter, provider)
-            undo.callback(withdraw, adapter, [provider])
-            for path, body in _parts(provider):
-                body['resource_provider_generation'] = generation
-                url = f'/resource_providers/{provider.uuid}/{path}'
-                answer = _send(adapter, 'PUT', url, body)
-                generation = answer['resource_provider_generation']
-        undo.pop_all()
-
-
-def withdraw(adapter: Adapter, providers: Iterable[Provider]) -> None:
-    """Delete providers that hold no allocations; missing ones are fine."""
-    for provider in reversed(list(providers)):
-        url = f'/resource_providers/{provider.uuid}'
-        response = adapter.delete(url, microversion=VERSION)
-        if response.status_code not in (204, 404):
-            raise errors.SetupError(f'DELETE {url}: {response.text}')
-
-
-def _create(adapter: Adapter, provider: Provider) -> int:
-    body = {'uuid': provider.uuid, 'name': provider.name}
-    if provider.parent:
-        body['parent_provider_uuid'] = provider.parent
-    generation: int = _send(adapter, 'POST', '/resource_providers', body)['generation']
-    return generation
-
-
-def _parts(provider: Provider) -> Iterable[tuple[str, dict[str, Any]]]:
-    if provider.inventories:
-        inventories = {name: asdict(i) for name, i in provider.inventories.items()}
-        yield 'inventories', {'inventories': inventories}
-    if provider.traits:
-        yield 'traits', {'traits': sorted(provider.traits)}
-    if provider.aggregates:
-        yield 'aggregates', {'aggregates': sorted(provider.aggregates)}
-
-
-def _send(adapter: Adapter, method: str, url: str, body: Any) -> Any:
-    response = adapter.request(url, method, json=body, microversion=VERSION)
-    if response.status_code >= 300:
-        raise errors.SetupError(f'{method} {url}: {response.text}')
-    return response.json()
-
-
 def _conf(path: Path) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     placement_conf.register_opts(conf)
     conf.set_override('connection', f'sqlite:///{path}', 'placement_database')
     conf.set_override('sqlite_synchronous', False, 'placement_database')
     conf.set_override('auth_strategy', 'noauth2', 'api')
-    # An absolute path that does not exist, lest a policy of /etc is found.
+    # An absolute path that does not exist, so that no policy of /etc is read.
     missing = path.with_name(f'{path.name}.policy.yaml').absolute()
     conf.set_override('policy_file', str(missing), 'oslo_policy')
     conf([], project='placement', default_config_files=[], default_config_dirs=[])

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from novasched.db.transactions import Database
 from novasched.objects.flavor import Flavor
-from novasched_lab.db.flavor_tables import flavor_extra_specs, flavors
+from novasched_lab.db.server_tables import flavor_extra_specs, flavors
 
 _FIELDS = (
     'id',

@@ -10,7 +10,7 @@ from novasched.placement.allocations import NOTHING, ConsumerAllocations
 from novasched_lab.api import boot, catalogue
 from novasched_lab.api.boot import Order
 from novasched_lab.api.servers import Servers
-from novasched_lab.api.service import Parts
+from novasched_lab.api.service import ApiContext
 from novasched_lab.store.server_groups import ServerGroups
 
 
@@ -53,13 +53,6 @@ class Holdings:
         return True
 
 
-class Providers:
-    """Calls every provider after its uuid."""
-
-    def name(self, context, uuid):
-        return f'name of {uuid}'
-
-
 class Api:
     """The parts, with what a user and a conductor do."""
 
@@ -72,14 +65,14 @@ class Api:
         self.warnings = []
         self.context = context()
         engine = neighbours.databases.api
-        self.parts = Parts(
+        self.parts = ApiContext(
             api=self.api,
             database=Database(engine),
             groups=ServerGroups(engine),
             cells=self.cells,
             conductor=self.conductor,
             allocations=self.allocations,
-            providers=Providers(),
+            provider_name=lambda uuid: f'name of {uuid}',
         )
         self.servers = Servers(self.parts, self.warnings.append)
 

@@ -112,7 +112,7 @@ def test_a_group_is_found_by_name_or_uuid(made, by):
 def test_where_the_conductor_is_away_nothing_is_left_behind(made):
     known = group(made)
     made.conductor.raises = oslo_messaging.MessageDeliveryFailure('no queue')
-    with pytest.raises(boot.NobodyListens, match='Start novasched-conductor'):
+    with pytest.raises(boot.NoConductorAnswers, match='Start novasched-conductor'):
         made.boot(count=2, group=known)
     assert made.api.waiting() == []
     assert made.api.mappings() == []

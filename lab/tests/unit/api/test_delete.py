@@ -7,15 +7,15 @@ import pytest
 
 from novasched.ports import CELL0_UUID
 from novasched_lab.api import boot
-from novasched_lab.api.delete import Delete, Outcome
-from novasched_lab.store.migrations import Migration
+from novasched_lab.api.delete import DeleteRequest, Outcome
+from novasched_lab.store.cell_servers import Migration
 
 NO_HOST = {'host': None, 'node': None, 'vm_state': 'error'}
 
 
 @pytest.fixture
 def delete(made):
-    return Delete(made.parts, made.context)
+    return DeleteRequest(made.parts, made.context)
 
 
 def assert_nothing_is_left(made, uuid):
@@ -82,7 +82,9 @@ def test_by_force_no_host_is_asked(made):
     uuid = made.running()
     move = Migration.of(uuid, 'migration', 'h1', 'n1')
     made.cell1.add_migration(move)
-    assert Delete(made.parts, made.context, force=True).run(uuid) is Outcome.DELETED
+    assert (
+        DeleteRequest(made.parts, made.context, force=True).run(uuid) is Outcome.DELETED
+    )
     assert_nothing_is_left(made, uuid)
     assert made.computes.told == []
     assert move.uuid in made.allocations.removed

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from novasched_lab.api import boot
 from novasched_lab.api.details import details
-from novasched_lab.store.migrations import Migration
+from novasched_lab.store.cell_servers import Migration
 
 
 def look(made, name='vm'):

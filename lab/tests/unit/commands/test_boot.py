@@ -7,7 +7,7 @@ import pytest
 
 from lab.tests.unit.commands.commands import run
 from novasched import errors
-from novasched_lab.commands.boot import Boot, Quiet
+from novasched_lab.commands.boot import Boot
 
 MINE = ('--project-id', 'project', '--user-id', 'user')
 
@@ -54,9 +54,8 @@ def test_nobody_waits_for_ever(made):
     code, (server,), said = run(Boot, made.parts, '--timeout', '0')
     assert (code, server['Status']) == (1, 'BUILD')
     assert said == (
-        'Not all are built after 0 s: 1 waits for the conductor and the scheduler '
-        '(BUILD, scheduling). See novasched show, and the logs of conductor and '
-        'scheduler.\n'
+        'Not all are built after 0 s. See novasched show, and the logs of conductor, '
+        'scheduler and computes.\n'
     )
 
 
@@ -73,16 +72,6 @@ def test_a_server_that_was_deleted_meanwhile_is_not_passed_over(made):
         ('web-1', 'ACTIVE'),
         ('web-2', 'DELETED'),
     ]
-
-
-def test_where_nothing_moves_what_is_waited_for_is_said_once():
-    said, time_s = [], iter([0, 1, 10, 11, 25, 40, 50])
-    quiet = Quiet(said.append, 15, lambda: next(time_s))
-    for waited_for in ('a', 'a', 'b', 'b', 'b'):
-        quiet.look(waited_for)
-    assert said == ['Nothing has changed for 15 s: b.']
-    quiet.look('b')
-    assert len(said) == 1
 
 
 def test_all_that_is_asked_for_reaches_the_request(made):

@@ -8,7 +8,7 @@ import pytest
 from lab.tests.unit.commands.commands import run
 from novasched_lab.commands.command import PIPE_WIDTH, fitted
 from novasched_lab.commands.listing import List
-from novasched_lab.store.events import Fault
+from novasched_lab.store.cell_servers import Fault
 
 
 @pytest.mark.parametrize(

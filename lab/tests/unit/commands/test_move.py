@@ -7,8 +7,7 @@ import pytest
 
 from lab.tests.unit.commands.commands import run
 from novasched_lab.commands.move import Move
-from novasched_lab.store.events import Fault
-from novasched_lab.store.migrations import Migration
+from novasched_lab.store.cell_servers import Fault, Migration
 
 
 def moving(made, uuid, status):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.db.transactions import Database
-from novasched_lab.db import flavor_tables
+from novasched_lab.db import server_tables
 from novasched_lab.store import flavors
 
 ROW = {
@@ -27,11 +27,11 @@ ROW = {
 def database(databases):
     """A database with two flavors, of which one is called after the other's id."""
     (id_, _) = databases.add(
-        flavor_tables.flavors, ROW, {**ROW, 'name': 'other', 'flavorid': 'big'}
+        server_tables.flavors, ROW, {**ROW, 'name': 'other', 'flavorid': 'big'}
     )
     specs = [('hw:cpu_policy', 'dedicated'), ('empty', None)]
     databases.add(
-        flavor_tables.flavor_extra_specs,
+        server_tables.flavor_extra_specs,
         *({'flavor_id': id_, 'key': key, 'value': value} for key, value in specs),
     )
     return Database(databases.api)
@@ -50,6 +50,6 @@ def test_a_flavor_is_found_by_its_id(database):
 
 
 def test_a_database_without_flavors_has_none(databases):
-    for table in (flavor_tables.flavor_extra_specs, flavor_tables.flavors):
+    for table in (server_tables.flavor_extra_specs, server_tables.flavors):
         table.drop(databases.api)
     assert flavors.named(Database(databases.api), 'big') is None

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds and deletes instances on simulated hosts.
+
+Nova: compute/manager.py, _do_build_and_run_instance and terminate_instance.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oslo_utils import timeutils
+
+from novasched import errors
+from novasched.objects.context import RequestContext
+from novasched.objects.numa import NUMATopologyLimits
+from novasched.objects.request_spec import RequestSpec
+from novasched.objects.selection import Selection
+from novasched_lab.compute import fault_rules
+from novasched_lab.compute.host import ComputeContext, FakeComputeHost
+from novasched_lab.compute.resource_tracker import Demand, ResourcesUnavailable
+from novasched_lab.failures import fault_of
+from novasched_lab.rpc_api import UNREACHABLE
+from novasched_lab.store.cell_servers import UNDER_WAY
+
+LOG = logging.getLogger(__name__)
+
+EVENT = 'compute__do_build_and_run_instance'
+POWERED_ON = 1
+
+
+class BuildFailed(errors.RequestError):
+    """An instance could not be built here; another host may do better."""
+
+
+class BuildAborted(errors.RequestError):
+    """An instance cannot be built anywhere. Nova: BuildAbortException."""
+
+
+RESCHEDULED = (BuildFailed, ResourcesUnavailable, errors.AllocationUpdateFailed)
+
+
+@dataclass(frozen=True)
+class Build:
+    """An instance to be built; ``properties`` have ``retry`` if others may try."""
+
+    uuid: str
+    request: RequestSpec
+    properties: Mapping[str, Any]
+    limits: NUMATopologyLimits | None
+    host_list: Sequence[Selection]
+    image: Any = None
+
+    @property
+    def flavor_name(self) -> str:
+        return self.request.flavor.name or ''
+
+
+class BuildManager:
+    """Builds and deletes the instances of the hosts of a process."""
+
+    def __init__(self, context: ComputeContext) -> None:
+        self._compute = context
+
+    def run(self, context: RequestContext, host: FakeComputeHost, build: Build) -> None:
+        """Build an instance, have another host do it, or leave it in error."""
+        try:
+            self._build(context, host, build)
+        except errors.RequestError as problem:
+            with host.lock:
+                host.tracker.failed_builds += 1
+            if isinstance(problem, RESCHEDULED) and build.properties.get('retry'):
+                self._reschedule(context, host, build, problem)
+            else:
+                self._fail(context, host, build.uuid, problem)
+
+    def terminate(
+        self, context: RequestContext, host: FakeComputeHost, uuid: str
+    ) -> None:
+        """Delete an instance; one that moved away meanwhile is deleted there."""
+        instance = host.servers.instance(uuid)
+        if instance is not None and instance.host not in (None, host.name):
+            try:
+                host.computes.terminate_instance(context, instance.host, instance)
+            except UNREACHABLE as problem:
+                LOG.warning('%s deletes no %s: %s', instance.host, uuid, problem)
+            return
+        host.servers.destroy(uuid)
+        host.release(uuid)
+        for move, _ in host.servers.moves(uuid):
+            if host.servers.update_migration(
+                move.uuid, (*UNDER_WAY, 'reverting'), status='error'
+            ):
+                self._compute.allocations.remove(context, move.uuid)
+        self._compute.allocations.remove(context, uuid)
+        LOG.info('Instance %s is deleted', uuid)
+
+    def _build(
+        self, context: RequestContext, host: FakeComputeHost, build: Build
+    ) -> None:
+        outcome = self._compute.rules.outcome(host.name, build.flavor_name, build.uuid)
+        held = self._compute.allocations.held_by(context, build.uuid)
+        if host.host.uuid not in held.allocations:
+            raise ResourcesUnavailable('placement has no allocation for it here')
+        if outcome == fault_rules.REFUSE:
+            raise ResourcesUnavailable('the fleet has a rule that refuses it')
+        if not self._claim(host, build):
+            self._discard(context, host, build.uuid)
+            return
+        host.publish()
+        if outcome == fault_rules.FAIL:
+            raise BuildFailed('The fleet has a rule that fails it.')
+        if outcome == fault_rules.ABORT:
+            raise BuildAborted(
+                f'Build of instance {build.uuid} aborted: the fleet has a rule for it.'
+            )
+        if not host.servers.update(
+            build.uuid,
+            {'host': host.name, 'task_state': 'spawning'},
+            vm_state='active',
+            task_state=None,
+            power_state=POWERED_ON,
+            launched_at=timeutils.utcnow().replace(microsecond=0),
+        ):
+            LOG.info('Instance %s was deleted while it was built', build.uuid)
+            return
+        with host.lock:
+            host.tracker.mark(build.uuid, 'active')
+            host.tracker.failed_builds = 0
+        host.publish()
+        LOG.info('Instance %s runs on %s', build.uuid, host.name)
+        host.note(build.uuid, EVENT)
+
+    def _claim(self, host: FakeComputeHost, build: Build) -> bool:
+        """Claim for the instance and write its host; False if it is not to be built."""
+        demand = Demand.of_request(build.request, build.limits)
+        with host.lock:
+            if build.uuid in host.tracker.claims:
+                return False
+            topology = host.tracker.claim(build.uuid, demand).topology
+            fitted = {} if topology is None else {'numa_topology': topology}
+            taken = host.servers.update(
+                build.uuid,
+                {
+                    'host': None,
+                    'vm_state': 'building',
+                    'task_state': [None, 'scheduling'],
+                },
+                host=host.name,
+                node=host.name,
+                launched_on=host.name,
+                compute_id=host.node_id,
+                task_state='spawning',
+                **fitted,
+            )
+            if not taken:
+                host.tracker.release(build.uuid)
+        return taken
+
+    def _discard(
+        self, context: RequestContext, host: FakeComputeHost, uuid: str
+    ) -> None:
+        """Free the claim of an instance that was deleted before it came here.
+
+        One that is here keeps what it holds.
+        """
+        now = host.servers.instance(uuid)
+        if now is None or now.host != host.name:
+            host.release(uuid)
+        if now is None:
+            self._compute.allocations.remove(context, uuid)
+        elif now.task_state == 'deleting' and now.host is None:
+            host.servers.destroy(uuid)
+            self._compute.allocations.remove(context, uuid)
+        else:
+            LOG.warning(
+                'Instance %s is %s on %s already; %s leaves it',
+                uuid,
+                now.vm_state,
+                now.host,
+                host.name,
+            )
+
+    def _reschedule(
+        self,
+        context: RequestContext,
+        host: FakeComputeHost,
+        build: Build,
+        problem: errors.RequestError,
+    ) -> None:
+        """Have the conductor try the next host.
+
+        What is claimed is freed first, as an alternate is claimed for the same
+        consumer.
+        """
+        LOG.info('%s cannot build %s: %s', host.name, build.uuid, problem)
+        kept = host.servers.update(
+            build.uuid,
+            {
+                'vm_state': 'building',
+                'host': [None, host.name],
+                'task_state': [None, 'scheduling', 'spawning'],
+            },
+            host=None,
+            node=None,
+            compute_id=None,
+            launched_on=host.name,
+            task_state='scheduling',
+        )
+        instance = host.servers.instance(build.uuid)
+        if not kept or instance is None:
+            self._discard(context, host, build.uuid)
+            return
+        host.release(build.uuid)
+        retry = {**build.properties['retry'], 'exc_reason': str(problem)}
+        try:
+            if self._compute.allocations.remove(context, build.uuid):
+                self._compute.conductor.build_instances(
+                    context,
+                    instance,
+                    {**build.properties, 'retry': retry},
+                    build.request,
+                    build.host_list,
+                    build.image,
+                )
+                return
+        except UNREACHABLE as failure:
+            LOG.error('No conductor was reached for %s: %s', build.uuid, failure)
+        self._fail(context, host, build.uuid, problem)
+
+    def _fail(
+        self,
+        context: RequestContext,
+        host: FakeComputeHost,
+        uuid: str,
+        problem: errors.RequestError,
+    ) -> None:
+        """Leave an instance in error, with a fault, and free what it holds."""
+        changed = host.servers.update(
+            uuid,
+            {'vm_state': 'building', 'host': [None, host.name]},
+            vm_state='error',
+            task_state=None,
+            host=None,
+            node=None,
+            compute_id=None,
+            launched_on=host.name,
+        )
+        if not changed:
+            self._discard(context, host, uuid)
+            return
+        host.release(uuid)
+        LOG.error('Instance %s is in error: %s', uuid, problem)
+        host.servers.add_fault(uuid, fault_of(problem), host.name)
+        host.note(uuid, EVENT, str(problem))
+        self._compute.allocations.remove(context, uuid)
