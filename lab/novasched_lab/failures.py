@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why an instance was not built or moved, and what its owner is told of it."""
+"""Failures of builds and moves, and the faults that owners of instances see."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SchedulerBroke(errors.RequestError):
 
 
 def fault_of(problem: BaseException) -> Fault:
-    """Return what the owner is told: the text of nova's errors, else their class.
+    """Return the fault for the owner: the text of nova's errors, else their class.
 
     Nova: compute/utils.py, exception_to_dict.
     """

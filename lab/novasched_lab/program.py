@@ -127,6 +127,6 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
 def serve(
     conf: cfg.ConfigOpts, make: Callable[[], Service], workers: int, name: str
 ) -> int:
-    """Run workers of a program until they are told to stop; return the exit code."""
+    """Run workers of a program until a signal stops them; return the exit code."""
     launcher = service.launch(conf, Worker(make, name), workers, 'mutate')
     return int(launcher.wait() or 0)

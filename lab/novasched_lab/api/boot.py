@@ -32,7 +32,7 @@ ZONE = 'availability_zone'
 
 
 class NoConductorAnswers(errors.RequestError):
-    """The conductor was not told, or does not answer; ``problem`` says why."""
+    """No conductor was reached, or none answers; ``problem`` says why."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -47,7 +47,7 @@ class NoConductorAnswers(errors.RequestError):
 
 @dataclass(frozen=True)
 class Order:
-    """Servers that somebody wants; ``zone`` may be zone:host:node.
+    """Servers to be booted; ``zone`` may be zone:host:node.
 
     ``host`` is where they must go, after its filters have agreed.
     """
@@ -63,7 +63,7 @@ class Order:
 
 
 def group_for(
-    parts: ApiContext,
+    api: ApiContext,
     context: RequestContext,
     name: str,
     policy: str | None = None,
@@ -74,7 +74,7 @@ def group_for(
     ``limit`` is how many of its servers a host may have, under anti-affinity. Raises
     errors.OptionError.
     """
-    found = parts.groups.find(name, context.project_id)
+    found = api.groups.find(name, context.project_id)
     if found is None and policy is None:
         raise errors.OptionError(
             '--group',
@@ -92,23 +92,23 @@ def group_for(
     assert policy is not None
     rules = {} if limit is None else {LIMIT: str(limit)}
     ids = context.project_id, context.user_id
-    return parts.groups.create(name, policy, rules, *ids)
+    return api.groups.create(name, policy, rules, *ids)
 
 
-def check_places(parts: ApiContext, zone: str | None, host: str | None) -> None:
+def check_places(api: ApiContext, zone: str | None, host: str | None) -> None:
     """Look whether there is such a zone, and a cell of the host.
 
     ``zone`` may be zone:host:node. Raises errors.OptionError and errors.StoreFailed.
     """
     named = (zone or '').partition(':')[0]
-    known = {parts.default_zone, *metadata(parts.api.aggregates()).get(ZONE, ())}
+    known = {api.default_zone, *metadata(api.database.aggregates()).get(ZONE, ())}
     if named and named not in known:
         raise errors.OptionError(
             '--availability-zone',
             f'there is no zone {named}',
             f'Name one of {", ".join(sorted(known))}',
         )
-    if host is not None and parts.api.host_cell(host) is None:
+    if host is not None and api.database.host_cell(host) is None:
         raise errors.OptionError(
             '--host',
             f'{host} is mapped to no cell',
@@ -116,7 +116,7 @@ def check_places(parts: ApiContext, zone: str | None, host: str | None) -> None:
         )
 
 
-def boot(parts: ApiContext, context: RequestContext, order: Order) -> dict[str, str]:
+def boot(api: ApiContext, context: RequestContext, order: Order) -> dict[str, str]:
     """Ask for servers; return their names by uuid, in the order of their numbers.
 
     Where no conductor is reached, nothing is left behind. Raises NoConductorAnswers,
@@ -126,15 +126,15 @@ def boot(parts: ApiContext, context: RequestContext, order: Order) -> dict[str, 
     with contextlib.ExitStack() as undo:
         group = order.group
         if group is not None:
-            undo.callback(parts.groups.leave, uuids)
-            group = parts.groups.join(group, uuids)
-        wanted = _wanted(parts, context, order, uuids, group)
+            undo.callback(api.groups.leave, uuids)
+            group = api.groups.join(group, uuids)
+        wanted = _wanted(api, context, order, uuids, group)
         for each in uuids:
-            undo.callback(parts.api.forget, each)
-        parts.api.ask_for(wanted)
+            undo.callback(api.database.forget, each)
+        api.database.ask_for(wanted)
         builds = [build_request_of(instance) for instance, _ in wanted]
         try:
-            parts.conductor.schedule_and_build_instances(
+            api.conductor.schedule_and_build_instances(
                 context, builds, [request for _, request in wanted], order.image
             )
         except oslo_messaging.MessagingException as problem:
@@ -144,7 +144,7 @@ def boot(parts: ApiContext, context: RequestContext, order: Order) -> dict[str, 
 
 
 def _wanted(
-    parts: ApiContext,
+    api: ApiContext,
     context: RequestContext,
     order: Order,
     uuids: Sequence[str],
@@ -166,7 +166,7 @@ def _wanted(
             availability_zone=order.zone,
             hints=hints,
             group=None if group is None else group_object(group),
-            aliases=parts.aliases,
+            aliases=api.aliases,
         )
         if order.host is not None:
             request = destined(request, order.host)

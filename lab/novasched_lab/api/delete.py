@@ -30,19 +30,19 @@ class DeleteRequest:
     """
 
     def __init__(
-        self, parts: ApiContext, context: RequestContext, force: bool = False
+        self, api: ApiContext, context: RequestContext, force: bool = False
     ) -> None:
-        self._parts = parts
+        self._api = api
         self._context = context
         self._force = force
 
     def run(self, uuid: str) -> Outcome:
         """Delete a server; TOLD: its host does it, then see is_done()."""
-        if self._parts.api.delete_build(uuid):
+        if self._api.database.delete_build(uuid):
             # A conductor that works on it finds that out, and lets go of it.
             self._wipe(uuid)
             return Outcome.DELETED
-        link = self._parts.cells.of_instance(uuid)
+        link = self._api.cells.of_instance(uuid)
         found = None if link is None else link.servers.instance(uuid)
         if link is None or found is None:
             self._wipe(uuid)
@@ -54,7 +54,7 @@ class DeleteRequest:
 
     def is_done(self, uuid: str) -> bool:
         """Say whether the host has deleted a server; then nothing is left of it."""
-        link = self._parts.cells.of_instance(uuid)
+        link = self._api.cells.of_instance(uuid)
         if link is not None and link.servers.instance(uuid) is not None:
             return False
         self._wipe(uuid)
@@ -76,14 +76,14 @@ class DeleteRequest:
 
     def _wipe(self, uuid: str) -> None:
         """Take away all rows of a server, wherever it got meanwhile, and its claims."""
-        parts, admin = self._parts, self._context.elevated()
-        link = parts.cells.of_instance(uuid)
-        parts.api.forget(uuid)
-        for each in (link, parts.cells.cell0()):
+        api, admin = self._api, self._context.elevated()
+        link = api.cells.of_instance(uuid)
+        api.database.forget(uuid)
+        for each in (link, api.cells.cell0()):
             if each is not None:
                 each.servers.destroy(uuid)
-        parts.groups.leave([uuid])
-        parts.allocations.remove(admin, uuid)
+        api.groups.leave([uuid])
+        api.allocations.remove(admin, uuid)
         if link is not None:
             self._end_moves(link, uuid)
 
@@ -92,4 +92,4 @@ class DeleteRequest:
         for move, _ in link.servers.moves(uuid):
             if move.status not in ('confirmed', 'error', 'completed'):
                 link.servers.update_migration(move.uuid, status='error')
-                self._parts.allocations.remove(self._context.elevated(), move.uuid)
+                self._api.allocations.remove(self._context.elevated(), move.uuid)

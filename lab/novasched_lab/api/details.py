@@ -36,27 +36,27 @@ class Details:
 
 
 def details(
-    parts: ApiContext,
+    api: ApiContext,
     context: RequestContext,
     name: str,
     warn: Callable[[str], None],
 ) -> Details:
-    """Look at the server of a name or uuid; ``warn`` is told what cannot be seen.
+    """Look at the server of a name or uuid; ``warn`` gets a line on what is hidden.
 
     Raises errors.OptionError and errors.StoreFailed.
     """
-    server = Servers(parts, warn).one(name)
+    server = Servers(api, warn).one(name)
     found = Details(server)
-    request = parts.api.request_spec(server.uuid)
+    request = api.database.request_spec(server.uuid)
     if request is not None:
         found.flavor = _size(request.flavor)
         image = request.image
         found.image = image.name if image and 'name' in image else None
-    group = parts.api.server_group_of(server.uuid)
+    group = api.database.server_group_of(server.uuid)
     if group is not None:
         found.group = f'{group.name} ({group.policy})'
     consumers = [('server', server.uuid)]
-    link = parts.cells.of_instance(server.uuid)
+    link = api.cells.of_instance(server.uuid)
     if link is not None:
         row = link.servers.live([server.uuid]).get(server.uuid)
         moves = link.servers.moves(server.uuid)
@@ -74,7 +74,7 @@ def details(
         ]
     for kind, consumer in consumers:
         try:
-            found.allocations += _held(parts, context, kind, consumer)
+            found.allocations += _held(api, context, kind, consumer)
         except errors.AllocationUpdateFailed as problem:
             warn(f'Placement was not asked what {kind} {consumer} holds: {problem}')
     return found
@@ -88,14 +88,14 @@ def _size(flavor: Flavor) -> str:
 
 
 def _held(
-    parts: ApiContext, context: RequestContext, kind: str, consumer: str
+    api: ApiContext, context: RequestContext, kind: str, consumer: str
 ) -> list[dict[str, Any]]:
     admin = context.elevated()
-    held = parts.allocations.held_by(admin, consumer)
+    held = api.allocations.held_by(admin, consumer)
     return [
         {
             'consumer': kind,
-            'provider': parts.provider_name(provider),
+            'provider': api.provider_name(provider),
             'resources': dict(amounts),
         }
         for provider, amounts in held.allocations.items()

@@ -39,12 +39,12 @@ class MoveRequest:
     """Moves one server; raises errors.StoreFailed."""
 
     def __init__(
-        self, parts: ApiContext, context: RequestContext, server: Server
+        self, api: ApiContext, context: RequestContext, server: Server
     ) -> None:
-        self._parts = parts
+        self._api = api
         self._context = context
         self._server = server
-        self._servers = Servers(parts, lambda line: None)
+        self._servers = Servers(api, lambda line: None)
 
     def begin(self, host: str | None, flavor: Flavor | None) -> None:
         """Have the server moved, to a host if one is named.
@@ -58,20 +58,18 @@ class MoveRequest:
                 'NAME', f'{name} is {self._server.status}', 'Wait until it is ACTIVE'
             )
         link, instance = found
-        if host is not None and self._parts.api.host_cell(host) != link.cell.uuid:
+        if host is not None and self._api.database.host_cell(host) != link.cell.uuid:
             raise errors.OptionError(
                 '--to',
                 f'{host} is not in {link.cell.name or link.cell.uuid}, the cell of '
                 f'{name}',
                 'Name a host of that cell: see novasched-manage cell_v2 list_hosts',
             )
-        request = None if host is None else self._parts.api.request_spec(uuid)
+        request = None if host is None else self._api.database.request_spec(uuid)
         if host is not None and request is not None:
             request = destined(request, host)
         try:
-            self._parts.conductor.migrate_server(
-                self._context, instance, flavor, request
-            )
+            self._api.conductor.migrate_server(self._context, instance, flavor, request)
         except (oslo_messaging.RemoteError, faults.WireError) as problem:
             raise MoveRefused(summary(problem)) from problem
         except oslo_messaging.MessagingException as problem:
@@ -79,7 +77,7 @@ class MoveRequest:
 
     def progress(self) -> MoveProgress | None:
         """Return how far the last move of the server is; None if there is none."""
-        link = self._parts.cells.of_instance(self._server.uuid)
+        link = self._api.cells.of_instance(self._server.uuid)
         if link is None:
             return None
         moves = link.servers.moves(self._server.uuid)
@@ -95,6 +93,6 @@ class MoveRequest:
 
     def failure(self) -> str | None:
         """Return the newest fault of the server; None if it has none."""
-        link = self._parts.cells.of_instance(self._server.uuid)
+        link = self._api.cells.of_instance(self._server.uuid)
         fault = None if link is None else link.servers.last_fault(self._server.uuid)
         return None if fault is None else fault.message

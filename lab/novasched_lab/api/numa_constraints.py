@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NUMA nodes that a flavor and an image give to an instance.
+"""NUMA constraints: the cells that a flavor and an image give to an instance.
 
 Nova: virt/hardware.py, numa_get_constraints.
 """
@@ -16,7 +16,7 @@ UNITS_KIB = {'KB': 1, 'MB': 1024, 'GB': 1024**2}
 
 
 def topology_of(request: RequestSpec) -> InstanceNUMATopology | None:
-    """Return the nodes of an instance, None where it is not asked for any.
+    """Return the NUMA cells of an instance; None where none are asked for.
 
     Raises errors.InvalidDemand for demands that do not fit the flavor.
     """
@@ -116,7 +116,7 @@ def _shares(request: RequestSpec, nodes: int) -> list[tuple[set[int], int]]:
             raise errors.InvalidDemand('hw:numa_mem does not add up to the memory')
         return found
     if request.vcpus % nodes or request.memory_mb % nodes:
-        raise errors.InvalidDemand(f'the flavor has no {nodes} equal parts')
+        raise errors.InvalidDemand(f'the flavor has no {nodes} equal api')
     width, memory = request.vcpus // nodes, request.memory_mb // nodes
     return [
         (set(range(number * width, (number + 1) * width)), memory)

@@ -56,22 +56,22 @@ def status_of(row: LiveRow) -> str:
 
 
 class Servers:
-    """Looks for servers; ``warn`` is told what could not be asked.
+    """Looks for servers; ``warn`` gets a line on what could not be asked.
 
     Every method raises errors.StoreFailed when the API database cannot be asked.
     """
 
-    def __init__(self, parts: ApiContext, warn: Callable[[str], None]) -> None:
-        self._parts = parts
+    def __init__(self, api: ApiContext, warn: Callable[[str], None]) -> None:
+        self._api = api
         self._warn = warn
 
     def all(self) -> list[Server]:
         """Return all servers, the oldest first."""
-        return self._servers(self._parts.api.with_builds(), None)
+        return self._servers(self._api.database.with_builds(), None)
 
     def some(self, uuids: Sequence[str]) -> list[Server]:
         """Return those of some servers that there are, in the order asked for."""
-        mapped = self._parts.api.with_builds(uuids)
+        mapped = self._api.database.with_builds(uuids)
         found = {each.uuid: each for each in self._servers(mapped, uuids)}
         return [found[uuid] for uuid in uuids if uuid in found]
 
@@ -113,7 +113,7 @@ class Servers:
 
     def located(self, server: Server) -> tuple[CellLink, Instance] | None:
         """Return the cell and the row of a server; None while it has none."""
-        link = self._parts.cells.of_instance(server.uuid)
+        link = self._api.cells.of_instance(server.uuid)
         found = None if link is None else link.servers.instance(server.uuid)
         return None if link is None or found is None else (link, found)
 
@@ -145,7 +145,7 @@ class Servers:
     ) -> Iterator[Server]:
         wanted = [mapping.instance_uuid for mapping in mappings]
         try:
-            link = self._parts.cells.link(cell_uuid)
+            link = self._api.cells.link(cell_uuid)
             rows = link.servers.live(None if uuids is None else wanted)
             failed = [uuid for uuid in wanted if _is_failed(rows.get(uuid))]
             faults = link.servers.faults(failed)

@@ -12,7 +12,6 @@ from oslo_config import cfg
 
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
-from novasched.db.transactions import Database
 from novasched.placement import session
 from novasched_lab import opts, resource_providers
 from novasched_lab.allocations import Allocations
@@ -34,8 +33,7 @@ class ApiContext:
     no aggregate puts into a zone are in ``default_zone``.
     """
 
-    api: ApiServers
-    database: Database
+    database: ApiServers
     groups: ServerGroups
     cells: CellLinks
     conductor: ConductorClient
@@ -80,13 +78,12 @@ def opened(conf: cfg.ConfigOpts) -> Iterator[ApiContext]:
         placement = session.from_conf(conf)
         stack.callback(placement.session.session.close)
         defaults = UrlDefaults(conf.database.connection, brokers.own.conf.transport_url)
-        api = ApiServers(engine, defaults)
+        database = ApiServers(engine, defaults)
         make_engine = functools.partial(engines.cell_engine, conf)
-        cells = CellLinks(api, make_engine, brokers.transport)
+        cells = CellLinks(database, make_engine, brokers.transport)
         stack.callback(cells.close)
         yield ApiContext(
-            api=api,
-            database=Database(engine),
+            database=database,
             groups=ServerGroups(engine),
             cells=cells,
             conductor=ConductorClient(brokers.own),

@@ -71,10 +71,10 @@ class Boot(ServerList):
         from novasched_lab.api.servers import Servers
 
         context = self.context(parsed_args)
-        with self.parts() as parts:
-            order = _order(parts, context, parsed_args)
-            names = boot.boot(parts, context, order)
-            servers = Servers(parts, self.warn)
+        with self.api() as api:
+            order = _order(api, context, parsed_args)
+            names = boot.boot(api, context, order)
+            servers = Servers(api, self.warn)
             found = self._built(servers, names, parsed_args)
         if not parsed_args.no_wait and any(s.status != 'ACTIVE' for s in found):
             self.code = 1
@@ -140,7 +140,7 @@ def _positive(text: str) -> int:
 
 
 def _order(
-    parts: ApiContext, context: RequestContext, parsed_args: argparse.Namespace
+    api: ApiContext, context: RequestContext, parsed_args: argparse.Namespace
 ) -> Order:
     """Return what is asked for; a new group is made. Raises errors.OptionError."""
     from novasched import errors
@@ -150,15 +150,15 @@ def _order(
         raise errors.OptionError(
             '--policy', 'there is no group that has it', 'Give --group NAME, too'
         )
-    flavor = flavor_of(parts, parsed_args)
+    flavor = flavor_of(api, parsed_args)
     image = catalogue.image_of(parsed_args.image, parsed_args.image_file)
     catalogue.check_fit(flavor, image)
     hints = catalogue.pairs(parsed_args.hint, '--hint')
-    boot.check_places(parts, parsed_args.availability_zone, parsed_args.host)
+    boot.check_places(api, parsed_args.availability_zone, parsed_args.host)
     group = None
     if parsed_args.group is not None:
         named = parsed_args.group, parsed_args.policy, parsed_args.max_per_host
-        group = boot.group_for(parts, context, *named)
+        group = boot.group_for(api, context, *named)
     return boot.Order(
         name=parsed_args.name,
         flavor=flavor,

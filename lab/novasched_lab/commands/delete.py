@@ -84,16 +84,16 @@ class Delete(ServerList):
             raise errors.OptionError(
                 'NAME', 'no servers are named, or all as well', 'Name some, or --all'
             )
-        with self.parts() as parts:
-            found = _chosen(Servers(parts, self.warn), parsed_args)
+        with self.api() as api:
+            found = _chosen(Servers(api, self.warn), parsed_args)
             self.warn(_how_many(found, parsed_args))
             if parsed_args.dry_run or not found:
                 return COLUMNS, _rows(found, lambda uuid: 'would be deleted')
             self._confirm(parsed_args)
-            task = DeleteRequest(parts, self.context(parsed_args), parsed_args.force)
-            told = self._delete(task, found, parsed_args)
+            task = DeleteRequest(api, self.context(parsed_args), parsed_args.force)
+            pending = self._delete(task, found, parsed_args)
         return COLUMNS, _rows(
-            found, lambda uuid: 'deleting' if uuid in told else 'deleted'
+            found, lambda uuid: 'deleting' if uuid in pending else 'deleted'
         )
 
     def _confirm(self, parsed_args: argparse.Namespace) -> None:
@@ -118,22 +118,22 @@ class Delete(ServerList):
         from novasched_lab.api.delete import Outcome
 
         outcomes = {each.uuid: task.run(each.uuid) for each in found}
-        told = {uuid for uuid in outcomes if outcomes[uuid] is Outcome.TOLD}
-        if told and not parsed_args.no_wait:
-            self._wait(task, told, parsed_args.timeout)
-        return told
+        pending = {uuid for uuid in outcomes if outcomes[uuid] is Outcome.TOLD}
+        if pending and not parsed_args.no_wait:
+            self._wait(task, pending, parsed_args.timeout)
+        return pending
 
-    def _wait(self, task: DeleteRequest, told: set[str], timeout_s: float) -> None:
-        """Wait until hosts have deleted servers; those are removed from ``told``."""
+    def _wait(self, task: DeleteRequest, pending: set[str], timeout_s: float) -> None:
+        """Wait until hosts have deleted servers; those are removed from ``pending``."""
 
         def look() -> bool:
-            told.difference_update([uuid for uuid in told if task.is_done(uuid)])
-            return not told
+            pending.difference_update([uuid for uuid in pending if task.is_done(uuid)])
+            return not pending
 
         if not wait(look, timeout_s):
             self.code = 1
             self.warn(
-                f'After {timeout_s:.0f} s, {len(told)} are not deleted by their '
+                f'After {timeout_s:.0f} s, {len(pending)} are not deleted by their '
                 'hosts, which do so when they are back. If one never will be: '
                 'novasched delete --force.'
             )

@@ -46,11 +46,11 @@ class Move(ServerList):
         from novasched_lab.api import move
         from novasched_lab.api.servers import Servers
 
-        with self.parts() as parts:
-            servers = Servers(parts, self.warn)
+        with self.api() as api:
+            servers = Servers(api, self.warn)
             server = servers.one(parsed_args.name)
-            flavor = flavor_of(parts, parsed_args) if parsed_args.flavor else None
-            task = move.MoveRequest(parts, self.context(parsed_args), server)
+            flavor = flavor_of(api, parsed_args) if parsed_args.flavor else None
+            task = move.MoveRequest(api, self.context(parsed_args), server)
             task.begin(parsed_args.to, flavor)
             progress = self._moved(task, parsed_args)
             now = next(iter(servers.some([server.uuid])), server)

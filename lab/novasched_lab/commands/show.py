@@ -58,10 +58,8 @@ class Show(ServerCommand, ShowOne):
         """Return the fields of the server."""
         from novasched_lab.api.details import details
 
-        with self.parts() as parts:
-            found = details(
-                parts, self.context(parsed_args), parsed_args.name, self.warn
-            )
+        with self.api() as api:
+            found = details(api, self.context(parsed_args), parsed_args.name, self.warn)
         return self.dict2columns(_fields(found, parsed_args.formatter == 'table'))
 
 

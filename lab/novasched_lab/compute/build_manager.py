@@ -61,20 +61,12 @@ class Build:
 class BuildManager:
     """Builds and deletes the instances of the hosts of a process."""
 
-    def __init__(self, context: ComputeContext) -> None:
-        self._compute = context
+    def __init__(self, compute: ComputeContext) -> None:
+        self._compute = compute
 
     def run(self, context: RequestContext, host: FakeComputeHost, build: Build) -> None:
         """Build an instance, have another host do it, or leave it in error."""
-        try:
-            self._build(context, host, build)
-        except errors.RequestError as problem:
-            with host.lock:
-                host.tracker.failed_builds += 1
-            if isinstance(problem, RESCHEDULED) and build.properties.get('retry'):
-                self._reschedule(context, host, build, problem)
-            else:
-                self._fail(context, host, build.uuid, problem)
+        _BuildAttempt(self._compute, context, host, build).run()
 
     def terminate(
         self, context: RequestContext, host: FakeComputeHost, uuid: str
@@ -97,52 +89,82 @@ class BuildManager:
         self._compute.allocations.remove(context, uuid)
         LOG.info('Instance %s is deleted', uuid)
 
-    def _build(
-        self, context: RequestContext, host: FakeComputeHost, build: Build
+
+class _BuildAttempt:
+    """One build of an instance on one host."""
+
+    def __init__(
+        self,
+        compute: ComputeContext,
+        context: RequestContext,
+        host: FakeComputeHost,
+        build: Build,
     ) -> None:
-        outcome = self._compute.rules.outcome(host.name, build.flavor_name, build.uuid)
-        held = self._compute.allocations.held_by(context, build.uuid)
+        self._compute = compute
+        self._context = context
+        self._host = host
+        self._servers = host.servers
+        self._build = build
+        self._uuid = build.uuid
+
+    def run(self) -> None:
+        try:
+            self._run()
+        except errors.RequestError as problem:
+            with self._host.lock:
+                self._host.tracker.failed_builds += 1
+            if isinstance(problem, RESCHEDULED) and self._build.properties.get('retry'):
+                self._reschedule(problem)
+            else:
+                self._fail(problem)
+
+    def _run(self) -> None:
+        host, uuid = self._host, self._uuid
+        rules = self._compute.rules
+        outcome = rules.outcome(host.name, self._build.flavor_name, uuid)
+        held = self._compute.allocations.held_by(self._context, uuid)
         if host.host.uuid not in held.allocations:
             raise ResourcesUnavailable('placement has no allocation for it here')
         if outcome == fault_rules.REFUSE:
             raise ResourcesUnavailable('the fleet has a rule that refuses it')
-        if not self._claim(host, build):
-            self._discard(context, host, build.uuid)
+        if not self._claim():
+            self._discard()
             return
         host.publish()
         if outcome == fault_rules.FAIL:
             raise BuildFailed('The fleet has a rule that fails it.')
         if outcome == fault_rules.ABORT:
             raise BuildAborted(
-                f'Build of instance {build.uuid} aborted: the fleet has a rule for it.'
+                f'Build of instance {uuid} aborted: the fleet has a rule for it.'
             )
-        if not host.servers.update(
-            build.uuid,
+        if not self._servers.update(
+            uuid,
             {'host': host.name, 'task_state': 'spawning'},
             vm_state='active',
             task_state=None,
             power_state=POWERED_ON,
             launched_at=timeutils.utcnow().replace(microsecond=0),
         ):
-            LOG.info('Instance %s was deleted while it was built', build.uuid)
+            LOG.info('Instance %s was deleted while it was built', uuid)
             return
         with host.lock:
-            host.tracker.mark(build.uuid, 'active')
+            host.tracker.mark(uuid, 'active')
             host.tracker.failed_builds = 0
         host.publish()
-        LOG.info('Instance %s runs on %s', build.uuid, host.name)
-        host.note(build.uuid, EVENT)
+        LOG.info('Instance %s runs on %s', uuid, host.name)
+        host.note(uuid, EVENT)
 
-    def _claim(self, host: FakeComputeHost, build: Build) -> bool:
+    def _claim(self) -> bool:
         """Claim for the instance and write its host; False if it is not to be built."""
-        demand = Demand.of_request(build.request, build.limits)
+        host, uuid = self._host, self._uuid
+        demand = Demand.of_request(self._build.request, self._build.limits)
         with host.lock:
-            if build.uuid in host.tracker.claims:
+            if uuid in host.tracker.claims:
                 return False
-            topology = host.tracker.claim(build.uuid, demand).topology
+            topology = host.tracker.claim(uuid, demand).topology
             fitted = {} if topology is None else {'numa_topology': topology}
-            taken = host.servers.update(
-                build.uuid,
+            taken = self._servers.update(
+                uuid,
                 {
                     'host': None,
                     'vm_state': 'building',
@@ -156,69 +178,45 @@ class BuildManager:
                 **fitted,
             )
             if not taken:
-                host.tracker.release(build.uuid)
+                host.tracker.release(uuid)
         return taken
 
-    def _discard(
-        self, context: RequestContext, host: FakeComputeHost, uuid: str
-    ) -> None:
+    def _discard(self) -> None:
         """Free the claim of an instance that was deleted before it came here.
 
         One that is here keeps what it holds.
         """
-        now = host.servers.instance(uuid)
+        host, uuid = self._host, self._uuid
+        now = self._servers.instance(uuid)
         if now is None or now.host != host.name:
             host.release(uuid)
         if now is None:
-            self._compute.allocations.remove(context, uuid)
+            self._compute.allocations.remove(self._context, uuid)
         elif now.task_state == 'deleting' and now.host is None:
-            host.servers.destroy(uuid)
-            self._compute.allocations.remove(context, uuid)
+            self._servers.destroy(uuid)
+            self._compute.allocations.remove(self._context, uuid)
         else:
-            LOG.warning(
-                'Instance %s is %s on %s already; %s leaves it',
-                uuid,
-                now.vm_state,
-                now.host,
-                host.name,
-            )
+            LOG.warning('%s leaves instance %s to %s', host.name, uuid, now.host)
 
-    def _reschedule(
-        self,
-        context: RequestContext,
-        host: FakeComputeHost,
-        build: Build,
-        problem: errors.RequestError,
-    ) -> None:
+    def _reschedule(self, problem: errors.RequestError) -> None:
         """Have the conductor try the next host.
 
         What is claimed is freed first, as an alternate is claimed for the same
         consumer.
         """
-        LOG.info('%s cannot build %s: %s', host.name, build.uuid, problem)
-        kept = host.servers.update(
-            build.uuid,
-            {
-                'vm_state': 'building',
-                'host': [None, host.name],
-                'task_state': [None, 'scheduling', 'spawning'],
-            },
-            host=None,
-            node=None,
-            compute_id=None,
-            launched_on=host.name,
-            task_state='scheduling',
-        )
-        instance = host.servers.instance(build.uuid)
+        build, uuid = self._build, self._uuid
+        LOG.info('%s cannot build %s: %s', self._host.name, uuid, problem)
+        kept = self._leave([None, 'scheduling', 'spawning'], task_state='scheduling')
+        instance = self._servers.instance(uuid)
         if not kept or instance is None:
-            self._discard(context, host, build.uuid)
+            self._discard()
             return
-        host.release(build.uuid)
+        self._host.release(uuid)
         retry = {**build.properties['retry'], 'exc_reason': str(problem)}
         try:
-            if self._compute.allocations.remove(context, build.uuid):
+            if self._compute.allocations.remove(self._context, uuid):
                 self._compute.conductor.build_instances(
-                    context,
+                    self._context,
                     instance,
                     {**build.properties, 'retry': retry},
                     build.request,
@@ -227,32 +225,38 @@ class BuildManager:
                 )
                 return
         except UNREACHABLE as failure:
-            LOG.error('No conductor was reached for %s: %s', build.uuid, failure)
-        self._fail(context, host, build.uuid, problem)
+            LOG.error('No conductor was reached for %s: %s', uuid, failure)
+        self._fail(problem)
 
-    def _fail(
-        self,
-        context: RequestContext,
-        host: FakeComputeHost,
-        uuid: str,
-        problem: errors.RequestError,
-    ) -> None:
+    def _fail(self, problem: errors.RequestError) -> None:
         """Leave an instance in error, with a fault, and free what it holds."""
-        changed = host.servers.update(
-            uuid,
-            {'vm_state': 'building', 'host': [None, host.name]},
-            vm_state='error',
-            task_state=None,
+        uuid = self._uuid
+        if not self._leave((), vm_state='error', task_state=None):
+            self._discard()
+            return
+        self._host.release(uuid)
+        LOG.error('Instance %s is in error: %s', uuid, problem)
+        self._servers.add_fault(uuid, fault_of(problem), self._host.name)
+        self._host.note(uuid, EVENT, str(problem))
+        self._compute.allocations.remove(self._context, uuid)
+
+    def _leave(self, tasks: Sequence[str | None], **values: Any) -> bool:
+        """Write that no host has the instance; False if it is not building any more.
+
+        ``tasks`` are the task states that it may have, none: any.
+        """
+        expected: dict[str, Any] = {
+            'vm_state': 'building',
+            'host': [None, self._host.name],
+        }
+        if tasks:
+            expected['task_state'] = list(tasks)
+        return self._servers.update(
+            self._uuid,
+            expected,
             host=None,
             node=None,
             compute_id=None,
-            launched_on=host.name,
+            launched_on=self._host.name,
+            **values,
         )
-        if not changed:
-            self._discard(context, host, uuid)
-            return
-        host.release(uuid)
-        LOG.error('Instance %s is in error: %s', uuid, problem)
-        host.servers.add_fault(uuid, fault_of(problem), host.name)
-        host.note(uuid, EVENT, str(problem))
-        self._compute.allocations.remove(context, uuid)

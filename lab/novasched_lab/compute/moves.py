@@ -51,9 +51,9 @@ class MoveManager:
     """Moves instances to and away from the hosts of a process."""
 
     def __init__(
-        self, context: ComputeContext, hosts: Mapping[str, FakeComputeHost]
+        self, compute: ComputeContext, hosts: Mapping[str, FakeComputeHost]
     ) -> None:
-        self._compute = context
+        self._compute = compute
         self._hosts = hosts
 
     def run(
@@ -71,38 +71,9 @@ class MoveManager:
         if not begun or migration is None:
             LOG.warning('The move of %s to %s is over', move.uuid, host.name)
             return
-        try:
-            self._take(context, host, move, migration)
-        except errors.RequestError as problem:
-            host.release(move.migration_uuid)
-            self._refuse(context, host, move, migration, problem)
-
-    def _take(
-        self,
-        context: RequestContext,
-        host: FakeComputeHost,
-        move: IncomingMove,
-        migration: Migration,
-    ) -> None:
-        flavor_name = move.flavor.name or ''
-        if self._compute.rules.outcome(host.name, flavor_name, move.uuid) is not None:
-            raise ResourcesUnavailable('the fleet has a rule that refuses it')
-        request = move.request.replaced(flavor=move.flavor)
-        with host.lock:
-            demand = Demand.of_request(request, move.limits)
-            claim = host.tracker.claim(move.migration_uuid, demand)
-        values = _values_after(host, move.flavor, claim)
-        if not host.servers.finish_move(migration, values):
-            host.release(move.migration_uuid)
-            LOG.warning('Instance %s is gone, or was moved already', move.uuid)
-            return
-        with host.lock:
-            host.tracker.rename(move.migration_uuid, move.uuid)
-            host.tracker.mark(move.uuid, 'active')
-        host.publish()
-        host.note(move.uuid, EVENT)
-        self._confirm_at_source(context, host, migration)
-        LOG.info('Instance %s runs on %s now', move.uuid, host.name)
+        attempt = _MoveAttempt(self._compute, context, host, move, migration)
+        if attempt.run():
+            self._confirm_at_source(context, host, migration)
 
     def _confirm_at_source(
         self, context: RequestContext, host: FakeComputeHost, migration: Migration
@@ -140,25 +111,87 @@ class MoveManager:
                 migration_uuid, ['finished'], status='confirmed'
             )
 
-    def _refuse(
+
+class _MoveAttempt:
+    """One move of an instance to one host."""
+
+    def __init__(
         self,
+        compute: ComputeContext,
         context: RequestContext,
         host: FakeComputeHost,
         move: IncomingMove,
         migration: Migration,
-        problem: errors.RequestError,
     ) -> None:
+        self._compute = compute
+        self._context = context
+        self._host = host
+        self._servers = host.servers
+        self._move = move
+        self._migration = migration
+
+    def run(self) -> bool:
+        """Take the instance over; False, after another host was asked, if it cannot."""
+        try:
+            return self._take()
+        except errors.RequestError as problem:
+            self._host.release(self._migration.uuid)
+            self._refuse(problem)
+            return False
+
+    def _take(self) -> bool:
+        host, move, migration = self._host, self._move, self._migration
+        flavor_name = move.flavor.name or ''
+        if self._compute.rules.outcome(host.name, flavor_name, move.uuid) is not None:
+            raise ResourcesUnavailable('the fleet has a rule that refuses it')
+        request = move.request.replaced(flavor=move.flavor)
+        with host.lock:
+            demand = Demand.of_request(request, move.limits)
+            claim = host.tracker.claim(migration.uuid, demand)
+        if not self._servers.finish_move(migration, self._values_after(claim)):
+            host.release(migration.uuid)
+            LOG.warning('Instance %s is gone, or was moved already', move.uuid)
+            return False
+        with host.lock:
+            host.tracker.rename(migration.uuid, move.uuid)
+            host.tracker.mark(move.uuid, 'active')
+        host.publish()
+        host.note(move.uuid, EVENT)
+        LOG.info('Instance %s runs on %s now', move.uuid, host.name)
+        return True
+
+    def _values_after(self, claim: Claim) -> dict[str, Any]:
+        """Return what the row of the instance has after the move."""
+        host, flavor = self._host, self._move.flavor
+        return {
+            'host': host.name,
+            'node': host.name,
+            'launched_on': host.name,
+            'compute_id': host.node_id,
+            'vm_state': 'active',
+            'task_state': None,
+            'instance_type_id': flavor.id if 'id' in flavor else None,
+            'vcpus': flavor.vcpus,
+            'memory_mb': flavor.memory_mb,
+            'root_gb': flavor.root_gb,
+            'ephemeral_gb': flavor.ephemeral_gb,
+            'flavor': flavor,
+            'numa_topology': claim.topology,
+        }
+
+    def _refuse(self, problem: errors.RequestError) -> None:
         """Give the source its allocation back; have the next host tried, if any."""
-        LOG.info('%s cannot take %s: %s', host.name, move.uuid, problem)
-        if not host.servers.update_migration(
-            migration.uuid, ['migrating'], status='reverting'
+        move = self._move
+        LOG.info('%s cannot take %s: %s', self._host.name, move.uuid, problem)
+        if not self._servers.update_migration(
+            move.migration_uuid, ['migrating'], status='reverting'
         ):
             return
-        instance = host.servers.instance(move.uuid)
+        instance = self._servers.instance(move.uuid)
         retry = move.properties.get('retry')
-        swapped = self._swap_back(context, migration)
+        swapped = self._swap_back()
         if not swapped or instance is None or not retry or move.host_list is None:
-            self._end(host, migration, problem)
+            self._end(problem)
             return
         properties = {
             **move.properties,
@@ -167,7 +200,7 @@ class MoveManager:
         }
         try:
             self._compute.conductor.migrate_server(
-                context,
+                self._context,
                 instance,
                 move.flavor,
                 move.request,
@@ -177,46 +210,23 @@ class MoveManager:
             )
         except UNREACHABLE as failure:
             LOG.error('No conductor was reached for %s: %s', move.uuid, failure)
-            self._end(host, migration, problem)
+            self._end(problem)
 
-    def _swap_back(self, context: RequestContext, migration: Migration) -> bool:
-        uuid = migration.instance_uuid
+    def _swap_back(self) -> bool:
+        source, target = self._migration.uuid, self._move.uuid
         try:
-            return self._compute.allocations.swap(context, migration.uuid, uuid)
+            return self._compute.allocations.swap(self._context, source, target)
         except errors.AllocationUpdateFailed as problem:
-            LOG.warning('%s keeps the allocation of its move: %s', uuid, problem)
+            LOG.warning('%s keeps the allocation of its move: %s', target, problem)
             return False
 
-    def _end(
-        self, host: FakeComputeHost, migration: Migration, problem: errors.RequestError
-    ) -> None:
-        """Write that a move failed and that the instance stays on its source."""
-        uuid, servers = migration.instance_uuid, host.servers
-        servers.update(
-            uuid, {'host': migration.source_compute}, vm_state='active', task_state=None
+    def _end(self, problem: errors.RequestError) -> None:
+        """Write that the move failed and that the instance stays on its source."""
+        uuid, source = self._move.uuid, self._migration.source_compute
+        self._servers.update(uuid, {'host': source}, vm_state='active', task_state=None)
+        self._servers.add_fault(uuid, fault_of(problem), self._host.name)
+        self._host.note(uuid, EVENT, str(problem))
+        self._servers.update_migration(
+            self._migration.uuid, ['reverting'], status='error'
         )
-        servers.add_fault(uuid, fault_of(problem), host.name)
-        host.note(uuid, EVENT, str(problem))
-        servers.update_migration(migration.uuid, ['reverting'], status='error')
         LOG.warning('The move of %s failed: %s', uuid, problem)
-
-
-def _values_after(
-    host: FakeComputeHost, flavor: Flavor, claim: Claim
-) -> dict[str, Any]:
-    """Return what the row of an instance has after its move to a host."""
-    return {
-        'host': host.name,
-        'node': host.name,
-        'launched_on': host.name,
-        'compute_id': host.node_id,
-        'vm_state': 'active',
-        'task_state': None,
-        'instance_type_id': flavor.id if 'id' in flavor else None,
-        'vcpus': flavor.vcpus,
-        'memory_mb': flavor.memory_mb,
-        'root_gb': flavor.root_gb,
-        'ephemeral_gb': flavor.ephemeral_gb,
-        'flavor': flavor,
-        'numa_topology': claim.topology,
-    }

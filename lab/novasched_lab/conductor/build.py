@@ -78,9 +78,6 @@ class BuildTask:
     def _build(self, asked: Asked, selections: Sequence[Selection]) -> None:
         """Write an instance to the cell of its host, and send it there."""
         uuid, api = asked.instance.uuid, self._conductor.api
-        instance = asked.instance.replaced(
-            availability_zone=selections[0].availability_zone
-        )
         try:
             link = self._conductor.cells.of_host(selections[0].service_host)
             if link is None or link.computes is None:
@@ -90,6 +87,9 @@ class BuildTask:
                 api.unmap(uuid)
                 self._conductor.release(self._context, uuid)
                 return
+            instance = asked.instance.replaced(
+                availability_zone=selections[0].availability_zone
+            )
             link.servers.create(instance)
         except FAILURES as problem:
             LOG.error('Instance %s: %s', uuid, summary(problem))

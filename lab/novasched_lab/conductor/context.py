@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conductor works with: databases, scheduler, placement and computes."""
+"""The neighbours of a conductor: databases, scheduler, placement and computes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conductor answers: arguments decoded, tasks run."""
+"""RPC methods of a conductor: arguments decoded, tasks run."""
 
 from __future__ import annotations
 

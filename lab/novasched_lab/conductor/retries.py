@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often an instance is tried, and where it was: the ``retry`` of its properties."""
+"""The ``retry`` property of a request: attempts counted, hosts that were tried."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class CloudOptions(NamedTuple):
 class RunningCloud(NamedTuple):
     """A running cloud; ``placement`` is its URL."""
 
-    parts: ApiContext
+    api: ApiContext
     hosts: Sequence[SimulatedHost]
     placement: str
 
@@ -79,18 +79,18 @@ def running(
         if wanted.placement is not None:
             stack.callback(_withdraw, place, hosts)
         start = functools.partial(_start, stack, directory)
-        parts = stack.enter_context(service.opened(conf))
+        api = stack.enter_context(service.opened(conf))
         progress(f'starting {wanted.hosts} hosts')
         computes = start(COMPUTE, '--fleet', str(directory / 'fleet.toml'))
         last = f'{COMPUTE}.{hosts[-1].name}'
         computes.wait_until(lambda: bool(broker.consumers(last)))
-        parts.api.map_new_hosts(functools.partial(engines.cell_engine, conf))
-        _expect(parts, len(hosts))
+        api.database.map_new_hosts(functools.partial(engines.cell_engine, conf))
+        _expect(api, hosts)
         progress('starting scheduler and conductor')
         started = {topic: start(topic) for topic in (SCHEDULER, CONDUCTOR)}
         for topic, process in started.items():
             process.wait_until(lambda topic=topic: bool(broker.consumers(topic)))  # type: ignore[misc]
-        yield RunningCloud(parts, hosts, place)
+        yield RunningCloud(api, hosts, place)
         progress('cleaning up')
         for process in (computes, *started.values()):
             process.end()
@@ -233,13 +233,11 @@ def _start(
     return stack.enter_context(made)
 
 
-def _expect(parts: ApiContext, hosts: int) -> None:
+def _expect(api: ApiContext, hosts: Sequence[SimulatedHost]) -> None:
     """Raises errors.SetupError if not all hosts are mapped."""
-    query = sa.select(sa.func.count()).select_from(tables.host_mappings)
-    with parts.database.read() as connection:
-        found = connection.execute(query).scalar()
-    if found != hosts:
-        raise errors.SetupError(f'{found} of {hosts} hosts are mapped to the cell')
+    found = sum(api.database.host_cell(host.name) is not None for host in hosts)
+    if found != len(hosts):
+        raise errors.SetupError(f'{found} of {len(hosts)} hosts are mapped to the cell')
 
 
 def _withdraw(place: str, hosts: Sequence[SimulatedHost]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo does on its cloud: boots, a move, a look at placement, deletes."""
+"""The run of the demo on its cloud: boots, a move, a look at placement, deletes."""
 
 from __future__ import annotations
 
@@ -86,22 +86,22 @@ def orders(hosts: int, group: Any) -> Iterator[Order]:
 class _Visit:
     def __init__(self, made: RunningCloud, progress: Callable[[str], None]) -> None:
         self._cloud = made
-        self._parts = made.parts
+        self._api = made.api
         self._progress = progress
-        self._servers = Servers(made.parts, progress)
+        self._servers = Servers(made.api, progress)
         self._context = RequestContext(
             user_id='demo', project_id='demo', overwrite=False
         )
 
     def run(self, result: DemoResult) -> None:
         """Do it all."""
-        parts, context = self._parts, self._context
-        group = boot.group_for(parts, context, 'web', 'anti-affinity')
+        api, context = self._api, self._context
+        group = boot.group_for(api, context, 'web', 'anti-affinity')
         uuids: list[str] = []
         started = time.monotonic()
         for order in orders(len(self._cloud.hosts), group):
             self._progress(f'booting {order.count} {order.name}')
-            uuids += boot.boot(parts, context, order)
+            uuids += boot.boot(api, context, order)
         self._wait(lambda: len(ended(self._servers.some(uuids))) == len(uuids), 'built')
         result.boot_seconds = round(time.monotonic() - started, 1)
         result.moved = self._move(uuids)
@@ -125,7 +125,7 @@ class _Visit:
         if not running or len(self._cloud.hosts) < 2:
             return None
         self._progress(f'moving {running[-1].name}')
-        task = MoveRequest(self._parts, self._context, running[-1])
+        task = MoveRequest(self._api, self._context, running[-1])
         task.begin(None, None)
         self._wait(task.is_over, 'moved')
         progress = task.progress()
@@ -133,7 +133,7 @@ class _Visit:
         return {'name': running[-1].name, **progress._asdict()}
 
     def _delete(self, uuids: Sequence[str]) -> None:
-        task = DeleteRequest(self._parts, self._context)
+        task = DeleteRequest(self._api, self._context)
         for uuid in uuids:
             task.run(uuid)
         left = set(uuids)

@@ -154,10 +154,10 @@ def _tried(
     return TriedHost(name, taken, found, full)
 
 
-def as_text(told: Sequence[Scene]) -> str:
+def as_text(scenes: Sequence[Scene]) -> str:
     """Return what was tried, and the scenes with a line for each node."""
-    head = dict.fromkeys(line for each in told for line in (each.request, each.rules))
-    lines = (line for scene in told for line in (*_lines(scene), ''))
+    head = dict.fromkeys(line for each in scenes for line in (each.request, each.rules))
+    lines = (line for scene in scenes for line in (*_lines(scene), ''))
     return '\n'.join([*head, '', *lines])
 
 
@@ -183,6 +183,6 @@ def _outcome(host: TriedHost) -> str:
     return f'does not fit: {listed("cell", host.full)} {verb} full already'
 
 
-def as_json(told: Sequence[Scene]) -> str:
+def as_json(scenes: Sequence[Scene]) -> str:
     """Return the scenes as a JSON list, with the fields of Scene."""
-    return json.dumps([dataclasses.asdict(scene) for scene in told], indent=2) + '\n'
+    return json.dumps([dataclasses.asdict(scene) for scene in scenes], indent=2) + '\n'

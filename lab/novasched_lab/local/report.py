@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a scheduled request is shown to a person. Pure: values in, text out."""
+"""The report of a scheduled request, as text and JSON. Pure: values in, text out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import dataclasses
 import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -19,14 +18,16 @@ INDENT = '  '
 Paint = Callable[[str, str], str]
 
 
-class Rejection(NamedTuple):
+@dataclasses.dataclass(frozen=True, order=True)
+class Rejection:
     """A host that a filter turned down, and why."""
 
     host: str
     reason: str
 
 
-class FilterStep(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class FilterStep:
     """One filter: hosts in, hosts out, and those that it turned down."""
 
     filter: str
@@ -35,7 +36,8 @@ class FilterStep(NamedTuple):
     rejected: tuple[Rejection, ...]
 
 
-class Score(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Score:
     """What one weigher gave to one host; ``weighted`` is what it adds."""
 
     weigher: str
@@ -45,7 +47,8 @@ class Score(NamedTuple):
     weighted: float
 
 
-class WeighedHost(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class WeighedHost:
     """A host that passed all filters, and its scores."""
 
     host: str
@@ -53,7 +56,8 @@ class WeighedHost(NamedTuple):
     total: float
 
 
-class HeldClaim(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class HeldClaim:
     """What placement says that the instance holds: provider to class to amount."""
 
     consumer: str
@@ -188,23 +192,8 @@ def as_text(report: Report, width: int = 80, colour: bool = False) -> str:
 
 def as_json(report: Report) -> str:
     """Return the report as one JSON object, with the fields of Report."""
-    fields = {
-        'request': dict(report.request),
-        'funnel': report.funnel,
-        'steps': [
-            {**step._asdict(), 'rejected': [r._asdict() for r in step.rejected]}
-            for step in report.steps
-        ],
-        'weights': [
-            {**row._asdict(), 'scores': [score._asdict() for score in row.scores]}
-            for row in report.weights
-        ],
-        'selected': report.selected,
-        'claim': report.claim and report.claim._asdict(),
-        'alternates': list(report.alternates),
-        'seconds': report.seconds,
-        'failure': report.failure,
-    }
+    found = dataclasses.asdict(report)
+    fields = {'request': found.pop('request'), 'funnel': report.funnel, **found}
     return json.dumps(fields, indent=2) + '\n'
 
 
@@ -274,8 +263,8 @@ def _result(report: Report, width: int, paint: Paint) -> Iterator[str]:
 def _by_reason(rejected: Iterable[Rejection]) -> dict[str, list[str]]:
     """Group the hosts, sorted, by reason; the most frequent reason first."""
     groups: dict[str, list[str]] = {}
-    for host, reason in sorted(rejected):
-        groups.setdefault(reason, []).append(host)
+    for each in sorted(rejected):
+        groups.setdefault(each.reason, []).append(each.host)
     return dict(sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])))
 
 

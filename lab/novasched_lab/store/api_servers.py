@@ -14,10 +14,13 @@ from novasched.db.stores import SqlApiStore
 from novasched.db.tables import cell_mappings
 from novasched.db.transactions import Database
 from novasched.objects.base import parse
+from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
 from novasched_lab.db.server_tables import (
     build_requests,
+    flavor_extra_specs,
+    flavors,
     instance_mappings,
     request_specs,
 )
@@ -34,6 +37,21 @@ NOT_KEPT = (
     'request_level_params',
 )
 """Fields of a request that hold for one attempt only."""
+
+
+FLAVOR_FIELDS = (
+    'id',
+    'name',
+    'memory_mb',
+    'vcpus',
+    'swap',
+    'vcpu_weight',
+    'flavorid',
+    'rxtx_factor',
+    'disabled',
+    'is_public',
+    'description',
+)
 
 
 class Mapping(NamedTuple):
@@ -69,14 +87,6 @@ class ApiServers(SqlApiStore):
                 _add(connection, instance, request)
 
         self._writes.retrying(write)
-
-    def waiting(self) -> list[Instance]:
-        """Return the instances that are asked for and not built, by age."""
-        query = sa.select(_b.instance).where(_b.instance.is_not(None)).order_by(_b.id)
-        with self._writes.read() as connection:
-            texts = connection.execute(query).scalars().all()
-        found = [parse(json.loads(text)) for text in texts]
-        return [each for each in found if isinstance(each, Instance)]
 
     def is_asked_for(self, uuid: str) -> bool:
         """Return True while the build request of an instance exists."""
@@ -126,12 +136,6 @@ class ApiServers(SqlApiStore):
             uuid_found: str | None = found.scalar()
         return uuid_found
 
-    def mappings(self) -> Sequence[Mapping]:
-        """Return where all instances are, the oldest first."""
-        query = sa.select(*_MAPPING).select_from(_MAPPED).order_by(_m.id)
-        with self._writes.read() as connection:
-            return [Mapping._make(row) for row in connection.execute(query)]
-
     def with_builds(
         self, uuids: Sequence[str] | None = None
     ) -> list[tuple[Mapping, Instance | None]]:
@@ -161,6 +165,32 @@ class ApiServers(SqlApiStore):
             text = connection.execute(query).scalar()
         found = None if text is None else parse(json.loads(text))
         return found if isinstance(found, RequestSpec) else None
+
+    def flavor(self, name: str) -> Flavor | None:
+        """Return the flavor of a name or an id of the API; None if there is none.
+
+        A database without the tables of flavors has none.
+        """
+        f, e = flavors.c, flavor_extra_specs.c
+        wanted = sa.or_(f.name == name, f.flavorid == name)
+        # A name goes before an id that another flavor has.
+        query = sa.select(flavors).where(wanted).order_by(f.name != name)
+        with self._writes.read() as connection:
+            if not sa.inspect(connection).has_table(flavors.name):
+                return None
+            row = connection.execute(query).mappings().first()
+            if row is None:
+                return None
+            specs = sa.select(e.key, e.value).where(e.flavor_id == row['id'])
+            extra = {key: value or '' for key, value in connection.execute(specs)}
+        made = Flavor(
+            root_gb=row['root_gb'] or 0,
+            ephemeral_gb=row['ephemeral_gb'] or 0,
+            extra_specs=extra,
+            **{field: row[field] for field in FLAVOR_FIELDS},
+        )
+        made.obj_reset_changes()
+        return made
 
 
 def _with_instances(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 
 from novasched.db import engines, tables
-from novasched.db.transactions import Database
 from novasched.objects.context import RequestContext
 from novasched_lab import opts, rpc_api
 from novasched_lab.allocations import Allocations
@@ -48,9 +47,8 @@ class Whole:
         self._run_conductor(engine, brokers)
         cells = CellLinks(self.api, make_engine, brokers.transport)
         self.stack.callback(cells.close)
-        self.parts = ApiContext(
-            api=self.api,
-            database=Database(engine),
+        self.api_context = ApiContext(
+            database=self.api,
             groups=ServerGroups(engine),
             cells=cells,
             conductor=rpc_api.ConductorClient(cloud.transport),

@@ -15,12 +15,12 @@ NO_HOST = {'host': None, 'node': None, 'vm_state': 'error'}
 
 @pytest.fixture
 def delete(made):
-    return DeleteRequest(made.parts, made.context)
+    return DeleteRequest(made.api_context, made.context)
 
 
 def assert_nothing_is_left(made, uuid):
     assert made.servers.some([uuid]) == []
-    assert made.api.mappings() == []
+    assert made.api.with_builds() == []
     assert made.api.request_spec(uuid) is None
     assert made.cell0.instance(uuid) is None
     assert made.cell1.instance(uuid) is None
@@ -29,7 +29,7 @@ def assert_nothing_is_left(made, uuid):
 
 
 def test_one_that_is_only_asked_for(made, delete):
-    group = boot.group_for(made.parts, made.context, 'web', 'affinity')
+    group = boot.group_for(made.api_context, made.context, 'web', 'affinity')
     (uuid,) = made.boot(group=group)
     assert delete.run(uuid) is Outcome.DELETED
     assert_nothing_is_left(made, uuid)
@@ -37,7 +37,7 @@ def test_one_that_is_only_asked_for(made, delete):
 
 def test_one_that_a_conductor_works_on(made, delete):
     (uuid,) = made.boot()
-    (instance,) = made.api.waiting()
+    ((_, instance),) = made.api.with_builds()
     made.cell1.create(instance)
     made.api.map_to_cell(uuid, made.cells.of_host('h1').cell.uuid)
     assert delete.run(uuid) is Outcome.DELETED
@@ -83,7 +83,8 @@ def test_by_force_no_host_is_asked(made):
     move = Migration.of(uuid, 'migration', 'h1', 'n1')
     made.cell1.add_migration(move)
     assert (
-        DeleteRequest(made.parts, made.context, force=True).run(uuid) is Outcome.DELETED
+        DeleteRequest(made.api_context, made.context, force=True).run(uuid)
+        is Outcome.DELETED
     )
     assert_nothing_is_left(made, uuid)
     assert made.computes.told == []

@@ -9,11 +9,11 @@ from novasched_lab.store.cell_servers import Migration
 
 
 def look(made, name='vm'):
-    return details(made.parts, made.context, name, made.warnings.append)
+    return details(made.api_context, made.context, name, made.warnings.append)
 
 
 def test_a_server_that_is_only_asked_for(made):
-    group = boot.group_for(made.parts, made.context, 'web', 'affinity')
+    group = boot.group_for(made.api_context, made.context, 'web', 'affinity')
     made.boot(group=group)
     found = look(made)
     assert found.flavor == 'm1.small (1 CPUs, 2048 MiB, 20 GiB)'

@@ -14,7 +14,7 @@ from novasched_lab.store.cell_servers import Fault, Migration
 
 
 def move(made, name='vm'):
-    return MoveRequest(made.parts, made.context, made.servers.one(name))
+    return MoveRequest(made.api_context, made.context, made.servers.one(name))
 
 
 def test_a_conductor_is_asked_for_any_host(made):

@@ -112,7 +112,7 @@ def moving(made, uuids, after):
         for uuid in uuids:
             made.build(uuid)
 
-    sa.event.listen(made.parts.database.engine, 'checkin', read)
+    sa.event.listen(made.neighbours.databases.api, 'checkin', read)
     return begun
 
 

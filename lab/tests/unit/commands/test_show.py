@@ -19,7 +19,7 @@ def uuid(made):
 
 
 def test_a_program_reads_lists_as_lists(made, uuid):
-    code, found, _ = run(Show, made.parts, 'one')
+    code, found, _ = run(Show, made.api_context, 'one')
     assert code == 0
     assert (found['id'], found['node'], found['fault']) == (uuid, 'n1', None)
     assert found['allocations'] == [
@@ -33,7 +33,7 @@ def test_a_program_reads_lists_as_lists(made, uuid):
 
 
 def test_a_person_reads_them_as_lines(made, uuid):
-    _, table, _ = run(Show, made.parts, 'one', form='table')
+    _, table, _ = run(Show, made.api_context, 'one', form='table')
     assert 'server name of rp1 VCPU 1, MEMORY_MB 512' in table
     assert 'build Success h1' in table
     assert 'None' not in table
@@ -41,6 +41,6 @@ def test_a_person_reads_them_as_lines(made, uuid):
 
 @pytest.mark.parametrize('form', ['yaml', 'value', 'shell'])
 def test_the_other_forms(made, uuid, form):
-    code, text, _ = run(Show, made.parts, uuid, form=form)
+    code, text, _ = run(Show, made.api_context, uuid, form=form)
     assert code == 0
     assert uuid in text

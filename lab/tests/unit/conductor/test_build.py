@@ -103,7 +103,7 @@ def test_what_was_deleted_meanwhile_leaves_nothing(neighbours):
     neighbours.api.delete_build(instance.uuid)
     build(neighbours, pairs)
     assert neighbours.computes.told == []
-    assert neighbours.api.mappings() == []
+    assert neighbours.api.with_builds() == []
     assert neighbours.allocations.removed[instance.uuid]
     assert neighbours.databases.rows(tables.instances) == []
 

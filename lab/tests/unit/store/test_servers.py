@@ -29,13 +29,13 @@ def asked(neighbours):
 
 def test_what_is_asked_for_is_kept_until_it_is_not(neighbours, asked):
     uuid, api = asked[0].uuid, neighbours.api
-    (waiting,) = api.waiting()
+    ((_, waiting),) = api.with_builds()
     assert waiting.uuid == uuid
     assert api.is_asked_for(uuid)
     assert api.cell_of(uuid) is None
     assert api.delete_build(uuid)
     assert not api.delete_build(uuid)
-    assert api.waiting() == []
+    assert api.with_builds() == [((uuid, None, 'project'), None)]
     assert api.request_spec(uuid).flavor.name == 'small'
 
 
@@ -57,13 +57,13 @@ def test_all_are_asked_for_or_none(neighbours, asked):
     again = instance.replaced(uuid='c0000000-0000-4000-8000-00000000000f')
     with pytest.raises(Exception, match='could not be asked'):
         neighbours.api.ask_for([(again, request), (instance, request)])
-    assert [each.uuid for each in neighbours.api.waiting()] == [instance.uuid]
+    assert [each.uuid for _, each in neighbours.api.with_builds()] == [instance.uuid]
 
 
 def test_an_instance_is_mapped_and_forgotten(neighbours, asked):
     uuid, api = asked[0].uuid, neighbours.api
     assert api.map_to_cell(uuid, CELL1_UUID)
-    assert [tuple(each) for each in api.mappings()] == [(uuid, CELL1_UUID, 'project')]
+    assert [each for each, _ in api.with_builds()] == [(uuid, CELL1_UUID, 'project')]
     api.forget(uuid)
     assert api.cell_of(uuid) is None
     assert api.request_spec(uuid) is None
