@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import oslo_messaging  # type: ignore[import-untyped]
 from kombu.exceptions import KombuError
 
+from novasched import errors
 from novasched.objects import fields
 from novasched.objects.base import NovaObjectRegistry, NovaTimestampObject
 from novasched.objects.context import RequestContext
@@ -22,7 +23,7 @@ from novasched.objects.network import no_network
 from novasched.objects.request_spec import RequestSpec, SchedulerLimits
 from novasched.objects.selection import Selection
 from novasched.ports import Requests
-from novasched.rpc.serializer import RequestSerializer
+from novasched.rpc.serializer import RequestSerializer, decode
 from novasched.rpc.server import BaseEndpoint, Dispatcher, Serializer
 from novasched.rpc.stopping import Server
 from novasched.rpc.transport import CONNECTION_ERRORS
@@ -38,6 +39,8 @@ OBJECT_TARGET = oslo_messaging.Target(version='3.0')
 _DELIVERED = oslo_messaging.TransportOptions(at_least_once=True)
 
 SEND_ATTEMPTS = 3
+
+Kind = TypeVar('Kind')
 
 UNREACHABLE: tuple[type[Exception], ...] = (
     oslo_messaging.MessagingException,
@@ -308,3 +311,20 @@ def server(
     target = oslo_messaging.Target(topic=topic, server=host)
     dispatcher = Dispatcher([*endpoints, BaseEndpoint()], Serializer(), requests)
     return Server(transport, target, dispatcher)
+
+
+def decoded(value: Any, kind: type[Kind], context: RequestContext) -> Kind:
+    """Return the object in an argument; raises errors.InvalidRequest for another."""
+    found = decode(value, context)
+    if not isinstance(found, kind):
+        raise errors.InvalidRequest(f'{type(found).__name__} is not a {kind.__name__}')
+    return found
+
+
+def decoded_list(value: Any, kind: type[Kind], context: RequestContext) -> list[Kind]:
+    """Return the objects in a list or a list object; raises errors.InvalidRequest."""
+    found = decode(value, context)
+    listed = getattr(found, 'objects', found)
+    if not isinstance(listed, list):
+        raise errors.InvalidRequest(f'it is no list of {kind.__name__} objects')
+    return [decoded(each, kind, context) for each in listed]

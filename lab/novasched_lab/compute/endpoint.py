@@ -17,7 +17,7 @@ from novasched.rpc.server import answered
 from novasched_lab.compute.build_manager import Build, BuildManager
 from novasched_lab.compute.host import FakeComputeHost
 from novasched_lab.compute.moves import IncomingMove, MoveManager
-from novasched_lab.rpc_api import COMPUTE_TARGET
+from novasched_lab.rpc_api import COMPUTE_TARGET, decoded
 
 
 class ComputeEndpoint:
@@ -49,10 +49,10 @@ class ComputeEndpoint:
         **unknown: Any,
     ) -> None:
         """Build an instance; see BuildManager.run."""
-        uuid = _instance(instance, context).uuid
+        uuid = decoded(instance, Instance, context).uuid
         build = Build(
             uuid=uuid,
-            request=_request(request_spec, context).for_instance(uuid),
+            request=decoded(request_spec, RequestSpec, context).for_instance(uuid),
             properties=decode(filter_properties or {}, context),
             limits=_numa_limits(decode(limits, context)),
             host_list=decode(host_list or [], context),
@@ -65,7 +65,7 @@ class ComputeEndpoint:
         self, context: RequestContext, host: str, instance: Any, **unknown: Any
     ) -> None:
         """Delete an instance; see BuildManager.terminate."""
-        uuid = _instance(instance, context).uuid
+        uuid = decoded(instance, Instance, context).uuid
         self._builds.terminate(context, self._host(host), uuid)
 
     @answered
@@ -82,16 +82,13 @@ class ComputeEndpoint:
         **unknown: Any,
     ) -> None:
         """Take an instance over; see MoveManager.run."""
-        size = decode(flavor, context)
-        if not isinstance(size, Flavor):
-            raise errors.InvalidRequest('flavor is not a Flavor')
-        uuid = _instance(instance, context).uuid
+        uuid = decoded(instance, Instance, context).uuid
         properties = decode(filter_properties or {}, context)
         move = IncomingMove(
             uuid=uuid,
             migration_uuid=_uuid_of(migration),
-            flavor=size,
-            request=_request(request_spec, context).for_instance(uuid),
+            flavor=decoded(flavor, Flavor, context),
+            request=decoded(request_spec, RequestSpec, context).for_instance(uuid),
             properties=properties,
             host_list=None if host_list is None else decode(host_list, context),
             limits=_numa_limits(properties.get('limits')),
@@ -108,28 +105,14 @@ class ComputeEndpoint:
         **unknown: Any,
     ) -> None:
         """Free what a moved instance held here; see MoveManager.confirm."""
-        uuid, moved = _instance(instance, context).uuid, _uuid_of(migration)
-        self._moves.confirm(context, self._host(host), uuid, moved)
+        uuid = decoded(instance, Instance, context).uuid
+        self._moves.confirm(context, self._host(host), uuid, _uuid_of(migration))
 
     def _host(self, name: str) -> FakeComputeHost:
         host = self._hosts.get(name)
         if host is None:
             raise errors.InvalidRequest(f'there is no host {name} here')
         return host
-
-
-def _instance(value: Any, context: RequestContext) -> Instance:
-    instance = decode(value, context)
-    if not isinstance(instance, Instance):
-        raise errors.InvalidRequest('instance is not an Instance')
-    return instance
-
-
-def _request(value: Any, context: RequestContext) -> RequestSpec:
-    request = decode(value, context)
-    if not isinstance(request, RequestSpec) or 'flavor' not in request:
-        raise errors.InvalidRequest('request_spec is not a RequestSpec with a flavor')
-    return request
 
 
 def _uuid_of(migration: Any) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds new instances: placed all together, then sent to their hosts one by one.
+"""Builds new instances, and reschedules those that a host refused.
 
-Nova: conductor/manager.py, schedule_and_build_instances. Unlike nova, this frees the
-claims of every instance that does not reach its host.
+Nova: conductor/manager.py, schedule_and_build_instances and build_instances. Unlike
+nova, this frees the claims of every instance that does not reach its host.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from novasched_lab.failures import FAILURES, is_no_valid_host, summary
 
 LOG = logging.getLogger(__name__)
 
+RESCHEDULE = 'conductor_build_instances'
+
 
 class NoHostMapping(errors.RequestError):
     """A host was selected that is mapped to no cell."""
@@ -42,8 +44,8 @@ class Asked(NamedTuple):
     request: RequestSpec
 
 
-class BuildTask:
-    """One request for instances; ``passed_on`` goes to the computes as it is."""
+class _Task:
+    """One message to a conductor; ``passed_on`` goes to the computes as it is."""
 
     def __init__(
         self,
@@ -54,6 +56,10 @@ class BuildTask:
         self._conductor = conductor
         self._context = context
         self._passed_on = passed_on
+
+
+class BuildTask(_Task):
+    """Places new instances all together, then sends them to their hosts one by one."""
 
     def run(self, asked: Sequence[Asked]) -> None:
         """Place and build instances; those that fail are buried in cell0."""
@@ -147,3 +153,56 @@ class BuildTask:
             free = True
         if free:
             self._conductor.release(self._context, uuid)
+
+
+class RescheduleTask(_Task):
+    """Tries an instance that a host refused on an alternate; failing that, a fault.
+
+    The scheduler is asked only where the compute sent no list of hosts. Nova:
+    conductor/manager.py, build_instances.
+    """
+
+    def run(
+        self,
+        instance: Instance,
+        request: RequestSpec,
+        properties: Mapping[str, Any],
+        selections: Sequence[Selection] | None,
+    ) -> None:
+        """Try an instance on its next host; failing that, put it in state ERROR."""
+        uuid = instance.uuid
+        link = self._conductor.cells.of_instance(uuid)
+        if link is None:
+            LOG.info('Instance %s is gone, it is not tried again', uuid)
+            self._conductor.release(self._context, uuid)
+            return
+        try:
+            request = request.for_instance(uuid)
+            self._try(link, instance, request, properties, selections)
+        except FAILURES as problem:
+            LOG.error('Instance %s is not built: %s', uuid, summary(problem))
+            if fail(self._conductor, link, uuid, problem, RESCHEDULE):
+                self._conductor.release(self._context, uuid)
+
+    def _try(
+        self,
+        link: CellLink,
+        instance: Instance,
+        request: RequestSpec,
+        properties: Mapping[str, Any],
+        selections: Sequence[Selection] | None,
+    ) -> None:
+        uuid, conductor = instance.uuid, self._conductor
+        made = with_attempt(properties, uuid, conductor.max_attempts)
+        if selections is None:
+            (found,) = conductor.choose(self._context, request, [uuid])
+        else:
+            found = conductor.claim_alternate(self._context, request, selections)
+        made = with_selection(made, found[0])
+        if not link.servers.update(uuid, availability_zone=found[0].availability_zone):
+            LOG.info('Instance %s was deleted, it is not tried again', uuid)
+            conductor.release(self._context, uuid)
+            return
+        conductor.send_build(
+            self._context, link, instance, request, made, found, self._passed_on
+        )

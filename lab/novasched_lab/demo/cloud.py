@@ -21,10 +21,10 @@ from novasched_lab.api import service
 from novasched_lab.api.service import ApiContext
 from novasched_lab.compute import fleet
 from novasched_lab.db import schema, server_tables
-from novasched_lab.demo import placement, processes
+from novasched_lab.demo import processes
 from novasched_lab.demo.broker import EXCHANGE, Broker
 from novasched_lab.host_inventory import SimulatedHost, provider_of
-from novasched_lab.local.placement import adapter_to
+from novasched_lab.local.placement import adapter_to, serving
 from novasched_lab.local.walkthrough import DATABASE, temporary_directory
 from novasched_lab.resource_providers import VERSION, held_on, withdraw
 from novasched_lab.rpc_api import COMPUTE, CONDUCTOR, SCHEDULER
@@ -69,7 +69,7 @@ def running(
         hosts = fleet.read(directory / 'fleet.toml').hosts
         progress('starting databases and placement')
         urls = database_urls(wanted.database, directory)
-        place = stack.enter_context(placement.serving(wanted.placement, directory))
+        place = stack.enter_context(serving(wanted.placement, directory))
         path = directory / 'nova.conf'
         _write(path, options(wanted.broker, urls, place, directory))
         conf = service.configure([str(path)])

@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from lab.tests.unit.fakes import context, selection
-from novasched_lab.conductor.build import Asked, BuildTask
-from novasched_lab.conductor.reschedule import RescheduleTask
+from novasched_lab.conductor.build import Asked, BuildTask, RescheduleTask
 
 TRIED = {'num_attempts': 1, 'hosts': [['h1', 'n1']], 'exc_reason': 'refused'}
 
