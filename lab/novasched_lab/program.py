@@ -13,7 +13,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_service import service  # type: ignore[import-untyped]
 
-from novasched import configuration, errors
+from novasched import configuration
 from novasched.db import engines
 from novasched.placement import session
 from novasched.rpc import logs, transport
@@ -73,11 +73,9 @@ def check_services(conf: cfg.ConfigOpts) -> None:
 
 
 class Service(Protocol):
-    """A service in the process of a worker; SIGHUP calls ``reload``."""
+    """A service in the process of a worker."""
 
     def start(self) -> None: ...
-
-    def reload(self) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -116,12 +114,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         self._stopped.wait()
 
     def reset(self) -> None:
-        """Read everything again, where SIGHUP does not replace the process."""
-        try:
-            if self._service is not None:
-                self._service.reload()
-        except errors.StoreFailed as problem:
-            LOG.error('Reloading failed: %s', problem)
+        """Do nothing: options are read only at the start."""
 
 
 def serve(

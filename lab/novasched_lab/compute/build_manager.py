@@ -18,7 +18,6 @@ from novasched.objects.context import RequestContext
 from novasched.objects.numa import NUMATopologyLimits
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched_lab.compute import fault_rules
 from novasched_lab.compute.host import ComputeContext, FakeComputeHost
 from novasched_lab.compute.resource_tracker import Demand, ResourcesUnavailable
 from novasched_lab.failures import fault_of
@@ -31,15 +30,7 @@ EVENT = 'compute__do_build_and_run_instance'
 POWERED_ON = 1
 
 
-class BuildFailed(errors.RequestError):
-    """An instance could not be built here; another host may do better."""
-
-
-class BuildAborted(errors.RequestError):
-    """An instance cannot be built anywhere. Nova: BuildAbortException."""
-
-
-RESCHEDULED = (BuildFailed, ResourcesUnavailable, errors.AllocationUpdateFailed)
+RESCHEDULED = (ResourcesUnavailable, errors.AllocationUpdateFailed)
 
 
 @dataclass(frozen=True)
@@ -120,23 +111,15 @@ class _BuildAttempt:
 
     def _run(self) -> None:
         host, uuid = self._host, self._uuid
-        rules = self._compute.rules
-        outcome = rules.outcome(host.name, self._build.flavor_name, uuid)
         held = self._compute.allocations.held_by(self._context, uuid)
         if host.host.uuid not in held.allocations:
             raise ResourcesUnavailable('placement has no allocation for it here')
-        if outcome == fault_rules.REFUSE:
+        if self._compute.rules.refuses(host.name, self._build.flavor_name, uuid):
             raise ResourcesUnavailable('the fleet has a rule that refuses it')
         if not self._claim():
             self._discard()
             return
         host.publish()
-        if outcome == fault_rules.FAIL:
-            raise BuildFailed('The fleet has a rule that fails it.')
-        if outcome == fault_rules.ABORT:
-            raise BuildAborted(
-                f'Build of instance {uuid} aborted: the fleet has a rule for it.'
-            )
         if not self._servers.update(
             uuid,
             {'host': host.name, 'task_state': 'spawning'},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults that hosts of a fleet inject: refused claims and failed builds."""
+"""Faults that hosts of a fleet inject: refused claims."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-REFUSE, FAIL, ABORT = OUTCOMES = ('refuse', 'fail', 'abort')
-"""The claim is refused; the build fails after it; it fails for good, anywhere."""
+REFUSE = 'refuse'
+"""The only outcome of a rule: the host refuses the claim."""
 
 
 @dataclass(frozen=True)
 class FaultRule:
-    """A fault on some hosts; ``hosts`` and ``flavors`` are shell patterns."""
+    """Refusals of some hosts; ``hosts`` and ``flavors`` are shell patterns."""
 
     outcome: str
     probability: float = 1.0
@@ -27,14 +27,14 @@ class FaultRule:
 
 
 class FaultRules:
-    """Chooses the fault of an instance on a host: the same for the same seed."""
+    """Decides which hosts refuse an instance: the same for the same seed."""
 
     def __init__(self, rules: Sequence[FaultRule] = (), seed: int = 0) -> None:
         self._rules = tuple(rules)
         self._seed = seed
 
-    def outcome(self, host: str, flavor: str, instance_uuid: str) -> str | None:
-        """Return the outcome of the first rule that applies; None: no fault.
+    def refuses(self, host: str, flavor: str, instance_uuid: str) -> bool:
+        """Return True if a rule has the host refuse the instance.
 
         It depends on the arguments and the seed alone, not on threads or the order of
         messages.
@@ -42,8 +42,8 @@ class FaultRules:
         for number, rule in enumerate(self._rules):
             chance = random.Random(f'{self._seed}/{number}/{host}/{instance_uuid}')
             if rule.concerns(host, flavor) and chance.random() < rule.probability:
-                return rule.outcome
-        return None
+                return True
+        return False
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -40,7 +40,7 @@ from typing import Any, TypeVar
 
 from novasched import errors
 from novasched.resources.cpu import cpus_in
-from novasched_lab.compute.fault_rules import OUTCOMES, FaultRule
+from novasched_lab.compute.fault_rules import REFUSE, FaultRule
 from novasched_lab.host_inventory import Devices, SimulatedHost
 
 OPTION = '--fleet'
@@ -103,9 +103,8 @@ def _hosts(entry: Any) -> Iterator[SimulatedHost]:
 
 def _rule(entry: Any) -> FaultRule:
     rule = _made(FaultRule, 'a rule', entry)
-    if rule.outcome not in OUTCOMES or not 0 <= rule.probability <= 1:
-        raise _wrong(f'a rule: outcome is not one of {", ".join(OUTCOMES)}, or its '
-                     'probability not from 0 to 1')  # fmt: skip
+    if rule.outcome != REFUSE or not 0 <= rule.probability <= 1:
+        raise _wrong('a rule: outcome is not refuse, or its probability not 0 to 1')
     return rule
 
 

@@ -142,7 +142,7 @@ class _MoveAttempt:
     def _take(self) -> bool:
         host, move, migration = self._host, self._move, self._migration
         flavor_name = move.flavor.name or ''
-        if self._compute.rules.outcome(host.name, flavor_name, move.uuid) is not None:
+        if self._compute.rules.refuses(host.name, flavor_name, move.uuid):
             raise ResourcesUnavailable('the fleet has a rule that refuses it')
         request = move.request.replaced(flavor=move.flavor)
         with host.lock:

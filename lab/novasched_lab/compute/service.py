@@ -141,9 +141,6 @@ class ComputeService:
             cell.start()
         LOG.info('%d hosts are up', len(self.hosts))
 
-    def reload(self) -> None:
-        """Do nothing: a fleet is read only at the start."""
-
     def stop(self) -> None:
         """Finish what is under way in all cells at once, and stop."""
         in_parallel([cell.stop for cell in self._cells])

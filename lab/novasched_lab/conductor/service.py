@@ -84,10 +84,6 @@ class ConductorService:
             self.heartbeat.start()
         self.server.start()
 
-    def reload(self) -> None:
-        """Close the databases of the cells; they are opened as they are mapped."""
-        self.context.cells.close()
-
     def stop(self) -> None:
         """Take no more tasks, end those under way, then close all connections."""
         self.server.stop()

@@ -59,18 +59,10 @@ def test_a_refused_instance_goes_back_to_the_conductor(cell):
     assert not cell.held(request.instance_uuid)
 
 
-@pytest.mark.parametrize(
-    ('outcome', 'retry'),
-    [
-        pytest.param('refuse', False, id='refused with nobody else to try'),
-        pytest.param('fail', False, id='failed with nobody else to try'),
-        pytest.param('abort', True, id='aborted though others could try'),
-    ],
-)
-def test_an_instance_that_nobody_builds_is_in_error(cell, outcome, retry):
-    cell.run(fleet_that(outcome))
+def test_an_instance_that_is_refused_with_no_retry_is_in_error(cell):
+    cell.run(fleet_that('refuse'))
     request = cell.new('c1')
-    cell.build('c1', request, retry=retry)
+    cell.build('c1', request, retry=False)
     cell.wait_for(request.instance_uuid, vm_state='error', host=None)
     fault = eventually(lambda: cell.servers.last_fault(request.instance_uuid))
     assert fault.message

@@ -3,45 +3,32 @@ from __future__ import annotations
 
 import pytest
 
-from novasched_lab.compute.fault_rules import FAIL, REFUSE, FaultRule, FaultRules
+from novasched_lab.compute.fault_rules import REFUSE, FaultRule, FaultRules
 
 UUIDS = [f'instance-{number}' for number in range(2000)]
 
 
 @pytest.mark.parametrize(
-    ('rules', 'host', 'flavor', 'outcome'),
+    ('rules', 'host', 'flavor', 'refused'),
     [
-        pytest.param([], 'a1', 'small', None, id='no rules'),
-        pytest.param([FaultRule(REFUSE)], 'a1', 'small', REFUSE, id='a rule for all'),
-        pytest.param(
-            [FaultRule(REFUSE, 0.0)], 'a1', 'small', None, id='one that never is'
-        ),
-        pytest.param(
-            [FaultRule(REFUSE, hosts=('b*',))], 'a1', 'x', None, id='other hosts'
-        ),
-        pytest.param(
-            [FaultRule(FAIL, hosts=('a*',))], 'a1', 'x', FAIL, id='these hosts'
-        ),
-        pytest.param(
-            [FaultRule(FAIL, flavors=('big',))], 'a1', 'small', None, id='other flavors'
-        ),
-        pytest.param(
-            [FaultRule(FAIL, hosts=('b*',)), FaultRule(REFUSE)],
-            'a1',
-            'small',
-            REFUSE,
-            id='the first that is about it',
-        ),
+        pytest.param([], 'a1', 'small', False, id='no rules'),
+        pytest.param([{}], 'a1', 'small', True, id='a rule for all'),
+        pytest.param([{'probability': 0.0}], 'a1', 'small', False, id='never'),
+        pytest.param([{'hosts': ('b*',)}], 'a1', 'x', False, id='other hosts'),
+        pytest.param([{'hosts': ('a*',)}], 'a1', 'x', True, id='these hosts'),
+        pytest.param([{'flavors': ('big',)}], 'a1', 'x', False, id='other flavors'),
+        pytest.param([{'hosts': ('b*',)}, {}], 'a1', 'x', True, id='the second rule'),
     ],
 )
-def test_outcome(rules, host, flavor, outcome):
-    assert FaultRules(rules).outcome(host, flavor, 'u') == outcome
+def test_refusals(rules, host, flavor, refused):
+    made = FaultRules([FaultRule(REFUSE, **each) for each in rules])
+    assert made.refuses(host, flavor, 'u') == refused
 
 
 def test_chance_is_as_often_as_it_says_and_the_same_for_a_seed():
     def struck(seed):
         rules = FaultRules([FaultRule(REFUSE, 0.05)], seed)
-        return {uuid for uuid in UUIDS if rules.outcome('a1', 'small', uuid)}
+        return {uuid for uuid in UUIDS if rules.refuses('a1', 'small', uuid)}
 
     assert 60 < len(struck(1)) < 140
     assert struck(1) == struck(1)

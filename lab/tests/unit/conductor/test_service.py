@@ -34,7 +34,6 @@ def test_it_serves_until_it_is_stopped(configured, databases):
         'conductor',
         'here',
     )
-    made.reload()
     soon(lambda: made.server._started)
     made.stop()
     assert databases.rows(server_tables.build_requests) == []
