@@ -72,7 +72,7 @@ def check_services(conf: cfg.ConfigOpts) -> None:
             LOG.warning('[placement]: %s', problem)
 
 
-class Service(Protocol):
+class LabService(Protocol):
     """A service in the process of a worker."""
 
     def start(self) -> None: ...
@@ -80,15 +80,15 @@ class Service(Protocol):
     def stop(self) -> None: ...
 
 
-class Worker(service.ServiceBase):  # type: ignore[misc]
+class LabWorker(service.ServiceBase):  # type: ignore[misc]
     """One worker: makes its service after the fork, and stops it.
 
     A failure to start is one line of the log, and exit code 1.
     """
 
-    def __init__(self, make: Callable[[], Service], name: str) -> None:
+    def __init__(self, make: Callable[[], LabService], name: str) -> None:
         self._make, self._name = make, name
-        self._service: Service | None = None
+        self._service: LabService | None = None
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -118,8 +118,8 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
 
 
 def serve(
-    conf: cfg.ConfigOpts, make: Callable[[], Service], workers: int, name: str
+    conf: cfg.ConfigOpts, make: Callable[[], LabService], workers: int, name: str
 ) -> int:
     """Run workers of a program until a signal stops them; return the exit code."""
-    launcher = service.launch(conf, Worker(make, name), workers, 'mutate')
+    launcher = service.launch(conf, LabWorker(make, name), workers, 'mutate')
     return int(launcher.wait() or 0)

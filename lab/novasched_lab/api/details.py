@@ -13,7 +13,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched_lab.api.servers import Server, Servers
 from novasched_lab.api.service import ApiContext
-from novasched_lab.store.cell_servers import UNDER_WAY, Action, Migration
+from novasched_lab.store.cell_servers import UNDER_WAY, InstanceAction, Migration
 
 
 @dataclass
@@ -113,7 +113,7 @@ def _move(move: Migration, updated_at: datetime.datetime | None) -> dict[str, An
     }
 
 
-def _action(done: Action) -> dict[str, Any]:
+def _action(done: InstanceAction) -> dict[str, Any]:
     return {
         'at': _text(done.started_at),
         'action': done.action,

@@ -13,7 +13,7 @@ from novasched.objects.instance import Instance
 from novasched.ports import CELL0_UUID
 from novasched_lab.api.service import ApiContext
 from novasched_lab.cells import CellLink
-from novasched_lab.store.api_servers import Mapping as InstanceMapping
+from novasched_lab.store.api_servers import InstanceMapping
 from novasched_lab.store.cell_servers import LiveRow
 
 UNKNOWN = 'UNKNOWN'

@@ -115,7 +115,7 @@ class CellHosts:
 
 
 class ComputeService:
-    """All hosts of a process; satisfies program.Service."""
+    """All hosts of a process; satisfies program.LabService."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ TOPICS = (SCHEDULER, CONDUCTOR, COMPUTE)
 EXCHANGE = 'novasched-demo'
 
 
-class Broker:
+class DemoBroker:
     """Looks at the queues of the virtual host; ``url`` is that of oslo.messaging."""
 
     def __init__(self, url: str) -> None:

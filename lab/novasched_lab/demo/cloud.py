@@ -22,7 +22,7 @@ from novasched_lab.api.service import ApiContext
 from novasched_lab.compute import fleet
 from novasched_lab.db import schema, server_tables
 from novasched_lab.demo import processes
-from novasched_lab.demo.broker import EXCHANGE, Broker
+from novasched_lab.demo.broker import EXCHANGE, DemoBroker
 from novasched_lab.host_inventory import SimulatedHost, provider_of
 from novasched_lab.local.placement import adapter_to, serving
 from novasched_lab.local.walkthrough import DATABASE, temporary_directory
@@ -60,7 +60,7 @@ def running(
     Whatever was made is gone when it is left. Raises errors.SetupError and
     errors.StoreFailed.
     """
-    broker = Broker(wanted.broker)
+    broker = DemoBroker(wanted.broker)
     broker.check()
     with contextlib.ExitStack() as stack:
         directory = temporary_directory(stack)

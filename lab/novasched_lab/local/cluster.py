@@ -57,7 +57,7 @@ class ClusterHost:
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class HostAggregate:
     """Hosts that share a piece of metadata."""
 
     uuid: str
@@ -75,12 +75,12 @@ class Cluster:
     instance_uuid: str
     request: Mapping[str, Any]
 
-    def aggregates(self) -> list[Aggregate]:
+    def aggregates(self) -> list[HostAggregate]:
         """Return one aggregate per zone and one per flavor class."""
         zones = _grouped((each.host.zone, each.host.name) for each in self.hosts)
         classes = _grouped((each.flavor_class, each.host.name) for each in self.hosts)
         return [
-            Aggregate(name_uuid('aggregate', value), value, key, names)
+            HostAggregate(name_uuid('aggregate', value), value, key, names)
             for key, groups in (
                 ('availability_zone', zones),
                 ('flavor_class', classes),

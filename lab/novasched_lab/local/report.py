@@ -48,7 +48,7 @@ class Score:
 
 
 @dataclasses.dataclass(frozen=True)
-class WeighedHost:
+class ScoredHost:
     """A host that passed all filters, and its scores."""
 
     host: str
@@ -76,7 +76,7 @@ class Report:
 
     request: Mapping[str, str]
     steps: Sequence[FilterStep]
-    weights: Sequence[WeighedHost]
+    weights: Sequence[ScoredHost]
     selected: str | None
     claim: HeldClaim | None
     alternates: Sequence[str]
@@ -146,14 +146,14 @@ def _steps(decision: trace.Decision) -> list[FilterStep]:
     ]
 
 
-def _weighed_hosts(decision: trace.Decision) -> list[WeighedHost]:
+def _weighed_hosts(decision: trace.Decision) -> list[ScoredHost]:
     """Return the scores of the ranked hosts, in that order."""
     weighed = decision.weighed
     places = {row: place for place, row in enumerate(weighed.hosts.rows.tolist())}
     order = [places[row] for row in decision.ranked.rows.tolist()]
     names = weighed.hosts.host.tolist()
     return [
-        WeighedHost(
+        ScoredHost(
             names[place],
             tuple(_score(weighing, place) for weighing in weighed.weighings),
             float(weighed.totals[place]),
@@ -214,7 +214,7 @@ def _filters(report: Report, width: int, paint: Paint) -> Iterator[str]:
             yield from (paint(line, DIM) for line in names)
 
 
-def _weights(rows: Sequence[WeighedHost], width: int) -> Iterator[str]:
+def _weights(rows: Sequence[ScoredHost], width: int) -> Iterator[str]:
     """Lay the scores out as a table; a narrow terminal gets one host a block."""
     table = [['host', 'weigher', 'raw', 'normalised', 'x', 'adds', 'total']]
     for row in rows:

@@ -54,7 +54,7 @@ FLAVOR_FIELDS = (
 )
 
 
-class Mapping(NamedTuple):
+class InstanceMapping(NamedTuple):
     """Where an instance is; ``cell_uuid`` is None until it is known."""
 
     instance_uuid: str
@@ -138,7 +138,7 @@ class ApiServers(SqlApiStore):
 
     def with_builds(
         self, uuids: Sequence[str] | None = None
-    ) -> list[tuple[Mapping, Instance | None]]:
+    ) -> list[tuple[InstanceMapping, Instance | None]]:
         """Return mappings, each with the instance asked for while no cell has it.
 
         A conductor maps an instance to its cell, and then deletes its build request.
@@ -195,9 +195,9 @@ class ApiServers(SqlApiStore):
 
 def _with_instances(
     rows: Iterable[sa.Row[Any]],
-) -> Iterator[tuple[Mapping, Instance | None]]:
+) -> Iterator[tuple[InstanceMapping, Instance | None]]:
     for row in rows:
-        mapped, text = Mapping._make(row[:-1]), row[-1]
+        mapped, text = InstanceMapping._make(row[:-1]), row[-1]
         wanted = None
         if mapped.cell_uuid is None and text is not None:
             wanted = parse(json.loads(text))

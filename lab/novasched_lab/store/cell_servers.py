@@ -93,7 +93,7 @@ _LIVE = (
 )
 
 
-class Event(NamedTuple):
+class ActionEvent(NamedTuple):
     """A step of an action; ``result`` is Success or Error."""
 
     event: str | None
@@ -102,13 +102,13 @@ class Event(NamedTuple):
     finished_at: datetime.datetime | None
 
 
-class Action(NamedTuple):
+class InstanceAction(NamedTuple):
     """Something that was done to an instance; ``message`` is Error if it failed."""
 
     action: str | None
     started_at: datetime.datetime | None
     message: str | None
-    events: tuple[Event, ...]
+    events: tuple[ActionEvent, ...]
 
 
 def now() -> datetime.datetime:
@@ -272,19 +272,19 @@ class CellServers:
 
         self.database.retrying(write)
 
-    def history(self, uuid: str) -> list[Action]:
+    def history(self, uuid: str) -> list[InstanceAction]:
         """Return the actions on an instance, the oldest first."""
         actions = sa.select(_a.id, _a.action, _a.start_time, _a.message)
         actions = actions.where(_a.instance_uuid == uuid).order_by(_a.id)
         events = sa.select(_e.action_id, _e.event, _e.result, _e.host, _e.finish_time)
-        found: dict[int, list[Event]] = {}
+        found: dict[int, list[ActionEvent]] = {}
         with self.database.read() as connection:
             rows = connection.execute(actions).all()
             ids = [row[0] for row in rows]
             query = events.where(_e.action_id.in_(ids)).order_by(_e.id)
             for action_id, *event in connection.execute(query):
-                found.setdefault(action_id, []).append(Event._make(event))
-        return [Action(*row[1:], tuple(found.get(row[0], ()))) for row in rows]
+                found.setdefault(action_id, []).append(ActionEvent._make(event))
+        return [InstanceAction(*row[1:], tuple(found.get(row[0], ()))) for row in rows]
 
     # -- moves
 

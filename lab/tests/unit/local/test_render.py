@@ -15,7 +15,7 @@ from novasched_lab.local.report import (
     Rejection,
     Report,
     Score,
-    WeighedHost,
+    ScoredHost,
     as_json,
     as_text,
 )
@@ -37,8 +37,8 @@ REPORT = Report(
         ),
     ],
     weights=[
-        WeighedHost('host2', (Score('RAMWeigher', 2048.0, 1.0, 1.0, 1.0),), 1.0),
-        WeighedHost('host1', (Score('RAMWeigher', 1024.5, 0.0, 1.0, 0.0),), 0.0),
+        ScoredHost('host2', (Score('RAMWeigher', 2048.0, 1.0, 1.0, 1.0),), 1.0),
+        ScoredHost('host1', (Score('RAMWeigher', 1024.5, 0.0, 1.0, 0.0),), 0.0),
     ],
     selected='host2',
     claim=HeldClaim('an-instance', {'host2': {'VCPU': 1, 'MEMORY_MB': 512}}),
@@ -141,7 +141,7 @@ def test_colour_changes_nothing_but_the_escapes():
             id='a failure without a text is said in ours',
         ),
         pytest.param(
-            {'weights': [WeighedHost('host1', (), 0.0)]},
+            {'weights': [ScoredHost('host1', (), 0.0)]},
             'Weights',
             """\
             Weights
@@ -151,7 +151,7 @@ def test_colour_changes_nothing_but_the_escapes():
             id='a single host has no scores',
         ),
         pytest.param(
-            {'weights': [WeighedHost('h', (Score('A', 1.0, 1.0, 2.0, 2.0),) * 2, 4.0)]},
+            {'weights': [ScoredHost('h', (Score('A', 1.0, 1.0, 2.0, 2.0),) * 2, 4.0)]},
             'Weights',
             """\
             Weights

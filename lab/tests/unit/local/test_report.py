@@ -17,7 +17,7 @@ from novasched_lab.local.report import (
     HeldClaim,
     Rejection,
     Score,
-    WeighedHost,
+    ScoredHost,
     report,
 )
 
@@ -70,9 +70,9 @@ def test_steps_count_hosts_and_give_reasons(request_spec, decision):
 def test_weights_stand_in_the_order_of_the_ranking(request_spec, decision):
     made = report(request_spec, decision, [], {}, 0.1)
     assert made.weights == [
-        WeighedHost('c', (Score('RAMWeigher', 10.0, 1.0, 2.0, 2.0),), 2.0),
-        WeighedHost('a', (Score('RAMWeigher', 5.0, 0.5, 2.0, 1.0),), 1.0),
-        WeighedHost('b', (Score('RAMWeigher', 0.0, 0.0, 2.0, 0.0),), 0.0),
+        ScoredHost('c', (Score('RAMWeigher', 10.0, 1.0, 2.0, 2.0),), 2.0),
+        ScoredHost('a', (Score('RAMWeigher', 5.0, 0.5, 2.0, 1.0),), 1.0),
+        ScoredHost('b', (Score('RAMWeigher', 0.0, 0.0, 2.0, 0.0),), 0.0),
     ]
 
 
