@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What instances and moves hold in placement: handing it over, and letting it go."""
+"""Allocations of instances and moves in placement: swapped and removed."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ class Allocations:
         return held
 
     def remove(self, context: RequestContext, consumer: str) -> bool:
-        """Take all away from a consumer; False, with a line in the log, if it cannot.
-
-        The audit of a compute then finds what is left.
-        """
+        """Remove all that a consumer holds; log a failure, and return False."""
         failure = None
         for _ in range(ATTEMPTS):
             failure = allocations.delete(self._adapter, context, consumer)
@@ -53,11 +50,11 @@ class Allocations:
         return failure is None
 
     def swap(self, context: RequestContext, source: str, target: str) -> bool:
-        """Let ``target`` hold what ``source`` holds, instead of what it held.
+        """Give ``target`` what ``source`` holds, instead of what it held.
 
         Where the source holds nothing and the target something, it was done before.
         False when placement does not do it. Raises errors.AllocationUpdateFailed when
-        somebody else changes one of the two.
+        another process changes one of the two.
         """
         for _ in range(ATTEMPTS):
             theirs, own = self.held_by(context, source), self.held_by(context, target)

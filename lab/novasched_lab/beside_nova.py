@@ -17,7 +17,7 @@ from novasched.cluster.services import Window, down_time
 from novasched.db import engines, services
 from novasched.db.transactions import Database
 from novasched.ports import ServiceRow
-from novasched_lab.cmd.options import BESIDE_NOVA
+from novasched_lab.cmd import BESIDE_NOVA
 
 BINARIES = ('nova-conductor', 'nova-compute')
 UUID_VERSION = 5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why an instance was not built or moved, and what its owner is told of it."""
+"""Failures of builds and moves, and the faults that owners of instances see."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import oslo_messaging  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.rpc import faults
-from novasched_lab.store.events import Fault
+from novasched_lab.store.cell_servers import Fault
 
 FAILURES: tuple[type[Exception], ...] = (
     errors.NovaschedError,
@@ -23,7 +23,7 @@ NOVAS = {
     form.wire.__name__
     for form in faults.TABLE.values()
     if form.wire.__module__ == faults.NOVA
-} | {'MaxRetriesExceeded', 'UnsupportedPolicyException'}
+} | {'MaxRetriesExceeded'}
 
 
 class MaxRetriesExceeded(errors.NoValidHost):
@@ -31,29 +31,6 @@ class MaxRetriesExceeded(errors.NoValidHost):
 
     def __str__(self) -> str:
         return f'Exceeded maximum number of retries. {self.reason}'
-
-
-class UnsupportedPolicy(errors.RequestError):
-    """The policy of a server group needs a filter or weigher that is not enabled."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f'ServerGroup policy is not supported: {self.reason}'
-
-
-class QuotaExceeded(errors.RequestError):
-    """The project has as many instances as it may have."""
-
-    def __init__(self, project_id: str, limit: int) -> None:
-        super().__init__(project_id, limit)
-        self.project_id = project_id
-        self.limit = limit
-
-    def __str__(self) -> str:
-        return f'Quota exceeded for instances: only {self.limit} are allowed.'
 
 
 class SchedulerBroke(errors.RequestError):
@@ -73,12 +50,8 @@ class SchedulerBroke(errors.RequestError):
         return f'The scheduler failed with {self.name}: {self.text}'
 
 
-class Interrupted(errors.RequestError):
-    """Whoever worked on an instance ended before the work did."""
-
-
 def fault_of(problem: BaseException) -> Fault:
-    """Return what the owner is told: the text of nova's errors, else their class.
+    """Return the fault for the owner: the text of nova's errors, else their class.
 
     Nova: compute/utils.py, exception_to_dict.
     """
@@ -96,15 +69,15 @@ def _message(problem: BaseException) -> str:
     return type(problem).__name__
 
 
-def told(problem: BaseException) -> str:
-    """Return one line on a problem for the log; far tracebacks are in far logs."""
+def summary(problem: BaseException) -> str:
+    """Return one line on a problem for the log, without a remote traceback."""
     if isinstance(problem, oslo_messaging.RemoteError):
         return f'{problem.exc_type}: {problem.value}'
     return f'{type(problem).__name__}: {problem}'
 
 
 def is_no_valid_host(problem: BaseException) -> bool:
-    """Say whether a scheduler, here or there, answered that there is no host."""
+    """Return True if a scheduler, local or remote, answered that there is no host."""
     if isinstance(problem, oslo_messaging.RemoteError):
         return str(problem.exc_type) in ('NoValidHost', 'MaxRetriesExceeded')
     return isinstance(problem, errors.NoValidHost) or (

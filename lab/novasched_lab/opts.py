@@ -8,7 +8,7 @@ from oslo_config import cfg
 import novasched_lab
 from novasched import opts
 
-READERS = ('compute', 'conductor')
+READERS = ('api', 'conductor')
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -13,13 +13,13 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_service import service  # type: ignore[import-untyped]
 
-from novasched import configuration, errors
+from novasched import configuration
 from novasched.db import engines
 from novasched.placement import session
 from novasched.rpc import logs, transport
 from novasched.workers import PROBLEMS
 from novasched_lab import beside_nova, opts
-from novasched_lab.cmd.options import BESIDE_NOVA
+from novasched_lab.cmd import BESIDE_NOVA
 
 LOG = logging.getLogger(__name__)
 
@@ -72,25 +72,23 @@ def check_services(conf: cfg.ConfigOpts) -> None:
             LOG.warning('[placement]: %s', problem)
 
 
-class Life(Protocol):
-    """What serves in the process of a worker. ``reload`` is what SIGHUP asks for."""
+class LabService(Protocol):
+    """A service in the process of a worker."""
 
     def start(self) -> None: ...
-
-    def reload(self) -> None: ...
 
     def stop(self) -> None: ...
 
 
-class Service(service.ServiceBase):  # type: ignore[misc]
-    """One worker: makes its life after the fork, and stops it.
+class LabWorker(service.ServiceBase):  # type: ignore[misc]
+    """One worker: makes its service after the fork, and stops it.
 
-    What keeps it from starting is one line of the log, and exit code 1.
+    A failure to start is one line of the log, and exit code 1.
     """
 
-    def __init__(self, make: Callable[[], Life], name: str) -> None:
+    def __init__(self, make: Callable[[], LabService], name: str) -> None:
         self._make, self._name = make, name
-        self._life: Life | None = None
+        self._service: LabService | None = None
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -101,32 +99,27 @@ class Service(service.ServiceBase):  # type: ignore[misc]
 
     def _start(self) -> Exception | None:
         try:
-            self._life = self._make()
-            self._life.start()
+            self._service = self._make()
+            self._service.start()
         except PROBLEMS as problem:
             return problem
         return None
 
     def stop(self) -> None:
-        if self._life is not None:
-            self._life.stop()
+        if self._service is not None:
+            self._service.stop()
         self._stopped.set()
 
     def wait(self) -> None:
         self._stopped.wait()
 
     def reset(self) -> None:
-        """Read everything again, where SIGHUP does not replace the process."""
-        try:
-            if self._life is not None:
-                self._life.reload()
-        except errors.StoreFailed as problem:
-            LOG.error('Reloading failed: %s', problem)
+        """Do nothing: options are read only at the start."""
 
 
 def serve(
-    conf: cfg.ConfigOpts, make: Callable[[], Life], workers: int, name: str
+    conf: cfg.ConfigOpts, make: Callable[[], LabService], workers: int, name: str
 ) -> int:
-    """Run workers of a program until they are told to stop; return the exit code."""
-    launcher = service.launch(conf, Service(make, name), workers, 'mutate')
+    """Run workers of a program until a signal stops them; return the exit code."""
+    launcher = service.launch(conf, LabWorker(make, name), workers, 'mutate')
     return int(launcher.wait() or 0)

@@ -16,7 +16,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched.placement import session
-from novasched_lab.local.placement import Inventory, Provider, provide
+from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.faults.audit import Audit
 from tests.faults.callers import Impatient
 from tests.faults.clients import Clients

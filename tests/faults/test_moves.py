@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched_lab.local.placement import Inventory, Provider
+from novasched_lab.resource_providers import Inventory, Provider
 from tests.faults import proxy
 from tests.functional.conftest import Host, named_uuid
 

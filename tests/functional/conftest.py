@@ -25,13 +25,8 @@ from novasched.objects.context import RequestContext
 from novasched.ports import CELL0_UUID
 from novasched.rpc.client import SchedulerClient
 from novasched.rpc.transport import transport_from_conf
-from novasched_lab.local.placement import (
-    URL,
-    EmbeddedPlacement,
-    Inventory,
-    Provider,
-    provide,
-)
+from novasched_lab.local.placement import URL, EmbeddedPlacement
+from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import databases, factories
 
 CELLS = ('cell1', 'cell2')

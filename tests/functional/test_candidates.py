@@ -10,7 +10,7 @@ import requests
 
 from novasched import errors
 from novasched.placement.candidates import Summaries
-from novasched_lab.local.placement import Inventory, Provider, provide
+from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests.functional.conftest import Host, named_uuid, new_uuids
 
 SHARING = frozenset({'MISC_SHARES_VIA_AGGREGATE'})

@@ -11,7 +11,7 @@ from novasched.db import tables
 from novasched.network.client import NetworkClient
 from novasched.objects.context import RequestContext
 from novasched.objects.network import NetworkRequest, NetworkRequestList
-from novasched_lab.local.placement import Provider, provide
+from novasched_lab.resource_providers import Provider, provide
 from tests.functional.conftest import Host, named_uuid, new_uuids
 from tests.functional.neutron import Neutron
 

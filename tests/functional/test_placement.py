@@ -29,12 +29,8 @@ from novasched.ports import (
     QueryFailed,
 )
 from novasched.resources import PrefilterContext, build_query, prefilters
-from novasched_lab.local.placement import (
-    EmbeddedPlacement,
-    Inventory,
-    Provider,
-    provide,
-)
+from novasched_lab.local.placement import EmbeddedPlacement
+from novasched_lab.resource_providers import Inventory, Provider, provide
 
 QUERY = 'limit=1000&resources=MEMORY_MB%3A512%2CVCPU%3A2'
 

@@ -13,11 +13,12 @@ from oslo_config import cfg
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance_group import InstanceGroup
-from novasched_lab import build_request, opts, wire
-from novasched_lab.conductor.aliases import Aliases
-from novasched_lab.conductor.spec import instance_of, request_spec
+from novasched_lab import opts, rpc_api
+from novasched_lab.api.pci_aliases import PciAliases
+from novasched_lab.api.request_spec import instance_of, request_spec
+from novasched_lab.store.api_servers import ApiServers
+from novasched_lab.store.cell_servers import CellServers
 from novasched_lab.store.server_groups import ServerGroups
-from novasched_lab.store.stores import ApiServers, CellServers
 from tests.live.cloud import CELLS, Cloud
 from tests.live.daemon import own_program
 from tests.live.servers.process import Process, wait_until
@@ -86,10 +87,10 @@ class Flow:
         conf = cfg.ConfigOpts()
         opts.register(conf)
         conf(['--config-file', str(self.conf_path)])
-        self._aliases = Aliases.from_conf(conf)
+        self._aliases = PciAliases.from_conf(conf)
         self._groups = ServerGroups(self._engines['api'])
         self._transport = oslo_messaging.get_rpc_transport(conf)
-        self.conductor = wire.ConductorClient(self._transport)
+        self.conductor = rpc_api.ConductorClient(self._transport)
         self.context = RequestContext(overwrite=False, **PROJECT)
 
     def _fleet_path(self, name):
@@ -171,7 +172,7 @@ class Flow:
         ]
         instances = [instance_of(each, f'vm-{n}') for n, each in enumerate(requests)]
         self.api.ask_for(zip(instances, requests, strict=True))
-        builds = [build_request.of(instance) for instance in instances]
+        builds = [rpc_api.build_request_of(instance) for instance in instances]
         self.conductor.schedule_and_build_instances(self.context, builds, requests)
 
     def _group(self, policy, uuids):
@@ -207,7 +208,7 @@ class Flow:
 
     def computes(self):
         """A client of the computes, all of which are on the one broker."""
-        return wire.ComputeClient(self._transport)
+        return rpc_api.ComputeClient(self._transport)
 
     def close(self):
         """Stop all programs, and drop the connections."""

@@ -13,8 +13,6 @@ from tests.live.servers.process import wait_until
 NAMED = re.compile(
     r'No valid host was found\. '
     r'|Exceeded maximum number of retries\. .*'
-    r'|Build of instance [0-9a-f-]* was interrupted\.'
-    r'|The conductor that worked on it has ended\.'
 )
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova's API does to servers, as far as scheduling needs it."""
+"""Servers booted, moved and deleted as nova's API does it, for scheduling alone."""

@@ -21,18 +21,18 @@ from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.aggregates import metadata
-from novasched_lab import build_request
-from novasched_lab.api.service import Parts
-from novasched_lab.conductor.groups import group_object
-from novasched_lab.conductor.spec import destined, instance_of, request_spec
+from novasched_lab.api.request_spec import destined, instance_of, request_spec
+from novasched_lab.api.service import ApiContext
+from novasched_lab.rpc_api import build_request_of
+from novasched_lab.store.server_groups import group_object
 
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 LIMIT = 'max_server_per_host'
 ZONE = 'availability_zone'
 
 
-class NobodyListens(errors.RequestError):
-    """The conductor was not told, or does not answer; ``problem`` says why."""
+class NoConductorAnswers(errors.RequestError):
+    """No conductor was reached, or none answers; ``problem`` says why."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -47,7 +47,7 @@ class NobodyListens(errors.RequestError):
 
 @dataclass(frozen=True)
 class Order:
-    """Servers that somebody wants; ``zone`` may be zone:host:node.
+    """Servers to be booted; ``zone`` may be zone:host:node.
 
     ``host`` is where they must go, after its filters have agreed.
     """
@@ -63,7 +63,7 @@ class Order:
 
 
 def group_for(
-    parts: Parts,
+    api: ApiContext,
     context: RequestContext,
     name: str,
     policy: str | None = None,
@@ -74,7 +74,7 @@ def group_for(
     ``limit`` is how many of its servers a host may have, under anti-affinity. Raises
     errors.OptionError.
     """
-    found = parts.groups.find(name, context.project_id)
+    found = api.groups.find(name, context.project_id)
     if found is None and policy is None:
         raise errors.OptionError(
             '--group',
@@ -92,23 +92,23 @@ def group_for(
     assert policy is not None
     rules = {} if limit is None else {LIMIT: str(limit)}
     ids = context.project_id, context.user_id
-    return parts.groups.create(name, policy, rules, *ids)
+    return api.groups.create(name, policy, rules, *ids)
 
 
-def check_places(parts: Parts, zone: str | None, host: str | None) -> None:
+def check_places(api: ApiContext, zone: str | None, host: str | None) -> None:
     """Look whether there is such a zone, and a cell of the host.
 
     ``zone`` may be zone:host:node. Raises errors.OptionError and errors.StoreFailed.
     """
     named = (zone or '').partition(':')[0]
-    known = {parts.default_zone, *metadata(parts.api.aggregates()).get(ZONE, ())}
+    known = {api.default_zone, *metadata(api.database.aggregates()).get(ZONE, ())}
     if named and named not in known:
         raise errors.OptionError(
             '--availability-zone',
             f'there is no zone {named}',
             f'Name one of {", ".join(sorted(known))}',
         )
-    if host is not None and parts.api.host_cell(host) is None:
+    if host is not None and api.database.host_cell(host) is None:
         raise errors.OptionError(
             '--host',
             f'{host} is mapped to no cell',
@@ -116,35 +116,35 @@ def check_places(parts: Parts, zone: str | None, host: str | None) -> None:
         )
 
 
-def boot(parts: Parts, context: RequestContext, order: Order) -> dict[str, str]:
+def boot(api: ApiContext, context: RequestContext, order: Order) -> dict[str, str]:
     """Ask for servers; return their names by uuid, in the order of their numbers.
 
-    Where the conductor cannot be told, nothing is left behind. Raises NobodyListens,
+    Where no conductor is reached, nothing is left behind. Raises NoConductorAnswers,
     errors.InvalidRequest and errors.StoreFailed.
     """
     uuids = [str(uuid.uuid4()) for _ in range(order.count)]
     with contextlib.ExitStack() as undo:
         group = order.group
         if group is not None:
-            undo.callback(parts.groups.leave, uuids)
-            group = parts.groups.join(group, uuids)
-        wanted = _wanted(parts, context, order, uuids, group)
+            undo.callback(api.groups.leave, uuids)
+            group = api.groups.join(group, uuids)
+        wanted = _wanted(api, context, order, uuids, group)
         for each in uuids:
-            undo.callback(parts.api.forget, each)
-        parts.api.ask_for(wanted)
-        builds = [build_request.of(instance) for instance, _ in wanted]
+            undo.callback(api.database.forget, each)
+        api.database.ask_for(wanted)
+        builds = [build_request_of(instance) for instance, _ in wanted]
         try:
-            parts.conductor.schedule_and_build_instances(
+            api.conductor.schedule_and_build_instances(
                 context, builds, [request for _, request in wanted], order.image
             )
         except oslo_messaging.MessagingException as problem:
-            raise NobodyListens(str(problem)) from problem
+            raise NoConductorAnswers(str(problem)) from problem
         undo.pop_all()
     return {instance.uuid: str(instance.display_name) for instance, _ in wanted}
 
 
 def _wanted(
-    parts: Parts,
+    api: ApiContext,
     context: RequestContext,
     order: Order,
     uuids: Sequence[str],
@@ -166,7 +166,7 @@ def _wanted(
             availability_zone=order.zone,
             hints=hints,
             group=None if group is None else group_object(group),
-            aliases=parts.aliases,
+            aliases=api.aliases,
         )
         if order.host is not None:
             request = destined(request, order.host)

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import tomllib
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from novasched import errors
 from novasched.objects.flavor import Flavor
+from novasched_lab.host_inventory import name_uuid
 
 Image = Mapping[str, Any]
 
@@ -99,11 +99,6 @@ def check_fit(flavor: Flavor, image: Image) -> None:
                 f'image {image["name"]} needs {needed} {unit}, {flavor.name} has {has}',
                 'Name a larger flavor',
             )
-
-
-def name_uuid(kind: str, name: str) -> str:
-    """Return the uuid of a thing that is known by its name, the same in every run."""
-    return str(uuid.uuid5(uuid.NAMESPACE_DNS, f'{kind}.{name}.api.novasched'))
 
 
 def pairs(texts: list[str], option: str) -> dict[str, list[str]]:

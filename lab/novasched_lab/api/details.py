@@ -12,9 +12,8 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched_lab.api.servers import Server, Servers
-from novasched_lab.api.service import Parts
-from novasched_lab.store import listing
-from novasched_lab.store.migrations import UNDER_WAY
+from novasched_lab.api.service import ApiContext
+from novasched_lab.store.cell_servers import UNDER_WAY, InstanceAction, Migration
 
 
 @dataclass
@@ -37,32 +36,30 @@ class Details:
 
 
 def details(
-    parts: Parts,
+    api: ApiContext,
     context: RequestContext,
     name: str,
     warn: Callable[[str], None],
 ) -> Details:
-    """Look at the server of a name or uuid; ``warn`` is told what cannot be seen.
+    """Look at the server of a name or uuid; ``warn`` gets a line on what is hidden.
 
     Raises errors.OptionError and errors.StoreFailed.
     """
-    server = Servers(parts, warn).one(name)
+    server = Servers(api, warn).one(name)
     found = Details(server)
-    request = parts.api.request_spec(server.uuid)
+    request = api.database.request_spec(server.uuid)
     if request is not None:
         found.flavor = _size(request.flavor)
         image = request.image
         found.image = image.name if image and 'name' in image else None
-    group = parts.api.server_group_of(server.uuid)
+    group = api.database.server_group_of(server.uuid)
     if group is not None:
         found.group = f'{group.name} ({group.policy})'
     consumers = [('server', server.uuid)]
-    link = parts.cells.of_instance(server.uuid)
+    link = api.cells.of_instance(server.uuid)
     if link is not None:
-        with link.servers.database.read() as connection:
-            row = listing.live(connection, [server.uuid]).get(server.uuid)
-            moves = listing.moves(connection, server.uuid)
-            history = listing.history(connection, server.uuid)
+        row = link.servers.live([server.uuid]).get(server.uuid)
+        moves = link.servers.moves(server.uuid)
         instance = link.servers.instance(server.uuid)
         if instance is not None and 'flavor' in instance:
             # The request keeps the one that it was made with.
@@ -70,14 +67,14 @@ def details(
         if row is not None:
             found.node, found.created_at = row.node, row.created_at
             found.launched_at = row.launched_at
-        found.moves = [_move(**move) for move in moves]
-        found.actions = [_action(each) for each in history]
+        found.moves = [_move(*each) for each in moves]
+        found.actions = [_action(each) for each in link.servers.history(server.uuid)]
         consumers += [
-            ('move', move['uuid']) for move in moves if move['status'] in UNDER_WAY
+            ('move', move.uuid) for move, _ in moves if move.status in UNDER_WAY
         ]
     for kind, consumer in consumers:
         try:
-            found.allocations += _held(parts, context, kind, consumer)
+            found.allocations += _held(api, context, kind, consumer)
         except errors.AllocationUpdateFailed as problem:
             warn(f'Placement was not asked what {kind} {consumer} holds: {problem}')
     return found
@@ -91,40 +88,32 @@ def _size(flavor: Flavor) -> str:
 
 
 def _held(
-    parts: Parts, context: RequestContext, kind: str, consumer: str
+    api: ApiContext, context: RequestContext, kind: str, consumer: str
 ) -> list[dict[str, Any]]:
     admin = context.elevated()
-    held = parts.allocations.held_by(admin, consumer)
+    held = api.allocations.held_by(admin, consumer)
     return [
         {
             'consumer': kind,
-            'provider': parts.providers.name(admin, provider),
+            'provider': api.provider_name(provider),
             'resources': dict(amounts),
         }
         for provider, amounts in held.allocations.items()
     ]
 
 
-def _move(
-    *,
-    migration_type: str,
-    status: str,
-    source_compute: str | None,
-    dest_compute: str | None,
-    updated_at: datetime.datetime | None,
-    uuid: str,
-) -> dict[str, Any]:
+def _move(move: Migration, updated_at: datetime.datetime | None) -> dict[str, Any]:
     return {
         'at': _text(updated_at),
-        'type': migration_type,
-        'status': status,
-        'from': source_compute,
-        'to': dest_compute,
-        'id': uuid,
+        'type': move.migration_type,
+        'status': move.status,
+        'from': move.source_compute,
+        'to': move.dest_compute,
+        'id': move.uuid,
     }
 
 
-def _action(done: listing.Done) -> dict[str, Any]:
+def _action(done: InstanceAction) -> dict[str, Any]:
     return {
         'at': _text(done.started_at),
         'action': done.action,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,10 +11,10 @@ from oslo_utils import uuidutils
 from novasched import errors
 from novasched.objects.instance import Instance
 from novasched.ports import CELL0_UUID
-from novasched_lab.api.service import Parts
-from novasched_lab.cells import Link
-from novasched_lab.store import listing, requests
-from novasched_lab.store.listing import Row
+from novasched_lab.api.service import ApiContext
+from novasched_lab.cells import CellLink
+from novasched_lab.store.api_servers import InstanceMapping
+from novasched_lab.store.cell_servers import LiveRow
 
 UNKNOWN = 'UNKNOWN'
 DELETED = 'DELETED'
@@ -49,7 +48,7 @@ class Server(NamedTuple):
     fault: str | None = None
 
 
-def status_of(row: Row) -> str:
+def status_of(row: LiveRow) -> str:
     """Return the status of a row, in the words of nova's API."""
     if row.task_state in MOVING and row.vm_state == 'active':
         return 'RESIZE'
@@ -57,29 +56,22 @@ def status_of(row: Row) -> str:
 
 
 class Servers:
-    """Looks for servers; ``warn`` is told what could not be asked.
+    """Looks for servers; ``warn`` gets a line on what could not be asked.
 
     Every method raises errors.StoreFailed when the API database cannot be asked.
     """
 
-    def __init__(self, parts: Parts, warn: Callable[[str], None]) -> None:
-        self._parts = parts
+    def __init__(self, api: ApiContext, warn: Callable[[str], None]) -> None:
+        self._api = api
         self._warn = warn
 
     def all(self) -> list[Server]:
         """Return all servers, the oldest first."""
-        with self._parts.database.read() as connection:
-            found = requests.with_builds(connection)
-        return self._servers(found, None)
+        return self._servers(self._api.database.with_builds(), None)
 
     def some(self, uuids: Sequence[str]) -> list[Server]:
         """Return those of some servers that there are, in the order asked for."""
-        with self._parts.database.read() as connection:
-            mapped = [
-                pair
-                for condition in listing.mapped(uuids)
-                for pair in requests.with_builds(connection, condition)
-            ]
+        mapped = self._api.database.with_builds(uuids)
         found = {each.uuid: each for each in self._servers(mapped, uuids)}
         return [found[uuid] for uuid in uuids if uuid in found]
 
@@ -119,18 +111,18 @@ class Servers:
             'NAME', f'{len(own)} servers are called {name}: {listed}', 'Name a uuid'
         )
 
-    def located(self, server: Server) -> tuple[Link, Instance] | None:
+    def located(self, server: Server) -> tuple[CellLink, Instance] | None:
         """Return the cell and the row of a server; None while it has none."""
-        link = self._parts.cells.of_instance(server.uuid)
+        link = self._api.cells.of_instance(server.uuid)
         found = None if link is None else link.servers.instance(server.uuid)
         return None if link is None or found is None else (link, found)
 
     def _servers(
         self,
-        mapped: Sequence[tuple[requests.Mapping, Instance | None]],
+        mapped: Sequence[tuple[InstanceMapping, Instance | None]],
         uuids: Sequence[str] | None,
     ) -> list[Server]:
-        by_cell: dict[str, list[requests.Mapping]] = {}
+        by_cell: dict[str, list[InstanceMapping]] = {}
         for mapping, _ in mapped:
             if mapping.cell_uuid is not None:
                 by_cell.setdefault(mapping.cell_uuid, []).append(mapping)
@@ -148,16 +140,15 @@ class Servers:
     def _inside(
         self,
         cell_uuid: str,
-        mappings: Sequence[requests.Mapping],
+        mappings: Sequence[InstanceMapping],
         uuids: Sequence[str] | None,
     ) -> Iterator[Server]:
         wanted = [mapping.instance_uuid for mapping in mappings]
         try:
-            link = self._parts.cells.link(cell_uuid)
-            with link.servers.database.read() as connection:
-                rows = listing.live(connection, None if uuids is None else wanted)
-                failed = [uuid for uuid in wanted if _is_failed(rows.get(uuid))]
-                faults = listing.faults(connection, failed)
+            link = self._api.cells.link(cell_uuid)
+            rows = link.servers.live(None if uuids is None else wanted)
+            failed = [uuid for uuid in wanted if _is_failed(rows.get(uuid))]
+            faults = link.servers.faults(failed)
         except errors.NovaschedError as problem:
             self._warn(f'{problem}. Its {len(wanted)} servers are {UNKNOWN}.')
             for mapping in mappings:
@@ -183,11 +174,11 @@ def _waiting(instance: Instance) -> Server:
     )
 
 
-def _is_failed(row: Row | None) -> bool:
+def _is_failed(row: LiveRow | None) -> bool:
     return row is not None and row.vm_state == 'error'
 
 
-def _server(row: Row, cell: str, fault: str | None) -> Server:
+def _server(row: LiveRow, cell: str, fault: str | None) -> Server:
     return Server(
         row.uuid,
         row.name or '',
@@ -208,24 +199,3 @@ def ended(servers: Iterable[Server]) -> list[Server]:
 
 def _is_ended(server: Server) -> bool:
     return server.status in ENDED and server.task is None
-
-
-def waited_for(servers: Iterable[Server]) -> str:
-    """Say what those wait for that have not ended, the most first."""
-    found = Counter(
-        (_who_is_next(each), each.status, each.task)
-        for each in servers
-        if not _is_ended(each)
-    )
-    return ', '.join(
-        f'{number} {"waits" if number == 1 else "wait"} for {who} '
-        f'({", ".join(filter(None, (status, task)))})'
-        for (who, status, task), number in found.most_common()
-    )
-
-
-def _who_is_next(server: Server) -> str:
-    """Return who must act on a server that is not built yet."""
-    if server.cell is None:
-        return 'the conductor and the scheduler'
-    return f'nova-compute on {server.host}' if server.host else 'a host to take it up'

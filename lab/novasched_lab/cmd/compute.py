@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 from novasched.cmd import daemon
-from novasched_lab.cmd.options import BESIDE_NOVA
+from novasched_lab.cmd import BESIDE_NOVA
 
 FLEET = cfg.StrOpt('fleet', metavar='FILE', required=True, help='Hosts, as TOML.')
 THREADS = 16
@@ -31,13 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _serve(argv: Sequence[str]) -> int:
     # Only now may modules be imported that threads or eventlet concern.
     from novasched_lab import program
-    from novasched_lab.compute import fleet, process
+    from novasched_lab.compute import fleet
+    from novasched_lab.compute import service as compute
 
     faulthandler.register(signal.SIGUSR2)  # shows what all threads do
     cfg.CONF.register_cli_opt(FLEET)
-    conf = program.configure(cfg.CONF, argv, process.BINARY)
+    conf = program.configure(cfg.CONF, argv, compute.BINARY)
     conf.set_default('executor_thread_pool_size', THREADS)
     hosts = fleet.read(conf.fleet)
     program.check_services(conf)
-    make = functools.partial(process.from_conf, conf, hosts)
-    return program.serve(conf, make, 1, process.BINARY)
+    make = functools.partial(compute.from_conf, conf, hosts)
+    return program.serve(conf, make, 1, compute.BINARY)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 from novasched.cmd import daemon
-from novasched_lab.cmd.options import BESIDE_NOVA
+from novasched_lab.cmd import BESIDE_NOVA
 
 PROGRAM = daemon.Program(
     'novasched-conductor',

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import argparse
-import math
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from novasched_lab.commands.command import (
@@ -18,15 +16,13 @@ from novasched_lab.commands.command import (
     row,
     wait,
 )
-from novasched_lab.commands.progress import bar
 
 if TYPE_CHECKING:
     from novasched.objects.context import RequestContext
     from novasched_lab.api.boot import Order
     from novasched_lab.api.servers import Server, Servers
-    from novasched_lab.api.service import Parts
+    from novasched_lab.api.service import ApiContext
 
-QUIET_S = 15.0
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 
 
@@ -75,10 +71,10 @@ class Boot(ServerList):
         from novasched_lab.api.servers import Servers
 
         context = self.context(parsed_args)
-        with self.parts() as parts:
-            order = _order(parts, context, parsed_args)
-            names = boot.boot(parts, context, order)
-            servers = Servers(parts, self.warn)
+        with self.api() as api:
+            order = _order(api, context, parsed_args)
+            names = boot.boot(api, context, order)
+            servers = Servers(api, self.warn)
             found = self._built(servers, names, parsed_args)
         if not parsed_args.no_wait and any(s.status != 'ACTIVE' for s in found):
             self.code = 1
@@ -88,52 +84,23 @@ class Boot(ServerList):
         self, servers: Servers, names: dict[str, str], parsed_args: argparse.Namespace
     ) -> list[Server]:
         """Wait until servers are built; return how they are then, all of them."""
-        from novasched_lab.api.servers import ended, waited_for
+        from novasched_lab.api.servers import ended
 
         found = servers.asked_for(names)
         if parsed_args.no_wait:
             return found
-        quiet = Quiet(self.warn)
-        with bar(self.app.stderr, 'building', len(names)) as show:
 
-            def look() -> bool:
-                nonlocal found
-                found = servers.asked_for(names)
-                show(done := len(ended(found)))
-                quiet.look(waited_for(found))
-                return done == len(found)
+        def look() -> bool:
+            nonlocal found
+            found = servers.asked_for(names)
+            return len(ended(found)) == len(found)
 
-            if not wait(look, parsed_args.timeout):
-                self.warn(
-                    f'Not all are built after {parsed_args.timeout:.0f} s: '
-                    f'{waited_for(found)}. See novasched show, and the logs of '
-                    'conductor and scheduler.'
-                )
+        if not wait(look, parsed_args.timeout):
+            self.warn(
+                f'Not all are built after {parsed_args.timeout:.0f} s. See novasched '
+                'show, and the logs of conductor, scheduler and computes.'
+            )
         return found
-
-
-class Quiet:
-    """Says once what is waited for, when it has been the same for a while."""
-
-    def __init__(
-        self,
-        say: Callable[[str], None],
-        after_s: float = QUIET_S,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._say = say
-        self._after_s = after_s
-        self._clock = clock
-        self._last: str | None = None
-        self._since = clock()
-
-    def look(self, waited_for: str) -> None:
-        """Take what is waited for now; empty: nothing is."""
-        if waited_for != self._last:
-            self._last, self._since = waited_for, self._clock()
-        elif waited_for and self._clock() - self._since >= self._after_s:
-            self._say(f'Nothing has changed for {self._after_s:.0f} s: {waited_for}.')
-            self._since = math.inf
 
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
@@ -173,7 +140,7 @@ def _positive(text: str) -> int:
 
 
 def _order(
-    parts: Parts, context: RequestContext, parsed_args: argparse.Namespace
+    api: ApiContext, context: RequestContext, parsed_args: argparse.Namespace
 ) -> Order:
     """Return what is asked for; a new group is made. Raises errors.OptionError."""
     from novasched import errors
@@ -183,15 +150,15 @@ def _order(
         raise errors.OptionError(
             '--policy', 'there is no group that has it', 'Give --group NAME, too'
         )
-    flavor = flavor_of(parts, parsed_args)
+    flavor = flavor_of(api, parsed_args)
     image = catalogue.image_of(parsed_args.image, parsed_args.image_file)
     catalogue.check_fit(flavor, image)
     hints = catalogue.pairs(parsed_args.hint, '--hint')
-    boot.check_places(parts, parsed_args.availability_zone, parsed_args.host)
+    boot.check_places(api, parsed_args.availability_zone, parsed_args.host)
     group = None
     if parsed_args.group is not None:
         named = parsed_args.group, parsed_args.policy, parsed_args.max_per_host
-        group = boot.group_for(parts, context, *named)
+        group = boot.group_for(api, context, *named)
     return boot.Order(
         name=parsed_args.name,
         flavor=flavor,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands on servers share: whose they are, and where they are kept."""
+"""Base classes and options of the commands on servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from novasched.objects.context import RequestContext
     from novasched.objects.flavor import Flavor
     from novasched_lab.api.servers import Server
-    from novasched_lab.api.service import Parts
+    from novasched_lab.api.service import ApiContext
 
 NOBODY = 'admin'
 WAIT_S = 300.0
@@ -58,7 +58,7 @@ class ServerCommand(Command):
         return parser
 
     @contextlib.contextmanager
-    def parts(self) -> Iterator[Parts]:
+    def api(self) -> Iterator[ApiContext]:
         """Open what the configuration names. Raises errors.OptionError."""
         from novasched.db import engines
         from novasched_lab.api import service
@@ -66,8 +66,8 @@ class ServerCommand(Command):
         options = self.app.options
         conf = service.configure(options.config_file, options.config_dir)
         try:
-            with service.opened(conf) as parts:
-                yield parts
+            with service.opened(conf) as api:
+                yield api
         except errors.OptionError as problem:
             if problem.option != engines.API or conf.api_database.connection:
                 raise
@@ -192,15 +192,12 @@ def add_flavor(parser: argparse.ArgumentParser, default: str | None) -> None:
     )
 
 
-def flavor_of(parts: Parts, parsed_args: argparse.Namespace) -> Flavor:
+def flavor_of(api: ApiContext, parsed_args: argparse.Namespace) -> Flavor:
     """Return the flavor that is meant; raises errors.OptionError."""
     from novasched_lab.api import catalogue
-    from novasched_lab.store import flavors
 
     return catalogue.flavor_of(
-        parsed_args.flavor,
-        parsed_args.flavor_file,
-        lambda name: flavors.named(parts.database, name),
+        parsed_args.flavor, parsed_args.flavor_file, api.database.flavor
     )
 
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from novasched import errors
 from novasched_lab.commands.command import ServerList, add_waiting, wait
-from novasched_lab.commands.progress import bar
 
 if TYPE_CHECKING:
-    from novasched_lab.api.delete import Delete as Task
+    from novasched_lab.api.delete import DeleteRequest
     from novasched_lab.api.servers import Server, Servers
 
 UNCONFIRMED = 2
@@ -78,23 +77,23 @@ class Delete(ServerList):
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         """Delete; return what became of each."""
-        from novasched_lab.api.delete import Delete as Task
+        from novasched_lab.api.delete import DeleteRequest
         from novasched_lab.api.servers import Servers
 
         if bool(parsed_args.names) == parsed_args.all:
             raise errors.OptionError(
                 'NAME', 'no servers are named, or all as well', 'Name some, or --all'
             )
-        with self.parts() as parts:
-            found = _chosen(Servers(parts, self.warn), parsed_args)
+        with self.api() as api:
+            found = _chosen(Servers(api, self.warn), parsed_args)
             self.warn(_how_many(found, parsed_args))
             if parsed_args.dry_run or not found:
                 return COLUMNS, _rows(found, lambda uuid: 'would be deleted')
             self._confirm(parsed_args)
-            task = Task(parts, self.context(parsed_args), parsed_args.force)
-            told = self._delete(task, found, parsed_args)
+            task = DeleteRequest(api, self.context(parsed_args), parsed_args.force)
+            pending = self._delete(task, found, parsed_args)
         return COLUMNS, _rows(
-            found, lambda uuid: 'deleting' if uuid in told else 'deleted'
+            found, lambda uuid: 'deleting' if uuid in pending else 'deleted'
         )
 
     def _confirm(self, parsed_args: argparse.Namespace) -> None:
@@ -110,33 +109,34 @@ class Delete(ServerList):
             raise NotConfirmed
 
     def _delete(
-        self, task: Task, found: Sequence[Server], parsed_args: argparse.Namespace
+        self,
+        task: DeleteRequest,
+        found: Sequence[Server],
+        parsed_args: argparse.Namespace,
     ) -> set[str]:
         """Delete servers; return those that their hosts have not deleted yet."""
         from novasched_lab.api.delete import Outcome
 
         outcomes = {each.uuid: task.run(each.uuid) for each in found}
-        told = {uuid for uuid in outcomes if outcomes[uuid] is Outcome.TOLD}
-        if told and not parsed_args.no_wait:
-            self._wait(task, told, len(found), parsed_args.timeout)
-        return told
+        pending = {uuid for uuid in outcomes if outcomes[uuid] is Outcome.TOLD}
+        if pending and not parsed_args.no_wait:
+            self._wait(task, pending, parsed_args.timeout)
+        return pending
 
-    def _wait(self, task: Task, told: set[str], total: int, timeout_s: float) -> None:
-        """Wait until hosts have deleted servers; those are taken out of ``told``."""
-        with bar(self.app.stderr, 'deleting', total) as show:
+    def _wait(self, task: DeleteRequest, pending: set[str], timeout_s: float) -> None:
+        """Wait until hosts have deleted servers; those are removed from ``pending``."""
 
-            def look() -> bool:
-                told.difference_update([uuid for uuid in told if task.is_done(uuid)])
-                show(total - len(told))
-                return not told
+        def look() -> bool:
+            pending.difference_update([uuid for uuid in pending if task.is_done(uuid)])
+            return not pending
 
-            if not wait(look, timeout_s):
-                self.code = 1
-                self.warn(
-                    f'After {timeout_s:.0f} s, {len(told)} are not deleted by their '
-                    'hosts, which do so when they are back. If one never will be: '
-                    'novasched delete --force.'
-                )
+        if not wait(look, timeout_s):
+            self.code = 1
+            self.warn(
+                f'After {timeout_s:.0f} s, {len(pending)} are not deleted by their '
+                'hosts, which do so when they are back. If one never will be: '
+                'novasched delete --force.'
+            )
 
 
 def _chosen(servers: Servers, parsed_args: argparse.Namespace) -> list[Server]:

@@ -5,19 +5,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 from typing import TYPE_CHECKING
+
+from cliff.command import Command
 
 from novasched import errors
 from novasched_lab.commands.command import COLUMNS
-from novasched_lab.local import demo
 
 if TYPE_CHECKING:
-    from novasched_lab.demo.run import Result
+    from novasched_lab.demo.run import DemoResult
 
 MOST_HOSTS = 2000
+SET_BY = {
+    '[DEFAULT] transport_url': '--broker',
+    '[api_database] connection': '--database',
+    '[database] connection': '--database',
+}
 
 
-class Demo(demo.Demo):
+class Demo(Command):
     """Schedule a server on a made-up cloud, and show why it went where it went.
 
     The cloud has the 16 hosts of a published log. It needs no server and no
@@ -33,12 +41,44 @@ class Demo(demo.Demo):
         """Return the parser of the command's options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
+            '-f',
+            '--format',
+            choices=['text', 'json'],
+            default='text',
+            help='how to print what happened (default: text)',
+        )
+        parser.add_argument(
+            '--numa',
+            action='store_true',
+            help='instead, show which NUMA cell of each host takes a server with '
+            'pages of 1 GiB, and what the others say',
+        )
+        parser.add_argument(
+            '--broker',
+            metavar='URL',
+            help='send the request through this broker, such as '
+            'rabbit://user:password@host/vhost, instead of within the process',
+        )
+        parser.add_argument(
+            '--database',
+            metavar='URL',
+            help='use this empty database, such as '
+            'mysql+pymysql://user:password@host/name, instead of SQLite files; '
+            'the tables are dropped in the end',
+        )
+        parser.add_argument(
+            '--placement',
+            metavar='URL',
+            help='use the placement service at this URL, which must take the token '
+            '"admin" (auth_strategy = noauth2), instead of one in the process; '
+            'what was made there is deleted in the end',
+        )
+        parser.add_argument(
             '--hosts',
             type=int,
             metavar='N',
-            help='run a whole cloud with this many hosts through the broker; without '
-            '--database, on a MariaDB of its own if that is installed, else on SQLite '
-            'files; without --placement, with one in this process',
+            help='run a whole cloud with this many hosts through the broker, on SQLite '
+            'files without --database, and a placement of its own without --placement',
         )
         return parser
 
@@ -48,8 +88,43 @@ class Demo(demo.Demo):
             raise errors.OptionError(
                 '--config-file', 'the demo reads no configuration', 'Leave it out'
             )
-        if parsed_args.hosts is None:
-            return super().take_action(parsed_args)
+        if parsed_args.numa:
+            return self._show_cells(parsed_args.format)
+        try:
+            if parsed_args.hosts is None:
+                return self._schedule_one(parsed_args)
+            return self._run_cloud(parsed_args)
+        except errors.OptionError as error:
+            option = SET_BY.get(error.option, error.option)
+            raise errors.OptionError(option, error.problem, error.remedy) from error
+
+    def _show_cells(self, form: str) -> int:
+        """Print which NUMA cells take the server; no cloud is made."""
+        from novasched_lab.local import numa
+
+        render = numa.as_json if form == 'json' else numa.as_text
+        self.app.stdout.write(render(numa.scenes()))
+        return 0
+
+    def _schedule_one(self, parsed_args: argparse.Namespace) -> int:
+        """Schedule one server within this process, and print the report."""
+        from novasched_lab.local import report, walkthrough
+
+        servers = walkthrough.GivenServers(
+            parsed_args.broker, parsed_args.database, parsed_args.placement
+        )
+        found = walkthrough.run(servers, walkthrough.Progress(self.app.stderr))
+        out = self.app.stdout
+        if parsed_args.format == 'json':
+            out.write(report.as_json(found))
+        else:
+            colour = out.isatty() and 'NO_COLOR' not in os.environ
+            width = shutil.get_terminal_size().columns
+            out.write(report.as_text(found, width, colour))
+        return 0 if found.selected else 1
+
+    def _run_cloud(self, parsed_args: argparse.Namespace) -> int:
+        """Run a whole cloud of programs, and print what became of its servers."""
         if not 1 <= parsed_args.hosts <= MOST_HOSTS:
             raise errors.OptionError(
                 '--hosts', f'not from 1 to {MOST_HOSTS}', 'Try --hosts 200'
@@ -61,23 +136,15 @@ class Demo(demo.Demo):
                 'Give --broker rabbit://user:password@host/vhost, too, with a virtual '
                 'host that nobody uses',
             )
-        try:
-            from novasched_lab.demo import cloud, run
-        except ModuleNotFoundError as error:
-            raise errors.SetupError(
-                f'{error.name} is missing: pip install novasched[mysql]'
-            ) from error
-        wanted = cloud.Wanted(
+        from novasched_lab.demo import cloud, run
+
+        wanted = cloud.CloudOptions(
             parsed_args.broker,
             parsed_args.database,
             parsed_args.placement,
             parsed_args.hosts,
         )
-        try:
-            result = run.run(wanted, self._say)
-        except errors.OptionError as error:
-            option = demo.SET_BY.get(error.option, error.option)
-            raise errors.OptionError(option, error.problem, error.remedy) from error
+        result = run.run(wanted, self._say)
         out = self.app.stdout
         if parsed_args.format == 'json':
             out.write(json.dumps(result.as_dict(), indent=2) + '\n')
@@ -90,7 +157,7 @@ class Demo(demo.Demo):
         self.app.stderr.flush()
 
 
-def as_text(result: Result) -> str:
+def as_text(result: DemoResult) -> str:
     """Return a table of the servers, and what is to be said of all of them."""
     import prettytable
 

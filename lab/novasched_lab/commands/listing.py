@@ -44,8 +44,8 @@ class List(ServerList):
         """Return the servers."""
         from novasched_lab.api.servers import Servers
 
-        with self.parts() as parts:
-            found = Servers(parts, self.warn).all()
+        with self.api() as api:
+            found = Servers(api, self.warn).all()
         status = parsed_args.status and parsed_args.status.upper()
         is_short = parsed_args.formatter == 'table' and not parsed_args.long
         columns = COLUMNS if is_short and not parsed_args.columns else tuple(FIELDS)

@@ -14,11 +14,9 @@ from novasched_lab.commands.command import (
     flavor_of,
     wait,
 )
-from novasched_lab.commands.progress import bar
 
 if TYPE_CHECKING:
-    from novasched_lab.api.move import Move as Task
-    from novasched_lab.api.move import Way
+    from novasched_lab.api.move import MoveProgress, MoveRequest
 
 COLUMNS = ('ID', 'Name', 'Status', 'From', 'To', 'Move', 'Fault')
 DONE = 'confirmed'
@@ -48,40 +46,32 @@ class Move(ServerList):
         from novasched_lab.api import move
         from novasched_lab.api.servers import Servers
 
-        with self.parts() as parts:
-            servers = Servers(parts, self.warn)
+        with self.api() as api:
+            servers = Servers(api, self.warn)
             server = servers.one(parsed_args.name)
-            flavor = flavor_of(parts, parsed_args) if parsed_args.flavor else None
-            task = move.Move(parts, self.context(parsed_args), server)
+            flavor = flavor_of(api, parsed_args) if parsed_args.flavor else None
+            task = move.MoveRequest(api, self.context(parsed_args), server)
             task.begin(parsed_args.to, flavor)
-            way = self._moved(task, parsed_args)
+            progress = self._moved(task, parsed_args)
             now = next(iter(servers.some([server.uuid])), server)
             reason = task.failure()
-        if way is None or (not parsed_args.no_wait and way.status != DONE):
+        if progress is None or (not parsed_args.no_wait and progress.status != DONE):
             self.code = 1
-        found = (
-            (None, None, None)
-            if way is None
-            else (way.source, way.destination, way.status)
-        )
-        fault = reason if way is not None and way.status == 'error' else None
-        return COLUMNS, [(now.uuid, now.name, now.status, *found, fault)]
+        status, source, destination = progress or (None, None, None)
+        fault = reason if status == 'error' else None
+        found = (now.uuid, now.name, now.status, source, destination, status, fault)
+        return COLUMNS, [found]
 
-    def _moved(self, task: Task, parsed_args: argparse.Namespace) -> Way | None:
+    def _moved(
+        self, task: MoveRequest, parsed_args: argparse.Namespace
+    ) -> MoveProgress | None:
         """Wait until a move is over; return how far it is."""
         if parsed_args.no_wait:
-            return task.way()
-        with bar(self.app.stderr, 'moving', 1) as show:
+            return task.progress()
 
-            def look() -> bool:
-                way = task.way()
-                over = way is not None and way.is_over
-                show(int(over))
-                return over
-
-            if not wait(look, parsed_args.timeout):
-                self.warn(
-                    f'It has not moved after {parsed_args.timeout:.0f} s. See '
-                    'novasched show, and the logs of conductor and computes.'
-                )
-        return task.way()
+        if not wait(task.is_over, parsed_args.timeout):
+            self.warn(
+                f'It has not moved after {parsed_args.timeout:.0f} s. See '
+                'novasched show, and the logs of conductor and computes.'
+            )
+        return task.progress()

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from cliff.columns import FormattableColumn
-from cliff.formatters import base
 from cliff.show import ShowOne
 
 from novasched_lab.commands.command import ServerCommand
@@ -45,34 +43,8 @@ def _word(value: Any) -> str:
     return str(value)
 
 
-class CSVShower(base.SingleFormatter):
-    """A row of names and a row of values."""
-
-    def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
-        """Add no options."""
-
-    def emit_one(
-        self,
-        column_names: Sequence[str],
-        data: Iterable[Any],
-        stdout: TextIO,
-        parsed_args: argparse.Namespace,
-    ) -> None:
-        writer = csv.writer(stdout, quoting=csv.QUOTE_NONNUMERIC, lineterminator='\n')
-        writer.writerow(column_names)
-        writer.writerow(
-            each.machine_readable() if isinstance(each, FormattableColumn) else each
-            for each in data
-        )
-
-
 class Show(ServerCommand, ShowOne):
     """Show all of a server: its fault, what it holds, what was done to it."""
-
-    @property
-    def formatter_namespace(self) -> str:
-        """The formats, with CSV, which cliff has for lists only."""
-        return 'novasched.formatter.show'
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of the command's options."""
@@ -86,10 +58,8 @@ class Show(ServerCommand, ShowOne):
         """Return the fields of the server."""
         from novasched_lab.api.details import details
 
-        with self.parts() as parts:
-            found = details(
-                parts, self.context(parsed_args), parsed_args.name, self.warn
-            )
+        with self.api() as api:
+            found = details(api, self.context(parsed_args), parsed_args.name, self.warn)
         return self.dict2columns(_fields(found, parsed_args.formatter == 'table'))
 
 

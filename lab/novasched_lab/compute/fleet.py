@@ -33,15 +33,15 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from novasched import errors
 from novasched.resources.cpu import cpus_in
-from novasched_lab.compute.rules import OUTCOMES, Rule
+from novasched_lab.compute.fault_rules import REFUSE, FaultRule
+from novasched_lab.host_inventory import Devices, SimulatedHost
 
 OPTION = '--fleet'
 MOST_HOSTS = 10000
@@ -51,64 +51,12 @@ T = TypeVar('T')
 
 
 @dataclass(frozen=True)
-class Devices:
-    """Like PCI devices of a host; those with a ``resource_class`` are in placement.
-
-    ``numa_node`` is None if they are near to no node.
-    """
-
-    vendor_id: str
-    product_id: str
-    count: int = 1
-    dev_type: str = 'type-PCI'
-    numa_node: int | None = None
-    physical_network: str | None = None
-    resource_class: str | None = None
-    traits: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class Host:
-    """A host and its one node, which have the same name.
-
-    ``dedicated_cpus`` may be pinned, the others shared; if there are none, any may
-    be pinned and any shared, as on a nova-compute without ``cpu_dedicated_set``.
-    """
-
-    name: str
-    cell: str | None = None
-    zone: str | None = None
-    vcpus: int = 16
-    memory_mb: int = 65536
-    disk_gb: int = 1000
-    cpu_allocation_ratio: float = 4.0
-    ram_allocation_ratio: float = 1.0
-    disk_allocation_ratio: float = 1.0
-    numa_nodes: int = 0
-    threads: int = 2
-    dedicated_cpus: frozenset[int] = frozenset()
-    pages: Mapping[int, int] = field(default_factory=dict)
-    traits: frozenset[str] = frozenset()
-    devices: tuple[Devices, ...] = ()
-
-    @property
-    def uuid(self) -> str:
-        """The uuid of the compute node and of its root provider."""
-        return name_uuid('node', self.name)
-
-
-@dataclass(frozen=True)
 class Fleet:
-    """All hosts of a file, and how they misbehave; ``seed`` makes that the same."""
+    """All hosts of a file, and their faults; the same ``seed``, the same faults."""
 
-    hosts: tuple[Host, ...]
-    rules: tuple[Rule, ...] = ()
+    hosts: tuple[SimulatedHost, ...]
+    rules: tuple[FaultRule, ...] = ()
     seed: int = 0
-
-
-def name_uuid(kind: str, name: str) -> str:
-    """Return the uuid of a thing of the fleet, the same in every run."""
-    return str(uuid.uuid5(uuid.NAMESPACE_DNS, f'{kind}.{name}.compute.novasched'))
 
 
 def read(path: str | Path) -> Fleet:
@@ -130,7 +78,7 @@ def fleet_of(content: Mapping[str, Any]) -> Fleet:
     return Fleet(made, tuple(_rule(rule) for rule in rules or ()), int(seed or 0))
 
 
-def _hosts(entry: Any) -> Iterator[Host]:
+def _hosts(entry: Any) -> Iterator[SimulatedHost]:
     if not isinstance(entry, Mapping) or not isinstance(entry.get('name'), str):
         raise _wrong('a host has no name')
     name, count = entry['name'], entry.get('count')
@@ -139,7 +87,7 @@ def _hosts(entry: Any) -> Iterator[Host]:
         _made(Devices, f'a device of {name}', devices)
         for devices in rest.get('devices', ())
     )
-    host = _made(Host, f'host {name}', {'name': name, **rest})
+    host = _made(SimulatedHost, f'host {name}', {'name': name, **rest})
     _check(host)
     if count is None:
         yield host
@@ -153,11 +101,10 @@ def _hosts(entry: Any) -> Iterator[Host]:
             raise _wrong(f'host {name}: no place for a number') from problem
 
 
-def _rule(entry: Any) -> Rule:
-    rule = _made(Rule, 'a rule', entry)
-    if rule.outcome not in OUTCOMES or not 0 <= rule.probability <= 1:
-        raise _wrong(f'a rule: outcome is not one of {", ".join(OUTCOMES)}, or its '
-                     'probability not from 0 to 1')  # fmt: skip
+def _rule(entry: Any) -> FaultRule:
+    rule = _made(FaultRule, 'a rule', entry)
+    if rule.outcome != REFUSE or not 0 <= rule.probability <= 1:
+        raise _wrong('a rule: outcome is not refuse, or its probability not 0 to 1')
     return rule
 
 
@@ -197,7 +144,7 @@ def _value(place: str, key: str, value: Any) -> Any:
     return value
 
 
-def _check(host: Host) -> None:
+def _check(host: SimulatedHost) -> None:
     """Refuse a host that cannot be: its parts do not go together."""
     nodes = host.numa_nodes
     if not 0 < host.vcpus < 4096 or host.memory_mb <= 0 or host.threads < 1:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a fleet in the database of its cell: services and compute nodes."""
+"""Rows of simulated hosts: services and compute nodes of a cell, zones of the cloud."""
 
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from oslo_utils import timeutils
@@ -15,24 +14,19 @@ from novasched.cluster.heartbeat import SERVICE_VERSION
 from novasched.db import tables
 from novasched.db.services import COMPUTE
 from novasched.db.transactions import Database
-from novasched_lab.compute.fleet import Host, name_uuid
+from novasched_lab.host_inventory import (
+    SimulatedHost,
+    name_uuid,
+    node_row,
+    service_row,
+)
 
-TOPIC = 'compute'
-LIBVIRT_VERSION = 8002002
-FEATURES = ('aes', 'avx2', 'vmx')
+ZONE = 'availability_zone'
 
 _s, _n = tables.services.c, tables.compute_nodes.c
 
 
-class Registered(NamedTuple):
-    """What a cell knows of a host: ids of its rows, and whether it may be used."""
-
-    service_id: int
-    node_id: int
-    disabled: bool
-
-
-class FleetRows:
+class HostRows:
     """The services and compute nodes of the hosts of one cell.
 
     Every method raises errors.StoreFailed.
@@ -48,85 +42,73 @@ class FleetRows:
         self._utcnow = utcnow
 
     def register(
-        self, hosts: Sequence[Host], usage: Mapping[str, Mapping[str, object]]
-    ) -> dict[str, Registered]:
-        """Make the rows that are missing, and bring the others up to date.
+        self, hosts: Sequence[SimulatedHost], usage: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, int]:
+        """Write the rows that are missing, and bring the others up to date.
 
-        ``usage`` are the columns that follow usage, by host. A host that was there
-        before keeps its ids, and stays disabled if it was.
+        ``usage`` are the columns that follow usage, by host. Return the ids of the
+        compute nodes; a host that has rows keeps them.
         """
         names = [host.name for host in hosts]
 
-        def step(connection: sa.Connection) -> dict[str, Registered]:
+        def step(connection: sa.Connection) -> dict[str, int]:
             self._register_services(connection, hosts)
-            services = {
-                name: (id_, disabled)
-                for name, id_, disabled in connection.execute(_services_of(names))
-            }
-            ids = {name: id_ for name, (id_, _) in services.items()}
-            self._register_nodes(connection, hosts, ids, usage)
-            nodes = _ids(connection, names)
-            return {
-                name: Registered(services[name][0], nodes[name], services[name][1])
-                for name in names
-            }
+            service_ids = _ids(connection, _services_of(names))
+            self._register_nodes(connection, hosts, service_ids, usage)
+            return _ids(connection, _nodes_of(names))
 
         return self._database.retrying(step)
 
     def _register_services(
-        self, connection: sa.Connection, hosts: Sequence[Host]
+        self, connection: sa.Connection, hosts: Sequence[SimulatedHost]
     ) -> None:
-        now, names = self._utcnow(), [host.name for host in hosts]
-        known = {name for name, *_ in connection.execute(_services_of(names))}
-        new = [host for host in hosts if host.name not in known]
+        now = self._utcnow()
+        known = _ids(connection, _services_of([host.name for host in hosts]))
+        new = [service_row(host, now) for host in hosts if host.name not in known]
         if new:
-            rows = [_service(host, now) for host in new]
-            connection.execute(sa.insert(tables.services), rows)
-        if known:
-            is_other = sa.or_(_s.version.is_(None), _s.version != SERVICE_VERSION)
-            change = sa.update(tables.services).where(_of(known), is_other)
-            connection.execute(change.values(version=SERVICE_VERSION, updated_at=now))
+            connection.execute(sa.insert(tables.services), new)
+        is_other = sa.or_(_s.version.is_(None), _s.version != SERVICE_VERSION)
+        change = sa.update(tables.services).where(_of(known), is_other)
+        connection.execute(change.values(version=SERVICE_VERSION, updated_at=now))
 
     def _register_nodes(
         self,
         connection: sa.Connection,
-        hosts: Sequence[Host],
+        hosts: Sequence[SimulatedHost],
         service_ids: Mapping[str, int],
-        usage: Mapping[str, Mapping[str, object]],
+        usage: Mapping[str, Mapping[str, Any]],
     ) -> None:
         now = self._utcnow()
-        known = _ids(connection, [host.name for host in hosts])
+        known = _ids(connection, _nodes_of([host.name for host in hosts]))
         new = []
         for host in hosts:
-            values = {**_node(host), **usage[host.name]}
-            values['service_id'] = service_ids[host.name]
+            values = {
+                **node_row(host),
+                **usage[host.name],
+                'service_id': service_ids[host.name],
+                'updated_at': now,
+            }
             if host.name in known:
                 change = sa.update(tables.compute_nodes).where(
                     _n.id == known[host.name]
                 )
-                connection.execute(change.values(**values, updated_at=now))
+                connection.execute(change.values(**values))
             else:
-                new.append(
-                    {**values, 'mapped': 0, 'created_at': now, 'updated_at': now}
-                )
+                new.append({**values, 'mapped': 0, 'created_at': now})
         if new:
             connection.execute(sa.insert(tables.compute_nodes), new)
 
     def beat(self, hosts: Iterable[str]) -> int:
-        """Write a heartbeat of all these hosts at once; return how many rows it was."""
-        names, now = sorted(hosts), self._utcnow()
-        if not names:
-            return 0
+        """Write the heartbeat of these hosts in one statement; return how many rows."""
+        now = self._utcnow()
         change = (
             sa.update(tables.services)
-            .where(_of(names))
+            .where(_of(hosts))
             .values(report_count=_s.report_count + 1, last_seen_up=now, updated_at=now)
         )
-        return self._database.retrying(
-            lambda connection: int(connection.execute(change).rowcount)
-        )
+        return self._database.retrying(lambda c: int(c.execute(change).rowcount))
 
-    def write_usage(self, node_id: int, usage: Mapping[str, object]) -> None:
+    def write_usage(self, node_id: int, usage: Mapping[str, Any]) -> None:
         """Write the columns of a node that follow usage."""
         change = (
             sa.update(tables.compute_nodes)
@@ -135,29 +117,13 @@ class FleetRows:
         )
         self._database.retrying(lambda connection: connection.execute(change))
 
-    def set_disabled(self, host: str, disabled: bool) -> None:
-        """Write whether the service of a host may be used."""
-        change = (
-            sa.update(tables.services)
-            .where(_of([host]))
-            .values(disabled=disabled, updated_at=self._utcnow())
-        )
-        self._database.retrying(lambda connection: connection.execute(change))
-
-    def disabled(self, hosts: Iterable[str]) -> set[str]:
-        """Return those of the hosts whose service is disabled."""
-        with self._database.read() as connection:
-            found = connection.execute(_services_of(list(hosts)))
-            return {name for name, _, disabled in found if disabled}
-
 
 def _of(hosts: Iterable[str]) -> sa.ColumnElement[bool]:
     return sa.and_(_s.host.in_(list(hosts)), _s.binary == COMPUTE, _s.deleted == 0)
 
 
 def _services_of(hosts: Sequence[str]) -> sa.Select[Any]:
-    disabled = sa.func.coalesce(_s.disabled, sa.false(), type_=sa.Boolean)
-    return sa.select(_s.host, _s.id, disabled).where(_of(hosts))
+    return sa.select(_s.host, _s.id).where(_of(hosts))
 
 
 def _nodes_of(hosts: Sequence[str]) -> sa.Select[Any]:
@@ -166,60 +132,52 @@ def _nodes_of(hosts: Sequence[str]) -> sa.Select[Any]:
     )
 
 
-def _ids(connection: sa.Connection, hosts: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name, id_ in connection.execute(_nodes_of(hosts)):
-        found[name] = id_
-    return found
+def _ids(connection: sa.Connection, query: sa.Select[Any]) -> dict[str, int]:
+    return {row.host: row.id for row in connection.execute(query)}
 
 
-def _service(host: Host, now: datetime.datetime) -> dict[str, object]:
-    return {
-        'created_at': now,
-        'uuid': name_uuid('service', host.name),
-        'host': host.name,
-        'binary': COMPUTE,
-        'topic': TOPIC,
-        'report_count': 0,
-        'disabled': False,
-        'forced_down': False,
-        'deleted': 0,
-        'version': SERVICE_VERSION,
-    }
+def make_zones(engine: sa.Engine, hosts: Iterable[SimulatedHost]) -> dict[str, str]:
+    """Write the host aggregates of the zones of hosts that are missing.
+
+    Return the uuid of each zone. A zone is the aggregate of its name; no host is
+    removed from one. Raises errors.StoreFailed.
+    """
+    zones: dict[str, list[str]] = {}
+    for host in hosts:
+        if host.zone is not None:
+            zones.setdefault(host.zone, []).append(host.name)
+    return Database(engine).retrying(
+        lambda connection: {
+            zone: _make_zone(connection, zone, names)
+            for zone, names in sorted(zones.items())
+        }
+    )
 
 
-def _node(host: Host) -> dict[str, object]:
-    """Return the columns that do not follow usage."""
-    cores = host.vcpus // host.threads
-    topology = {
-        'cells': max(host.numa_nodes, 1),
-        'sockets': max(host.numa_nodes, 1),
-        'cores': cores,
-        'threads': host.threads,
-    }
-    cpu_info = {
-        'arch': 'x86_64',
-        'model': 'Skylake-Server-IBRS',
-        'vendor': 'Intel',
-        'topology': topology,
-        'features': list(FEATURES),
-    }
-    machines = [['x86_64', 'kvm', 'hvm'], ['x86_64', 'qemu', 'hvm']]
-    return {
-        'uuid': host.uuid,
-        'host': host.name,
-        'hypervisor_hostname': host.name,
-        'hypervisor_type': 'QEMU',
-        'hypervisor_version': LIBVIRT_VERSION,
-        'host_ip': '127.0.0.1',
-        'vcpus': host.vcpus,
-        'memory_mb': host.memory_mb,
-        'local_gb': host.disk_gb,
-        'cpu_info': json.dumps(cpu_info),
-        'supported_instances': json.dumps(machines),
-        'metrics': '[]',
-        'cpu_allocation_ratio': host.cpu_allocation_ratio,
-        'ram_allocation_ratio': host.ram_allocation_ratio,
-        'disk_allocation_ratio': host.disk_allocation_ratio,
-        'deleted': 0,
-    }
+def _make_zone(connection: sa.Connection, zone: str, hosts: Sequence[str]) -> str:
+    a, h = tables.aggregates.c, tables.aggregate_hosts.c
+    now = timeutils.utcnow().replace(microsecond=0)
+    found = connection.execute(sa.select(a.id, a.uuid).where(a.name == zone)).first()
+    if found is None:
+        uuid = name_uuid('zone', zone)
+        made = connection.execute(
+            sa.insert(tables.aggregates).values(created_at=now, uuid=uuid, name=zone)
+        )
+        (id_,) = made.inserted_primary_key or (None,)
+        connection.execute(
+            sa.insert(tables.aggregate_metadata).values(
+                created_at=now, aggregate_id=id_, key=ZONE, value=zone
+            )
+        )
+    else:
+        id_, uuid = found
+    members = sa.select(h.host).where(h.aggregate_id == id_)
+    known = set(connection.execute(members).scalars())
+    new = [
+        {'created_at': now, 'aggregate_id': id_, 'host': host}
+        for host in hosts
+        if host not in known
+    ]
+    if new:
+        connection.execute(sa.insert(tables.aggregate_hosts), new)
+    return str(uuid)

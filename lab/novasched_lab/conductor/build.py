@@ -1,37 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New instances: placed all together, then built one by one.
+"""Builds new instances, and reschedules those that a host refused.
 
-Nova: conductor/manager.py, schedule_and_build_instances. Other than in nova, whatever
-fails after hosts were claimed gives them back: a claim is built on, or undone.
+Nova: conductor/manager.py, schedule_and_build_instances and build_instances. Unlike
+nova, this frees the claims of every instance that does not reach its host.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from novasched import errors
+from novasched.objects.context import RequestContext
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched_lab.cells import Link
-from novasched_lab.conductor import provider_mapping
-from novasched_lab.conductor.burial import EVENT, bury_all, fail
-from novasched_lab.conductor.retries import (
-    properties_of,
-    with_attempt,
-    with_selection,
-)
-from novasched_lab.conductor.task import Task
-from novasched_lab.failures import FAILURES, fault_of, is_no_valid_host, told
+from novasched_lab.cells import CellLink
+from novasched_lab.conductor.cell0 import EVENT, bury_all, fail
+from novasched_lab.conductor.context import ConductorContext
+from novasched_lab.conductor.retries import properties_of, with_attempt, with_selection
+from novasched_lab.failures import FAILURES, is_no_valid_host, summary
 
 LOG = logging.getLogger(__name__)
 
+RESCHEDULE = 'conductor_build_instances'
+
 
 class NoHostMapping(errors.RequestError):
-    """A host was selected that no cell has."""
+    """A host was selected that is mapped to no cell."""
 
     def __str__(self) -> str:
         return (
@@ -40,149 +37,172 @@ class NoHostMapping(errors.RequestError):
         )
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """One instance that is asked for."""
 
     instance: Instance
     request: RequestSpec
 
 
-@dataclass(frozen=True)
-class Placed:
-    """An instance with its host, and the cell of that; ``alternates`` are unclaimed."""
+class _Task:
+    """One message to a conductor; ``passed_on`` goes to the computes as it is."""
 
-    asked: Asked
-    link: Link
-    chosen: Selection
-    alternates: Sequence[Selection]
+    def __init__(
+        self,
+        conductor: ConductorContext,
+        context: RequestContext,
+        passed_on: Mapping[str, Any],
+    ) -> None:
+        self._conductor = conductor
+        self._context = context
+        self._passed_on = passed_on
 
-    @property
-    def uuid(self) -> str:
-        return self.asked.instance.uuid
 
-
-class Build(Task):
-    """One request for instances."""
+class BuildTask(_Task):
+    """Places new instances all together, then sends them to their hosts one by one."""
 
     def run(self, asked: Sequence[Asked]) -> None:
-        """Place and build instances; those that fail are buried. Raises QuotaExceeded,
-        after which none is built."""
+        """Place and build instances; those that fail are buried in cell0."""
         uuids = [each.instance.uuid for each in asked]
-        with contextlib.ExitStack() as undo:
-            chosen = self._chosen(asked, uuids)
-            if isinstance(chosen, Exception):
-                LOG.error('Failed to schedule instances: %s', told(chosen))
-                if not is_no_valid_host(chosen):
-                    self._release(uuids)
-                self._bury([each.instance for each in asked], chosen)
-                return
-            undo.callback(self._release, uuids)
-            placed = [
-                self._placed(each, selections)
-                for each, selections in zip(asked, chosen, strict=True)
-            ]
-            self._check_quota(asked)
-            undo.pop_all()
-        for number, each in enumerate(placed):
-            if each is not None:
-                self._build_safely(each, placed[number + 1 :])
-
-    def _chosen(
-        self, asked: Sequence[Asked], uuids: Sequence[str]
-    ) -> list[list[Selection]] | Exception:
-        """Return the hosts of each instance, or why there are none."""
         try:
-            return self._parts.choose(self._context, asked[0].request, uuids)
+            chosen = self._conductor.choose(self._context, asked[0].request, uuids)
         except FAILURES as problem:
-            return problem
-
-    def _placed(self, asked: Asked, selections: Sequence[Selection]) -> Placed | None:
-        """Write an instance into the cell of its host; None: it is not to be built."""
-        uuid = asked.instance.uuid
+            LOG.error('Failed to schedule instances: %s', summary(problem))
+            if not is_no_valid_host(problem):
+                self._conductor.release(self._context, *uuids)
+            instances = [each.instance for each in asked]
+            bury_all(self._conductor, self._context, instances, problem)
+            return
+        unsent = list(uuids)
         try:
-            link = self._parts.cells.of_host(selections[0].service_host)
+            for each, selections in zip(asked, chosen, strict=True):
+                self._build(each, selections)
+                unsent.pop(0)
+        finally:  # a defect leaves some
+            self._conductor.release(self._context, *unsent)
+
+    def _build(self, asked: Asked, selections: Sequence[Selection]) -> None:
+        """Write an instance to the cell of its host, and send it there."""
+        uuid, api = asked.instance.uuid, self._conductor.api
+        try:
+            link = self._conductor.cells.of_host(selections[0].service_host)
             if link is None or link.computes is None:
                 raise NoHostMapping(selections[0].service_host)
-            if not self._parts.api.is_asked_for(uuid):
+            if not api.is_asked_for(uuid):
                 LOG.debug('Instance %s was deleted while it was placed', uuid)
-                self._parts.api.unmap(uuid)
-                self._release([uuid])
-                return None
+                api.unmap(uuid)
+                self._conductor.release(self._context, uuid)
+                return
             instance = asked.instance.replaced(
                 availability_zone=selections[0].availability_zone
             )
             link.servers.create(instance)
         except FAILURES as problem:
-            LOG.error('Instance %s: %s', uuid, told(problem))
-            self._release([uuid])
-            self._bury([asked.instance], problem)
-            return None
-        asked = Asked(instance, asked.request)
-        return Placed(asked, link, selections[0], selections[1:])
-
-    def _check_quota(self, asked: Sequence[Asked]) -> None:
-        """Give all up where there are too many by now. Raises QuotaExceeded."""
+            LOG.error('Instance %s: %s', uuid, summary(problem))
+            self._conductor.release(self._context, uuid)
+            bury_all(self._conductor, self._context, [asked.instance], problem)
+            return
         try:
-            self._parts.quota.check(asked[0].instance.project_id)
-        except errors.RequestError as problem:
-            self._bury([each.instance for each in asked], problem)
-            raise
+            self._send(link, instance, asked.request, selections)
+        except FAILURES as problem:
+            LOG.error('Instance %s is not built: %s', uuid, summary(problem))
+            self._fail(link, uuid, problem)
 
-    def _build_safely(self, placed: Placed, later: Sequence[Placed | None]) -> None:
-        """Build an instance, or fail it; a defect of ours fails those after it, too."""
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._release, [each.uuid for each in later if each])
-            undo.callback(self._release, [placed.uuid])
-            try:
-                self._build(placed)
-            except FAILURES as problem:
-                LOG.error('Instance %s is not built: %s', placed.uuid, told(problem))
-                self._fail(placed, problem)
-            undo.pop_all()
-
-    def _build(self, placed: Placed) -> None:
-        uuid, chosen, context = placed.uuid, placed.chosen, self._context
+    def _send(
+        self,
+        link: CellLink,
+        instance: Instance,
+        request: RequestSpec,
+        selections: Sequence[Selection],
+    ) -> None:
+        uuid, api = instance.uuid, self._conductor.api
         LOG.debug(
             'Selected host: %s; Selected node: %s; Alternates: %s',
-            chosen.service_host,
-            chosen.nodename,
-            [(each.service_host, each.nodename) for each in placed.alternates],
+            selections[0].service_host,
+            selections[0].nodename,
+            [(each.service_host, each.nodename) for each in selections[1:]],
         )
-        request = placed.asked.request
-        properties = with_attempt(
-            properties_of(request), uuid, self._parts.max_attempts
-        )
-        properties = with_selection(properties, chosen)
-        request = provider_mapping.fill(request, chosen)
-        servers, api = placed.link.servers, self._parts.api
-        servers.start_action(context, uuid, 'create')
-        api.map_to_cell(uuid, placed.link.cell.uuid)
+        properties = properties_of(request)
+        properties = with_attempt(properties, uuid, self._conductor.max_attempts)
+        properties = with_selection(properties, selections[0])
+        link.servers.start_action(self._context, uuid, 'create')
+        api.map_to_cell(uuid, link.cell.uuid)
         if not api.delete_build(uuid):
             LOG.debug('Instance %s was deleted before it was built', uuid)
-            servers.destroy(uuid)
-            self._release([uuid])
+            link.servers.destroy(uuid)
+            self._conductor.release(self._context, uuid)
             return
-        instance, alternates = placed.asked.instance, placed.alternates
-        self._send(placed.link, instance, request, properties, chosen, alternates)
+        self._conductor.send_build(
+            self._context,
+            link,
+            instance,
+            request,
+            properties,
+            selections,
+            self._passed_on,
+        )
 
-    def _fail(self, placed: Placed, problem: BaseException) -> None:
-        """Fail an instance in its cell, and let go of its build request and claim."""
-        uuid, parts = placed.uuid, self._parts
+    def _fail(self, link: CellLink, uuid: str, problem: BaseException) -> None:
+        """Fail an instance in its cell, and free its build request and claim."""
         try:
-            parts.api.map_to_cell(uuid, placed.link.cell.uuid)
-            free = fail(parts, placed.link, uuid, fault_of(problem), EVENT)
-            parts.api.delete_build(uuid)
+            self._conductor.api.map_to_cell(uuid, link.cell.uuid)
+            free = fail(self._conductor, link, uuid, problem, EVENT)
+            self._conductor.api.delete_build(uuid)
         except errors.StoreFailed as failure:
             LOG.error('Instance %s is left as it is: %s', uuid, failure)
             free = True
         if free:
-            self._release([uuid])
+            self._conductor.release(self._context, uuid)
 
-    def _bury(self, instances: Sequence[Instance], problem: BaseException) -> None:
-        bury_all(self._parts, self._context, instances, problem)
 
-    def _release(self, uuids: Sequence[str]) -> None:
-        admin = self._context.elevated()
-        for uuid in uuids:
-            self._parts.allocations.remove(admin, uuid)
+class RescheduleTask(_Task):
+    """Tries an instance that a host refused on an alternate; failing that, a fault.
+
+    The scheduler is asked only where the compute sent no list of hosts. Nova:
+    conductor/manager.py, build_instances.
+    """
+
+    def run(
+        self,
+        instance: Instance,
+        request: RequestSpec,
+        properties: Mapping[str, Any],
+        selections: Sequence[Selection] | None,
+    ) -> None:
+        """Try an instance on its next host; failing that, put it in state ERROR."""
+        uuid = instance.uuid
+        link = self._conductor.cells.of_instance(uuid)
+        if link is None:
+            LOG.info('Instance %s is gone, it is not tried again', uuid)
+            self._conductor.release(self._context, uuid)
+            return
+        try:
+            request = request.for_instance(uuid)
+            self._try(link, instance, request, properties, selections)
+        except FAILURES as problem:
+            LOG.error('Instance %s is not built: %s', uuid, summary(problem))
+            if fail(self._conductor, link, uuid, problem, RESCHEDULE):
+                self._conductor.release(self._context, uuid)
+
+    def _try(
+        self,
+        link: CellLink,
+        instance: Instance,
+        request: RequestSpec,
+        properties: Mapping[str, Any],
+        selections: Sequence[Selection] | None,
+    ) -> None:
+        uuid, conductor = instance.uuid, self._conductor
+        made = with_attempt(properties, uuid, conductor.max_attempts)
+        if selections is None:
+            (found,) = conductor.choose(self._context, request, [uuid])
+        else:
+            found = conductor.claim_alternate(self._context, request, selections)
+        made = with_selection(made, found[0])
+        if not link.servers.update(uuid, availability_zone=found[0].availability_zone):
+            LOG.info('Instance %s was deleted, it is not tried again', uuid)
+            conductor.release(self._context, uuid)
+            return
+        conductor.send_build(
+            self._context, link, instance, request, made, found, self._passed_on
+        )

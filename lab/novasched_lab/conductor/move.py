@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances that are moved to another host, in another size or the same.
+"""Cold migrations and resizes: another host is chosen and told to take over.
 
-While an instance moves, the move itself holds the source in placement. Whatever fails
+A migration holds the source in placement, the instance its destination. A failure
 before a host takes over gives that back. Nova: conductor/tasks/migrate.py.
 """
 
@@ -19,35 +19,28 @@ from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import Destination, RequestSpec
 from novasched.objects.selection import Selection
-from novasched_lab.cells import Link
-from novasched_lab.conductor import provider_mapping
-from novasched_lab.conductor.parts import Parts
-from novasched_lab.conductor.reschedule import next_host
-from novasched_lab.conductor.retries import (
-    properties_of,
-    with_attempt,
-    with_selection,
-)
+from novasched_lab.cells import CellLink
+from novasched_lab.conductor.context import ConductorContext
+from novasched_lab.conductor.retries import properties_of, with_attempt, with_selection
 from novasched_lab.failures import FAILURES, fault_of, is_no_valid_host
-from novasched_lab.store.migrations import Migration
+from novasched_lab.store.cell_servers import Migration
 
 LOG = logging.getLogger(__name__)
 
 NOT_BEGUN = ('pre-migrating', 'reverting')
-"""A host takes over from the first; the second bars it, while a move is taken back."""
+"""A host takes over from the first; the second keeps it from that during a rollback."""
 
 EVENT = 'conductor_migrate_server'
 MIGRATION = 'migration_uuid'
 """Where the properties of a request name the move, for a compute that sends it back."""
 
 
-class Move:
+class MigrationTask:
     """Moves an instance away from its host."""
 
-    def __init__(self, parts: Parts, context: RequestContext) -> None:
-        self._parts = parts
+    def __init__(self, conductor: ConductorContext, context: RequestContext) -> None:
+        self._conductor = conductor
         self._context = context
-        self._admin = context.elevated()
 
     def run(
         self,
@@ -64,7 +57,7 @@ class Move:
         state to be moved.
         """
         uuid = instance.uuid
-        link = self._parts.cells.of_instance(uuid)
+        link = self._conductor.cells.of_instance(uuid)
         found = link.servers.instance(uuid) if link is not None else None
         if link is None or found is None or not found.host:
             raise errors.InvalidRequest(f'instance {uuid} is on no host')
@@ -91,7 +84,7 @@ class Move:
 
     def _migration(
         self,
-        link: Link,
+        link: CellLink,
         instance: Instance,
         flavor: Flavor | None,
         properties: Mapping[str, Any],
@@ -111,25 +104,27 @@ class Move:
         return migration
 
     def _swap(self, instance: Instance, migration: Migration) -> None:
-        allocations = self._parts.allocations
-        if not allocations.swap(self._admin, instance.uuid, migration.uuid):
+        allocations = self._conductor.allocations
+        if not allocations.swap(
+            self._context.elevated(), instance.uuid, migration.uuid
+        ):
             raise errors.NoValidHost('Unable to replace instance claim on source')
 
     def _request(
         self,
-        link: Link,
+        link: CellLink,
         instance: Instance,
         flavor: Flavor | None,
         request: RequestSpec | None,
     ) -> RequestSpec:
         """Return the request that the instance was made by, changed for its move."""
-        made = request or self._parts.api.request_spec(instance.uuid)
+        made = request or self._conductor.api.request_spec(instance.uuid)
         if made is None:
             raise errors.InvalidRequest(f'instance {instance.uuid} has no request spec')
         cell = CellMapping(uuid=link.cell.uuid, name=link.cell.name)
-        told = request and request.requested_destination
-        host = {'host': told.host, 'node': None} if told and 'host' in told else {}
-        stays = flavor is not None and self._parts.resizes_on_same_host
+        asked = request and request.requested_destination
+        host = {'host': asked.host, 'node': None} if asked and 'host' in asked else {}
+        stays = flavor is not None and self._conductor.resizes_on_same_host
         return made.replaced(
             flavor=flavor or instance.flavor,
             instance_uuid=instance.uuid,
@@ -147,27 +142,24 @@ class Move:
 
     def _begin(
         self,
-        link: Link,
+        link: CellLink,
         instance: Instance,
         migration: Migration,
         request: RequestSpec,
         properties: Mapping[str, Any] | None,
         selections: Sequence[Selection] | None,
     ) -> None:
-        uuid, parts = instance.uuid, self._parts
+        uuid, conductor = instance.uuid, self._conductor
         known = properties if properties else properties_of(request)
-        made = with_attempt(known, uuid, parts.max_attempts)
+        made = with_attempt(known, uuid, conductor.max_attempts)
         if selections is None:
-            (found,) = parts.choose(self._context, request, [uuid], only=link)
-            chosen, rest = found[0], found[1:]
+            (found,) = conductor.choose(self._context, request, [uuid], only=link)
         else:
-            chosen, rest = next_host(parts, self._context, request, selections)
-        request = provider_mapping.fill(request, chosen)
+            found = conductor.claim_alternate(self._context, request, selections)
+        chosen = found[0]
         going = {'dest_compute': chosen.service_host, 'dest_node': chosen.nodename}
         link.servers.update_migration(migration.uuid, **going)
-        if link.computes is None:
-            raise errors.StoreFailed(f'Cell {link.cell.uuid}', 'it has no computes')
-        link.computes.prep_resize(
+        link.needed_computes().prep_resize(
             self._context,
             chosen.service_host,
             instance=instance,
@@ -179,36 +171,31 @@ class Move:
             },
             node=chosen.nodename,
             migration=migration._replace(**going)._asdict(),
-            host_list=rest,
+            host_list=found[1:],
         )
 
-    def _give_back(self, link: Link, migration: Migration) -> None:
-        give_back(self._parts, self._admin, link, migration)
+    def _give_back(self, link: CellLink, migration: Migration) -> None:
+        """Give an instance its source back, and leave its row as before the move.
 
-    def _record(self, link: Link, uuid: str, problem: BaseException) -> None:
+        What it held on another host is freed with that.
+        """
+        uuid = migration.instance_uuid
+        if not link.servers.update_migration(
+            migration.uuid, NOT_BEGUN, status='reverting'
+        ):
+            LOG.info('Move %s has begun after all', migration.uuid)
+            return
+        admin = self._context.elevated()
+        try:
+            if not self._conductor.allocations.swap(admin, migration.uuid, uuid):
+                LOG.error('Allocations of move %s of %s are left', migration.uuid, uuid)
+        except errors.RequestError as problem:
+            LOG.error('Allocations of move %s are left: %s', migration.uuid, problem)
+        link.servers.update_migration(migration.uuid, status='error')
+        link.servers.update(uuid, {'task_state': 'resize_prep'}, task_state=None)
+
+    def _record(self, link: CellLink, uuid: str, problem: BaseException) -> None:
         fault = fault_of(problem)
         LOG.error('Instance %s is not moved: %s', uuid, fault.message)
-        link.servers.add_fault(uuid, fault, self._parts.host)
-        link.servers.add_event(uuid, EVENT, self._parts.host, fault.details)
-
-
-def give_back(
-    parts: Parts, admin: RequestContext, link: Link, migration: Migration
-) -> None:
-    """Let an instance hold its host again, and be as before; its move has failed.
-
-    What it held on another host is given up with that.
-    """
-    uuid = migration.instance_uuid
-    if not link.servers.update_migration(
-        migration.uuid, NOT_BEGUN, status=NOT_BEGUN[1]
-    ):
-        LOG.info('Move %s has begun after all', migration.uuid)
-        return
-    try:
-        if not parts.allocations.swap(admin, migration.uuid, uuid):
-            LOG.error('Allocations of move %s of %s are left', migration.uuid, uuid)
-    except errors.RequestError as problem:
-        LOG.error('Allocations of move %s are left: %s', migration.uuid, problem)
-    link.servers.update_migration(migration.uuid, status='error')
-    link.servers.update(uuid, {'task_state': 'resize_prep'}, task_state=None)
+        link.servers.add_fault(uuid, fault, self._conductor.host)
+        link.servers.add_event(uuid, EVENT, self._conductor.host, fault.details)

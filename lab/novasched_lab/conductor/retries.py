@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often an instance is tried, and where it was: the ``retry`` of its properties."""
+"""The ``retry`` property of a request: attempts counted, hosts that were tried."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from typing import Any
-
-from oslo_config import cfg
 
 from novasched.objects.filter_properties import filter_properties_dict
 from novasched.objects.request_spec import RequestSpec
@@ -26,12 +24,6 @@ def properties_of(request: RequestSpec) -> Properties:
         name: sorted(value) if isinstance(value, set | frozenset) else value
         for name, value in found.items()
     }
-
-
-def max_attempts_from_conf(conf: cfg.ConfigOpts) -> int:
-    """Return how many hosts an instance is tried on."""
-    attempts: int = conf.scheduler.max_attempts
-    return attempts
 
 
 def with_attempt(

@@ -23,17 +23,12 @@ from novasched.placement.client import PlacementClient
 from novasched.ports import ServiceStore
 from novasched.rpc.client import SchedulerClient
 from novasched.service import drain_s_of, host_of
-from novasched_lab import beside_nova, wire
+from novasched_lab import beside_nova, rpc_api
 from novasched_lab.allocations import Allocations
-from novasched_lab.brokers import Brokers
-from novasched_lab.cells import Cells
-from novasched_lab.conductor.endpoint import ObjectEndpoint, TaskEndpoint
-from novasched_lab.conductor.groups import GroupSetup, enabled_from_conf
-from novasched_lab.conductor.mending import Mending
-from novasched_lab.conductor.parts import Parts
-from novasched_lab.conductor.quota import Quota
-from novasched_lab.conductor.retries import max_attempts_from_conf
-from novasched_lab.store.stores import ApiServers
+from novasched_lab.cells import Brokers, CellLinks
+from novasched_lab.conductor.context import ConductorContext
+from novasched_lab.conductor.endpoint import TaskEndpoint
+from novasched_lab.store.api_servers import ApiServers
 
 LOG = logging.getLogger(__name__)
 
@@ -58,11 +53,11 @@ OPTS: dict[str, list[cfg.Opt]] = {
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a conductor is made of besides its configuration.
+class ConductorDependencies:
+    """What a conductor is made of apart from its configuration.
 
     ``make_cell_engine`` gets the URL of a cell's database; ``services`` has its
-    services row, None: there is none. Who gives all this calls ``close``.
+    services row, None: there is none. The conductor calls ``close`` when it stops.
     """
 
     api_engine: sa.Engine
@@ -74,12 +69,11 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Conductor:
+class ConductorService:
     """A composed conductor; tasks under way get ``drain_s`` to end when it stops."""
 
-    parts: Parts
+    context: ConductorContext
     server: Any
-    mending: Mending
     heartbeat: Heartbeat | None
     drain_s: float
     close: Callable[[], None]
@@ -89,29 +83,60 @@ class Conductor:
         if self.heartbeat is not None:
             self.heartbeat.start()
         self.server.start()
-        self.mending.start()
-
-    def reload(self) -> None:
-        """Close the databases of the cells; they are opened as they are mapped."""
-        self.parts.cells.close()
 
     def stop(self) -> None:
-        """Take no more tasks, end those under way, then let go of the rest."""
+        """Take no more tasks, end those under way, then close all connections."""
         self.server.stop()
         drained = threading.Thread(target=self.server.wait, daemon=True)
         drained.start()
         drained.join(self.drain_s)
         if drained.is_alive():
             LOG.warning('Tasks are still under way after %d s', self.drain_s)
-        self.mending.stop()
         if self.heartbeat is not None:
             self.heartbeat.stop()
-        self.parts.cells.close()
+        self.context.cells.close()
         self.close()
 
 
-def given_from_conf(conf: cfg.ConfigOpts) -> Given:
-    """Make the real parts that a configuration names; nothing connects yet."""
+def compose(
+    conf: cfg.ConfigOpts, dependencies: ConductorDependencies
+) -> ConductorService:
+    """Wire a conductor; nothing runs yet."""
+    host, own = host_of(conf), dependencies.brokers.own
+    defaults = UrlDefaults(conf.database.connection, own.conf.transport_url)
+    api = ApiServers(dependencies.api_engine, defaults)
+    context = ConductorContext(
+        api=api,
+        cells=CellLinks(
+            api, dependencies.make_cell_engine, dependencies.brokers.transport
+        ),
+        schedulers=SchedulerClient(conf, own),
+        placement=PlacementClient(dependencies.placement),
+        allocations=Allocations(dependencies.placement),
+        host=host,
+        max_attempts=conf.scheduler.max_attempts,
+        resizes_on_same_host=conf.allow_resize_to_same_host,
+    )
+    heartbeat = None
+    if dependencies.services is not None:
+        heartbeat = Heartbeat(
+            dependencies.services,
+            host,
+            conf.report_interval,
+            binary=BINARY,
+            topic=rpc_api.CONDUCTOR,
+        )
+    return ConductorService(
+        context=context,
+        server=rpc_api.server(own, rpc_api.CONDUCTOR, host, [TaskEndpoint(context)]),
+        heartbeat=heartbeat,
+        drain_s=drain_s_of(conf),
+        close=dependencies.close,
+    )
+
+
+def from_conf(conf: cfg.ConfigOpts) -> ConductorService:
+    """Compose a conductor from its configuration alone; nothing connects yet."""
     api_engine, main_engine = engines.api_engine(conf), engines.main_engine(conf)
     placement, brokers = session.from_conf(conf), Brokers(conf)
 
@@ -121,7 +146,7 @@ def given_from_conf(conf: cfg.ConfigOpts) -> Given:
         main_engine.dispose()
         api_engine.dispose()
 
-    return Given(
+    dependencies = ConductorDependencies(
         api_engine=api_engine,
         make_cell_engine=functools.partial(engines.cell_engine, conf),
         placement=placement,
@@ -129,46 +154,4 @@ def given_from_conf(conf: cfg.ConfigOpts) -> Given:
         services=SqlServiceStore(main_engine, new_uuid=beside_nova.new_uuid),
         close=close,
     )
-
-
-def compose(conf: cfg.ConfigOpts, given: Given) -> Conductor:
-    """Wire a conductor from a configuration and given parts; nothing runs yet."""
-    host, own = host_of(conf), given.brokers.own
-    defaults = UrlDefaults(conf.database.connection, own.conf.transport_url)
-    api = ApiServers(given.api_engine, defaults)
-    cells = Cells(api, given.make_cell_engine, given.brokers.transport)
-    parts = Parts(
-        api=api,
-        cells=cells,
-        schedulers=SchedulerClient(conf, own),
-        placement=PlacementClient(given.placement),
-        allocations=Allocations(given.placement),
-        groups=GroupSetup(api, cells, enabled_from_conf(conf)),
-        quota=Quota.from_conf(conf, api),
-        host=host,
-        max_attempts=max_attempts_from_conf(conf),
-        resizes_on_same_host=conf.allow_resize_to_same_host,
-    )
-    heartbeat = None
-    if given.services is not None:
-        heartbeat = Heartbeat(
-            given.services,
-            host,
-            conf.report_interval,
-            binary=BINARY,
-            topic=wire.CONDUCTOR,
-        )
-    endpoints = [TaskEndpoint(parts), ObjectEndpoint()]
-    return Conductor(
-        parts=parts,
-        server=wire.server(own, wire.CONDUCTOR, host, endpoints),
-        mending=Mending(parts, conf.long_rpc_timeout + conf.novasched.build_grace),
-        heartbeat=heartbeat,
-        drain_s=drain_s_of(conf),
-        close=given.close,
-    )
-
-
-def from_conf(conf: cfg.ConfigOpts) -> Conductor:
-    """Compose a conductor from its configuration alone."""
-    return compose(conf, given_from_conf(conf))
+    return compose(conf, dependencies)

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the tables of a cloud of our own; never touch those of a running one."""
+"""Creates and drops the tables of a test cloud; leaves those of nova's tools alone."""
 
 from __future__ import annotations
+
+import contextlib
 
 import sqlalchemy as sa
 
 from novasched import errors
 from novasched.db.schema import columns_lacking
 from novasched.db.transactions import Database
-from novasched_lab.db import flavor_tables, server_tables
+from novasched_lab.db import server_tables
 
 MIGRATION_TABLES = ('alembic_version', 'migrate_version')
 
 
 def create_api(database: Database, option: str) -> list[str]:
     """Make the tables of the API database; see create_cell."""
-    return _create(database, flavor_tables.API, option)
+    return _create(database, server_tables.API, option)
 
 
 def create_cell(database: Database, option: str) -> list[str]:
@@ -77,3 +79,29 @@ def _share(database: Database) -> None:
                 raw.cursor().execute('PRAGMA journal_mode=WAL').close()
             finally:
                 raw.close()
+
+
+def opened_empty(
+    engine: sa.Engine, option: str, stack: contextlib.ExitStack
+) -> Database:
+    """Return a database without tables, which is closed when the stack is.
+
+    Raises errors.OptionError, that names ``option``, if it has some.
+    """
+    stack.callback(engine.dispose)
+    database = Database(engine)
+    with database.read() as connection:
+        found = sa.inspect(connection).get_table_names()
+    if found:
+        raise errors.OptionError(
+            option,
+            f'{database.name} has tables, such as {found[0]}',
+            'Name an empty database; nothing was changed',
+        )
+    return database
+
+
+def drop(database: Database, metadata: sa.MetaData) -> None:
+    """Drop all tables of some metadata."""
+    with database.write() as connection:
+        metadata.drop_all(connection)

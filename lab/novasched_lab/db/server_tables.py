@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of nova that the life of an instance is written in, as nova has them.
-
-The scheduler reads none of them: conductors and computes do.
-"""
+"""Tables of nova that only conductors, computes and the API use, as nova has them."""
 
 from __future__ import annotations
 
@@ -25,6 +22,8 @@ __all__ = [
     'API',
     'CELL',
     'build_requests',
+    'flavor_extra_specs',
+    'flavors',
     'instance_actions',
     'instance_actions_events',
     'instance_extra',
@@ -198,4 +197,39 @@ migrations = table(
         'migrations_instance_uuid_and_status_idx', 'deleted', 'instance_uuid', 'status'
     ),
     sa.Index('migrations_uuid', 'uuid', unique=True),
+)
+
+flavors = table(
+    'flavors',
+    API,
+    *stamps(),
+    string('name', nullable=False),
+    identity(),
+    amount('memory_mb', nullable=False),
+    amount('vcpus', nullable=False),
+    amount('swap', nullable=False),
+    amount('vcpu_weight'),
+    string('flavorid', nullable=False),
+    sa.Column('rxtx_factor', sa.Float),
+    amount('root_gb'),
+    amount('ephemeral_gb'),
+    flag('disabled'),
+    flag('is_public'),
+    sa.Column('description', sa.Text),
+    sa.UniqueConstraint('flavorid', name='uniq_flavors0flavorid'),
+    sa.UniqueConstraint('name', name='uniq_flavors0name'),
+)
+
+flavor_extra_specs = table(
+    'flavor_extra_specs',
+    API,
+    *stamps(),
+    identity(),
+    sa.Column('flavor_id', sa.ForeignKey('flavors.id'), nullable=False),
+    string('key', nullable=False),
+    string('value'),
+    sa.UniqueConstraint(
+        'flavor_id', 'key', name='uniq_flavor_extra_specs0flavor_id0key'
+    ),
+    sa.Index('flavor_extra_specs_flavor_id_key_idx', 'flavor_id', 'key'),
 )

@@ -19,14 +19,14 @@ from novasched.rpc.transport import (
     is_rabbit,
     transport_from_conf,
 )
-from novasched_lab.wire import COMPUTE, CONDUCTOR, SCHEDULER
+from novasched_lab.rpc_api import COMPUTE, CONDUCTOR, SCHEDULER
 
 OPTION = '--broker'
 TOPICS = (SCHEDULER, CONDUCTOR, COMPUTE)
 EXCHANGE = 'novasched-demo'
 
 
-class Broker:
+class DemoBroker:
     """Looks at the queues of the virtual host; ``url`` is that of oslo.messaging."""
 
     def __init__(self, url: str) -> None:
@@ -36,7 +36,7 @@ class Broker:
         conf.set_override('transport_url', url.replace('$', '$$'))
 
     def check(self) -> None:
-        """Look whether nobody uses it; raises errors.OptionError."""
+        """Raise errors.OptionError if its virtual host is in use."""
         transport = transport_from_conf(self._conf)
         try:
             if not is_rabbit(self._conf):
@@ -65,7 +65,7 @@ class Broker:
                 return None
 
     def clear(self, hosts: list[str]) -> None:
-        """Delete the queues and exchanges of the demo that nobody uses any more."""
+        """Delete the queues and exchanges of the demo that have no consumer left."""
         with (
             contextlib.suppress(OSError, *CONNECTION_ERRORS),
             self._channel() as channel,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo does on its cloud: boots, a move, a look at placement, deletes."""
+"""The run of the demo on its cloud: boots, a move, a look at placement, deletes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched_lab.api import boot, catalogue
 from novasched_lab.api.boot import Order
-from novasched_lab.api.delete import Delete
-from novasched_lab.api.move import Move
+from novasched_lab.api.delete import DeleteRequest
+from novasched_lab.api.move import MoveRequest
 from novasched_lab.api.servers import Server, Servers, ended
 from novasched_lab.demo import cloud
-from novasched_lab.demo.cloud import Cloud, Wanted
+from novasched_lab.demo.cloud import CloudOptions, RunningCloud
 from novasched_lab.local.placement import adapter_to
+from novasched_lab.resource_providers import held_on
 
 PATIENCE_S = 300.0
 POLL_S = 0.3
@@ -27,7 +28,7 @@ HUGE = 'huge'
 
 
 @dataclass
-class Result:
+class DemoResult:
     """What came of it; ``hosts_agree`` counts servers where placement has them."""
 
     hosts: int
@@ -61,10 +62,10 @@ class Result:
         return {**asdict(self), 'is_good': self.is_good}
 
 
-def run(wanted: Wanted, progress: Callable[[str], None]) -> Result:
+def run(wanted: CloudOptions, progress: Callable[[str], None]) -> DemoResult:
     """Make a cloud, use it, and clean up. Raises errors.NovaschedError."""
     started = time.monotonic()
-    result = Result(wanted.hosts)
+    result = DemoResult(wanted.hosts)
     with cloud.running(wanted, progress) as made:
         _Visit(made, progress).run(result)
     result.total_seconds = round(time.monotonic() - started, 1)
@@ -83,24 +84,24 @@ def orders(hosts: int, group: Any) -> Iterator[Order]:
 
 
 class _Visit:
-    def __init__(self, made: Cloud, progress: Callable[[str], None]) -> None:
+    def __init__(self, made: RunningCloud, progress: Callable[[str], None]) -> None:
         self._cloud = made
-        self._parts = made.parts
+        self._api = made.api
         self._progress = progress
-        self._servers = Servers(made.parts, progress)
+        self._servers = Servers(made.api, progress)
         self._context = RequestContext(
             user_id='demo', project_id='demo', overwrite=False
         )
 
-    def run(self, result: Result) -> None:
+    def run(self, result: DemoResult) -> None:
         """Do it all."""
-        parts, context = self._parts, self._context
-        group = boot.group_for(parts, context, 'web', 'anti-affinity')
+        api, context = self._api, self._context
+        group = boot.group_for(api, context, 'web', 'anti-affinity')
         uuids: list[str] = []
         started = time.monotonic()
         for order in orders(len(self._cloud.hosts), group):
             self._progress(f'booting {order.count} {order.name}')
-            uuids += boot.boot(parts, context, order)
+            uuids += boot.boot(api, context, order)
         self._wait(lambda: len(ended(self._servers.some(uuids))) == len(uuids), 'built')
         result.boot_seconds = round(time.monotonic() - started, 1)
         result.moved = self._move(uuids)
@@ -124,15 +125,15 @@ class _Visit:
         if not running or len(self._cloud.hosts) < 2:
             return None
         self._progress(f'moving {running[-1].name}')
-        task = Move(self._parts, self._context, running[-1])
+        task = MoveRequest(self._api, self._context, running[-1])
         task.begin(None, None)
-        self._wait(lambda: (way := task.way()) is not None and way.is_over, 'moved')
-        way = task.way()
-        assert way is not None
-        return {'name': running[-1].name, **way._asdict()}
+        self._wait(task.is_over, 'moved')
+        progress = task.progress()
+        assert progress is not None
+        return {'name': running[-1].name, **progress._asdict()}
 
     def _delete(self, uuids: Sequence[str]) -> None:
-        task = Delete(self._parts, self._context)
+        task = DeleteRequest(self._api, self._context)
         for uuid in uuids:
             task.run(uuid)
         left = set(uuids)
@@ -148,11 +149,7 @@ class _Visit:
         found: dict[str, set[str]] = {}
         with adapter_to(self._cloud.placement) as adapter:
             for host in self._cloud.hosts:
-                url = f'/resource_providers/{host.uuid}/allocations'
-                answer = adapter.get(url, microversion='1.36')
-                if answer.status_code != 200:
-                    raise errors.SetupError(f'GET {url}: {answer.text}')
-                for consumer in answer.json()['allocations']:
+                for consumer in held_on(adapter, host.uuid):
                     found.setdefault(consumer, set()).add(host.name)
         return found
 

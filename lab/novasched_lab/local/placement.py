@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import socketserver
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from wsgiref import simple_server
 
 import requests
 import requests.adapters
@@ -43,36 +44,7 @@ from placement.objects import (  # type: ignore[import-untyped]
 from novasched import errors
 
 URL = 'http://placement.embedded'
-VERSION = '1.36'
 _ONE_AT_A_TIME = threading.Lock()
-
-
-@dataclass(frozen=True)
-class Inventory:
-    """How much of a resource class a provider has, in the class's own unit."""
-
-    total: int
-    reserved: int = 0
-    allocation_ratio: float = 1.0
-    min_unit: int = 1
-    max_unit: int = 2**31 - 1
-    step_size: int = 1
-
-
-@dataclass(frozen=True)
-class Provider:
-    """A resource provider to be created; ``parent`` must be created before.
-
-    Root providers carry OWNER_NOVA unless said otherwise: without it no query
-    of an up-to-date cloud finds them.
-    """
-
-    uuid: str
-    name: str
-    inventories: Mapping[str, Inventory]
-    traits: frozenset[str] = frozenset({'OWNER_NOVA'})
-    aggregates: frozenset[str] = field(default_factory=frozenset)
-    parent: str | None = None
 
 
 class EmbeddedPlacement:
@@ -173,56 +145,56 @@ def check(adapter: Adapter) -> None:
         ) from error
 
 
-def provide(adapter: Adapter, providers: Iterable[Provider]) -> None:
-    """Create providers with inventories, traits and aggregates, over HTTP.
+class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    daemon_threads = True
+    request_queue_size = 128
 
-    All or none: raises errors.SetupError with placement's answer if it refuses
-    one, after those already made are deleted.
+
+class _Handler(simple_server.WSGIRequestHandler):
+    def address_string(self) -> str:
+        """Return the address without asking for its name."""
+        return str(self.client_address[0])
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: the requests are those of our own programs."""
+
+
+class _OneByOne:
+    """Lets requests in one after the other, as SQLite has one writer."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:
+        with self._lock:
+            return list(self._application(environ, start_response))
+
+
+@contextlib.contextmanager
+def serving(url: str | None, directory: Path) -> Iterator[str]:
+    """Return the URL of placement; without one, serve it while the context lasts.
+
+    It takes the token ``admin``. Raises errors.OptionError and errors.SetupError.
     """
-    with contextlib.ExitStack() as undo:
-        for provider in providers:
-            generation = _create(adapter, provider)
-            undo.callback(withdraw, adapter, [provider])
-            for path, body in _parts(provider):
-                body['resource_provider_generation'] = generation
-                url = f'/resource_providers/{provider.uuid}/{path}'
-                answer = _send(adapter, 'PUT', url, body)
-                generation = answer['resource_provider_generation']
-        undo.pop_all()
-
-
-def withdraw(adapter: Adapter, providers: Iterable[Provider]) -> None:
-    """Delete providers that hold no allocations; missing ones are fine."""
-    for provider in reversed(list(providers)):
-        url = f'/resource_providers/{provider.uuid}'
-        response = adapter.delete(url, microversion=VERSION)
-        if response.status_code not in (204, 404):
-            raise errors.SetupError(f'DELETE {url}: {response.text}')
-
-
-def _create(adapter: Adapter, provider: Provider) -> int:
-    body = {'uuid': provider.uuid, 'name': provider.name}
-    if provider.parent:
-        body['parent_provider_uuid'] = provider.parent
-    generation: int = _send(adapter, 'POST', '/resource_providers', body)['generation']
-    return generation
-
-
-def _parts(provider: Provider) -> Iterable[tuple[str, dict[str, Any]]]:
-    if provider.inventories:
-        inventories = {name: asdict(i) for name, i in provider.inventories.items()}
-        yield 'inventories', {'inventories': inventories}
-    if provider.traits:
-        yield 'traits', {'traits': sorted(provider.traits)}
-    if provider.aggregates:
-        yield 'aggregates', {'aggregates': sorted(provider.aggregates)}
-
-
-def _send(adapter: Adapter, method: str, url: str, body: Any) -> Any:
-    response = adapter.request(url, method, json=body, microversion=VERSION)
-    if response.status_code >= 300:
-        raise errors.SetupError(f'{method} {url}: {response.text}')
-    return response.json()
+    if url is not None:
+        with adapter_to(url) as adapter:
+            check(adapter)
+        yield url
+        return
+    embedded = EmbeddedPlacement(directory / 'placement.sqlite')
+    with embedded:
+        server = simple_server.make_server(
+            '127.0.0.1', 0, _OneByOne(embedded.application), _Server, _Handler
+        )
+        thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
+        thread.start()
+        try:
+            yield f'http://127.0.0.1:{server.server_port}'
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
 
 
 def _conf(path: Path) -> cfg.ConfigOpts:
@@ -231,7 +203,7 @@ def _conf(path: Path) -> cfg.ConfigOpts:
     conf.set_override('connection', f'sqlite:///{path}', 'placement_database')
     conf.set_override('sqlite_synchronous', False, 'placement_database')
     conf.set_override('auth_strategy', 'noauth2', 'api')
-    # An absolute path that does not exist, lest a policy of /etc is found.
+    # An absolute path that does not exist, so that no policy of /etc is read.
     missing = path.with_name(f'{path.name}.policy.yaml').absolute()
     conf.set_override('policy_file', str(missing), 'oslo_policy')
     conf([], project='placement', default_config_files=[], default_config_dirs=[])

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the databases keep of instances while they are made, moved and deleted."""
+"""Rows of instances, of their requests and moves, in the databases of nova."""

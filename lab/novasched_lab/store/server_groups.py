@@ -17,7 +17,8 @@ from novasched.db.tables import (
     instance_groups,
 )
 from novasched.db.transactions import Database
-from novasched_lab.store.stores import now
+from novasched.objects.instance_group import InstanceGroup
+from novasched_lab.store.cell_servers import now
 
 
 class ServerGroups:
@@ -97,14 +98,17 @@ class ServerGroups:
         gone = sa.delete(instance_group_member).where(m.instance_uuid.in_(uuids))
         self._database.retrying(lambda connection: connection.execute(gone))
 
-    def delete(self, group: ServerGroup) -> None:
-        """Delete a group with its policy and its list of members."""
-        g = instance_groups.c
-        id_ = sa.select(g.id).where(g.uuid == group.uuid).scalar_subquery()
 
-        def write(connection: sa.Connection) -> None:
-            for table in (instance_group_member, instance_group_policy):
-                connection.execute(sa.delete(table).where(table.c.group_id == id_))
-            connection.execute(sa.delete(instance_groups).where(g.uuid == group.uuid))
-
-        self._database.retrying(write)
+def group_object(group: ServerGroup) -> InstanceGroup:
+    """Return a group as requests carry it; the hosts of its members are not set."""
+    made = InstanceGroup(
+        uuid=group.uuid,
+        name=group.name,
+        project_id=group.project_id,
+        user_id=group.user_id,
+        policy=group.policy,
+        members=list(group.members),
+        _rules=dict(group.rules),
+    )
+    made.obj_reset_changes()
+    return made

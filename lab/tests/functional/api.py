@@ -6,19 +6,20 @@ from __future__ import annotations
 import functools
 
 from novasched.db import engines, tables
-from novasched.db.transactions import Database
 from novasched.objects.context import RequestContext
-from novasched_lab import opts, wire
+from novasched_lab import opts, rpc_api
 from novasched_lab.allocations import Allocations
-from novasched_lab.api.providers import Providers
-from novasched_lab.api.service import Parts
-from novasched_lab.brokers import Brokers
-from novasched_lab.cells import Cells
-from novasched_lab.compute import fleet, process
-from novasched_lab.compute.rows import FleetRows
+from novasched_lab.api.service import ApiContext
+from novasched_lab.cells import Brokers, CellLinks
+from novasched_lab.compute import fleet
+from novasched_lab.compute import service as compute
+from novasched_lab.compute.rows import HostRows
 from novasched_lab.conductor import service as conductor
+from novasched_lab.host_inventory import name_uuid
+from novasched_lab.resource_providers import held_on, name_of
+from novasched_lab.store.api_servers import ApiServers
+from novasched_lab.store.cell_servers import CellServers
 from novasched_lab.store.server_groups import ServerGroups
-from novasched_lab.store.stores import ApiServers, CellServers
 
 
 class Whole:
@@ -44,49 +45,50 @@ class Whole:
         self.api.map_new_hosts(make_engine)
         cloud.serve()
         self._run_conductor(engine, brokers)
-        cells = Cells(self.api, make_engine, brokers.transport)
+        cells = CellLinks(self.api, make_engine, brokers.transport)
         self.stack.callback(cells.close)
-        self.parts = Parts(
-            api=self.api,
-            database=Database(engine),
+        self.api_context = ApiContext(
+            database=self.api,
             groups=ServerGroups(engine),
             cells=cells,
-            conductor=wire.ConductorClient(cloud.transport),
+            conductor=rpc_api.ConductorClient(cloud.transport),
             allocations=Allocations(cloud.adapter),
-            providers=Providers(cloud.adapter),
+            provider_name=functools.partial(name_of, cloud.adapter),
         )
 
     def _run_computes(self, engine, content):
         def site(cell):
             made = self.cloud.databases[cell].cell
-            client = wire.ComputeClient(self.cloud.transport)
+            client = rpc_api.ComputeClient(self.cloud.transport)
             servers = CellServers(made, cell)
-            return process.Site(
-                servers, FleetRows(made, cell), self.cloud.transport, client
+            return compute.Site(
+                servers, HostRows(made, cell), self.cloud.transport, client
             )
 
-        given = process.Given(self.cloud.adapter, self.cloud.transport, site, engine)
-        self.computes = process.compose(self.conf, fleet.fleet_of(content), given)
+        dependencies = compute.ComputeDependencies(
+            self.cloud.adapter, self.cloud.transport, site, engine
+        )
+        self.computes = compute.compose(
+            self.conf, fleet.fleet_of(content), dependencies
+        )
         self.computes.start()
         self.stack.callback(self.computes.stop)
 
     def _run_conductor(self, engine, brokers):
-        given = conductor.Given(
+        dependencies = conductor.ConductorDependencies(
             api_engine=engine,
             make_cell_engine=functools.partial(engines.cell_engine, self.conf),
             placement=self.cloud.adapter,
             brokers=brokers,
         )
-        made = conductor.compose(self.conf, given)
+        made = conductor.compose(self.conf, dependencies)
         made.start()
         self.stack.callback(made.stop)
 
     def held(self):
         """Which consumers hold something, on which hosts."""
         found = {}
-        for name in self.computes.stations:
-            url = f'/resource_providers/{fleet.name_uuid("node", name)}/allocations'
-            answer = self.cloud.adapter.get(url, microversion='1.36').json()
-            for consumer in answer['allocations']:
+        for name in self.computes.hosts:
+            for consumer in held_on(self.cloud.adapter, name_uuid('node', name)):
                 found.setdefault(consumer, set()).add(name)
         return found

@@ -17,12 +17,12 @@ from novasched.objects.instance import Instance
 from novasched.objects.selection import Selection
 from novasched.rpc.serializer import RequestSerializer, decode
 from novasched.rpc.transport import transport_from_conf
-from novasched_lab import opts, wire
-from novasched_lab.compute import fleet, process
-from novasched_lab.compute.rows import FleetRows
+from novasched_lab import opts, rpc_api
+from novasched_lab.compute import fleet, service
+from novasched_lab.compute.rows import HostRows
 from novasched_lab.db import schema
-from novasched_lab.store.migrations import Migration
-from novasched_lab.store.stores import CellServers
+from novasched_lab.host_inventory import name_uuid
+from novasched_lab.store.cell_servers import CellServers, Migration
 from tests import factories
 from tests.functional.conftest import new_uuids
 
@@ -41,7 +41,7 @@ def eventually(found):
 class Conductor:
     """Takes down what computes ask a conductor for."""
 
-    target = wire.TASK_TARGET
+    target = rpc_api.TASK_TARGET
 
     def __init__(self):
         self.asked = queue.Queue()
@@ -51,25 +51,6 @@ class Conductor:
 
     def migrate_server(self, context, **arguments):
         self.asked.put(decode(arguments, context))
-
-
-class Scheduler:
-    """Takes down what computes tell schedulers."""
-
-    target = oslo_messaging.Target(version='4.5')
-
-    def __init__(self):
-        self.told = []
-
-    def update_instance_info(self, context, host_name, instance_info):
-        told = decode(instance_info, context)
-        self.told.append(('update', host_name, [each.uuid for each in told.objects]))
-
-    def delete_instance_info(self, context, host_name, instance_uuid):
-        self.told.append(('delete', host_name, instance_uuid))
-
-    def sync_instance_info(self, context, host_name, instance_uuids):
-        self.told.append(('sync', host_name, instance_uuids))
 
 
 class Cell:
@@ -92,10 +73,9 @@ class Cell:
         self.servers = CellServers(self.engine)
         self.transport = transport_from_conf(self.conf)
         stack.callback(self.transport.cleanup)
-        self.computes = wire.ComputeClient(self.transport)
+        self.computes = rpc_api.ComputeClient(self.transport)
         stack.callback(self._end)
         self.conductor = self._serve('conductor', Conductor())
-        self.scheduler = self._serve('scheduler', Scheduler())
 
     def _conf(self, directory):
         conf = cfg.ConfigOpts()
@@ -127,19 +107,15 @@ class Cell:
             thread.join()
             server.wait()
 
-    def lose_patience(self):
-        """Have the next computes wait no longer than a second for anybody."""
-        self.conf.set_override('build_grace', 1.0, 'novasched')
-
     def compose(self, content):
         """Wire computes for what a fleet file says."""
-        site = process.Site(
-            self.servers, FleetRows(self.engine), self.transport, self.computes
+        site = service.Site(
+            self.servers, HostRows(self.engine), self.transport, self.computes
         )
-        given = process.Given(
+        given = service.ComputeDependencies(
             self.adapter, self.transport, lambda cell: site, self.api_engine
         )
-        return process.compose(self.conf, fleet.fleet_of(content), given)
+        return service.compose(self.conf, fleet.fleet_of(content), given)
 
     def run(self, content):
         """Run computes until the test ends."""
@@ -154,7 +130,7 @@ class Cell:
         """Have an instance hold room on a host."""
         resources = {'VCPU': vcpus, 'MEMORY_MB': memory_mb, 'DISK_GB': disk_gb}
         body = {
-            'allocations': {fleet.name_uuid('node', host): {'resources': resources}},
+            'allocations': {name_uuid('node', host): {'resources': resources}},
             'project_id': 'project',
             'user_id': 'user',
             'consumer_generation': None,
@@ -216,7 +192,7 @@ class Cell:
         self.wait_for(request.instance_uuid, vm_state='active')
         return request
 
-    def move(self, source, destination, request, retry=True, alternates=()):
+    def move(self, source, destination, request, retry=True, alternates=(), send=True):
         """Send an instance to another host; return the uuid of the migration."""
         uuid, size = request.instance_uuid, request.flavor
         migration = Migration.of(uuid, 'migration', source, source)
@@ -227,6 +203,8 @@ class Cell:
         self.claim(migration.uuid, source, *amounts)
         self.claim(uuid, destination, *amounts)
         attempt = {'num_attempts': 1, 'hosts': [[destination, destination]]}
+        if not send:
+            return migration.uuid
         self.computes.prep_resize(
             self.context,
             destination,
@@ -279,7 +257,7 @@ def request_for(uuid, **values):
 def selection(host):
     """A host that the scheduler has chosen."""
     return Selection(
-        compute_node_uuid=fleet.name_uuid('node', host),
+        compute_node_uuid=name_uuid('node', host),
         service_host=host,
         nodename=host,
         cell_uuid='c0000000-0000-4000-8000-00000000000c',

@@ -14,12 +14,13 @@ import pytest
 from novasched.db import engines, tables
 from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import decode
-from novasched_lab import build_request, opts, wire
-from novasched_lab.brokers import Brokers
+from novasched_lab import opts, rpc_api
+from novasched_lab.api.request_spec import instance_of, request_spec
+from novasched_lab.cells import Brokers
 from novasched_lab.conductor import service
-from novasched_lab.conductor.spec import instance_of, request_spec
 from novasched_lab.db import server_tables
-from novasched_lab.store.stores import ApiServers, CellServers
+from novasched_lab.store.api_servers import ApiServers
+from novasched_lab.store.cell_servers import CellServers
 from tests import factories
 from tests.functional.conftest import Host, new_uuids
 from tests.live.servers.process import wait_until
@@ -31,7 +32,7 @@ CONTEXT = {'user_id': 'user', 'project_id': 'project', 'overwrite': False}
 class Hypervisors:
     """Keeps what computes are told, as (method, host, arguments)."""
 
-    target = wire.COMPUTE_TARGET
+    target = rpc_api.COMPUTE_TARGET
 
     def __init__(self):
         self.told = []
@@ -46,7 +47,7 @@ class Hypervisors:
             'Endpoint',
             (),
             {
-                'target': wire.COMPUTE_TARGET,
+                'target': rpc_api.COMPUTE_TARGET,
                 'build_and_run_instance': lambda _, context, **arguments: self._keep(
                     'build', host, arguments
                 ),
@@ -75,23 +76,23 @@ class Flow:
             for name, made in cloud.databases.items()
             if name != 'api'
         }
-        given = service.Given(
+        dependencies = service.ConductorDependencies(
             api_engine=engine,
             make_cell_engine=functools.partial(engines.cell_engine, conf),
             placement=cloud.adapter,
             brokers=Brokers(conf, cloud.transport),
         )
         for host in cloud.hosts:
-            server = wire.server(
-                cloud.transport, wire.COMPUTE, host, [self.hypervisors.on(host)]
+            server = rpc_api.server(
+                cloud.transport, rpc_api.COMPUTE, host, [self.hypervisors.on(host)]
             )
             server.start()
             stack.callback(server.wait)
             stack.callback(server.stop)
-        self.conductor = service.compose(conf, given)
+        self.conductor = service.compose(conf, dependencies)
         self.conductor.start()
         stack.callback(self.conductor.stop)
-        self.client = wire.ConductorClient(cloud.transport)
+        self.client = rpc_api.ConductorClient(cloud.transport)
         self.context = RequestContext(**CONTEXT)
 
     def ask_for(self, uuids, **values):
@@ -115,7 +116,7 @@ class Flow:
 
     def boot(self, uuids, **values):
         instances, requests = self.ask_for(uuids, **values)
-        builds = [build_request.of(instance) for instance in instances]
+        builds = [rpc_api.build_request_of(instance) for instance in instances]
         self.client.schedule_and_build_instances(self.context, builds, requests)
 
     def told(self, count):
@@ -182,7 +183,7 @@ def test_a_refused_instance_goes_to_its_next_host_until_none_is_left(flow):
     for number, host in enumerate(['h1', 'h2'], 1):
         _, where, told = made.told(number)[-1]
         assert where == host
-        made.conductor.parts.allocations.remove(made.context, uuid)
+        made.conductor.context.allocations.remove(made.context, uuid)
         decoded = {
             name: decode(told[name], made.context)
             for name in ('instance', 'request_spec', 'host_list', 'filter_properties')
@@ -200,12 +201,12 @@ def test_an_instance_that_was_deleted_meanwhile_leaves_nothing(flow):
     uuids = new_uuids(2)
     instances, requests = made.ask_for(uuids)
     made.api.delete_build(uuids[1])
-    builds = [build_request.of(instance) for instance in instances]
+    builds = [rpc_api.build_request_of(instance) for instance in instances]
     made.client.schedule_and_build_instances(made.context, builds, requests)
     made.told(1)
     wait_until(lambda: len(made.cloud.held()) == 1, 20, 'the release')
     assert set(made.cloud.held()) == {uuids[0]}
-    assert [m.instance_uuid for m in made.api.mappings()] == [uuids[0]]
+    assert [m.instance_uuid for m, _ in made.api.with_builds()] == [uuids[0]]
 
 
 def test_a_host_without_a_mapping_is_no_host(flow):
@@ -218,15 +219,6 @@ def test_a_host_without_a_mapping_is_no_host(flow):
     fault = made.cells['cell0'].last_fault(uuid)
     assert fault.message.startswith('No host-to-cell mapping found')
     assert made.cloud.held() == {}
-
-
-def test_over_quota_none_is_built(flow):
-    made = flow(novasched={'instances_per_project': 1})
-    uuids = new_uuids(2)
-    made.boot(uuids)
-    wait_until(lambda: not any(map(made.api.is_asked_for, uuids)), 20, 'the burial')
-    wait_until(lambda: made.cloud.held() == {}, 20, 'the release')
-    assert made.hypervisors.told == []
 
 
 def running(made, uuid, host='h1'):

@@ -165,7 +165,7 @@ def test_a_demo_that_is_stopped_cleans_up(temporary):
 def test_no_thread_outlives_the_cloud(temporary, monkeypatch):
     monkeypatch.setattr(tempfile, 'tempdir', str(temporary))
     before = set(threading.enumerate())
-    made = walkthrough.run(walkthrough.Servers(), lambda text: None)
+    made = walkthrough.run(walkthrough.GivenServers(), lambda text: None)
     assert made.selected == SELECTED
     assert set(threading.enumerate()) <= before
 

@@ -12,14 +12,10 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.db import engines, tables
-from novasched_lab.local import cluster, databases
-from novasched_lab.local.placement import (
-    EmbeddedPlacement,
-    Inventory,
-    Provider,
-    provide,
-    withdraw,
-)
+from novasched_lab.local import cluster
+from novasched_lab.local.placement import EmbeddedPlacement
+from novasched_lab.local.walkthrough import filled_databases
+from novasched_lab.resource_providers import Inventory, Provider, provide, withdraw
 
 VERSION = '1.36'
 AGGREGATE = str(uuid.uuid4())
@@ -147,9 +143,8 @@ def conf(tmp_path):
     for group, opts in engines.OPTS.items():
         conf.register_opts(opts, group=group)
     conf([], default_config_files=[])
-    urls = databases.in_files(tmp_path)
-    conf.set_override('connection', urls.api, 'api_database')
-    conf.set_override('connection', urls.cell, 'database')
+    conf.set_override('connection', f'sqlite:///{tmp_path}/api', 'api_database')
+    conf.set_override('connection', f'sqlite:///{tmp_path}/cell', 'database')
     return conf
 
 
@@ -176,7 +171,7 @@ def test_databases_are_filled_and_empty_again(conf, ask):
     walkthrough = cluster.read()
     count = sa.select(sa.func.count())
     api, cell = conf.api_database.connection, conf.database.connection
-    with databases.filled(walkthrough, conf):
+    with filled_databases(walkthrough, conf):
         assert ask(cell, count.select_from(tables.compute_nodes)) == [(16,)]
         assert ask(cell, count.select_from(tables.services)) == [(16,)]
         assert ask(api, count.select_from(tables.host_mappings)) == [(16,)]
@@ -187,7 +182,7 @@ def test_databases_are_filled_and_empty_again(conf, ask):
 
 def test_one_database_can_be_both(conf, ask):
     conf.set_override('connection', conf.database.connection, 'api_database')
-    with databases.filled(cluster.read(), conf):
+    with filled_databases(cluster.read(), conf):
         names = {name for (name,) in ask(conf.database.connection, NAMES)}
         assert {*tables.API.tables, *tables.CELL.tables} <= names
     assert ask(conf.database.connection, NAMES) == []
@@ -199,7 +194,7 @@ def test_a_database_in_use_stays_as_it_is(conf, ask, group):
     ask(url, sa.text('CREATE TABLE mine (id INTEGER)'))
     with (
         pytest.raises(errors.OptionError, match='has tables, such as mine'),
-        databases.filled(cluster.read(), conf),
+        filled_databases(cluster.read(), conf),
     ):
         pass
     assert ask(url, NAMES) == [('mine',)]

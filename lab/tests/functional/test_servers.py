@@ -56,10 +56,10 @@ def run(whole, kind, *words):
     app = App()
 
     class Here(kind):
-        """The command, on the parts of the test."""
+        """The command, on the context of the test."""
 
-        def parts(self):
-            return contextlib.nullcontext(whole.parts)
+        def api(self):
+            return contextlib.nullcontext(whole.api_context)
 
     command = Here(app, None)
     parser = command.get_parser('novasched')
@@ -86,8 +86,8 @@ def test_servers_of_a_group_are_booted_apart_and_freed(whole):
     assert code == 0
     assert {each['Outcome'] for each in gone} == {'deleted'}
     assert made.held() == {}
-    assert made.api.mappings() == []
-    assert made.parts.groups.find('web', 'project').members == ()
+    assert made.api.with_builds() == []
+    assert made.api_context.groups.find('web', 'project').members == ()
     assert run(made, List)[1] == []
 
 

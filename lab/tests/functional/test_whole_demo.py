@@ -8,21 +8,20 @@ import threading
 import pytest
 
 from novasched import errors
-from novasched_lab.demo import placement
-from novasched_lab.local.placement import adapter_to
+from novasched_lab.local.placement import adapter_to, serving
 
 
 def test_placement_is_served_over_http_and_stops(tmp_path):
     before = set(threading.enumerate())
-    with placement.serving(None, tmp_path) as url:
+    with serving(None, tmp_path) as url:
         with adapter_to(url) as adapter:
             answer = adapter.get('/resource_providers', microversion='1.36')
         assert answer.json() == {'resource_providers': []}
-        with placement.serving(url, tmp_path) as again:
+        with serving(url, tmp_path) as again:
             assert again == url
     assert set(threading.enumerate()) <= before
     with (
         pytest.raises(errors.OptionError, match='Check that placement runs there'),
-        placement.serving(url, tmp_path),
+        serving(url, tmp_path),
     ):
         pass

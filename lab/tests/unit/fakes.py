@@ -14,12 +14,10 @@ from novasched.db import engines, tables
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.ports import CELL0_UUID, Claimed, ClaimRefused, ClaimUnknown
-from novasched_lab.cells import Cells
-from novasched_lab.conductor.groups import GroupSetup
-from novasched_lab.conductor.parts import Parts
-from novasched_lab.conductor.quota import Quota
-from novasched_lab.conductor.spec import instance_of, request_spec
-from novasched_lab.store.stores import ApiServers
+from novasched_lab.api.request_spec import instance_of, request_spec
+from novasched_lab.cells import CellLinks
+from novasched_lab.conductor.context import ConductorContext
+from novasched_lab.store.api_servers import ApiServers
 from tests import databases as rows
 from tests import factories
 
@@ -63,8 +61,8 @@ class Schedulers:
         self.raises = None
         self.asked = []
 
-    def select_destinations(self, context, request, uuids, return_alternates=True):
-        self.asked.append((request, list(uuids), return_alternates))
+    def select_destinations(self, context, request, uuids):
+        self.asked.append((request, list(uuids)))
         if self.raises is not None:
             raise self.raises
         return [[selection(host) for host in self.hosts] for _ in uuids]
@@ -133,7 +131,7 @@ class Computes:
 
 
 class Neighbours:
-    """All of it; ``parts`` is what a conductor gets."""
+    """All of it; ``context`` is what a conductor gets."""
 
     def __init__(self, databases, conf, directory):
         self.databases = databases
@@ -154,7 +152,7 @@ class Neighbours:
         )
         made.create_tables()
         made.cell.dispose()
-        self.cells = Cells(
+        self.cells = CellLinks(
             self.api, lambda url: engines.cell_engine(conf(url), url), lambda url: None
         )
         self.cells._computes = lambda cell: (
@@ -162,26 +160,24 @@ class Neighbours:
         )
         self.cell0 = self.cells.cell0().servers
         self.cell1 = self.cells.link(CELL1_UUID).servers
-        self.parts = self.made_parts()
+        self.context = self.made_context()
 
     @staticmethod
     def _cell(uuid, name, url):
         return rows.cell_mapping(uuid=uuid, name=name, database_connection=url)
 
-    def made_parts(self, quota=0, **values):
-        """The parts of a conductor."""
+    def made_context(self, **values):
+        """The context of a conductor."""
         fields = {
             'api': self.api,
             'cells': self.cells,
             'schedulers': self.schedulers,
             'placement': self.placement,
             'allocations': self.allocations,
-            'groups': GroupSetup(self.api, self.cells, frozenset()),
-            'quota': Quota(self.api, quota),
             'host': 'conductor',
             **values,
         }
-        return Parts(**fields)
+        return ConductorContext(**fields)
 
     def ask_for(self, count=1, **values):
         """Leave behind what the API does; return instances and their requests."""

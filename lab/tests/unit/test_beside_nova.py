@@ -13,8 +13,8 @@ from novasched import errors
 from novasched.cluster.services import OPTS
 from novasched.db import tables
 from novasched_lab import beside_nova
-from novasched_lab.cmd.options import BESIDE_NOVA
-from novasched_lab.compute.fleet import name_uuid
+from novasched_lab.cmd import BESIDE_NOVA
+from novasched_lab.host_inventory import name_uuid
 from tests.databases import service
 
 SECOND = datetime.timedelta(seconds=1)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from novasched import errors
 from novasched.ports import Cell
-from novasched_lab.cells import Cells
+from novasched_lab.cells import CellLinks
 
 URL = 'sqlite://'
 
@@ -40,7 +40,7 @@ def made(*cells, make=None):
             raise make
         return sa.create_engine(url)
 
-    return Cells(Api(*cells), engine, lambda url: url), opened
+    return CellLinks(Api(*cells), engine, lambda url: url), opened
 
 
 def test_a_cell_is_opened_when_it_is_first_needed():

@@ -10,8 +10,6 @@ from novasched import errors
 from novasched.rpc import faults
 from novasched_lab.failures import (
     MaxRetriesExceeded,
-    QuotaExceeded,
-    UnsupportedPolicy,
     fault_of,
     is_no_valid_host,
 )
@@ -39,14 +37,6 @@ WIRE = faults.to_wire(errors.NoValidHost('full'))
             MaxRetriesExceeded('Why.'),
             'Exceeded maximum number of retries. Why.',
             id='retries',
-        ),
-        pytest.param(
-            UnsupportedPolicy('x'), 'ServerGroup policy is not supported: x', id='group'
-        ),
-        pytest.param(
-            QuotaExceeded('p', 3),
-            'Quota exceeded for instances: only 3 are allowed.',
-            id='quota',
         ),
     ],
 )

@@ -10,5 +10,5 @@ from lab.tests.unit.api.fakes import Api
 
 @pytest.fixture
 def made(neighbours):
-    """The parts of the API, and what is around them."""
+    """The context of the API, and what is around it."""
     return Api(neighbours)

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from lab.tests.unit.fakes import CELL1_UUID, context
 from novasched import errors
-from novasched.db.transactions import Database
 from novasched.placement.allocations import NOTHING, ConsumerAllocations
 from novasched_lab.api import boot, catalogue
 from novasched_lab.api.boot import Order
 from novasched_lab.api.servers import Servers
-from novasched_lab.api.service import Parts
+from novasched_lab.api.service import ApiContext
 from novasched_lab.store.server_groups import ServerGroups
 
 
@@ -53,15 +52,8 @@ class Holdings:
         return True
 
 
-class Providers:
-    """Calls every provider after its uuid."""
-
-    def name(self, context, uuid):
-        return f'name of {uuid}'
-
-
 class Api:
-    """The parts, with what a user and a conductor do."""
+    """The context, with what a user and a conductor do."""
 
     def __init__(self, neighbours):
         self.neighbours = neighbours
@@ -71,17 +63,15 @@ class Api:
         self.conductor, self.allocations = Conductor(), Holdings()
         self.warnings = []
         self.context = context()
-        engine = neighbours.databases.api
-        self.parts = Parts(
-            api=self.api,
-            database=Database(engine),
-            groups=ServerGroups(engine),
+        self.api_context = ApiContext(
+            database=self.api,
+            groups=ServerGroups(neighbours.databases.api),
             cells=self.cells,
             conductor=self.conductor,
             allocations=self.allocations,
-            providers=Providers(),
+            provider_name=lambda uuid: f'name of {uuid}',
         )
-        self.servers = Servers(self.parts, self.warnings.append)
+        self.servers = Servers(self.api_context, self.warnings.append)
 
     def order(self, name='vm', flavor='m1.small', **values):
         """What somebody wants."""
@@ -90,11 +80,13 @@ class Api:
 
     def boot(self, name='vm', **values):
         """Ask for servers; return their uuids."""
-        return list(boot.boot(self.parts, self.context, self.order(name, **values)))
+        return list(
+            boot.boot(self.api_context, self.context, self.order(name, **values))
+        )
 
     def build(self, uuid, cell=None, cell_uuid=CELL1_UUID, **values):
         """Do what conductor and compute do."""
-        (instance,) = (i for i in self.api.waiting() if i.uuid == uuid)
+        ((_, instance),) = self.api.with_builds([uuid])
         cell = cell or self.cell1
         cell.create(instance)
         cell.start_action(self.context, uuid, 'create')

@@ -16,8 +16,11 @@ from novasched_lab.api import boot
 
 def test_each_server_has_a_build_request_a_mapping_and_a_spec(made):
     uuids = made.boot('web', count=2, hints={'group': ['x']}, zone='az1')
-    assert [each.display_name for each in made.api.waiting()] == ['web-1', 'web-2']
-    assert [each.instance_uuid for each in made.api.mappings()] == uuids
+    assert [each.display_name for _, each in made.api.with_builds()] == [
+        'web-1',
+        'web-2',
+    ]
+    assert [each.instance_uuid for each, _ in made.api.with_builds()] == uuids
     kept = made.api.request_spec(uuids[1])
     assert (kept.instance_uuid, kept.num_instances) == (uuids[1], 2)
     assert (kept.availability_zone, kept.force_hosts) == ('az1', None)
@@ -67,14 +70,14 @@ def test_places_that_there_are_not_are_refused(made, zone, host, problem):
         tables.aggregate_metadata,
         {'aggregate_id': id_, 'key': 'availability_zone', 'value': 'az1, az2'},
     )
-    parts = dataclasses.replace(made.parts, default_zone='internal')
+    api = dataclasses.replace(made.api_context, default_zone='internal')
     expected = pytest.raises(errors.OptionError, match=problem) if problem else None
     with expected or contextlib.nullcontext():
-        boot.check_places(parts, zone, host)
+        boot.check_places(api, zone, host)
 
 
 def group(made, name='web', policy='anti-affinity', limit=None):
-    return boot.group_for(made.parts, made.context, name, policy, limit)
+    return boot.group_for(made.api_context, made.context, name, policy, limit)
 
 
 def test_servers_join_their_group(made):
@@ -112,8 +115,7 @@ def test_a_group_is_found_by_name_or_uuid(made, by):
 def test_where_the_conductor_is_away_nothing_is_left_behind(made):
     known = group(made)
     made.conductor.raises = oslo_messaging.MessageDeliveryFailure('no queue')
-    with pytest.raises(boot.NobodyListens, match='Start novasched-conductor'):
+    with pytest.raises(boot.NoConductorAnswers, match='Start novasched-conductor'):
         made.boot(count=2, group=known)
-    assert made.api.waiting() == []
-    assert made.api.mappings() == []
+    assert made.api.with_builds() == []
     assert made.api.server_group(known.uuid).members == ()

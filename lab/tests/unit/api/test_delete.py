@@ -7,20 +7,20 @@ import pytest
 
 from novasched.ports import CELL0_UUID
 from novasched_lab.api import boot
-from novasched_lab.api.delete import Delete, Outcome
-from novasched_lab.store.migrations import Migration
+from novasched_lab.api.delete import DeleteRequest, Outcome
+from novasched_lab.store.cell_servers import Migration
 
 NO_HOST = {'host': None, 'node': None, 'vm_state': 'error'}
 
 
 @pytest.fixture
 def delete(made):
-    return Delete(made.parts, made.context)
+    return DeleteRequest(made.api_context, made.context)
 
 
 def assert_nothing_is_left(made, uuid):
     assert made.servers.some([uuid]) == []
-    assert made.api.mappings() == []
+    assert made.api.with_builds() == []
     assert made.api.request_spec(uuid) is None
     assert made.cell0.instance(uuid) is None
     assert made.cell1.instance(uuid) is None
@@ -29,7 +29,7 @@ def assert_nothing_is_left(made, uuid):
 
 
 def test_one_that_is_only_asked_for(made, delete):
-    group = boot.group_for(made.parts, made.context, 'web', 'affinity')
+    group = boot.group_for(made.api_context, made.context, 'web', 'affinity')
     (uuid,) = made.boot(group=group)
     assert delete.run(uuid) is Outcome.DELETED
     assert_nothing_is_left(made, uuid)
@@ -37,7 +37,7 @@ def test_one_that_is_only_asked_for(made, delete):
 
 def test_one_that_a_conductor_works_on(made, delete):
     (uuid,) = made.boot()
-    (instance,) = made.api.waiting()
+    ((_, instance),) = made.api.with_builds()
     made.cell1.create(instance)
     made.api.map_to_cell(uuid, made.cells.of_host('h1').cell.uuid)
     assert delete.run(uuid) is Outcome.DELETED
@@ -82,7 +82,10 @@ def test_by_force_no_host_is_asked(made):
     uuid = made.running()
     move = Migration.of(uuid, 'migration', 'h1', 'n1')
     made.cell1.add_migration(move)
-    assert Delete(made.parts, made.context, force=True).run(uuid) is Outcome.DELETED
+    assert (
+        DeleteRequest(made.api_context, made.context, force=True).run(uuid)
+        is Outcome.DELETED
+    )
     assert_nothing_is_left(made, uuid)
     assert made.computes.told == []
     assert move.uuid in made.allocations.removed

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from novasched_lab.api import boot
 from novasched_lab.api.details import details
-from novasched_lab.store.migrations import Migration
+from novasched_lab.store.cell_servers import Migration
 
 
 def look(made, name='vm'):
-    return details(made.parts, made.context, name, made.warnings.append)
+    return details(made.api_context, made.context, name, made.warnings.append)
 
 
 def test_a_server_that_is_only_asked_for(made):
-    group = boot.group_for(made.parts, made.context, 'web', 'affinity')
+    group = boot.group_for(made.api_context, made.context, 'web', 'affinity')
     made.boot(group=group)
     found = look(made)
     assert found.flavor == 'm1.small (1 CPUs, 2048 MiB, 20 GiB)'

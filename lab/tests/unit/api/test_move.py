@@ -8,14 +8,13 @@ import pytest
 
 from novasched import errors
 from novasched_lab.api import catalogue
-from novasched_lab.api.boot import NobodyListens
-from novasched_lab.api.move import Move, Refused
-from novasched_lab.store.events import Fault
-from novasched_lab.store.migrations import Migration
+from novasched_lab.api.boot import NoConductorAnswers
+from novasched_lab.api.move import MoveRefused, MoveRequest
+from novasched_lab.store.cell_servers import Fault, Migration
 
 
 def move(made, name='vm'):
-    return Move(made.parts, made.context, made.servers.one(name))
+    return MoveRequest(made.api_context, made.context, made.servers.one(name))
 
 
 def test_a_conductor_is_asked_for_any_host(made):
@@ -51,13 +50,13 @@ def test_only_a_server_that_runs_is_moved(made):
     [
         pytest.param(
             oslo_messaging.RemoteError('NoValidHost', 'No valid host', []),
-            Refused,
+            MoveRefused,
             'stays where it is: NoValidHost: No valid host',
             id='no host',
         ),
         pytest.param(
             oslo_messaging.MessagingTimeout('60 s'),
-            NobodyListens,
+            NoConductorAnswers,
             'No conductor answers: 60 s',
             id='no conductor',
         ),
@@ -73,20 +72,20 @@ def test_a_move_that_is_not_begun(made, problem, expected, text):
 def test_how_far_a_move_is(made):
     uuid = made.running()
     task = move(made)
-    assert task.way() is None
+    assert task.progress() is None
     assert task.failure() is None
     row = Migration.of(uuid, 'migration', 'h1', 'n1')
     made.cell1.add_migration(row)
-    assert task.way() == ('pre-migrating', 'h1', None)
-    assert not task.way().is_over
+    assert task.progress() == ('pre-migrating', 'h1', None)
+    assert not task.is_over()
     made.cell1.update_migration(row.uuid, status='error', dest_compute='h2')
     made.cell1.add_fault(uuid, Fault('no room'))
-    assert task.way() == ('error', 'h1', 'h2')
-    assert task.way().is_over
+    assert task.progress() == ('error', 'h1', 'h2')
+    assert task.is_over()
     assert task.failure() == 'no room'
 
 
 def test_a_server_without_a_cell_has_no_moves(made):
     made.boot()
-    assert move(made).way() is None
+    assert move(made).progress() is None
     assert move(made).failure() is None

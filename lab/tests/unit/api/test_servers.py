@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from novasched import errors
 from novasched.ports import CELL0_UUID
 from novasched_lab.api import servers
-from novasched_lab.store.events import Fault
-from novasched_lab.store.listing import Row
+from novasched_lab.store.cell_servers import Fault, LiveRow
 
 
 def buried(made, name='dead'):
@@ -87,7 +86,7 @@ def test_where_a_server_is(made):
     ],
 )
 def test_the_status_is_in_the_words_of_the_api(vm_state, task_state, status):
-    row = Row('u', 'n', vm_state, task_state, *[None] * 6)
+    row = LiveRow('u', 'n', vm_state, task_state, *[None] * 6)
     assert servers.status_of(row) == status
 
 
@@ -113,7 +112,7 @@ def moving(made, uuids, after):
         for uuid in uuids:
             made.build(uuid)
 
-    sa.event.listen(made.parts.database.engine, 'checkin', read)
+    sa.event.listen(made.neighbours.databases.api, 'checkin', read)
     return begun
 
 
@@ -144,19 +143,3 @@ def test_what_was_asked_for_is_listed_even_if_it_is_gone(made):
         (second, 'vm-2', 'BUILD'),
     ]
     assert [each.uuid for each in servers.ended(found)] == [first]
-
-
-def test_it_is_said_what_servers_wait_for():
-    made = [
-        servers.Server('1', '', 'BUILD', 'scheduling'),
-        servers.Server('2', '', 'BUILD', 'scheduling'),
-        servers.Server('3', '', 'BUILD', 'spawning', host='h1', cell='cell1'),
-        servers.Server('4', '', 'BUILD', cell='cell1'),
-        servers.Server('5', '', 'ACTIVE', host='h1', cell='cell1'),
-    ]
-    assert servers.waited_for(made) == (
-        '2 wait for the conductor and the scheduler (BUILD, scheduling), '
-        '1 waits for nova-compute on h1 (BUILD, spawning), '
-        '1 waits for a host to take it up (BUILD)'
-    )
-    assert servers.waited_for(made[4:]) == ''

@@ -23,9 +23,9 @@ def test_the_parts_that_a_configuration_names(databases, tmp_path):
         '[DEFAULT]\ntransport_url = fake://\n'
         f'[api_database]\nconnection = sqlite:///{tmp_path}/api\n{PLACEMENT}',
     )
-    with service.opened(conf) as parts:
-        assert parts.api.mappings() == []
-        assert parts.cells.with_computes() == []
+    with service.opened(conf) as api:
+        assert api.database.with_builds() == []
+        assert api.cells.with_computes() == []
 
 
 def test_a_database_that_is_not_named(tmp_path):

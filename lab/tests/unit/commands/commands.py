@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands, run on parts of the API that are played."""
+"""Commands, run on a context of the API that is played."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class App:
         self.options = argparse.Namespace(config_file=[], config_dir=[])
 
 
-def run(kind, parts, *words, form='json', typed=None):
+def run(kind, api, *words, form='json', typed=None):
     """Run a command; return its exit code, its output, and what it said beside."""
     app = App(typed)
 
     class Here(kind):
-        """The command, on the parts of the test."""
+        """The command, on the context of the test."""
 
-        def parts(self):
-            return contextlib.nullcontext(parts)
+        def api(self):
+            return contextlib.nullcontext(api)
 
     command = Here(app, None)
     parsed = command.get_parser('novasched').parse_args(['-f', form, *words])

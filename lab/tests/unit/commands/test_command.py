@@ -19,7 +19,7 @@ def test_without_a_configuration_one_is_asked_for(tmp_path):
     app.options.config_file = [str(path)]
     with (
         pytest.raises(errors.OptionError, match=r'not set\. Give --config-file'),
-        List(app, None).parts(),
+        List(app, None).api(),
     ):
         pass
 
@@ -31,7 +31,7 @@ def test_another_option_is_complained_of_as_it_is(tmp_path):
     app.options.config_file = [str(path)]
     with (
         pytest.raises(errors.OptionError, match='not a database URL'),
-        List(app, None).parts(),
+        List(app, None).api(),
     ):
         pass
 

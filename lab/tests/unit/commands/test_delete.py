@@ -16,13 +16,13 @@ MINE = ('--project-id', 'project')
 
 def delete(made, *words, **given):
     """Run the command for the project of the test."""
-    return run(Delete, made.parts, *MINE, *words, **given)
+    return run(Delete, made.api_context, *MINE, *words, **given)
 
 
 def of_project(made, project, name='vm'):
     """Boot a server of a project; return its uuid."""
     context = RequestContext(user_id='user', project_id=project, overwrite=False)
-    (uuid,) = boot.boot(made.parts, context, made.order(name))
+    (uuid,) = boot.boot(made.api_context, context, made.order(name))
     return uuid
 
 
@@ -38,7 +38,7 @@ def test_a_host_is_waited_for(made):
     code, (found,), said = delete(made, '--all', '--yes')
     assert (code, found['Outcome']) == (0, 'deleted')
     assert said == 'To be deleted: 1 of project project.\n'
-    assert made.api.mappings() == []
+    assert made.api.with_builds() == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from lab.tests.unit.commands.commands import App
 from novasched import errors
 from novasched_lab.commands.command import COLUMNS
 from novasched_lab.commands.demo import Demo, as_text
-from novasched_lab.demo.run import Result
+from novasched_lab.demo.run import DemoResult
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_configuration_is_not_passed_over_in_silence():
 def test_what_came_of_it_in_words():
     server = dict.fromkeys(('uuid', 'name', 'status', 'host', 'fault'), 'x')
     moved = {'name': 'vm', 'status': 'confirmed', 'source': 'a', 'destination': 'b'}
-    result = Result(2, [server], {'ACTIVE': 1}, 1, 1, moved)
+    result = DemoResult(2, [server], {'ACTIVE': 1}, 1, 1, moved)
     said = as_text(result)
     assert '1 servers on 2 hosts: 1 ACTIVE' in said
     headings = said.splitlines()[1].strip('| ').split('|')

@@ -112,12 +112,12 @@ def test_a_host_is_the_same_in_every_run():
         pytest.param(
             {
                 'hosts': [{'name': 'a'}],
-                'rules': [{'outcome': 'fail', 'probability': 2}],
+                'rules': [{'outcome': 'refuse', 'probability': 2}],
             },
             id='more than certain',
         ),
         pytest.param(
-            {'hosts': [{'name': 'a'}], 'rules': ['fail']}, id='a rule that is a text'
+            {'hosts': [{'name': 'a'}], 'rules': ['refuse']}, id='a rule that is a text'
         ),
     ],
 )

@@ -4,21 +4,23 @@ from __future__ import annotations
 import pytest
 
 from novasched.db import tables
-from novasched_lab.compute.book import Book
-from novasched_lab.compute.fleet import Host
-from novasched_lab.compute.rows import FleetRows
+from novasched_lab.compute.resource_tracker import ResourceTracker
+from novasched_lab.compute.rows import HostRows, make_zones
+from novasched_lab.host_inventory import SimulatedHost
 from tests.databases import NOON, SECOND
 
-HOSTS = [Host('h1'), Host('h2', numa_nodes=1)]
+HOSTS = [SimulatedHost('h1'), SimulatedHost('h2', numa_nodes=1)]
 
 
 @pytest.fixture
 def rows(databases):
-    return FleetRows(databases.cell, utcnow=lambda: NOON)
+    return HostRows(databases.cell, utcnow=lambda: NOON)
 
 
 def register(rows, hosts=HOSTS):
-    return rows.register(hosts, {host.name: Book(host).usage() for host in hosts})
+    return rows.register(
+        hosts, {host.name: ResourceTracker(host).usage() for host in hosts}
+    )
 
 
 def test_hosts_are_registered_once(databases, rows):
@@ -36,7 +38,7 @@ def test_hosts_are_registered_once(databases, rows):
 
 def test_a_host_that_grew_is_brought_up_to_date(databases, rows):
     register(rows)
-    register(rows, [Host('h1', vcpus=32), HOSTS[1]])
+    register(rows, [SimulatedHost('h1', vcpus=32), HOSTS[1]])
     assert [row['vcpus'] for row in databases.rows(tables.compute_nodes)] == [32, 16]
 
 
@@ -50,7 +52,7 @@ def test_an_old_service_gets_the_version_of_now(databases, rows):
 
 def test_hearts_beat_together(databases):
     now = [NOON]
-    rows = FleetRows(databases.cell, utcnow=lambda: now[0])
+    rows = HostRows(databases.cell, utcnow=lambda: now[0])
     register(rows)
     now[0] = NOON + 10 * SECOND
     assert rows.beat(['h1', 'h2']) == 2
@@ -61,15 +63,35 @@ def test_hearts_beat_together(databases):
     assert {row['last_seen_up'] for row in found} == {NOON + 10 * SECOND}
 
 
-def test_disabled_hosts_are_known(rows):
-    register(rows)
-    assert rows.disabled(['h1', 'h2']) == set()
-    rows.set_disabled('h2', True)
-    assert rows.disabled(['h1', 'h2']) == {'h2'}
-    assert register(rows)['h2'].disabled
-
-
 def test_usage_is_written(databases, rows):
     found = register(rows)
-    rows.write_usage(found['h2'].node_id, {'vcpus_used': 5})
+    rows.write_usage(found['h2'], {'vcpus_used': 5})
     assert [r['vcpus_used'] for r in databases.rows(tables.compute_nodes)] == [0, 5]
+
+
+ZONED = [
+    SimulatedHost('h1', zone='az1'),
+    SimulatedHost('h2', zone='az2'),
+    SimulatedHost('h3'),
+]
+
+
+def test_zones_are_made_once(databases):
+    first, second = (make_zones(databases.api, ZONED) for _ in range(2))
+    assert first == second
+    assert [row['name'] for row in databases.rows(tables.aggregates)] == ['az1', 'az2']
+    assert [row['value'] for row in databases.rows(tables.aggregate_metadata)] == [
+        'az1',
+        'az2',
+    ]
+    assert [row['host'] for row in databases.rows(tables.aggregate_hosts)] == [
+        'h1',
+        'h2',
+    ]
+
+
+def test_a_zone_that_exists_gets_new_hosts(databases):
+    databases.add(tables.aggregates, {'name': 'az1', 'uuid': 'its-own'})
+    assert make_zones(databases.api, ZONED[:1]) == {'az1': 'its-own'}
+    (host,) = databases.rows(tables.aggregate_hosts)
+    assert host['host'] == 'h1'

@@ -7,17 +7,17 @@ import oslo_messaging
 import pytest
 
 from lab.tests.unit.fakes import context, no_valid_host
+from novasched import errors
 from novasched.db import tables
 from novasched.ports import CELL0_UUID
-from novasched_lab.conductor.build import Asked, Build
-from novasched_lab.conductor.burial import bury
-from novasched_lab.failures import Interrupted, QuotaExceeded
+from novasched_lab.conductor.build import Asked, BuildTask
+from novasched_lab.conductor.cell0 import bury
 
 
-def build(neighbours, pairs, **parts):
-    made = neighbours.made_parts(**parts)
+def build(neighbours, pairs, **values):
+    made = neighbours.made_context(**values)
     asked = [Asked(instance, request) for instance, request in pairs]
-    Build(made, context(), None, {'admin_password': 'secret'}).run(asked)
+    BuildTask(made, context(), {'admin_password': 'secret'}).run(asked)
 
 
 def buried(neighbours, uuid):
@@ -103,27 +103,17 @@ def test_what_was_deleted_meanwhile_leaves_nothing(neighbours):
     neighbours.api.delete_build(instance.uuid)
     build(neighbours, pairs)
     assert neighbours.computes.told == []
-    assert neighbours.api.mappings() == []
+    assert neighbours.api.with_builds() == []
     assert neighbours.allocations.removed[instance.uuid]
     assert neighbours.databases.rows(tables.instances) == []
 
 
 def test_what_was_buried_meanwhile_stays_in_its_cell(neighbours):
     ((instance, _),) = pairs = neighbours.ask_for()
-    bury(neighbours.parts, context(), instance, Interrupted('It took too long.'))
+    bury(neighbours.context, context(), instance, errors.NoValidHost('too late'))
     build(neighbours, pairs)
     assert neighbours.api.cell_of(instance.uuid) == CELL0_UUID
     assert neighbours.allocations.removed[instance.uuid]
-
-
-def test_over_quota_all_are_given_up(neighbours):
-    pairs = neighbours.ask_for(2)
-    with pytest.raises(QuotaExceeded):
-        build(neighbours, pairs, quota=1)
-    assert neighbours.computes.told == []
-    for instance, _ in pairs:
-        assert neighbours.allocations.removed[instance.uuid]
-        assert not neighbours.api.is_asked_for(instance.uuid)
 
 
 def test_a_single_attempt_is_sent_without_retry(neighbours):

@@ -7,9 +7,8 @@ import oslo_messaging
 import pytest
 
 from lab.tests.unit.fakes import context, flavor, selection
-from novasched_lab import build_request
-from novasched_lab.conductor.endpoint import ObjectEndpoint, TaskEndpoint
-from tests import factories
+from novasched_lab.conductor.endpoint import TaskEndpoint
+from novasched_lab.rpc_api import build_request_of
 
 
 def primitive(thing):
@@ -23,14 +22,14 @@ def asked(neighbours):
 
 
 def task(neighbours):
-    return TaskEndpoint(neighbours.parts)
+    return TaskEndpoint(neighbours.context)
 
 
 def boot(neighbours, asked):
     instance, request = asked
     task(neighbours).schedule_and_build_instances(
         context(),
-        build_requests=[primitive(build_request.of(instance))],
+        build_requests=[primitive(build_request_of(instance))],
         request_specs=[primitive(request)],
         image={},
         admin_password='secret',
@@ -93,17 +92,3 @@ def test_an_instance_is_moved(neighbours, asked):
 def test_nonsense_is_answered(neighbours, method, arguments):
     with pytest.raises(oslo_messaging.ExpectedException):
         getattr(task(neighbours), method)(context(), **arguments)
-
-
-def test_older_forms_of_objects():
-    made = ObjectEndpoint().object_backport_versions(
-        context(), objinst=primitive(flavor()), object_versions={'Flavor': '1.1'}
-    )
-    assert made['nova_object.version'] == '1.1'
-
-
-def test_versions_that_are_none():
-    with pytest.raises(oslo_messaging.ExpectedException):
-        ObjectEndpoint().object_backport_versions(
-            context(), objinst=primitive(factories.request()), object_versions=None
-        )

@@ -8,9 +8,9 @@ import pytest
 
 from lab.tests.unit.fakes import context, flavor, no_valid_host, selection
 from novasched import errors
-from novasched_lab.conductor.build import Asked, Build
-from novasched_lab.conductor.move import MIGRATION, Move
-from novasched_lab.conductor.spec import destined
+from novasched_lab.api.request_spec import destined
+from novasched_lab.conductor.build import Asked, BuildTask
+from novasched_lab.conductor.move import MIGRATION, MigrationTask
 from novasched_lab.db import server_tables
 from novasched_lab.failures import SchedulerBroke
 
@@ -19,7 +19,7 @@ from novasched_lab.failures import SchedulerBroke
 def instance(neighbours):
     """An instance that runs on h1."""
     ((made, request),) = neighbours.ask_for()
-    Build(neighbours.parts, context(), None, {}).run([Asked(made, request)])
+    BuildTask(neighbours.context, context(), {}).run([Asked(made, request)])
     neighbours.computes.told.clear()
     neighbours.schedulers.asked.clear()
     neighbours.cell1.update(
@@ -30,7 +30,7 @@ def instance(neighbours):
 
 def move(neighbours, instance, **arguments):
     arguments.setdefault('flavor', None)
-    Move(neighbours.parts, context()).run(instance, **arguments)
+    MigrationTask(neighbours.context, context()).run(instance, **arguments)
 
 
 def migration(neighbours):
@@ -48,31 +48,30 @@ def test_the_move_holds_the_source_and_a_host_is_told(neighbours, instance):
     assert told['migration']['dest_compute'] == row['dest_compute'] == 'h2'
     assert told['filter_properties'][MIGRATION] == row['uuid']
     assert [each.service_host for each in told['host_list']] == ['h3']
-    ((request, _, alternates),) = neighbours.schedulers.asked
+    ((request, _),) = neighbours.schedulers.asked
     assert request.ignore_hosts == ['h1']
-    assert alternates
     assert (row['migration_type'], row['status']) == ('migration', 'pre-migrating')
 
 
 def test_a_host_that_is_asked_for_is_the_destination(neighbours, instance):
     asked = destined(neighbours.api.request_spec(instance.uuid), 'h2')
     move(neighbours, instance, request=asked)
-    ((request, _, _),) = neighbours.schedulers.asked
+    ((request, _),) = neighbours.schedulers.asked
     assert request.requested_destination.host == 'h2'
     assert request.requested_destination.cell.name == 'cell1'
 
 
 def test_a_resize_asks_for_the_new_size(neighbours, instance):
     move(neighbours, instance, flavor=flavor(vcpus=4))
-    ((request, _, _),) = neighbours.schedulers.asked
+    ((request, _),) = neighbours.schedulers.asked
     assert request.vcpus == 4
     assert migration(neighbours)['migration_type'] == 'resize'
 
 
 def test_a_resize_may_stay_where_that_is_allowed(neighbours, instance):
-    parts = neighbours.made_parts(resizes_on_same_host=True)
-    Move(parts, context()).run(instance, flavor(vcpus=4))
-    ((request, _, _),) = neighbours.schedulers.asked
+    conductor = neighbours.made_context(resizes_on_same_host=True)
+    MigrationTask(conductor, context()).run(instance, flavor(vcpus=4))
+    ((request, _),) = neighbours.schedulers.asked
     assert request.ignore_hosts == []
 
 
@@ -159,7 +158,6 @@ def test_what_cannot_be_moved_is_not_touched(neighbours, instance, values):
 
 
 def test_a_move_that_a_host_has_begun_is_left_to_it(neighbours, instance):
-    parts = neighbours.parts
     neighbours.computes.silent = True
     swap = neighbours.allocations.swap
 
@@ -169,6 +167,6 @@ def test_a_move_that_a_host_has_begun_is_left_to_it(neighbours, instance):
 
     neighbours.allocations.swap = begun
     with pytest.raises(oslo_messaging.MessageDeliveryFailure):
-        Move(parts, context()).run(instance, None)
+        MigrationTask(neighbours.context, context()).run(instance, None)
     assert len(neighbours.allocations.swapped) == 1
     assert migration(neighbours)['status'] == 'migrating'

@@ -6,9 +6,7 @@ from __future__ import annotations
 import pytest
 
 from lab.tests.unit.fakes import context, selection
-from novasched.objects.request_spec import RequestGroup
-from novasched_lab.conductor.build import Asked, Build
-from novasched_lab.conductor.reschedule import Reschedule
+from novasched_lab.conductor.build import Asked, BuildTask, RescheduleTask
 
 TRIED = {'num_attempts': 1, 'hosts': [['h1', 'n1']], 'exc_reason': 'refused'}
 
@@ -16,14 +14,14 @@ TRIED = {'num_attempts': 1, 'hosts': [['h1', 'n1']], 'exc_reason': 'refused'}
 def refused(neighbours):
     """An instance that its first host has handed back."""
     ((instance, request),) = neighbours.ask_for()
-    Build(neighbours.parts, context(), None, {}).run([Asked(instance, request)])
+    BuildTask(neighbours.context, context(), {}).run([Asked(instance, request)])
     neighbours.computes.told.clear()
     return instance, request
 
 
 def retry(neighbours, instance, request, hosts=('h2',), tried=TRIED):
     selections = None if hosts is None else [selection(host) for host in hosts]
-    task = Reschedule(neighbours.parts, context(), None, {})
+    task = RescheduleTask(neighbours.context, context(), {})
     task.run(instance, request, {'retry': tried}, selections)
 
 
@@ -68,7 +66,7 @@ def test_claims_that_keep_conflicting_end(neighbours):
 def test_without_a_list_the_scheduler_is_asked(neighbours):
     instance, request = refused(neighbours)
     retry(neighbours, instance, request, None)
-    assert neighbours.schedulers.asked[-1][1:] == ([instance.uuid], True)
+    assert neighbours.schedulers.asked[-1][1] == [instance.uuid]
     assert [host for _, host, _ in neighbours.computes.told] == ['h1']
 
 
@@ -113,13 +111,6 @@ def test_a_host_that_cannot_be_told_gets_nothing(neighbours):
     neighbours.computes.silent = True
     retry(neighbours, instance, request)
     assert fault(neighbours, instance) == 'MessageDeliveryFailure'
-
-
-def test_groups_without_providers_fail_the_instance(neighbours):
-    instance, request = refused(neighbours)
-    group = RequestGroup(requester_id='port', resources={'CUSTOM': 1})
-    retry(neighbours, instance, request.replaced(requested_resources=[group]))
-    assert "without providers for ['port']" in fault(neighbours, instance)
 
 
 def test_an_instance_that_was_deleted_is_not_tried_again(neighbours):

@@ -10,7 +10,7 @@ import pytest
 
 from novasched_lab.compute import fleet
 from novasched_lab.demo import cloud
-from novasched_lab.demo.databases import Urls
+from novasched_lab.demo.cloud import DatabaseUrls
 
 
 @pytest.mark.parametrize('hosts', [1, 2, 7])
@@ -23,7 +23,7 @@ def test_the_hosts_are_as_many_as_wanted(hosts):
 
 
 def test_the_programs_share_broker_databases_and_placement():
-    urls = Urls('sqlite:///a', 'sqlite:///b', 'sqlite:///c')
+    urls = DatabaseUrls('sqlite:///a', 'sqlite:///b', 'sqlite:///c')
     made = cloud.options('rabbit://h/', urls, 'http://p', Path('/d'))
     assert made['DEFAULT']['transport_url'] == 'rabbit://h/'
     assert made['api_database']['connection'] == 'sqlite:///a'

@@ -7,7 +7,7 @@ import dataclasses
 
 import pytest
 
-from novasched_lab.demo.run import Result, orders
+from novasched_lab.demo.run import DemoResult, orders
 
 
 def row(name, status, fault=None):
@@ -16,7 +16,9 @@ def row(name, status, fault=None):
 
 HUGE = row('huge', 'ERROR', 'No valid host was found. ')
 REFUSED = row('app-1', 'ERROR', 'Exceeded maximum number of retries.')
-GOOD = Result(2, [row('web', 'ACTIVE'), HUGE], {'ACTIVE': 1, 'ERROR': 1}, hosts_agree=1)
+GOOD = DemoResult(
+    2, [row('web', 'ACTIVE'), HUGE], {'ACTIVE': 1, 'ERROR': 1}, hosts_agree=1
+)
 
 
 @pytest.mark.parametrize(

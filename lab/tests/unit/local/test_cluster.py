@@ -1,16 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walk-through cluster as providers and as a request."""
+"""The walk-through cluster as providers, as rows and as a request."""
 
 from __future__ import annotations
+
+import datetime
+import importlib.resources
+import json
 
 import pytest
 
 from novasched_lab.local import cluster
 
+NOW = datetime.datetime(2026, 1, 2, 3, 4, 5)  # noqa: DTZ001 - as databases have it
+URL = 'sqlite:////tmp/{cell}.sqlite'
+
 
 @pytest.fixture(scope='module')
 def walkthrough():
     return cluster.read()
+
+
+@pytest.fixture(scope='module')
+def log():
+    """The data file."""
+    files = importlib.resources.files('novasched_lab.local')
+    return json.loads(files.joinpath(cluster.DATA).read_text())
 
 
 def free(inventory):
@@ -25,13 +39,13 @@ def test_the_request_fits_every_host(walkthrough):
         assert free(provider.inventories['DISK_GB']) >= request.root_gb
 
 
-def test_providers_offer_what_the_log_says_is_free(walkthrough):
+def test_providers_offer_what_the_log_says_is_free(walkthrough, log):
     found = cluster.providers(walkthrough)
-    for host, provider in zip(walkthrough.hosts, found, strict=True):
-        assert (provider.uuid, provider.name) == (host.uuid, host.node)
-        assert free(provider.inventories['MEMORY_MB']) == host.free_ram_mb
-        assert free(provider.inventories['DISK_GB']) == host.free_disk_gb
-        assert provider.traits == {'OWNER_NOVA'}
+    for logged, provider in zip(log['hosts'], found, strict=True):
+        assert provider.name == logged['node']
+        assert free(provider.inventories['MEMORY_MB']) == logged['free_ram_mb']
+        assert free(provider.inventories['DISK_GB']) == logged['free_disk_mb'] // 1024
+        assert 'OWNER_NOVA' in provider.traits
 
 
 def test_providers_are_in_the_aggregates_of_their_hosts(walkthrough):
@@ -53,3 +67,92 @@ def test_the_request_is_that_of_the_log(walkthrough):
         'flavor_class': 's3-public',
         'hw:mem_page_size': '1048576',
     }
+
+
+@pytest.fixture(scope='module')
+def nodes(walkthrough):
+    return cluster.cell_rows(walkthrough, NOW)['compute_nodes']
+
+
+@pytest.fixture(scope='module')
+def api(walkthrough):
+    return cluster.api_rows(walkthrough, URL, NOW)
+
+
+def test_every_host_has_a_service_a_node_and_a_mapping(walkthrough, nodes, api):
+    names = [each.host.name for each in walkthrough.hosts]
+    services = cluster.cell_rows(walkthrough, NOW)['services']
+    assert len(set(names)) == 16
+    for table in (services, nodes, api['host_mappings']):
+        assert [row['host'] for row in table] == names
+
+
+def test_services_are_up(walkthrough):
+    for service in cluster.cell_rows(walkthrough, NOW)['services']:
+        assert not service['disabled']
+        assert not service['forced_down']
+        assert service['last_seen_up'] == NOW
+
+
+@pytest.mark.parametrize(
+    ('total', 'used', 'free'),
+    [
+        pytest.param('memory_mb', 'memory_mb_used', 'free_ram_mb', id='memory'),
+        pytest.param('local_gb', 'local_gb_used', 'free_disk_gb', id='disk'),
+    ],
+)
+def test_what_is_used_and_what_is_free_make_the_total(nodes, total, used, free):
+    assert all(node[used] + node[free] == node[total] for node in nodes)
+    assert all(node[used] > 0 for node in nodes)
+
+
+def test_cpus_stay_within_the_overcommit(nodes):
+    for node in nodes:
+        assert node['vcpus_used'] <= node['vcpus'] * node['cpu_allocation_ratio']
+
+
+def test_nodes_show_what_was_logged(log, nodes):
+    for logged, node in zip(log['hosts'], nodes, strict=True):
+        stats = json.loads(node['stats'])
+        assert node['free_ram_mb'] == logged['free_ram_mb']
+        assert node['free_disk_gb'] * 1024 == logged['free_disk_mb']
+        assert int(stats['num_instances']) == logged['num_instances']
+        assert int(stats['io_workload']) == logged['io_ops']
+
+
+def test_numa_cells_make_the_memory_of_the_host(nodes):
+    topologies = [node['numa_topology'] for node in nodes if node['numa_topology']]
+    assert len(topologies) == 4
+    for text in topologies:
+        cells = json.loads(text)['nova_object.data']['cells']
+        memory = [cell['nova_object.data']['memory'] for cell in cells]
+        assert sum(memory) == cluster.MEMORY_MB
+
+
+def test_each_zone_and_each_flavor_class_is_an_aggregate(api):
+    metadata = [(row['key'], row['value']) for row in api['aggregate_metadata']]
+    assert sorted(metadata) == [
+        ('availability_zone', 'FEITENG-ZONE'),
+        ('availability_zone', 'SERIES-3-ZONE'),
+        ('availability_zone', 'cnp_sdn-NOVA-AZ1'),
+        ('availability_zone', 'cnp_sdn-NOVA-AZ2'),
+        ('flavor_class', 'cm3-optimized'),
+        ('flavor_class', 's3-public'),
+    ]
+
+
+def test_the_urls_of_the_cells_are_no_templates(api):
+    cell0, cell1 = api['cell_mappings']
+    assert cell0['database_connection'].format() == URL
+    assert cell1['database_connection'].format() == URL
+
+
+def test_the_hosts_are_not_in_cell0(walkthrough, api):
+    cell_ids = {row['uuid']: row['id'] for row in api['cell_mappings']}
+    used = {row['cell_id'] for row in api['host_mappings']}
+    assert used == {cell_ids[walkthrough.cell_uuid]}
+
+
+def test_rows_bear_the_time(api, nodes):
+    assert all(row['created_at'] == NOW for table in api.values() for row in table)
+    assert all(node['updated_at'] == NOW for node in nodes)

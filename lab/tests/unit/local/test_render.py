@@ -9,13 +9,13 @@ import textwrap
 
 import pytest
 
-from novasched_lab.local.render import (
-    Claim,
+from novasched_lab.local.report import (
+    FilterStep,
+    HeldClaim,
     Rejection,
     Report,
     Score,
-    Step,
-    Weighed,
+    ScoredHost,
     as_json,
     as_text,
 )
@@ -23,8 +23,8 @@ from novasched_lab.local.render import (
 REPORT = Report(
     request={'instance': 'an-instance', 'zone': 'east'},
     steps=[
-        Step('ComputeFilter', 6, 6, ()),
-        Step(
+        FilterStep('ComputeFilter', 6, 6, ()),
+        FilterStep(
             'AvailabilityZoneFilter',
             6,
             2,
@@ -37,11 +37,11 @@ REPORT = Report(
         ),
     ],
     weights=[
-        Weighed('host2', (Score('RAMWeigher', 2048.0, 1.0, 1.0, 1.0),), 1.0),
-        Weighed('host1', (Score('RAMWeigher', 1024.5, 0.0, 1.0, 0.0),), 0.0),
+        ScoredHost('host2', (Score('RAMWeigher', 2048.0, 1.0, 1.0, 1.0),), 1.0),
+        ScoredHost('host1', (Score('RAMWeigher', 1024.5, 0.0, 1.0, 0.0),), 0.0),
     ],
     selected='host2',
-    claim=Claim('an-instance', {'host2': {'VCPU': 1, 'MEMORY_MB': 512}}),
+    claim=HeldClaim('an-instance', {'host2': {'VCPU': 1, 'MEMORY_MB': 512}}),
     alternates=['host1'],
     seconds=0.0128,
 )
@@ -99,7 +99,7 @@ def test_a_narrow_terminal_gets_the_weights_host_by_host():
 @pytest.mark.parametrize('width', [40, 50, 64, 80, 200])
 def test_no_line_is_wider_than_the_terminal(width):
     hosts = [Rejection(f'compute-{n:02}', 'a reason in many words') for n in range(40)]
-    report = changed(steps=[Step('Filter', 42, 2, tuple(hosts))])
+    report = changed(steps=[FilterStep('Filter', 42, 2, tuple(hosts))])
     assert max(map(len, as_text(report, width).splitlines())) <= width
 
 
@@ -141,7 +141,7 @@ def test_colour_changes_nothing_but_the_escapes():
             id='a failure without a text is said in ours',
         ),
         pytest.param(
-            {'weights': [Weighed('host1', (), 0.0)]},
+            {'weights': [ScoredHost('host1', (), 0.0)]},
             'Weights',
             """\
             Weights
@@ -151,7 +151,7 @@ def test_colour_changes_nothing_but_the_escapes():
             id='a single host has no scores',
         ),
         pytest.param(
-            {'weights': [Weighed('h', (Score('A', 1.0, 1.0, 2.0, 2.0),) * 2, 4.0)]},
+            {'weights': [ScoredHost('h', (Score('A', 1.0, 1.0, 2.0, 2.0),) * 2, 4.0)]},
             'Weights',
             """\
             Weights
@@ -162,7 +162,7 @@ def test_colour_changes_nothing_but_the_escapes():
             id='a host is named once for all its weighers',
         ),
         pytest.param(
-            {'steps': [Step('A', 3, 3, ())]},
+            {'steps': [FilterStep('A', 3, 3, ())]},
             'Filters',
             """\
             Filters  3

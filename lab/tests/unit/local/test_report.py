@@ -12,8 +12,14 @@ from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import HostTable, Snapshot
 from novasched.scheduler.reasons import Code, Reason
 from novasched_lab.local import cluster
-from novasched_lab.local.render import Claim, Rejection, Score, Step, Weighed
-from novasched_lab.local.report import report
+from novasched_lab.local.report import (
+    FilterStep,
+    HeldClaim,
+    Rejection,
+    Score,
+    ScoredHost,
+    report,
+)
 
 HOSTS = ['a', 'b', 'c', 'd']
 
@@ -57,16 +63,16 @@ def decision(request_spec):
 
 def test_steps_count_hosts_and_give_reasons(request_spec, decision):
     made = report(request_spec, decision, [], {}, 0.1)
-    assert made.steps == [Step('NotD', 4, 3, (Rejection('d', 'is d'),))]
+    assert made.steps == [FilterStep('NotD', 4, 3, (Rejection('d', 'is d'),))]
     assert made.funnel == [4, 3]
 
 
 def test_weights_stand_in_the_order_of_the_ranking(request_spec, decision):
     made = report(request_spec, decision, [], {}, 0.1)
     assert made.weights == [
-        Weighed('c', (Score('RAMWeigher', 10.0, 1.0, 2.0, 2.0),), 2.0),
-        Weighed('a', (Score('RAMWeigher', 5.0, 0.5, 2.0, 1.0),), 1.0),
-        Weighed('b', (Score('RAMWeigher', 0.0, 0.0, 2.0, 0.0),), 0.0),
+        ScoredHost('c', (Score('RAMWeigher', 10.0, 1.0, 2.0, 2.0),), 2.0),
+        ScoredHost('a', (Score('RAMWeigher', 5.0, 0.5, 2.0, 1.0),), 1.0),
+        ScoredHost('b', (Score('RAMWeigher', 0.0, 0.0, 2.0, 0.0),), 0.0),
     ]
 
 
@@ -78,7 +84,7 @@ def test_the_first_selection_is_the_host_the_others_are_alternates(
     made = report(request_spec, decision, selections, held, 0.1)
     assert made.selected == 'c'
     assert made.alternates == ['a', 'b']
-    assert made.claim == Claim(request_spec.instance_uuid, held)
+    assert made.claim == HeldClaim(request_spec.instance_uuid, held)
 
 
 def test_a_request_that_ended_before_a_decision(request_spec):

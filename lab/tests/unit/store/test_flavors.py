@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.db.transactions import Database
-from novasched_lab.db import flavor_tables
-from novasched_lab.store import flavors
+from novasched_lab.db import server_tables
+from novasched_lab.store.api_servers import ApiServers
 
 ROW = {
     'name': 'big',
@@ -24,32 +23,32 @@ ROW = {
 
 
 @pytest.fixture
-def database(databases):
+def api(databases):
     """A database with two flavors, of which one is called after the other's id."""
     (id_, _) = databases.add(
-        flavor_tables.flavors, ROW, {**ROW, 'name': 'other', 'flavorid': 'big'}
+        server_tables.flavors, ROW, {**ROW, 'name': 'other', 'flavorid': 'big'}
     )
     specs = [('hw:cpu_policy', 'dedicated'), ('empty', None)]
     databases.add(
-        flavor_tables.flavor_extra_specs,
+        server_tables.flavor_extra_specs,
         *({'flavor_id': id_, 'key': key, 'value': value} for key, value in specs),
     )
-    return Database(databases.api)
+    return ApiServers(databases.api)
 
 
-def test_a_flavor_is_found_by_its_name(database):
-    found = flavors.named(database, 'big')
+def test_a_flavor_is_found_by_its_name(api):
+    found = api.flavor('big')
     assert (found.name, found.flavorid, found.vcpus) == ('big', '42', 2)
     assert (found.root_gb, found.ephemeral_gb) == (0, 5)
     assert found.extra_specs == {'hw:cpu_policy': 'dedicated', 'empty': ''}
 
 
-def test_a_flavor_is_found_by_its_id(database):
-    assert flavors.named(database, '42').name == 'big'
-    assert flavors.named(database, 'nothing') is None
+def test_a_flavor_is_found_by_its_id(api):
+    assert api.flavor('42').name == 'big'
+    assert api.flavor('nothing') is None
 
 
 def test_a_database_without_flavors_has_none(databases):
-    for table in (flavor_tables.flavor_extra_specs, flavor_tables.flavors):
+    for table in (server_tables.flavor_extra_specs, server_tables.flavors):
         table.drop(databases.api)
-    assert flavors.named(Database(databases.api), 'big') is None
+    assert ApiServers(databases.api).flavor('big') is None

@@ -31,12 +31,3 @@ def test_members_join_and_leave(groups):
     assert joined.members == ('a', 'b', 'c')
     groups.leave(['b'])
     assert groups.find('web', 'project').members == ('a', 'c')
-
-
-def test_a_group_is_deleted_with_all_that_belongs_to_it(groups, databases):
-    made = groups.create('web', 'affinity', {}, 'project', 'user')
-    groups.join(made, ['a'])
-    groups.delete(made)
-    assert groups.find('web', 'project') is None
-    for table in (tables.instance_group_policy, tables.instance_group_member):
-        assert databases.rows(table) == []

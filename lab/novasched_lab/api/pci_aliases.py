@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PCI aliases: the devices that a flavor asks for by name."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
+from novasched.objects.request_spec import RequestSpec
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'pci': [
+        cfg.MultiStrOpt(
+            'alias',
+            default=[],
+            help='A name for devices that flavors ask for, as JSON: name, vendor_id, '
+            'product_id, device_type, numa_policy. Of several with one name, any '
+            'serves.',
+        )
+    ],
+}
+
+WANTED = 'pci_passthrough:alias'
+POLICY = 'hw:pci_numa_affinity_policy'
+_NO_MATCH = {'name', 'device_type', 'numa_policy', 'capability_type'}
+
+
+class PciAliases:
+    """The aliases of a configuration: alternatives by name."""
+
+    def __init__(self, alternatives: Iterable[Mapping[str, Any]] = ()) -> None:
+        self._by_name: dict[str, list[Mapping[str, Any]]] = {}
+        for each in alternatives:
+            self._by_name.setdefault(str(each.get('name')), []).append(each)
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
+        """Read [pci] alias. Raises errors.OptionError for what is no JSON object."""
+        try:
+            found = [json.loads(text) for text in conf.pci.alias]
+            parsed = [dict(each) for each in found]
+        except (ValueError, TypeError) as problem:
+            raise errors.OptionError(
+                '[pci] alias', str(problem), 'Write each as one JSON object.'
+            ) from problem
+        return cls(parsed)
+
+    def requests_of(self, request: RequestSpec) -> InstancePCIRequests | None:
+        """Return the devices that a request is for; None for none.
+
+        Raises errors.InvalidDemand for an unknown alias.
+        """
+        wanted = request.extra_specs.get(WANTED)
+        if not wanted:
+            return None
+        listed = [
+            self._request(request, *part.strip().partition(':')[::2])
+            for part in wanted.split(',')
+        ]
+        made = InstancePCIRequests(requests=listed)
+        made.obj_reset_changes(recursive=True)
+        return made
+
+    def _request(
+        self, request: RequestSpec, name: str, count: str
+    ) -> InstancePCIRequest:
+        alternatives = self._by_name.get(name)
+        if not alternatives or not count.isdigit() or not int(count):
+            raise errors.InvalidDemand(f'PCI alias {name}:{count} is not defined')
+        policy = request.extra_specs.get(POLICY) or request.image_properties.get(
+            'hw_pci_numa_affinity_policy'
+        )
+        return InstancePCIRequest(
+            count=int(count),
+            alias_name=name,
+            spec=[_spec(each) for each in alternatives],
+            numa_policy=policy or alternatives[0].get('numa_policy') or 'legacy',
+            request_id=str(uuid.uuid4()),
+        )
+
+
+def _spec(alternative: Mapping[str, Any]) -> dict[str, str | None]:
+    kept = {k: str(v) for k, v in alternative.items() if k not in _NO_MATCH}
+    if 'device_type' in alternative:
+        kept['dev_type'] = str(alternative['device_type'])
+    return dict(kept)

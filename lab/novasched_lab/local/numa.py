@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The walk-through's hosts with NUMA nodes, tried with pages of 1 GiB."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+
+from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.fit.numa import CellRefusal, fit_pair
+from novasched.scheduler.fit.requirements import guest_of
+from novasched.scheduler.fit.search import ordered
+from novasched.scheduler.fit.topology import CellLimits, Guest, HostCell, listed
+from novasched_lab.local import cluster
+
+PAGE_SIZE = 'hw:mem_page_size'
+TAKES = 'takes the instance'
+GIB = 1048576
+HEAD = f'{"order":<5}  {"cell":>4}  {"vCPUs used":>10}  {"pages free":>10}  answer'
+
+
+@dataclasses.dataclass(frozen=True)
+class TriedCell:
+    """A node of a host, in the order of trying, and what it says to the instance."""
+
+    cell: int
+    vcpus_used: int
+    pages_free: int
+    answer: str
+
+
+@dataclasses.dataclass(frozen=True)
+class TriedHost:
+    """A host; ``taken`` is the node that the instance gets, None if it gets none.
+
+    ``cells`` ends with the node that was taken. ``full`` are the nodes that have no
+    pages in the cloud as it is.
+    """
+
+    host: str
+    taken: int | None
+    cells: Sequence[TriedCell]
+    full: Sequence[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """The hosts under one title; ``request`` and ``rules`` say what was tried."""
+
+    title: str
+    request: str
+    rules: str
+    hosts: Sequence[TriedHost]
+
+
+def scenes() -> list[Scene]:
+    """Try all hosts as they are, and without pages on the node that is tried first."""
+    walkthrough = cluster.read()
+    guest, limits = _guest(cluster.request_spec(walkthrough)), _limits()
+    request, rules = _request(guest), _rules(limits)
+    found = {each.host.name: each.cells for each in walkthrough.hosts if each.cells}
+    used_up = {name: _used_up(cells, guest) for name, cells in found.items()}
+    return [
+        Scene(
+            title,
+            request,
+            rules,
+            [
+                _tried(name, cells, guest, limits, _full(found[name], guest))
+                for name, cells in hosts.items()
+            ],
+        )
+        for title, hosts in (
+            ('As the hosts are', found),
+            ('With the pages used up of the cell that is tried first', used_up),
+        )
+    ]
+
+
+def _guest(request: RequestSpec) -> Guest:
+    """Return the node that a flavor with a page size gives its instances."""
+    cell = InstanceNUMACell(
+        id=0,
+        cpuset=set(range(request.vcpus)),
+        pcpuset=set(),
+        memory=request.memory_mb,
+        pagesize=int(request.extra_specs[PAGE_SIZE]),
+    )
+    return guest_of(InstanceNUMATopology(cells=[cell]))
+
+
+def _limits() -> CellLimits:
+    return CellLimits(cluster.CPU_RATIO, 1.0)
+
+
+def _request(guest: Guest) -> str:
+    (cell,) = guest.cells
+    pages = (cell.pagesize or 0) // GIB
+    return (
+        f'The server: {len(cell.cpuset)} vCPU, {cell.memory} MiB '
+        f'in pages of {pages} GiB, in one cell'
+    )
+
+
+def _rules(limits: CellLimits) -> str:
+    return (
+        f'A cell may have {limits.cpu_allocation_ratio:g} vCPUs per CPU; '
+        'spread: that with the fewest is tried first'
+    )
+
+
+def _full(cells: Sequence[HostCell], guest: Guest) -> list[int]:
+    return [cell.id for cell in cells if _pages_free(cell, guest) <= 0]
+
+
+def _pages_free(cell: HostCell, guest: Guest) -> int:
+    size_kb = guest.cells[0].pagesize
+    return sum(pages.free for pages in cell.mempages if pages.size_kb == size_kb)
+
+
+def _used_up(cells: Sequence[HostCell], guest: Guest) -> tuple[HostCell, ...]:
+    """Return the nodes after others took all large pages of the first in order."""
+    first = ordered(cells, guest, None, pack=False)[0]
+    size_kb = guest.cells[0].pagesize
+    pages = tuple(
+        pages._replace(used=pages.total) if pages.size_kb == size_kb else pages
+        for pages in first.mempages
+    )
+    full = dataclasses.replace(first, mempages=pages)
+    return tuple(full if cell is first else cell for cell in cells)
+
+
+def _tried(
+    name: str,
+    cells: Sequence[HostCell],
+    guest: Guest,
+    limits: CellLimits,
+    full: Sequence[int],
+) -> TriedHost:
+    """Fit the instance, and ask each node that was looked at for its answer."""
+    attempt = Fitting().attempt(cells, guest, limits, None)
+    taken = attempt.guest.cells[0].id if attempt.fits else None
+    found: list[TriedCell] = []
+    for cell in ordered(cells, guest, None, pack=False):
+        answer = fit_pair(cell, guest.cells[0], limits, 0)
+        text = answer.text if isinstance(answer, CellRefusal) else TAKES
+        free = _pages_free(cell, guest)
+        found.append(TriedCell(cell.id, cell.cpu_usage, free, text))
+        if cell.id == taken:
+            break
+    return TriedHost(name, taken, found, full)
+
+
+def as_text(scenes: Sequence[Scene]) -> str:
+    """Return what was tried, and the scenes with a line for each node."""
+    head = dict.fromkeys(line for each in scenes for line in (each.request, each.rules))
+    lines = (line for scene in scenes for line in (*_lines(scene), ''))
+    return '\n'.join([*head, '', *lines])
+
+
+def _lines(scene: Scene) -> Iterator[str]:
+    fitting = sum(host.taken is not None for host in scene.hosts)
+    yield f'{scene.title}: {fitting} of {len(scene.hosts)} hosts fit'
+    for host in scene.hosts:
+        yield f'  {host.host}: {_outcome(host)}'
+        yield f'    {HEAD}'
+        for number, cell in enumerate(host.cells, 1):
+            yield (
+                f'    {number:<5}  {cell.cell:>4}  {cell.vcpus_used:>10}  '
+                f'{cell.pages_free:>10}  {cell.answer}'
+            )
+
+
+def _outcome(host: TriedHost) -> str:
+    if host.taken is not None:
+        return f'cell {host.taken}'
+    if not host.full:
+        return 'does not fit'
+    verb = 'was' if len(host.full) == 1 else 'were'
+    return f'does not fit: {listed("cell", host.full)} {verb} full already'
+
+
+def as_json(scenes: Sequence[Scene]) -> str:
+    """Return the scenes as a JSON list, with the fields of Scene."""
+    return json.dumps([dataclasses.asdict(scene) for scene in scenes], indent=2) + '\n'
