@@ -172,7 +172,7 @@ def compose(
                 *driver_loading.periodic_tasks(conf, driver),
                 *discovery_tasks(conf, host, services, clock, discover),
                 (WATCH_INTERVAL_S, context.watch.tell_stuck),
-                (WARNING_INTERVAL_S, ConfigWarnings.of(profile, view.aggregates).tell),
+                (WARNING_INTERVAL_S, ConfigWarnings(profile, view.aggregates).tell),
             ],
         ),
         heartbeat=Heartbeat.from_conf(

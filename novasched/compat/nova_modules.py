@@ -31,7 +31,6 @@ from novasched.scheduler.hosts import HostState
 from novasched.scheduler.weighers import (
     BaseHostWeigher,
     WeighedHost,
-    lowest_multiplier,
     normalize,
     numbers,
 )
@@ -116,7 +115,8 @@ def validate_num_values(
 def _get_weight_multiplier(
     host_state: HostState, multiplier_name: str, multiplier_config: float
 ) -> float:
-    return lowest_multiplier(_values(host_state, multiplier_name), multiplier_config)
+    values = _values(host_state, multiplier_name)
+    return aggregates.lowest(values, float, multiplier_config)
 
 
 def _instance_uuids_overlap(host_state: HostState, uuids: str | Iterable[str]) -> bool:

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import hooks
+from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import REJECTED, Code, Reason
+from novasched.scheduler.warnings import PluginWarning
 
 
 class BaseHostFilter(abc.ABC):  # noqa: B024
@@ -32,6 +34,11 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
         """Make the filter from the options that it reads."""
         return cls()
 
+    @functools.cached_property  # which subclasses may overwrite, unlike a property
+    def name(self) -> str:
+        """The name of the class, as logs and metrics have it."""
+        return type(self).__name__
+
     def run_filter_for_index(self, index: int) -> bool:
         """Return True if the filter runs for instance ``index`` of a request."""
         return not (self.run_filter_once_per_request and index > 0)
@@ -48,6 +55,19 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         """Say, in a few words, why host_passes() said no."""
         return REJECTED
+
+    def config_warnings(self, groups: Sequence[Aggregates]) -> Iterable[PluginWarning]:
+        """Return what is odd in the options, and in any group of aggregates."""
+        return ()
+
+    def request_warnings(
+        self, before: HostTable, after: HostTable, request: RequestSpec
+    ) -> Iterable[PluginWarning]:
+        """Return what an operator should hear of a request though none asks why.
+
+        The filter was given the hosts ``before`` and gave those ``after``.
+        """
+        return ()
 
     def _filter_one(self, obj: HostState, spec_obj: RequestSpec) -> bool:
         """Return True if the host may be used, or need not be asked in a rebuild."""
@@ -113,14 +133,8 @@ class ColumnFilter(BaseHostFilter):
         return bool(self.mask(host_state.as_table(), spec_obj)[0])
 
     def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
-        if self._goes_host_by_host():
-            return super().apply(hosts, request)
         mask = self.mask(hosts, request)
         return hosts if mask.all() else hosts[mask]
-
-    def _goes_host_by_host(self) -> bool:
-        """Return True for a plugin's subclass that overrides a hook of nova's."""
-        return any(hooks.overridden(self, hook, 'mask') for hook in hooks.FILTERS)
 
 
 class CandidateFilter(BaseHostFilter):

@@ -7,7 +7,7 @@ import abc
 from typing import ClassVar
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
+from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 
 
@@ -36,7 +36,5 @@ class WritingFilter(ColumnFilter):
         return bool(passes[0])
 
     def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
-        if self._goes_host_by_host():
-            return BaseHostFilter.apply(self, hosts, request)
         passes, written = self.fit(hosts, request)
         return written if passes.all() else written[passes]
