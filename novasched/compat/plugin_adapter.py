@@ -24,7 +24,7 @@ from novasched.scheduler.hosts import Floats, HostTable
 from novasched.scheduler.warnings import PluginWarning, names
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher, numbers
 
-OURS = __name__.partition('.')[0] + '.'
+PACKAGE = __name__.partition('.')[0] + '.'
 FILTER_HOOKS = ('host_passes', '_filter_one', 'filter_all')
 WEIGHER_HOOKS = ('_weigh_object', 'weigh_objects')
 HOOKS = {*FILTER_HOOKS, *WEIGHER_HOOKS}
@@ -37,89 +37,81 @@ FAMILIES: dict[type, tuple[type, tuple[str, ...]]] = {
 and the rules of which a class must define one."""
 
 
-@BaseHostFilter.register
-class PluginFilter:
-    """A plugin's filter as the pipeline calls it; all else is the plugin's own."""
+class _Adapter:
+    """A plugin as the pipeline calls it; all else that is asked of it is its own."""
 
     def __init__(self, plugin: Any) -> None:
         self.plugin = plugin
         self.name = type(plugin).__name__
-        self.apply = _ours(plugin, 'apply')
-        if _goes_host_by_host(plugin):
-            self.apply = types.MethodType(BaseHostFilter.apply, plugin)
-        self.config_warnings = _ours(plugin, 'config_warnings')
-        self._request_warnings = _ours(plugin, 'request_warnings')
-        self._filters_all = type(plugin).filter_all is not BaseHostFilter.filter_all
+        self.config_warnings = _our_method(plugin, 'config_warnings')
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plugin, name)
+
+
+@BaseHostFilter.register
+class PluginFilter(_Adapter):
+    """A plugin's filter, which goes by its mask() or by nova's hooks."""
+
+    def __init__(self, plugin: Any) -> None:
+        super().__init__(plugin)
+        hooks = [(hook, 'mask') for hook in FILTER_HOOKS]
+        if isinstance(plugin, HostLimit):
+            hooks.append((f'_get_{plugin.key}', 'limits'))
+        by_columns = isinstance(plugin, ColumnFilter)
+        self.apply = _our_method(plugin, 'apply')
+        if by_columns and any(_overrides(plugin, *each) for each in hooks):
+            self.apply = types.MethodType(BaseHostFilter.apply, plugin)
+        self._filters_all = type(plugin).filter_all is not BaseHostFilter.filter_all
+        self._request_warnings = _our_method(plugin, 'request_warnings')
 
     def request_warnings(
         self, before: HostTable, after: HostTable, request: RequestSpec
     ) -> Iterator[PluginWarning]:
-        """Yield also what is odd in the hosts that filter_all() gave; nova takes
-        them."""
+        """Yield also what is odd in what filter_all() gave; nova takes it."""
         if self._filters_all:
-            rows, places = np.unique(after.rows, return_index=True)
-            if len(rows) < len(after):
-                repeated = after[np.delete(np.arange(len(after)), places)]
-                text = f'{self.name} gave more than once'
-                yield PluginWarning(text, hosts=names(repeated))
-            strange = after.without(before)
-            if len(strange):
-                text = f'{self.name} gave what was rejected before'
-                yield PluginWarning(text, hosts=names(strange))
+            _, places = np.unique(after.rows, return_index=True)
+            repeated = after[np.delete(np.arange(len(after)), places)]
+            for odd, text in (
+                (repeated, 'gave more than once'),
+                (after.without(before), 'gave what was rejected before'),
+            ):
+                if len(odd):
+                    yield PluginWarning(f'{self.name} {text}', hosts=names(odd))
         yield from self._request_warnings(before, after, request)
 
 
 @Weigher.register
-class PluginWeigher:
-    """A plugin's weigher as the pipeline calls it; all else is the plugin's own."""
+class PluginWeigher(_Adapter):
+    """A plugin's weigher, which goes by its weigh() or by nova's hooks."""
 
     def __init__(self, plugin: Any) -> None:
-        self.plugin = plugin
-        self.name = type(plugin).__name__
-        by_host = any(_goes_by(plugin, hook, 'weigh') for hook in WEIGHER_HOOKS)
+        super().__init__(plugin)
+        by_host = any(_overrides(plugin, hook, 'weigh') for hook in WEIGHER_HOOKS)
         weights = BaseHostWeigher.weights if by_host else Weigher.weights
         self.weights = types.MethodType(weights, plugin)
         self.multipliers = plugin.aggregate_multipliers
-        if _goes_by(plugin, 'weight_multiplier', 'aggregate_multipliers'):
-            takes_host = _takes_host(plugin.weight_multiplier)
-            self.multipliers = self._by_host if takes_host else self._by_plugin
-        self.config_warnings = _ours(plugin, 'config_warnings')
+        if _overrides(plugin, 'weight_multiplier', 'aggregate_multipliers'):
+            self.multipliers = self._multipliers
+            self._takes_host = _takes_host(plugin.weight_multiplier)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.plugin, name)
-
-    def _by_host(self, hosts: HostTable) -> Floats:
-        return numbers([self.plugin.weight_multiplier(host) for host in hosts.states()])
-
-    def _by_plugin(self, hosts: HostTable) -> Floats:
-        """Return one multiplier for all: before the Stein release none took a host."""
-        (multiplier,) = numbers([self.plugin.weight_multiplier()])
-        return np.broadcast_to(multiplier, len(hosts))
+    def _multipliers(self, hosts: HostTable) -> Floats:
+        """Return one multiplier per host; before the Stein release none was given."""
+        multiplier = self.plugin.weight_multiplier
+        if self._takes_host:
+            return numbers([multiplier(host) for host in hosts.states()])
+        return np.broadcast_to(numbers([multiplier()]), len(hosts))
 
 
 def adapted(extension: Any) -> Any:
     """Return a filter or weigher as the pipeline calls it: ours as it is."""
-    if _is_ours(type(extension)):
+    if _is_built_in(type(extension)):
         return extension
     is_filter = isinstance(extension, BaseHostFilter)
     return PluginFilter(extension) if is_filter else PluginWeigher(extension)
 
 
-def _goes_host_by_host(plugin: Any) -> bool:
-    """Return True for a subclass of a built-in that overrides a hook of nova's."""
-    if isinstance(plugin, HostLimit) and _goes_by(
-        plugin, f'_get_{plugin.key}', 'limits'
-    ):
-        return True
-    return isinstance(plugin, ColumnFilter) and any(
-        _goes_by(plugin, hook, 'mask') for hook in FILTER_HOOKS
-    )
-
-
-def _goes_by(plugin: Any, hook: str, rule: str) -> bool:
+def _overrides(plugin: Any, hook: str, rule: str) -> bool:
     """Return True if a plugin has a hook of its own that comes before our rule.
 
     Where one class has both, the hook holds: the other name is one of its own.
@@ -129,35 +121,35 @@ def _goes_by(plugin: Any, hook: str, rule: str) -> bool:
     line = type(plugin).__mro__
     hooked = next(cls for cls in line if hook in vars(cls))
     ruled = next(cls for cls in line if rule in vars(cls))
-    return not _is_ours(hooked) and line.index(hooked) <= line.index(ruled)
+    return not _is_built_in(hooked) and line.index(hooked) <= line.index(ruled)
 
 
-def _ours(plugin: Any, name: str) -> Any:
+def _our_method(plugin: Any, name: str) -> Any:
     """Return a method of ours, bound to a plugin."""
     cls = type(plugin)
-    return _meant(cls, name).__get__(plugin, cls)
+    return _our_attribute(cls, name).__get__(plugin, cls)
 
 
-def _meant(cls: type, name: str) -> Any:
+def _our_attribute(cls: type, name: str) -> Any:
     """Return what a class has under a name of ours.
 
     What a plugin with one of nova's hooks calls so is its own, and is passed over.
     """
-    line: Iterable[type] = cls.__mro__
-    strangers = [each for each in line if not _is_ours(each)]
-    if any(HOOKS & vars(each).keys() for each in strangers):
-        line = [each for each in line if _is_ours(each)]
+    ours = [each for each in cls.__mro__ if _is_built_in(each)]
+    others = [each for each in cls.__mro__ if not _is_built_in(each)]
+    for_nova = any(HOOKS & vars(each).keys() for each in others)
+    line = ours if for_nova else cls.__mro__
     return next(vars(each)[name] for each in line if name in vars(each))
 
 
-def _is_ours(cls: type) -> bool:
-    return cls.__module__.startswith(OURS)
+def _is_built_in(cls: type) -> bool:
+    return cls.__module__.startswith(PACKAGE)
 
 
 def _takes_host(hook: Any) -> bool:
     try:
         inspect.signature(hook).bind('host')
-    except TypeError:
+    except (TypeError, ValueError):
         return False
     return True
 
@@ -212,14 +204,10 @@ def adopt(cls: type, base: type) -> type:
     if strange or not any(defined) or inspect.isabstract(cls):
         raise TypeError(WRONG_TYPE)
     cls = cls if known else _subclass(cls, base)
-    return _with_option_of_ours(cls) if issubclass(cls, Weigher) else cls
-
-
-def _with_option_of_ours(cls: type[Weigher]) -> type:
-    option = _meant(cls, 'option')
-    if cls.option == option:
-        return cls
-    return _subclass(cls, multiplier_option=classmethod(lambda _: option))
+    if issubclass(cls, Weigher) and cls.option != _our_attribute(cls, 'option'):
+        option = _our_attribute(cls, 'option')
+        cls = _subclass(cls, multiplier_option=classmethod(lambda _: option))
+    return cls
 
 
 def _subclass(cls: type, *bases: type, **names: Any) -> type:
@@ -268,26 +256,15 @@ def _made(cls: Any, conf: Any) -> Any:
     plugin = made_of.__new__(made_of)
     vars(plugin).update(read)
     plugin.__init__()
-    for name, default in _defaults(built_in).items():
-        if _alike(vars(plugin).get(name), default):
+    defaults: dict[str, object] = {}
+    with contextlib.suppress(TypeError):  # some cannot do without arguments
+        defaults = vars(built_in())
+    for name, default in defaults.items():
+        value = vars(plugin).get(name)
+        comparable = type(default).__eq__ is not object.__eq__
+        if type(value) is type(default) and (not comparable or value == default):
             setattr(plugin, name, read[name])
     return plugin
-
-
-def _defaults(built_in: Any) -> dict[str, Any]:
-    """Return what a built-in sets on itself without options, if it can do without."""
-    defaults: dict[str, Any] = {}
-    with contextlib.suppress(TypeError):
-        defaults = vars(built_in())
-    return defaults
-
-
-def _alike(value: object, default: object) -> bool:
-    """Return True if a value may be the default; objects without == are not told
-    apart."""
-    if type(value) is not type(default):
-        return False
-    return type(default).__eq__ is object.__eq__ or bool(value == default)
 
 
 def _built_in_of(cls: type) -> Any:
@@ -295,9 +272,9 @@ def _built_in_of(cls: type) -> Any:
     line = cls.__mro__
     writer = next(each for each in line if '__init__' in vars(each))
     maker = next(each for each in line if 'from_conf' in vars(each))
-    if _is_ours(writer) or line.index(maker) <= line.index(writer):
+    if _is_built_in(writer) or line.index(maker) <= line.index(writer):
         return None
-    built_in = next(each for each in line if _is_ours(each))
+    built_in = next(each for each in line if _is_built_in(each))
     taken = inspect.signature(cls).parameters
     takes_any = any(each.kind is each.VAR_POSITIONAL for each in taken.values())
     given = inspect.signature(built_in).parameters.keys()

@@ -137,6 +137,35 @@ class ColumnFilter(BaseHostFilter):
         return hosts if mask.all() else hosts[mask]
 
 
+class WritingFilter(ColumnFilter):
+    """A filter over columns that writes some: ``limits``, ``allocation_candidates``.
+
+    A host is a table of one row here, too: host_passes() sets on the host what
+    fit() writes.
+    """
+
+    writes: ClassVar[tuple[str, ...]]
+
+    @abc.abstractmethod
+    def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
+        """Return which hosts pass, and all of them with what is written."""
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        return self.fit(hosts, request)[0]
+
+    def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
+        hosts = host_state.as_table().keep([host_state])
+        passes, written = self.fit(hosts, spec_obj)
+        if written.snapshot is not hosts.snapshot:
+            for name in self.writes:
+                setattr(host_state, name, getattr(written.state(0), name))
+        return bool(passes[0])
+
+    def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
+        passes, written = self.fit(hosts, request)
+        return written if passes.all() else written[passes]
+
+
 class CandidateFilter(BaseHostFilter):
     """A filter on allocation candidates; a host with none left is dropped."""
 

@@ -391,14 +391,14 @@ class HookAndRule(Ruled):
         pytest.param(HookAndRule, True, id='a plugin that has both'),
     ],
 )
-def test_goes_by(cls, expected):
-    assert plugin_adapter._goes_by(cls(), 'hook', 'rule') is expected
+def test_overrides(cls, expected):
+    assert plugin_adapter._overrides(cls(), 'hook', 'rule') is expected
 
 
 def test_an_object_may_have_a_hook_that_its_class_lacks():
     plugin = Ruled()
     plugin.hook = lambda host: 5.0
-    assert plugin_adapter._goes_by(plugin, 'hook', 'rule')
+    assert plugin_adapter._overrides(plugin, 'hook', 'rule')
 
 
 @pytest.mark.parametrize(
@@ -450,7 +450,7 @@ class WeighsForNova(KnowsUs):
     ],
 )
 def test_what_is_meant_by_a_name_of_ours(cls, expected):
-    assert plugin_adapter._meant(cls, 'config_warnings') == expected
+    assert plugin_adapter._our_attribute(cls, 'config_warnings') == expected
 
 
 class HelpsItself(BaseHostFilter):

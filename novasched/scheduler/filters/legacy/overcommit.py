@@ -13,7 +13,7 @@ import numpy as np
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import aggregates, warnings
 from novasched.scheduler.enforced import limited
-from novasched.scheduler.filters.writing import WritingFilter
+from novasched.scheduler.filters import WritingFilter
 from novasched.scheduler.hosts import Floats, HostState, HostTable, Ints, Mask
 from novasched.scheduler.reasons import Reason
 from novasched.scheduler.warnings import PluginWarning
