@@ -93,6 +93,7 @@ class PluginWeigher(_Adapter):
         self.multipliers = plugin.aggregate_multipliers
         if _overrides(plugin, 'weight_multiplier', 'aggregate_multipliers'):
             self.multipliers = self._multipliers
+            plugin.effective_multipliers = self._multipliers
             self._takes_host = _takes_host(plugin.weight_multiplier)
 
     def _multipliers(self, hosts: HostTable) -> Floats:

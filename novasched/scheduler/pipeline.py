@@ -68,7 +68,7 @@ class Profile:
     fitting: Fitting = field(default_factory=Fitting)
 
     def config_warnings(self, groups: Iterable[Aggregates]) -> list[PluginWarning]:
-        """Return what filters and weighers find odd, each text once.
+        """Return the warnings about options and aggregates, each once.
 
         ``groups`` are the aggregates of each host; they may repeat.
         """

@@ -57,16 +57,13 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
         return REJECTED
 
     def config_warnings(self, groups: Sequence[Aggregates]) -> Iterable[PluginWarning]:
-        """Return what is odd in the options, and in any group of aggregates."""
+        """Return warnings about the options and about groups of aggregates."""
         return ()
 
     def request_warnings(
         self, before: HostTable, after: HostTable, request: RequestSpec
     ) -> Iterable[PluginWarning]:
-        """Return what an operator should hear of a request though none asks why.
-
-        The filter was given the hosts ``before`` and gave those ``after``.
-        """
+        """Return warnings about a request, of which the filter passed ``after``."""
         return ()
 
     def _filter_one(self, obj: HostState, spec_obj: RequestSpec) -> bool:

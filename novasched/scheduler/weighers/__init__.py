@@ -72,7 +72,10 @@ class Weigher(abc.ABC):
 
     @classmethod
     def multiplier_option(cls) -> str | None:
-        """Return ``option``; another for a plugin that calls something else so."""
+        """Return the name of the option with the multiplier, if there is one.
+
+        The adapter of plugins overrides this where ``option`` is something else.
+        """
         return cls.option
 
     @functools.cached_property  # which subclasses may overwrite, unlike a property
@@ -125,8 +128,11 @@ class Weigher(abc.ABC):
         """Return one multiplier per host."""
         return self.aggregate_multipliers(hosts)
 
+    effective_multipliers = multipliers
+    """For weigh(): those of weight_multiplier() where a plugin overrides that."""
+
     def config_warnings(self, groups: Sequence[Aggregates]) -> Iterable[PluginWarning]:
-        """Return what is odd in the options, and in any group of aggregates."""
+        """Return warnings about the options and about groups of aggregates."""
         option = self.multiplier_option()
         if option is None:
             return ()

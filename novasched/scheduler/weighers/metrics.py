@@ -101,7 +101,7 @@ class MetricsWeigher(Weigher):
         if not self._ratios:
             return raw
         numbers = self._numbers.of(hosts.metrics)
-        multipliers = self.aggregate_multipliers(hosts)
+        multipliers = self.effective_multipliers(hosts)
         counts = np.ones(len(hosts), bool)
         for (name, ratio), column in zip(self._ratios, numbers.T, strict=True):
             absent = np.isnan(column)
