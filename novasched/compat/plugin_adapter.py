@@ -20,7 +20,7 @@ from novasched import errors
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
 from novasched.scheduler.filters.host_limit import HostLimit
-from novasched.scheduler.hosts import Floats, HostTable
+from novasched.scheduler.hosts import Floats, HostState, HostTable
 from novasched.scheduler.warnings import PluginWarning, names
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher, numbers
 
@@ -58,12 +58,36 @@ class PluginFilter(_Adapter):
         hooks = [(hook, 'mask') for hook in FILTER_HOOKS]
         if isinstance(plugin, HostLimit):
             hooks.append((f'_get_{plugin.key}', 'limits'))
-        by_columns = isinstance(plugin, ColumnFilter)
+        cls = type(plugin)
         self.apply = _our_method(plugin, 'apply')
-        if by_columns and any(_overrides(plugin, *each) for each in hooks):
-            self.apply = types.MethodType(BaseHostFilter.apply, plugin)
-        self._filters_all = type(plugin).filter_all is not BaseHostFilter.filter_all
+        if isinstance(plugin, ColumnFilter):
+            by_host = any(_overrides(plugin, *each) for each in hooks)
+        else:
+            by_host = _our_attribute(cls, 'apply') is BaseHostFilter.apply
+        if by_host:
+            self.apply = self._apply_by_host
+        self._filters_all = cls.filter_all is not BaseHostFilter.filter_all
+        self._filters_one = cls._filter_one is not BaseHostFilter._filter_one
         self._request_warnings = _our_method(plugin, 'request_warnings')
+
+    def runs_on_rebuild(self) -> bool:
+        """Return True also for hooks that tell by themselves that it is a rebuild."""
+        own = self._filters_all or self._filters_one
+        return own or bool(self.plugin.runs_on_rebuild())
+
+    def _apply_by_host(self, hosts: HostTable, request: RequestSpec) -> Any:
+        """Return the hosts that the nearest of nova's hooks passes, in its order.
+
+        Raises TypeError when filter_all() gives something else than hosts.
+        """
+        plugin = self.plugin
+        if self._filters_all:
+            given = plugin.filter_all(list(hosts.states()), request)
+            if given is None:
+                return None
+            return hosts.keep(_host_of(hosts, each) for each in given)
+        passes = plugin._filter_one if self._filters_one else plugin.host_passes
+        return hosts.keep(host for host in hosts.states() if passes(host, request))
 
     def request_warnings(
         self, before: HostTable, after: HostTable, request: RequestSpec
@@ -110,6 +134,18 @@ def adapted(extension: Any) -> Any:
         return extension
     is_filter = isinstance(extension, BaseHostFilter)
     return PluginFilter(extension) if is_filter else PluginWeigher(extension)
+
+
+def _host_of(hosts: HostTable, given: object) -> HostState:
+    """Return what a plugin gave as one of the hosts, or raise TypeError.
+
+    A host that an earlier filter rejected is one, too: the plugin remembered it.
+    """
+    if isinstance(given, HostState):
+        known = hosts.snapshot.kept('host')
+        if given._snapshot.kept('host') is known:
+            return given
+    raise TypeError(f'filter_all gave {given!r}, which is no host of this request')
 
 
 def _overrides(plugin: Any, hook: str, rule: str) -> bool:

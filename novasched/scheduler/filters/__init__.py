@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 from novasched.objects.request_spec import RequestSpec
@@ -45,8 +45,7 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
 
     def runs_on_rebuild(self) -> bool:
         """Return False if each host passes where the instance is rebuilt."""
-        own = _own_filter_all(type(self)) or _own_filter_one(type(self))
-        return bool(self.RUN_ON_REBUILD or own)
+        return bool(self.RUN_ON_REBUILD)
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         """Return True if the host may be used."""
@@ -79,44 +78,12 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
 
         A rule about the whole set overrides it; it may change the order.
         """
-        passes: Callable[[HostState, RequestSpec], bool] = self._filter_one
-        if not _own_filter_one(type(self)):
-            if not self.RUN_ON_REBUILD and spec_obj.is_rebuild:
-                return filter_obj_list
-            passes = self.host_passes
-        return (host for host in filter_obj_list if passes(host, spec_obj))
+        return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
 
     def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
-        """Return the hosts that pass, in the order given; None as filter_all().
-
-        Raises TypeError when a filter_all() gives something else than hosts.
-        """
-        passed = self.filter_all(list(hosts.states()), request)
-        if passed is None:
-            return None
-        if _own_filter_all(type(self)):
-            passed = [_host_of(hosts, given) for given in passed]
-        return hosts.keep(passed)
-
-
-def _own_filter_all(cls: type[BaseHostFilter]) -> bool:
-    return cls.filter_all is not BaseHostFilter.filter_all
-
-
-def _own_filter_one(cls: type[BaseHostFilter]) -> bool:
-    return cls._filter_one is not BaseHostFilter._filter_one
-
-
-def _host_of(hosts: HostTable, given: object) -> HostState:
-    """Return what a plugin gave as one of the hosts, or raise TypeError.
-
-    A host that an earlier filter rejected is one, too: the plugin remembered it.
-    """
-    if isinstance(given, HostState):
-        known = hosts.snapshot.kept('host')
-        if given._snapshot.kept('host') is known:
-            return given
-    raise TypeError(f'filter_all gave {given!r}, which is no host of this request')
+        """Return the hosts that pass, in the order given; None: stop filtering."""
+        passes = self.host_passes
+        return hosts.keep(host for host in hosts.states() if passes(host, request))
 
 
 class ColumnFilter(BaseHostFilter):

@@ -117,7 +117,8 @@ def test_a_filter_that_knows_nothing_of_us(cls, expected):
     adopted = plugin_adapter.adopt(cls, BaseHostFilter)
     assert issubclass(adopted, cls)
     assert (adopted.__name__, adopted.__module__) == (cls.__name__, HERE)
-    left = adopted().apply(factories.hosts(3), factories.request())
+    filter_ = plugin_adapter.adapted(adopted())
+    left = filter_.apply(factories.hosts(3), factories.request())
     assert left.host.tolist() == expected
     assert adopted().run_filter_for_index(1) is (cls is not OnlyFirst)
 

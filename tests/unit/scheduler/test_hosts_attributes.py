@@ -357,10 +357,12 @@ class Copying(BaseHostFilter):
 @pytest.mark.parametrize('copied', [copy.copy, copy.deepcopy])
 def test_a_filter_may_answer_copies_of_hosts(copied):
     hosts = factories.hosts(num_io_ops=[3, 4])
-    passed = Copying(copied).apply(hosts, factories.request())
+    passed = adapted(Copying(copied)).apply(hosts, factories.request())
     assert passed.num_io_ops.tolist() == [4, 5]
     assert [host.mark for host in passed.states()] == [4, 5]
-    again = Copying(copied).apply(passed[np.array([1, 0])], factories.request())
+    again = adapted(Copying(copied)).apply(
+        passed[np.array([1, 0])], factories.request()
+    )
     assert [(host.host, host.mark) for host in again.states()] == [('h2', 6), ('h1', 5)]
 
 
