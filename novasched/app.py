@@ -196,7 +196,7 @@ def compose(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Scheduler:
     host = host_of(conf)
     services = servicegroup.services(conf, dependencies.services, clock)
     discover = functools.partial(made.api.map_new_hosts, dependencies.make_cell_engine)
-    warnings = ConfigWarnings.of(made.profile, made.view.aggregates)
+    warnings = ConfigWarnings(made.profile, made.view.aggregates)
     serving = server.server(
         transport=dependencies.transport,
         host=host,

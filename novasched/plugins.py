@@ -104,15 +104,18 @@ def profile_from_conf(conf: Any, seen: Any = None) -> Profile:
     enabled = group.baremetal_enabled_filters if bare_metal else group.enabled_filters
     if missing := [name for name in enabled if name not in available]:
         raise errors.FilterNotFound(missing, sorted(available))
-    make = plugin_adapter.make
-    made = {name: make(available[name], conf, FILTERS.option) for name in enabled}
+    made = {name: _made(available[name], conf, FILTERS) for name in enabled}
     return Profile(
         filters=tuple(made[name] for name in enabled),
-        weighers=tuple(make(w, conf, WEIGHERS.option) for w in weighers.values()),
+        weighers=tuple(_made(each, conf, WEIGHERS) for each in weighers.values()),
         host_subset_size=group.host_subset_size,
         shuffle_best=group.shuffle_best_same_weighed_hosts,
         fitting=Fitting.from_conf(conf),
     )
+
+
+def _made(cls: Any, conf: Any, kind: _Kind) -> Any:
+    return plugin_adapter.adapted(plugin_adapter.make(cls, conf, kind.option))
 
 
 def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:

@@ -89,8 +89,8 @@ def _plugins(profile: Profile | None) -> dict[str, list[str]]:
     """Return the names of filters, and of weighers with their multipliers."""
     if profile is None:
         return {}
-    weighers = [f'{type(w).__name__}={w.multiplier:g}' for w in profile.weighers]
-    filters = [type(each).__name__ for each in profile.filters]
+    weighers = [f'{w.name}={w.multiplier:g}' for w in profile.weighers]
+    filters = [each.name for each in profile.filters]
     return {'filters': filters, 'weighers': weighers}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 
+from novasched.compat import plugin_adapter
 from novasched.objects.numa import (
     InstanceNUMACell,
     InstanceNUMATopology,
@@ -25,6 +26,7 @@ from novasched.testing import (
 
 __all__ = [
     'INSTANCE',
+    'adapted',
     'aggregate',
     'destination',
     'devices',
@@ -38,6 +40,11 @@ __all__ = [
     'pools',
     'request',
 ]
+
+
+def adapted(extensions):
+    """Return filters or weighers as a profile has them: plugins in their adapters."""
+    return [plugin_adapter.adapted(each) for each in extensions]
 
 
 def numa_cell(number=0, cpus=range(4), pinned=(), threads=1, pages=None, **fields):

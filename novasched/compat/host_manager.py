@@ -125,7 +125,7 @@ class HostManager:
         enabled = self._parts.profile.filters
         if names is None:
             return enabled
-        by_name = {type(each).__name__: each for each in enabled}
+        by_name = {each.name: each for each in enabled}
         if unknown := [name for name in names if name not in by_name]:
             raise errors.FilterNotFound(unknown)
         return [by_name[name] for name in names]

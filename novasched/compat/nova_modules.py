@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from novasched import errors
 from novasched.compat import handlers
-from novasched.compat.exception import NovaException, NoValidHost
 from novasched.compat.legacy_driver import Scheduler
 from novasched.objects import context
 from novasched.objects.context import RequestContext
@@ -31,7 +31,6 @@ from novasched.scheduler.hosts import HostState
 from novasched.scheduler.weighers import (
     BaseHostWeigher,
     WeighedHost,
-    lowest_multiplier,
     normalize,
     numbers,
 )
@@ -40,6 +39,7 @@ LOG = logging.getLogger(__name__)
 
 NOVA, OSLO = 'nova', 'oslo'
 COMMON = 'nova.openstack.common'
+EXCEPTION = 'nova.exception'
 FILTERS, WEIGHTS = 'nova.scheduler.filters', 'nova.scheduler.weights'
 OURS = {
     FILTERS: ('novasched.scheduler.filters', 'novasched.scheduler.filters.legacy'),
@@ -67,6 +67,43 @@ RENAMED: dict[str, tuple[str, ...]] = {
     f'{COMMON}.timeutils': ('oslo_utils.timeutils',),
 }
 Classes = Callable[[], list[type]]
+
+
+class NovaException(Exception):
+    """Base of the errors of nova, and of those that plugins have of their own.
+
+    A subclass has a text ``msg_fmt`` for the keywords that it is made with.
+    """
+
+    __module__ = EXCEPTION
+    msg_fmt = 'An unknown exception occurred.'
+    code = 500
+
+    def __init__(self, message: str | None = None, **kwargs: Any) -> None:
+        self.kwargs = {'code': self.code, **kwargs}
+        try:
+            self.message = message or self.msg_fmt % self.kwargs
+        except KeyError:
+            self.message = self.msg_fmt
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def format_message(self) -> str:
+        """Return the text."""
+        return self.message
+
+
+class NoValidHost(NovaException, errors.NoValidHost):
+    """No host can take the request; made as nova's is."""
+
+    __module__ = EXCEPTION
+    msg_fmt = 'No valid host was found. %(reason)s'
+
+    def __init__(self, message: str | None = None, **kwargs: Any) -> None:
+        super().__init__(message, **kwargs)
+        self.reason = kwargs.get('reason', message or '')
 
 
 class FilterScheduler:
@@ -116,7 +153,8 @@ def validate_num_values(
 def _get_weight_multiplier(
     host_state: HostState, multiplier_name: str, multiplier_config: float
 ) -> float:
-    return lowest_multiplier(_values(host_state, multiplier_name), multiplier_config)
+    values = _values(host_state, multiplier_name)
+    return aggregates.lowest(values, float, multiplier_config)
 
 
 def _instance_uuids_overlap(host_state: HostState, uuids: str | Iterable[str]) -> bool:
@@ -169,7 +207,7 @@ def _contents(
             'RequestContext': RequestContext,
             'get_admin_context': _admin_context,
         },
-        'nova.exception': {'NoValidHost': NoValidHost, 'NovaException': NovaException},
+        EXCEPTION: {'NoValidHost': NoValidHost, 'NovaException': NovaException},
         'nova.filters': filters,
         'nova.i18n': translations,
         'nova.objects': {'Selection': Selection},

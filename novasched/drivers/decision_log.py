@@ -7,12 +7,12 @@ import collections
 import logging
 from typing import Any
 
-from novasched.scheduler.notices import Notice
-from novasched.scheduler.trace import Complaint, Decision, Step, Weighing
+from novasched.scheduler.trace import Decision, Weighing
+from novasched.scheduler.warnings import PluginWarning
 
 LOG = logging.getLogger(__name__)
 
-Told = set[Complaint | Notice]
+Told = set[PluginWarning]
 
 REMOVED_ALL = (
     "Filtering removed all hosts for the request with instance ID '%s'. "
@@ -25,13 +25,15 @@ FAILS_NUMA = '%s, %s fails NUMA topology requirements. %s'
 def log_decision(decision: Decision, told: Told) -> None:
     """Write the lines of a decision.
 
-    ``told`` has what the request had before of complaints about plugins, and of
-    remarks of filters: each is told once. Nova: filters.py, weights.py and
-    scheduler/host_manager.py.
+    ``told`` has the plugin warnings that the request had before: each is logged once.
+    Nova: filters.py, weights.py and scheduler/host_manager.py.
     """
     for note in decision.notes:
         LOG.info(note)
-    _log_complaints(decision, told)
+    for warning in decision.plugin_warnings:
+        if warning not in told:
+            told.add(warning)
+            LOG.log(warning.level, '%s', warning)
     if LOG.isEnabledFor(logging.DEBUG):
         _log_steps(decision)
     if not len(decision.ranked):
@@ -41,29 +43,6 @@ def log_decision(decision: Decision, told: Told) -> None:
         for weighing in decision.weighed.weighings:
             _log_weighing(decision, weighing)
         LOG.debug('Weighed [%s]', ', '.join(_weighed(decision)))
-
-
-def _log_complaints(decision: Decision, told: Told) -> None:
-    for complaint in decision.complaints:
-        if complaint not in told:
-            told.add(complaint)
-            LOG.warning('%s', complaint)
-    for step in decision.steps:
-        for notice in _remarks(step, decision):
-            if notice not in told:
-                told.add(notice)
-                LOG.log(
-                    logging.WARNING if notice.warning else logging.INFO, notice.text
-                )
-
-
-def _remarks(step: Step, decision: Decision) -> list[Notice]:
-    """Return what a filter remarks, or that it fails to."""
-    try:
-        return list(step.remarks(decision.request))
-    except Exception as problem:  # noqa: BLE001 a plugin may raise anything
-        kind = type(problem).__name__
-        return [Notice(f'Filter {step.name} fails to remark: {kind}: {problem}')]
 
 
 def _log_steps(decision: Decision) -> None:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+Number = TypeVar('Number', int, float)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,19 @@ Aggregates = Sequence[Aggregate]
 def values(aggregates: Iterable[Aggregate], key: str) -> set[str]:
     """Return the raw values of a metadata key, not split on commas."""
     return {a.metadata[key] for a in aggregates if key in a.metadata}
+
+
+def lowest(
+    values: Iterable[str], cast: Callable[[str], Number], default: Number
+) -> Number:
+    """Return the lowest number; the default if there is none or one is no number.
+
+    ``cast`` raises ValueError for what is no number.
+    """
+    try:
+        return min((cast(value) for value in values), default=default)
+    except ValueError:
+        return default
 
 
 def metadata(

@@ -158,6 +158,10 @@ class HostTable(Columns):
         """Return the host at a position of this table."""
         return HostState(self.snapshot, int(self.rows[position]))
 
+    def without(self, others: HostTable) -> HostTable:
+        """Return the hosts that another table of the same snapshot lacks."""
+        return self[~np.isin(self.rows, others.rows)]
+
     def set_by_plugins(self, name: str) -> dict[int, Any]:
         """Return by position an attribute, no column, of the hosts that have it."""
         own = self.snapshot.own

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,12 +13,13 @@ import numpy as np
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import hooks
+from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.hosts import Floats, HostState, HostTable, Rows
 from novasched.scheduler.narrow import narrow
 from novasched.scheduler.trace import Decision, Step, Weighed, Weighing
+from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers import Weigher, normalize
 
 NEARLY_SORTED = 20
@@ -66,6 +67,19 @@ class Profile:
     shuffle_best: bool = False
     fitting: Fitting = field(default_factory=Fitting)
 
+    def config_warnings(self, groups: Iterable[Aggregates]) -> list[PluginWarning]:
+        """Return the warnings about options and aggregates, each once.
+
+        ``groups`` are the aggregates of each host; they may repeat.
+        """
+        by_ids = {tuple(a.id for a in group): group for group in groups}
+        distinct = list(by_ids.values())
+        found: dict[PluginWarning, None] = {}
+        plugins: list[BaseHostFilter | Weigher] = [*self.filters, *self.weighers]
+        for each in plugins:
+            found |= dict.fromkeys(each.config_warnings(distinct))
+        return list(found)
+
 
 def decide(
     profile: Profile,
@@ -111,12 +125,11 @@ def run_filters(
     steps: list[Step] = []
     rebuild = request.is_rebuild
     for filter_ in filters:
-        with watch('Filter', type(filter_).__name__, len(hosts)), _named(filter_):
+        with watch('Filter', filter_.name, len(hosts)), _named(filter_):
             if not filter_.run_filter_for_index(index):
                 continue
             skipped = rebuild and not filter_.runs_on_rebuild()
-            apply = hooks.meant(type(filter_), 'apply')
-            passed = hosts if skipped else apply(filter_, hosts, request)
+            passed = hosts if skipped else filter_.apply(hosts, request)
         survivors = hosts[NOBODY] if passed is None else passed
         steps.append(Step(filter_, hosts, survivors, stopped=passed is None))
         hosts = survivors
@@ -126,13 +139,13 @@ def run_filters(
 
 
 @contextlib.contextmanager
-def _named(extension: object) -> Iterator[None]:
+def _named(extension: BaseHostFilter | Weigher) -> Iterator[None]:
     try:
         yield
     except TOLD_AS_THEY_ARE:
         raise
     except Exception as problem:  # a plugin may raise anything
-        raise errors.ExtensionFailed(type(extension).__name__, problem) from problem
+        raise errors.ExtensionFailed(extension.name, problem) from problem
 
 
 def weigh(
@@ -151,9 +164,8 @@ def weigh(
         return Weighed(hosts, (), totals)
     weighings, score = [], np.empty(len(hosts))
     for weigher in weighers:
-        name = type(weigher).__name__
         with (
-            watch('Weigher', name, len(hosts)),
+            watch('Weigher', weigher.name, len(hosts)),
             _named(weigher),
             np.errstate(over='ignore', invalid='ignore'),
         ):
@@ -185,7 +197,7 @@ class _Shown(HostTable):
 
 def _weigh(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> Weighing:
     """Weigh the hosts; those beyond the weights that a plugin gave get none."""
-    raw = Weigher.weights(weigher, hosts, request)
+    raw = weigher.weights(hosts, request)
     normalized = normalize(raw, weigher.minval, weigher.maxval)
     missing = len(hosts) - len(raw)
     if missing < 0:
@@ -193,8 +205,8 @@ def _weigh(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> Weighing
     if missing:
         raw = np.pad(raw, (0, missing), constant_values=np.nan)
         normalized = np.pad(normalized, (0, missing))
-    multipliers = Weigher.multipliers(weigher, hosts)
-    return Weighing(type(weigher).__name__, raw, normalized, multipliers, missing)
+    multipliers = weigher.multipliers(hosts)
+    return Weighing(weigher.name, raw, normalized, multipliers, missing)
 
 
 def descending(totals: Floats) -> Rows:

@@ -3,31 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import hooks
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import Floats, HostState, HostTable
-from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Reason
-
-
-@dataclass(frozen=True)
-class Complaint:
-    """What a plugin did that it should not, and on which hosts.
-
-    Equal ones say the same of other hosts: one of them is enough for a log.
-    """
-
-    what: str
-    hosts: str = field(compare=False)
-
-    def __str__(self) -> str:
-        return f'{self.what}: {self.hosts}'
+from novasched.scheduler.warnings import PluginWarning, names
 
 
 @dataclass(frozen=True)
@@ -41,7 +26,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        return type(self.filter).__name__
+        return self.filter.name
 
     def reasons(self, request: RequestSpec) -> Iterator[tuple[HostState, Reason]]:
         """Yield each rejected host and why; asks the filter only now."""
@@ -51,32 +36,16 @@ class Step:
     @property
     def rejected(self) -> HostTable:
         """The hosts that the filter took out."""
-        return self.before[~np.isin(self.before.rows, self.after.rows)]
+        return self.before.without(self.after)
 
-    def remarks(self, request: RequestSpec) -> Iterable[Notice]:
-        """Return what an operator should hear of, though nobody asks for reasons.
-
-        A filter that has something to say has a method remarks(before, rejected,
-        request): two tables of hosts, and an iterable of Notice.
-        """
-        say = hooks.meant(type(self.filter), 'remarks')
-        if say is None:
-            return ()
-        found: Iterable[Notice] = say(self.filter, self.before, self.rejected, request)
-        return found
-
-    def complaints(self) -> Iterator[Complaint]:
-        """Yield what is odd in the hosts that the filter gave; nova takes them."""
-        if type(self.filter).filter_all is BaseHostFilter.filter_all:
-            return
-        rows, places = np.unique(self.after.rows, return_index=True)
-        if len(rows) < len(self.after):
-            repeated = self.after[np.delete(np.arange(len(self.after)), places)]
-            yield Complaint(f'{self.name} gave more than once', _names(repeated))
-        strange = self.after[~np.isin(self.after.rows, self.before.rows)]
-        if len(strange):
-            what = f'{self.name} gave what was rejected before'
-            yield Complaint(what, _names(strange))
+    def warnings(self, request: RequestSpec) -> list[PluginWarning]:
+        """Return what the filter warns of, or that it fails to."""
+        try:
+            return list(self.filter.request_warnings(self.before, self.after, request))
+        except Exception as problem:  # noqa: BLE001 a plugin may raise anything
+            kind = type(problem).__name__
+            text = f'Filter {self.name} fails to remark: {kind}: {problem}'
+            return [PluginWarning(text)]
 
     def __str__(self) -> str:
         return f'{self.name}: (start: {len(self.before)}, end: {len(self.after)})'
@@ -95,7 +64,7 @@ class Weighing:
     multipliers: Floats
     missing: int = 0
 
-    def complaints(self, hosts: HostTable) -> Iterator[Complaint]:
+    def warnings(self, hosts: HostTable) -> Iterator[PluginWarning]:
         """Yield what is odd in the weights; what nova makes of them holds.
 
         A weight of 0 times a multiplier of inf is no number, and no fault of the
@@ -103,17 +72,14 @@ class Weighing:
         """
         with np.errstate(invalid='ignore'):
             scores = self.multipliers * self.normalized
-        if self.missing:
-            rest = np.arange(len(hosts) - self.missing, len(hosts))
-            yield Complaint(f'{self.name} gave no weight', _names(hosts[rest]))
         unclear = np.isnan(self.normalized)
-        multiplied = np.isnan(scores) & ~unclear
-        for wrong, what in (
+        for wrong, text in (
+            (np.arange(len(hosts)) >= len(hosts) - self.missing, 'gave no weight'),
             (unclear, 'gave what is no number'),
-            (multiplied, 'times its multiplier is no number'),
+            (np.isnan(scores) & ~unclear, 'times its multiplier is no number'),
         ):
             if wrong.any():
-                yield Complaint(f'{self.name} {what}', _names(hosts[wrong]))
+                yield PluginWarning(f'{self.name} {text}', hosts=names(hosts[wrong]))
 
 
 @dataclass(frozen=True)
@@ -170,24 +136,14 @@ class Decision:
         return self.steps[-1].name if stopped else None
 
     @property
-    def complaints(self) -> tuple[Complaint, ...]:
-        """What plugins did that they should not, and that nova does not mind.
+    def plugin_warnings(self) -> list[PluginWarning]:
+        """What operators should hear of the filters and weighers, each one named.
 
-        Each names the plugin; worked out when it is read.
+        Worked out when it is read.
         """
-        lines = [line for step in self.steps for line in step.complaints()]
+        found = [line for step in self.steps for line in step.warnings(self.request)]
         unclear = np.isnan(self.totals).any()
         for weighing in self.weighed.weighings:
             if unclear or weighing.missing:
-                lines += weighing.complaints(self.weighed.hosts)
-        return tuple(lines)
-
-
-MOST_NAMES = 5
-
-
-def _names(hosts: HostTable) -> str:
-    """Return the names of hosts, not all if they are many."""
-    more = len(hosts) - MOST_NAMES
-    names = ', '.join(hosts.host.tolist()[:MOST_NAMES])
-    return f'{names} and {more} more' if more > 0 else names
+                found += weighing.warnings(self.weighed.hosts)
+        return found

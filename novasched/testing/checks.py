@@ -53,7 +53,8 @@ def rejections(
     The filter runs as it does in a decision. Raises errors.ExtensionFailed when it
     raises.
     """
-    _, (step,) = pipeline.run_filters([filter_], hosts, request)
+    adapted = plugin_adapter.adapted(filter_)
+    _, (step,) = pipeline.run_filters([adapted], hosts, request)
     return {host.host: reason for host, reason in step.reasons(request)}
 
 
@@ -102,7 +103,8 @@ def weigh(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> Weights:
     weigher runs, and errors.ExtensionFailed when the weigher raises."""
     if len(hosts) < 2:
         raise ValueError('no weigher runs for fewer than two hosts')
-    weighed = pipeline.weigh([weigher], hosts, request)
+    adapted = plugin_adapter.adapted(weigher)
+    weighed = pipeline.weigh([adapted], hosts, request)
     (found,) = weighed.weighings
     names = hosts.host.tolist()
     order = pipeline.descending(weighed.totals)

@@ -244,7 +244,7 @@ def test_a_configuration_of_a_release(configure, case, renamed):
     for words in case.told:
         assert any(words in line for line in told), words
     profile = plugins.profile_from_conf(conf)
-    assert tuple(type(each).__name__ for each in profile.filters) == case.filters
+    assert tuple(each.name for each in profile.filters) == case.filters
     parts = DriverContext.from_conf(conf, profile, None, None, random.Random(1), print)
     assert type(driver_from_conf(conf, parts)) is FilterScheduler
     assert parts.max_attempts == case.attempts

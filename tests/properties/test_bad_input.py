@@ -22,8 +22,7 @@ from novasched.scheduler.filters.aggregate_image_properties_isolation import (
     AggregateImagePropertiesIsolation,
 )
 from novasched.scheduler.filters.image_props import ImagePropertiesFilter
-from novasched.scheduler.notices import notices
-from novasched.scheduler.pipeline import run_filters, weigh
+from novasched.scheduler.pipeline import Profile, run_filters, weigh
 from novasched.scheduler.reasons import Reason
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from tests import factories
@@ -171,8 +170,8 @@ def test_every_host_has_a_weight(hosts, request):
 @given(hosts=host_tables)
 @settings(max_examples=50)
 def test_whatever_aggregates_say_can_be_told_the_operator(hosts):
-    for notice in notices([*FILTERS, *WEIGHERS], hosts.aggregates.values):
-        assert notice.text
+    for warning in Profile(FILTERS, WEIGHERS).config_warnings(hosts.aggregates.values):
+        assert warning.text
 
 
 anything = st.recursive(

@@ -138,7 +138,7 @@ def conf(tmp_path):
 
 
 def names(things):
-    return [type(thing).__name__ for thing in things]
+    return [thing.name for thing in things]
 
 
 def filters(conf, text):
@@ -187,7 +187,7 @@ def test_a_site_adds_its_own(conf):
         'enabled_filters = OddHosts, ComputeFilter, ForNova',
     )
     assert names(found) == ['OddHosts', 'ComputeFilter', 'ForNova']
-    assert isinstance(found[0], OddHosts)
+    assert isinstance(found[0].plugin, OddHosts)
 
 
 def test_a_function_may_ask_for_all_that_are_installed(conf):
@@ -206,7 +206,7 @@ def test_of_two_with_one_name_the_later_wins(conf):
         f'available_filters = {HERE}.ComputeFilter\n'
         'enabled_filters = ComputeFilter',
     )
-    assert isinstance(found[0], ComputeFilter)
+    assert isinstance(found[0].plugin, ComputeFilter)
 
 
 def test_the_class_paths_of_nova_lead_to_ours(conf):

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import hooks
+from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import REJECTED, Code, Reason
+from novasched.scheduler.warnings import PluginWarning
 
 
 class BaseHostFilter(abc.ABC):  # noqa: B024
@@ -32,14 +34,18 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
         """Make the filter from the options that it reads."""
         return cls()
 
+    @functools.cached_property  # which subclasses may overwrite, unlike a property
+    def name(self) -> str:
+        """The name of the class, as logs and metrics have it."""
+        return type(self).__name__
+
     def run_filter_for_index(self, index: int) -> bool:
         """Return True if the filter runs for instance ``index`` of a request."""
         return not (self.run_filter_once_per_request and index > 0)
 
     def runs_on_rebuild(self) -> bool:
         """Return False if each host passes where the instance is rebuilt."""
-        own = _own_filter_all(type(self)) or _own_filter_one(type(self))
-        return bool(self.RUN_ON_REBUILD or own)
+        return bool(self.RUN_ON_REBUILD)
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         """Return True if the host may be used."""
@@ -48,6 +54,16 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         """Say, in a few words, why host_passes() said no."""
         return REJECTED
+
+    def config_warnings(self, groups: Sequence[Aggregates]) -> Iterable[PluginWarning]:
+        """Return warnings about the options and about groups of aggregates."""
+        return ()
+
+    def request_warnings(
+        self, before: HostTable, after: HostTable, request: RequestSpec
+    ) -> Iterable[PluginWarning]:
+        """Return warnings about a request, of which the filter passed ``after``."""
+        return ()
 
     def _filter_one(self, obj: HostState, spec_obj: RequestSpec) -> bool:
         """Return True if the host may be used, or need not be asked in a rebuild."""
@@ -62,44 +78,12 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
 
         A rule about the whole set overrides it; it may change the order.
         """
-        passes: Callable[[HostState, RequestSpec], bool] = self._filter_one
-        if not _own_filter_one(type(self)):
-            if not self.RUN_ON_REBUILD and spec_obj.is_rebuild:
-                return filter_obj_list
-            passes = self.host_passes
-        return (host for host in filter_obj_list if passes(host, spec_obj))
+        return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
 
     def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
-        """Return the hosts that pass, in the order given; None as filter_all().
-
-        Raises TypeError when a filter_all() gives something else than hosts.
-        """
-        passed = self.filter_all(list(hosts.states()), request)
-        if passed is None:
-            return None
-        if _own_filter_all(type(self)):
-            passed = [_host_of(hosts, given) for given in passed]
-        return hosts.keep(passed)
-
-
-def _own_filter_all(cls: type[BaseHostFilter]) -> bool:
-    return cls.filter_all is not BaseHostFilter.filter_all
-
-
-def _own_filter_one(cls: type[BaseHostFilter]) -> bool:
-    return cls._filter_one is not BaseHostFilter._filter_one
-
-
-def _host_of(hosts: HostTable, given: object) -> HostState:
-    """Return what a plugin gave as one of the hosts, or raise TypeError.
-
-    A host that an earlier filter rejected is one, too: the plugin remembered it.
-    """
-    if isinstance(given, HostState):
-        known = hosts.snapshot.kept('host')
-        if given._snapshot.kept('host') is known:
-            return given
-    raise TypeError(f'filter_all gave {given!r}, which is no host of this request')
+        """Return the hosts that pass, in the order given; None: stop filtering."""
+        passes = self.host_passes
+        return hosts.keep(host for host in hosts.states() if passes(host, request))
 
 
 class ColumnFilter(BaseHostFilter):
@@ -113,14 +97,37 @@ class ColumnFilter(BaseHostFilter):
         return bool(self.mask(host_state.as_table(), spec_obj)[0])
 
     def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
-        if self._goes_host_by_host():
-            return super().apply(hosts, request)
         mask = self.mask(hosts, request)
         return hosts if mask.all() else hosts[mask]
 
-    def _goes_host_by_host(self) -> bool:
-        """Return True for a plugin's subclass that overrides a hook of nova's."""
-        return any(hooks.overridden(self, hook, 'mask') for hook in hooks.FILTERS)
+
+class WritingFilter(ColumnFilter):
+    """A filter over columns that writes some: ``limits``, ``allocation_candidates``.
+
+    A host is a table of one row here, too: host_passes() sets on the host what
+    fit() writes.
+    """
+
+    writes: ClassVar[tuple[str, ...]]
+
+    @abc.abstractmethod
+    def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
+        """Return which hosts pass, and all of them with what is written."""
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        return self.fit(hosts, request)[0]
+
+    def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
+        hosts = host_state.as_table().keep([host_state])
+        passes, written = self.fit(hosts, spec_obj)
+        if written.snapshot is not hosts.snapshot:
+            for name in self.writes:
+                setattr(host_state, name, getattr(written.state(0), name))
+        return bool(passes[0])
+
+    def apply(self, hosts: HostTable, request: RequestSpec) -> HostTable | None:
+        passes, written = self.fit(hosts, request)
+        return written if passes.all() else written[passes]
 
 
 class CandidateFilter(BaseHostFilter):

@@ -109,7 +109,7 @@ class _GroupAffinityFilter(ColumnFilter):
         if group is None:
             return REJECTED
         text = f'the group is on {", ".join(sorted(set(group.hosts or ())))}'
-        return Reason(Code.NOT_IN_GROUP, text)
+        return Reason(self.codes[0], text)
 
 
 class ServerGroupAffinityFilter(_GroupAffinityFilter):

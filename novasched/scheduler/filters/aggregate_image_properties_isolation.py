@@ -11,11 +11,11 @@ from oslo_config import cfg
 
 from novasched.objects.image_meta import ImageMetaProps
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import aggregates, notices
+from novasched.scheduler import aggregates, warnings
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
-from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import REJECTED, Code, Reason
+from novasched.scheduler.warnings import PluginWarning
 
 _DEPRECATED: Any = {
     'deprecated_group': 'DEFAULT',
@@ -94,14 +94,16 @@ class AggregateImagePropertiesIsolation(ColumnFilter):
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         return _difference(host.aggregates, self._wanted(request)) or REJECTED
 
-    def notices(self, groups: Sequence[aggregates.Aggregates]) -> Iterator[Notice]:
-        """Say that the namespace is of no use, and which keys are no properties."""
+    def config_warnings(
+        self, groups: Sequence[aggregates.Aggregates]
+    ) -> Iterator[PluginWarning]:
+        """Yield that the namespace is of no use, and which keys are no properties."""
         if self.prefix:
-            yield Notice(_NAMESPACE_IS_OF_NO_USE)
-        for aggregate in notices.members(groups):
+            yield PluginWarning(_NAMESPACE_IS_OF_NO_USE)
+        for aggregate in warnings.members(groups):
             for key in sorted(aggregate.metadata):
                 if key.startswith(self.prefix) and key not in ImageMetaProps.fields:
-                    yield Notice(
+                    yield PluginWarning(
                         f"Aggregate '{aggregate.name}' has a metadata key '{key}' that "
                         'is not present in the image metadata.'
                     )

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import limits, notices
+from novasched.scheduler import aggregates, warnings
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.filters import ColumnFilter
-from novasched.scheduler.hooks import overridden
 from novasched.scheduler.hosts import HostState, HostTable, Ints, Mask
-from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Reason
+from novasched.scheduler.warnings import PluginWarning
+
+LARGEST = 2**63 - 1
 
 
 class HostLimit(ColumnFilter):
@@ -53,11 +54,10 @@ class HostLimit(ColumnFilter):
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         counts: Ints = getattr(hosts, self.column)
-        hook = f'_get_{self.key}'
-        if overridden(self, hook, 'key') and overridden(self, hook, 'limits'):
-            found = [self._hook(host, request) for host in hosts.states()]
-            return np.array([c < f for c, f in zip(counts, found, strict=True)], bool)
         return counts < self.limits(hosts)
+
+    def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
+        return bool(getattr(host_state, self.column) < self._hook(host_state, spec_obj))
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         count, limit = getattr(host, self.column), self._hook(host, request)
@@ -72,7 +72,9 @@ class AggregateHostLimit(HostLimit):
     """
 
     def _lowest(self, host_aggregates: Aggregates) -> int:
-        return limits.lowest(host_aggregates, self.key, self.limit)
+        values = aggregates.values(host_aggregates, self.key)
+        limit = aggregates.lowest(values, int, self.limit)
+        return max(-LARGEST, min(limit, LARGEST))
 
     def limit_of(self, host: HostState) -> int:
         return self._lowest(host.aggregates)
@@ -80,6 +82,6 @@ class AggregateHostLimit(HostLimit):
     def limits(self, hosts: HostTable) -> Ints:
         return hosts.aggregates.map(self._lowest, np.int64)
 
-    def notices(self, groups: Sequence[Aggregates]) -> Iterator[Notice]:
-        """Say which aggregates set several limits, or one that is no number."""
-        return notices.of_numbers(groups, self.key, int)
+    def config_warnings(self, groups: Sequence[Aggregates]) -> Iterable[PluginWarning]:
+        """Yield which aggregates set several limits, or one that is no number."""
+        return warnings.number_warnings(groups, self.key, int)

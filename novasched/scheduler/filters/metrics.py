@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import metrics, notices, ratios
+from novasched.scheduler import metrics, ratios, warnings
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.columns import PerValue
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
-from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Code, Reason
+from novasched.scheduler.warnings import PluginWarning
 
 
 class MetricsFilter(ColumnFilter):
@@ -55,6 +55,6 @@ class MetricsFilter(ColumnFilter):
         missing = ', '.join(sorted(self.names - {m.name for m in host.metrics}))
         return Reason(Code.METRIC_MISSING, f'does not report {missing}')
 
-    def notices(self, groups: Sequence[Aggregates]) -> Iterator[Notice]:
-        """Say what of the option is ignored."""
-        return notices.of_setting('metrics.weight_setting', self.ignored)
+    def config_warnings(self, groups: Sequence[Aggregates]) -> Iterable[PluginWarning]:
+        """Yield what of the option is ignored."""
+        return warnings.setting_warnings('metrics.weight_setting', self.ignored)

@@ -10,12 +10,12 @@ import numpy as np
 from novasched.objects.numa import NUMATopologyLimits
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.enforced import limited
+from novasched.scheduler.filters import WritingFilter
 from novasched.scheduler.filters.pci_passthrough import (
     DEVICE_CODES,
     first_mapping,
     of_devices,
 )
-from novasched.scheduler.filters.writing import WritingFilter
 from novasched.scheduler.fit.cache import FitCache, filter_candidates
 from novasched.scheduler.fit.explain import explain
 from novasched.scheduler.fit.fitting import Fitting

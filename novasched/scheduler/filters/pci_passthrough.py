@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.filters.writing import WritingFilter
+from novasched.scheduler.filters import WritingFilter
 from novasched.scheduler.fit.cache import FitCache, filter_candidates
 from novasched.scheduler.fit.pci_allocation import HostDevices
 from novasched.scheduler.fit.requirements import FitRequirements, device_requests

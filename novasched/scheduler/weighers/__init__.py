@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,10 @@ from numpy.typing import NDArray
 from oslo_config import cfg
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import aggregates, hooks
+from novasched.scheduler import aggregates
+from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.hosts import Floats, HostState, HostTable
+from novasched.scheduler.warnings import PluginWarning, number_warnings
 
 
 def multiplier_opt(
@@ -64,8 +67,21 @@ class Weigher(abc.ABC):
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
         """Make the weigher from the option that ``option`` names."""
-        option = hooks.meant(cls, 'option')
+        option = cls.multiplier_option()
         return cls(conf.filter_scheduler[option]) if option else cls()
+
+    @classmethod
+    def multiplier_option(cls) -> str | None:
+        """Return the name of the option with the multiplier, if there is one.
+
+        The adapter of plugins overrides this where ``option`` is something else.
+        """
+        return cls.option
+
+    @functools.cached_property  # which subclasses may overwrite, unlike a property
+    def name(self) -> str:
+        """The name of the class, as logs and metrics have it."""
+        return type(self).__name__
 
     @abc.abstractmethod
     def weigh(self, hosts: HostTable, request: RequestSpec) -> NDArray[Any]:
@@ -73,13 +89,15 @@ class Weigher(abc.ABC):
 
     def aggregate_multipliers(self, hosts: HostTable) -> Floats:
         """Return one multiplier per host: the lowest that its aggregates set."""
-        option = hooks.meant(type(self), 'option')
+        option = self.multiplier_option()
         if option is None or not _sets(option, hosts):
             return np.broadcast_to(np.float64(self.multiplier), len(hosts))
-        return hosts.aggregates.map(
-            lambda a: lowest_multiplier(aggregates.values(a, option), self.multiplier),
-            float,
-        )
+
+        def lowest(of_host: Aggregates) -> float:
+            values = aggregates.values(of_host, option)
+            return aggregates.lowest(values, float, self.multiplier)
+
+        return hosts.aggregates.map(lowest, float)
 
     def weight_multiplier(self, host_state: HostState | None = None) -> float:
         """Return the multiplier of one host; without one that of the option."""
@@ -103,25 +121,23 @@ class Weigher(abc.ABC):
         return clamped
 
     def weights(self, hosts: HostTable, request: RequestSpec) -> Floats:
-        """Return the raw weights, clamped, by the hooks of nova that are overridden.
-
-        There is one per host, or as many as weigh_objects() of a plugin gives.
-        """
-        if any(hooks.overridden(self, hook, 'weigh') for hook in hooks.WEIGHERS):
-            weighed = [WeighedHost(host) for host in hosts.states()]
-            return numbers(self.weigh_objects(weighed, request))
+        """Return the raw weights, clamped, one per host."""
         return clamp(self.weigh(hosts, request), self.minval, self.maxval)
 
     def multipliers(self, hosts: HostTable) -> Floats:
-        """Return one multiplier per host: by weight_multiplier() if overridden.
+        """Return one multiplier per host."""
+        return self.aggregate_multipliers(hosts)
 
-        Until the 19.0.0 Stein release it was given no host.
-        """
-        if not hooks.overridden(self, 'weight_multiplier', 'aggregate_multipliers'):
-            return self.aggregate_multipliers(hosts)
-        if not hooks.takes_host(self.weight_multiplier):
-            return np.broadcast_to(numbers([self.weight_multiplier()])[0], len(hosts))
-        return numbers([self.weight_multiplier(host) for host in hosts.states()])
+    effective_multipliers = multipliers
+    """For weigh(): those of weight_multiplier() where a plugin overrides that."""
+
+    def config_warnings(self, groups: Sequence[Aggregates]) -> Iterable[PluginWarning]:
+        """Return warnings about the options and about groups of aggregates."""
+        option = self.multiplier_option()
+        if option is None:
+            return ()
+        sentence = "Could not decode '{key}' weight multiplier: {problem}"
+        return number_warnings(groups, option, float, sentence)
 
 
 class BaseHostWeigher(Weigher):
@@ -136,6 +152,10 @@ class BaseHostWeigher(Weigher):
         raise TypeError(f'{type(self).__name__} does not define _weigh_object')
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> NDArray[Any]:
+        return self.weights(hosts, request)
+
+    def weights(self, hosts: HostTable, request: RequestSpec) -> Floats:
+        """Return what weigh_objects() gives: as many weights as it likes."""
         weighed = [WeighedHost(host) for host in hosts.states()]
         return numbers(self.weigh_objects(weighed, request))
 
@@ -160,17 +180,6 @@ def _sets(option: str, hosts: HostTable) -> bool:
     """Return True if an aggregate may set the option; asks no host."""
     known = hosts.snapshot.column('aggregates').values
     return any(aggregates.values(of_host, option) for of_host in known)
-
-
-def lowest_multiplier(values: set[str], configured: float) -> float:
-    """Return the smallest value, or ``configured`` if one is not a number.
-
-    Nova: scheduler/utils.py, get_weight_multiplier.
-    """
-    try:
-        return min((float(value) for value in values), default=configured)
-    except ValueError:
-        return configured
 
 
 def clamp(raw: NDArray[Any], low: float | None, high: float | None) -> Floats:

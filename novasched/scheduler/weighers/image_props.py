@@ -12,10 +12,10 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.objects.image_meta import ImageMetaProps
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import notices, ratios
+from novasched.scheduler import ratios, warnings
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.hosts import Floats, HostTable, Rows
-from novasched.scheduler.notices import Notice
+from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers import Weigher
 
 Property = tuple[str, str]
@@ -97,10 +97,11 @@ class ImagePropertiesWeigher(Weigher):
         }
         return {found: ratio for found, ratio in wanted.items() if ratio != 0.0}
 
-    def notices(self, groups: Sequence[Aggregates]) -> Iterator[Notice]:
-        """Say what of the option is ignored."""
+    def config_warnings(self, groups: Sequence[Aggregates]) -> Iterator[PluginWarning]:
+        """Yield what of the option is ignored, and odd multipliers."""
         option = 'filter_scheduler.image_props_weight_setting'
-        return notices.of_setting(option, self._ignored)
+        yield from warnings.setting_warnings(option, self._ignored)
+        yield from super().config_warnings(groups)
 
 
 def _instances(hosts: HostTable) -> tuple[Rows, Rows, list[set[Property]]]:

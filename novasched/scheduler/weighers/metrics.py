@@ -11,11 +11,11 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import metrics, notices, ratios
+from novasched.scheduler import metrics, ratios, warnings
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.columns import PerValue
 from novasched.scheduler.hosts import Floats, HostTable
-from novasched.scheduler.notices import Notice
+from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers import Weigher
 
 ABSENT, WITHOUT_NUMBER = np.nan, np.inf
@@ -101,7 +101,7 @@ class MetricsWeigher(Weigher):
         if not self._ratios:
             return raw
         numbers = self._numbers.of(hosts.metrics)
-        multipliers = Weigher.multipliers(self, hosts)
+        multipliers = self.effective_multipliers(hosts)
         counts = np.ones(len(hosts), bool)
         for (name, ratio), column in zip(self._ratios, numbers.T, strict=True):
             absent = np.isnan(column)
@@ -115,9 +115,10 @@ class MetricsWeigher(Weigher):
             counts &= ~(absent & (ratio * multipliers != 0))
         return np.where(counts, raw, self.unavailable)
 
-    def notices(self, groups: Sequence[Aggregates]) -> Iterator[Notice]:
-        """Say what of the option is ignored."""
-        return notices.of_setting('metrics.weight_setting', self._ignored)
+    def config_warnings(self, groups: Sequence[Aggregates]) -> Iterator[PluginWarning]:
+        """Yield what of the option is ignored, and odd multipliers."""
+        yield from warnings.setting_warnings('metrics.weight_setting', self._ignored)
+        yield from super().config_warnings(groups)
 
 
 def _number(value: float | None) -> float:

@@ -21,7 +21,7 @@ def aggregates():
 @pytest.fixture
 def config_warnings(aggregates):
     profile = Profile(filters=(AggregateIoOpsFilter(limit=8),), weighers=())
-    return ConfigWarnings.of(profile, aggregates)
+    return ConfigWarnings(profile, aggregates)
 
 
 def said(caplog):
@@ -44,9 +44,13 @@ def test_an_odd_value_is_told_once_until_it_was_mended(
 
 def test_nobody_is_asked_while_aggregates_stay(aggregates, caplog):
     asked = []
-    config_warnings = ConfigWarnings(
-        aggregates, lambda groups: asked.append(list(groups)) or []
-    )
+
+    class Asked(AggregateIoOpsFilter):
+        def config_warnings(self, groups):
+            asked.append(groups)
+            return []
+
+    config_warnings = ConfigWarnings(Profile((Asked(),), ()), aggregates)
     config_warnings.tell()
     config_warnings.tell()
     aggregates.update([GOOD])

@@ -9,7 +9,9 @@ import sys
 
 import pytest
 
+from novasched import errors
 from novasched.compat import nova_modules
+from novasched.compat.nova_modules import NovaException, NoValidHost
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.legacy.ram import RamFilter
@@ -297,3 +299,35 @@ def test_a_subclass_of_nova_s_driver_is_refused(nova):
     text = 'no subclasses of FilterScheduler: derive Mine from nova.scheduler.driver'
     with pytest.raises(TypeError, match=text):
         type('Mine', (base,), {})
+
+
+class TooHot(NovaException):
+    msg_fmt = 'Host %(host)s is too hot.'
+
+
+@pytest.mark.parametrize(
+    ('problem', 'text'),
+    [
+        pytest.param(NovaException(), 'An unknown exception occurred.', id='nothing'),
+        pytest.param(NovaException('so'), 'so', id='a text'),
+        pytest.param(TooHot(host='h1'), 'Host h1 is too hot.', id='keywords'),
+        pytest.param(TooHot(node='n1'), TooHot.msg_fmt, id='other keywords'),
+        pytest.param(NoValidHost('so'), 'so', id='no host, a text'),
+        pytest.param(
+            NoValidHost(reason='so'), 'No valid host was found. so', id='a reason'
+        ),
+        pytest.param(NoValidHost(), NoValidHost.msg_fmt, id='no host, nothing'),
+    ],
+)
+def test_the_text_of_an_exception(problem, text):
+    assert str(problem) == problem.format_message() == text
+
+
+def test_callers_find_the_base_where_nova_has_it():
+    assert NovaException.__module__ == 'nova.exception'
+    assert TooHot(host='h1').kwargs == {'code': 500, 'host': 'h1'}
+
+
+def test_no_valid_host_is_ours_too():
+    assert isinstance(NoValidHost(), errors.NoValidHost)
+    assert [NoValidHost(reason='so').reason, NoValidHost('so').reason] == ['so', 'so']

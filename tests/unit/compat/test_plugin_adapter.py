@@ -117,14 +117,16 @@ def test_a_filter_that_knows_nothing_of_us(cls, expected):
     adopted = plugin_adapter.adopt(cls, BaseHostFilter)
     assert issubclass(adopted, cls)
     assert (adopted.__name__, adopted.__module__) == (cls.__name__, HERE)
-    left = adopted().apply(factories.hosts(3), factories.request())
+    filter_ = plugin_adapter.adapted(adopted())
+    left = filter_.apply(factories.hosts(3), factories.request())
     assert left.host.tolist() == expected
     assert adopted().run_filter_for_index(1) is (cls is not OnlyFirst)
 
 
 @pytest.mark.parametrize(('cls', 'multiplier'), [(Weighs, 5.0), (WeighsAll, 1.0)])
 def test_a_weigher_that_knows_nothing_of_us(cls, multiplier):
-    adopted = plugin_adapter.make(plugin_adapter.adopt(cls, BaseHostWeigher), None, 'x')
+    made = plugin_adapter.make(plugin_adapter.adopt(cls, BaseHostWeigher), None, 'x')
+    adopted = plugin_adapter.adapted(made)
     hosts = factories.hosts(2)
     assert adopted.weights(hosts, factories.request()).tolist() == [0, 1]
     assert adopted.multipliers(hosts).tolist() == [multiplier] * 2
@@ -344,3 +346,131 @@ def test_what_cannot_be_made(conf, cls, error, text):
     with pytest.raises(error) as raised:
         plugin_adapter.make(cls, conf, 'x')
     assert str(raised.value).startswith(text)
+
+
+class Base:
+    def hook(self):
+        """The default."""
+
+    def rule(self):
+        """The default."""
+
+
+Base.__module__ = 'novasched.scheduler.bases'
+
+
+class Ruled(Base):
+    def rule(self):
+        """A rule of its own."""
+
+
+class Hooked(Ruled):
+    def hook(self, host):
+        """A hook of its own."""
+
+
+class RuledAgain(Hooked):
+    def rule(self):
+        """A rule of its own."""
+
+
+class HookAndRule(Ruled):
+    def hook(self):
+        """A hook of its own."""
+
+    def rule(self, number):
+        """No rule, for all that its name says."""
+
+
+@pytest.mark.parametrize(
+    ('cls', 'expected'),
+    [
+        pytest.param(Base, False, id='the defaults'),
+        pytest.param(Ruled, False, id='a rule'),
+        pytest.param(Hooked, True, id='a hook'),
+        pytest.param(RuledAgain, False, id='a rule after the hook'),
+        pytest.param(HookAndRule, True, id='a plugin that has both'),
+    ],
+)
+def test_overrides(cls, expected):
+    assert plugin_adapter._overrides(cls(), 'hook', 'rule') is expected
+
+
+def test_an_object_may_have_a_hook_that_its_class_lacks():
+    plugin = Ruled()
+    plugin.hook = lambda host: 5.0
+    assert plugin_adapter._overrides(plugin, 'hook', 'rule')
+
+
+@pytest.mark.parametrize(
+    ('hook', 'expected'),
+    [
+        pytest.param(Base().hook, False, id='as before Stein'),
+        pytest.param(Hooked().hook, True, id='a method'),
+        pytest.param(lambda host_state: 5.0, True, id='a function of the object'),
+        pytest.param(lambda *args: 5.0, True, id='whatever comes'),
+        pytest.param(staticmethod(Hooked.hook).__func__, False, id='two are missing'),
+    ],
+)
+def test_takes_host(hook, expected):
+    assert plugin_adapter._takes_host(hook) is expected
+
+
+class OfOurs(Base):
+    config_warnings = 'ours'
+
+
+OfOurs.__module__ = Base.__module__
+
+
+class KnowsUs(OfOurs):
+    config_warnings = 'of a site'
+
+
+class Helping:
+    config_warnings = 'a helper'
+
+
+class MadeForNova(Helping, OfOurs):
+    def host_passes(self, host_state, spec_obj):
+        """A hook of nova's."""
+
+
+class WeighsForNova(KnowsUs):
+    def _weigh_object(self, host_state, weight_properties):
+        """Another."""
+
+
+@pytest.mark.parametrize(
+    ('cls', 'expected'),
+    [
+        pytest.param(OfOurs, 'ours', id='ours'),
+        pytest.param(KnowsUs, 'of a site', id='a plugin that knows us'),
+        pytest.param(MadeForNova, 'ours', id='a filter made for nova'),
+        pytest.param(WeighsForNova, 'ours', id='a weigher made for nova'),
+    ],
+)
+def test_what_is_meant_by_a_name_of_ours(cls, expected):
+    assert plugin_adapter._our_attribute(cls, 'config_warnings') == expected
+
+
+class HelpsItself(BaseHostFilter):
+    def apply(self, number):
+        return number
+
+    def host_passes(self, host_state, spec_obj):
+        return self.apply(host_state.host != 'h2')
+
+
+class HelpsItselfWithFewer(NumInstancesFilter):
+    apply = 'it all'
+
+    def host_passes(self, host_state, spec_obj):
+        return super().host_passes(host_state, spec_obj)
+
+
+@pytest.mark.parametrize('filter_', [HelpsItself(), HelpsItselfWithFewer(1)])
+def test_a_filter_may_call_something_else_apply(filter_):
+    hosts = factories.hosts(num_instances=[0, 1])
+    passed = plugin_adapter.adapted(filter_).apply(hosts, factories.request())
+    assert passed.host.tolist() == ['h1']

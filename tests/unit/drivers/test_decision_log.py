@@ -16,8 +16,8 @@ from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
 from novasched.scheduler.filters.legacy.core import CoreFilter
 from novasched.scheduler.filters.legacy.retry import RetryFilter
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
-from novasched.scheduler.notices import Notice
 from novasched.scheduler.pipeline import Profile, decide
+from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
 
@@ -45,7 +45,7 @@ def lines(caplog):
 
     def run(level, filters, index=0, **request):
         table = factories.hosts(free_ram_mb=[4000, 8000])
-        profile = Profile(filters, (RAMWeigher(),))
+        profile = Profile(factories.adapted(filters), (RAMWeigher(),))
         chance = random.Random(1)
         decision = decide(profile, table, factories.request(**request), chance, index)
         caplog.clear()
@@ -150,8 +150,8 @@ class Twice(BaseHostFilter):
         return [host for host in hosts for _ in range(2)]
 
 
-def test_a_complaint_is_told_once_for_each_request(caplog):
-    profile, hosts = Profile([Twice()], ()), factories.hosts(2)
+def test_a_warning_is_logged_once_for_each_request(caplog):
+    profile, hosts = Profile(factories.adapted([Twice()]), ()), factories.hosts(2)
     decisions = [
         decide(profile, table, factories.request(), random.Random(1))
         for table in (hosts, hosts[[1, 0]])
@@ -232,7 +232,7 @@ def test_where_no_filter_ran_the_notes_say_all(lines, request_, note):
     assert lines(logging.DEBUG, [Passing()], **request_) == [('INFO', note)]
 
 
-def test_remarks_are_told_at_their_level_once_for_a_request(caplog):
+def test_warnings_are_logged_at_their_level_once_for_a_request(caplog):
     tried = ComputeNode(host='h2', hypervisor_hostname='h2')
     retry = SchedulerRetries(num_attempts=1, hosts=ComputeNodeList(objects=[tried]))
     table = factories.hosts(vcpus_total=[0, 8])
@@ -248,13 +248,13 @@ def test_remarks_are_told_at_their_level_once_for_a_request(caplog):
     ]
 
 
-def test_a_plugin_that_fails_to_remark_fails_no_request(lines):
+def test_a_plugin_that_fails_to_warn_fails_no_request(lines):
     class Broken(ColumnFilter):
         def mask(self, hosts, request):
             return np.ones(len(hosts), bool)
 
-        def remarks(self, before, rejected, request):
-            yield Notice('before it broke')
+        def request_warnings(self, before, after, request):
+            yield PluginWarning('before it broke')
             raise RuntimeError('broken')
 
     assert lines(logging.INFO, [Broken()]) == [
@@ -262,8 +262,8 @@ def test_a_plugin_that_fails_to_remark_fails_no_request(lines):
     ]
 
 
-def test_what_a_plugin_of_nova_calls_remarks_is_its_own(lines):
+def test_what_a_plugin_of_nova_calls_as_we_do_is_its_own(lines):
     class Foreign(Passing):
-        remarks = 'none of ours'
+        request_warnings = 'none of ours'
 
     assert len(lines(logging.INFO, [Foreign('h1')])) == 0

@@ -92,7 +92,11 @@ def run(hosts):
         driver = FilterScheduler(
             DriverContext(
                 profile=Profile(
-                    filters, (RAMWeigher(),), host_subset_size, shuffle_best, fitting
+                    factories.adapted(filters),
+                    (RAMWeigher(),),
+                    host_subset_size,
+                    shuffle_best,
+                    fitting,
                 ),
                 view=view,
                 placement=placement,

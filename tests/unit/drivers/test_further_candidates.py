@@ -52,7 +52,7 @@ def run(placement, decided):
     def schedule(uuids, *, filters=(), alternates=False, **options):
         hosts = factories.hosts(free_ram_mb=[8000, 6000])
         parts = DriverContext(
-            profile=Profile(filters, (RAMWeigher(),)),
+            profile=Profile(factories.adapted(filters), (RAMWeigher(),)),
             view=FakeView(hosts),
             placement=placement,
             rng=random.Random(1),

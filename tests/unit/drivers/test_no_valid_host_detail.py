@@ -44,7 +44,7 @@ def decision(*filters, request=None, count=5, **fields):
         service_disabled=disabled,
         service_up=[number != 2 for number in range(count)],
     )
-    profile = Profile(filters, ())
+    profile = Profile(factories.adapted(filters), ())
     request = request or factories.request()
     made = decide(profile, table, request, random.Random(1))
     return dataclasses.replace(made, **fields)
@@ -162,7 +162,7 @@ class Once(BaseHostFilter):
 def of_last_two(filter_):
     """The last decision of a request: over two of its five hosts."""
     offered = factories.hosts(num_instances=list(range(5)))
-    profile, request = Profile([filter_], ()), factories.request()
+    profile, request = Profile(factories.adapted([filter_]), ()), factories.request()
     last = decide(profile, offered[[3, 4]], request, random.Random(1))
     return dataclasses.replace(last, cells_left_out=('east',)), offered, profile
 

@@ -48,7 +48,7 @@ class Cloud:
         self.assumed = AssumedInstances(nobody) if assumed else None
         self.driver = FilterScheduler(
             DriverContext(
-                profile=Profile(filters, (RAMWeigher(),)),
+                profile=Profile(factories.adapted(filters), (RAMWeigher(),)),
                 view=FakeView(self.hosts),
                 placement=self.placement,
                 rng=random.Random(1),

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
+from novasched.compat.plugin_adapter import adapted
 from novasched.scheduler.consumption import consume
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
@@ -183,7 +184,9 @@ class AsRemembered(BaseHostWeigher):
 
 
 def test_what_a_weigher_puts_on_a_host_is_seen_by_all_that_comes_after():
-    profile = Profile([NumInstancesFilter(50)], [Remembering(), AsRemembered()])
+    profile = Profile(
+        [NumInstancesFilter(50)], [adapted(Remembering()), adapted(AsRemembered())]
+    )
     hosts, request = factories.hosts(3), factories.request()
     for index in range(2):
         decision = decide(profile, hosts, request, random.Random(1), index)
@@ -282,7 +285,7 @@ def test_a_plugin_may_change_a_host_before_it_asks_the_rule():
             return super().host_passes(host_state, spec_obj)
 
     hosts = factories.hosts(num_instances=[2, 3])
-    passed = Reserving(5).apply(hosts, factories.request())
+    passed = adapted(Reserving(5)).apply(hosts, factories.request())
     assert passed.num_instances.tolist() == [4]
 
 
@@ -354,10 +357,12 @@ class Copying(BaseHostFilter):
 @pytest.mark.parametrize('copied', [copy.copy, copy.deepcopy])
 def test_a_filter_may_answer_copies_of_hosts(copied):
     hosts = factories.hosts(num_io_ops=[3, 4])
-    passed = Copying(copied).apply(hosts, factories.request())
+    passed = adapted(Copying(copied)).apply(hosts, factories.request())
     assert passed.num_io_ops.tolist() == [4, 5]
     assert [host.mark for host in passed.states()] == [4, 5]
-    again = Copying(copied).apply(passed[np.array([1, 0])], factories.request())
+    again = adapted(Copying(copied)).apply(
+        passed[np.array([1, 0])], factories.request()
+    )
     assert [(host.host, host.mark) for host in again.states()] == [('h2', 6), ('h1', 5)]
 
 
@@ -370,7 +375,9 @@ def test_the_copy_that_a_rule_is_asked_about_is_not_the_host():
             host_state.mark = 'host'
             return passes
 
-    passed = Trying(5).apply(factories.hosts(num_instances=[9]), factories.request())
+    passed = adapted(Trying(5)).apply(
+        factories.hosts(num_instances=[9]), factories.request()
+    )
     assert passed.num_instances.tolist() == [9]
     assert passed.state(0).mark == 'host'
 

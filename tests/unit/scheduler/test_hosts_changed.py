@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from novasched import errors
+from novasched.compat.plugin_adapter import adapted
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.aggregate_instance_extra_specs import (
     AggregateInstanceExtraSpecsFilter,
@@ -328,7 +329,7 @@ def test_a_subclass_changes_in_place_before_it_asks_the_rule():
             return passes
 
     hosts = factories.hosts(2)
-    found, _ = run_filters([Deciding()], hosts, capable('capabilities:gpu'))
+    found, _ = run_filters([adapted(Deciding())], hosts, capable('capabilities:gpu'))
     assert found.stats.tolist() == [{'gpu': 'a', 'asked': '1'}] * 2
     assert hosts.stats.tolist() == [{}, {}]
 

@@ -8,9 +8,9 @@ import random
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
-from novasched.scheduler.notices import Notice
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.reasons import Code
+from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.ram import RAMWeigher
 from tests import factories
@@ -33,15 +33,15 @@ class Remembers(BaseHostFilter):
         return [*filter_obj_list, *self.hosts.states()]
 
 
-class Remarks(ColumnFilter):
+class Warns(ColumnFilter):
     """Takes out the second host, and says so."""
 
     def mask(self, hosts, request):
         return hosts.host != 'h2'
 
-    def remarks(self, before, rejected, request):
-        hosts = before.host.tolist(), rejected.host.tolist()
-        yield Notice(f'{hosts} for {request.instance_uuid}')
+    def request_warnings(self, before, after, request):
+        hosts = before.host.tolist(), before.without(after).host.tolist()
+        yield PluginWarning(f'{hosts} for {request.instance_uuid}')
 
 
 class Stops(BaseHostFilter):
@@ -66,34 +66,32 @@ class Lazy(BaseHostWeigher):
 
 
 def decide_on(filters, hosts, *weighers):
-    profile = Profile(tuple(filters), weighers)
+    profile = Profile(factories.adapted(filters), factories.adapted(weighers))
     return decide(profile, hosts, factories.request(), random.Random(1))
 
 
-def test_a_filter_remarks_on_what_it_took_out():
+def test_a_filter_warns_of_what_it_took_out():
     request = factories.request()
-    silent, step = decide_on(
-        [NumInstancesFilter(), Remarks()], factories.hosts(2)
-    ).steps
-    assert list(silent.remarks(request)) == []
-    (said,) = step.remarks(request)
-    assert said == Notice(f"(['h1', 'h2'], ['h2']) for {request.instance_uuid}")
+    silent, step = decide_on([NumInstancesFilter(), Warns()], factories.hosts(2)).steps
+    assert silent.warnings(request) == []
+    (said,) = step.warnings(request)
+    assert said == PluginWarning(f"(['h1', 'h2'], ['h2']) for {request.instance_uuid}")
 
 
 def said(made):
-    return [str(complaint) for complaint in made.complaints]
+    return [str(warning) for warning in made.plugin_warnings]
 
 
-def test_the_same_of_other_hosts_is_the_same_complaint():
-    (seven,) = decide_on([Odd()], factories.hosts(7)).complaints
-    (two,) = decide_on([Odd()], factories.hosts(2)).complaints
+def test_the_same_of_other_hosts_is_the_same_warning():
+    (seven,) = decide_on([Odd()], factories.hosts(7)).plugin_warnings
+    (two,) = decide_on([Odd()], factories.hosts(2)).plugin_warnings
     assert len({seven, two}) == 1
     assert str(seven) != str(two)
 
 
-def test_nobody_complains_about_what_is_in_order():
+def test_nothing_is_warned_of_where_all_is_in_order():
     made = decision()
-    assert made.complaints == ()
+    assert made.plugin_warnings == []
     assert made.stopped_by is None
     assert made.took_s == {}
 

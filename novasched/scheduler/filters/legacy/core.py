@@ -14,8 +14,8 @@ from novasched.scheduler.filters.legacy.overcommit import (
     OvercommitFilter,
 )
 from novasched.scheduler.hosts import HostState, HostTable, Mask
-from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Code, Reason
+from novasched.scheduler.warnings import PluginWarning
 
 
 class CoreFilter(OvercommitFilter):
@@ -43,14 +43,15 @@ class CoreFilter(OvercommitFilter):
         passes = ~told | (passes & ~(limiting & (total < asked)))
         return passes, limited(hosts, 'vcpu', limits, limiting)
 
-    def remarks(
-        self, before: HostTable, rejected: HostTable, request: RequestSpec
-    ) -> Iterator[Notice]:
+    def request_warnings(
+        self, before: HostTable, after: HostTable, request: RequestSpec
+    ) -> Iterator[PluginWarning]:
         """Name the hosts that report no CPUs, which pass."""
         silent = before[before.vcpus_total == 0]
         if len(silent):
             names = ', '.join(silent.host.tolist())
-            yield Notice(f'VCPUs not set; assuming CPU collection broken: {names}')
+            text = f'VCPUs not set; assuming CPU collection broken: {names}'
+            yield PluginWarning(text)
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         asked, total = request.vcpus, host.vcpus_total

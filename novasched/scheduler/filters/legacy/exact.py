@@ -7,8 +7,8 @@ import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.enforced import limited
+from novasched.scheduler.filters import WritingFilter
 from novasched.scheduler.filters.legacy.disk import asked_mb
-from novasched.scheduler.filters.writing import WritingFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import Code, Reason
 

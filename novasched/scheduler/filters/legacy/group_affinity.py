@@ -6,10 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.filters.affinity import _GroupAffinityFilter, among
-from novasched.scheduler.hosts import HostState, HostTable, Mask
-from novasched.scheduler.reasons import REJECTED, Code, Reason
+from novasched.scheduler.hosts import HostTable, Mask
+from novasched.scheduler.reasons import Code
 
 
 class GroupAffinityFilter(_GroupAffinityFilter):
@@ -22,7 +21,7 @@ class GroupAffinityFilter(_GroupAffinityFilter):
     policy_name = 'legacy'
 
 
-class GroupAntiAffinityFilter(ColumnFilter):
+class GroupAntiAffinityFilter(_GroupAffinityFilter):
     """Pass the hosts where a server group of old is not, policy ``legacy``.
 
     Nova Juno: scheduler/filters/affinity_filter.py.
@@ -35,12 +34,4 @@ class GroupAntiAffinityFilter(ColumnFilter):
         group = request.instance_group
         if group is None or self.policy_name not in (group.policies or ()):
             return np.ones(len(hosts), bool)
-        taken = set(group.hosts or ())
-        return ~among(taken, hosts)
-
-    def why(self, host: HostState, request: RequestSpec) -> Reason:
-        group = request.instance_group
-        if group is None:
-            return REJECTED
-        text = f'the group is on {", ".join(sorted(set(group.hosts or ())))}'
-        return Reason(Code.GROUP_LIMIT, text)
+        return ~among(set(group.hosts or ()), hosts)

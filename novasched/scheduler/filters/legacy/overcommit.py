@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import aggregates, notices
+from novasched.scheduler import aggregates, warnings
 from novasched.scheduler.enforced import limited
-from novasched.scheduler.filters.writing import WritingFilter
+from novasched.scheduler.filters import WritingFilter
 from novasched.scheduler.hosts import Floats, HostState, HostTable, Ints, Mask
-from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Reason
+from novasched.scheduler.warnings import PluginWarning
 
 
 class OvercommitFilter(WritingFilter):
@@ -91,20 +91,25 @@ class AggregateRatios(OvercommitFilter):
 
     def ratios(self, hosts: HostTable) -> Floats:
         found = hosts.aggregates.map(
-            lambda of_host: lowest_ratio(aggregates.values(of_host, self.ratio)), float
+            lambda of_host: self._lowest(aggregates.values(of_host, self.ratio)), float
         )
         return np.where(np.isnan(found), _own_ratios(hosts, self.ratio), found)
+
+    def _lowest(self, values: set[str]) -> float:
+        return aggregates.lowest(values, _ratio, math.nan)
 
     def ratio_text(self, host: HostState) -> str:
         text = super().ratio_text(host)
         values = aggregates.values(host.aggregates, self.ratio)
-        if values and math.isnan(lowest_ratio(values)):
+        if values and math.isnan(self._lowest(values)):
             text += f', as {", ".join(sorted(values))} of its aggregates is no number'
         return text
 
-    def notices(self, groups: Sequence[aggregates.Aggregates]) -> Iterator[Notice]:
-        """Say which aggregates set several ratios, or one that is no number."""
-        return notices.of_numbers(groups, self.ratio, float)
+    def config_warnings(
+        self, groups: Sequence[aggregates.Aggregates]
+    ) -> Iterable[PluginWarning]:
+        """Yield which aggregates set several ratios, or one that is no number."""
+        return warnings.number_warnings(groups, self.ratio, float)
 
 
 def _own_ratios(hosts: HostTable, name: str) -> Floats:
@@ -112,12 +117,9 @@ def _own_ratios(hosts: HostTable, name: str) -> Floats:
     return column
 
 
-def lowest_ratio(values: set[str]) -> float:
-    """Return the smallest value; NaN if there is none or one is not a number."""
-    try:
-        numbers = [float(value) for value in values]
-    except ValueError:
-        return math.nan
-    if any(math.isnan(number) for number in numbers):
-        return math.nan
-    return min(numbers, default=math.nan)
+def _ratio(text: str) -> float:
+    """Return a number. Raises ValueError for what is none, NaN included."""
+    ratio = float(text)
+    if math.isnan(ratio):
+        raise ValueError(text)
+    return ratio

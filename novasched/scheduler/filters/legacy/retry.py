@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
-from novasched.scheduler.notices import Notice
 from novasched.scheduler.reasons import Code, Reason
+from novasched.scheduler.warnings import PluginWarning
 
 
 def tried(request: RequestSpec) -> list[tuple[str | None, str | None]]:
@@ -43,15 +44,15 @@ class RetryFilter(ColumnFilter):
                 passes &= ~((names == host) & (nodes == node))
         return passes
 
-    def remarks(
-        self, before: HostTable, rejected: HostTable, request: RequestSpec
-    ) -> Iterator[Notice]:
+    def request_warnings(
+        self, before: HostTable, after: HostTable, request: RequestSpec
+    ) -> Iterator[PluginWarning]:
         """Name each host that was tried before, in nova's words."""
         hosts = [list(pair) for pair in tried(request)]
-        for host in rejected.states():
+        for host in before.without(after).states():
             name = [host.host, host.nodename]
             text = f'Host {name} fails.  Previously tried hosts: {hosts}'
-            yield Notice(text, warning=False)
+            yield PluginWarning(text, logging.INFO)
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         before = [list(pair) for pair in tried(request)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import aggregates
-from novasched.scheduler.filters.writing import WritingFilter
+from novasched.scheduler.filters import WritingFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import Code, Reason
 

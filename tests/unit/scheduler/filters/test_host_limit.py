@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from novasched.compat.plugin_adapter import adapted
 from novasched.scheduler.filters.io_ops import AggregateIoOpsFilter, IoOpsFilter
 from novasched.scheduler.filters.num_instances import NumInstancesFilter
 from tests import factories
@@ -32,6 +33,30 @@ class OtherHook(IoOpsFilter):
 
 
 @pytest.mark.parametrize(
+    ('values', 'limit'),
+    [
+        pytest.param([], 8, id='none'),
+        pytest.param(['4'], 4, id='one'),
+        pytest.param(['10', '9'], 9, id='the lowest number, not the first text'),
+        pytest.param([' 10 '], 10, id='blanks'),
+        pytest.param(['few'], 8, id='no number'),
+        pytest.param(['8.5'], 8, id='no whole number'),
+        pytest.param(['4', ''], 8, id='one of two is no number'),
+        pytest.param(['-3'], -3, id='below zero'),
+        pytest.param(['1' + '0' * 30], 2**63 - 1, id='larger than a column holds'),
+        pytest.param(['-1' + '0' * 30], 1 - 2**63, id='smaller than a column holds'),
+    ],
+)
+def test_the_lowest_limit_of_aggregates_holds(values, limit):
+    aggregates = [
+        factories.aggregate(n, max_io_ops_per_host=v) for n, v in enumerate(values)
+    ]
+    aggregates.append(factories.aggregate(9, other='1'))
+    hosts = factories.hosts(aggregates=[tuple(aggregates)])
+    assert AggregateIoOpsFilter(8).limits(hosts).tolist() == [limit]
+
+
+@pytest.mark.parametrize(
     ('filter_', 'passes'),
     [
         pytest.param(IoOpsFilter(3), [True, False, False, False], id='the option'),
@@ -46,7 +71,8 @@ class OtherHook(IoOpsFilter):
 def test_the_limit_that_holds(filter_, passes):
     set_to_3 = (factories.aggregate(max_io_ops_per_host='3'),)
     hosts = factories.hosts(num_io_ops=[2, 3, 5, 6], aggregates=[set_to_3] * 4)
-    assert filter_.mask(hosts, factories.request()).tolist() == passes
+    passed = adapted(filter_).apply(hosts, factories.request()).host.tolist()
+    assert [host in passed for host in hosts.host.tolist()] == passes
 
 
 def test_a_limit_that_is_set_on_the_host_holds_for_the_hook():

@@ -80,7 +80,7 @@ def test_why():
 
 def test_what_is_left_out_of_the_option_is_told():
     filter_ = filter_of('bad', 'cpu.percent=x', 'cpu.percent=3')
-    assert [notice.text for notice in filter_.notices([])] == [
+    assert [str(warning) for warning in filter_.config_warnings([])] == [
         'Ignoring the invalid elements of the option metrics.weight_setting: '
         'bad, cpu.percent=x'
     ]

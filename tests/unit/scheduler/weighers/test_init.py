@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from oslo_config import cfg
 
+from novasched.compat.plugin_adapter import adapted
+from novasched.scheduler.aggregates import lowest
 from novasched.scheduler.weighers import (
     BaseHostWeigher,
     WeighedHost,
     Weigher,
     clamp,
-    lowest_multiplier,
     normalize,
 )
 from novasched.scheduler.weighers.build_failures import BuildFailureWeigher
@@ -124,7 +125,8 @@ class Nothing(BaseHostWeigher):
 )
 def test_weights(weigher, expected):
     hosts = factories.hosts(host=['a', 'bbb', 'ccccc'], free_ram_mb=[-2, 3, 5])
-    assert weigher.weights(hosts, factories.request()).tolist() == expected
+    weights = adapted(weigher).weights(hosts, factories.request())
+    assert weights.tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_weights(weigher, expected):
 )
 def test_what_is_no_weight_is_refused(weigher, problem):
     with pytest.raises(TypeError, match=problem):
-        weigher.weights(factories.hosts(2), factories.request())
+        adapted(weigher).weights(factories.hosts(2), factories.request())
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_what_is_no_weight_is_refused(weigher, problem):
 def test_multipliers_of_a_subclass(weigher, expected):
     aggregate = factories.aggregate(1, **{RAM: '5'})
     hosts = factories.hosts(host=['a', 'bbb'], aggregates=[(), (aggregate,)])
-    assert weigher.multipliers(hosts).tolist() == expected
+    assert adapted(weigher).multipliers(hosts).tolist() == expected
 
 
 def test_a_host_on_its_way_shows_itself_as_in_nova():
@@ -234,7 +236,7 @@ def test_clamp(low, high, expected):
     ],
 )
 def test_multipliers_of_aggregates(values, expected):
-    assert lowest_multiplier(set(values), 1.0) == expected
+    assert lowest(set(values), float, 1.0) == expected
     aggregates = tuple(
         factories.aggregate(number, **{RAM: value})
         for number, value in enumerate(values)
@@ -266,4 +268,4 @@ def test_a_plugin_weighs_host_by_host():
 def test_a_plugin_weighs_the_whole_set_with_multipliers_of_its_own():
     hosts = factories.hosts(host=['a', 'ccc', 'b'])
     assert ByPlace().weigh(hosts, factories.request()).tolist() == [0, 2, 1]
-    assert ByPlace().multipliers(hosts).tolist() == [3.0, 3.0, 2.0]
+    assert adapted(ByPlace()).multipliers(hosts).tolist() == [3.0, 3.0, 2.0]

@@ -9,6 +9,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.compat import plugin_adapter
 from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers import metrics
 from novasched.scheduler.weighers.metrics import MetricsWeigher
@@ -29,6 +30,20 @@ def text(**values):
 
 def off(value):
     return (factories.aggregate(1, metrics_weight_multiplier=value),)
+
+
+class OnlyH1(MetricsWeigher):
+    """Has a multiplier as one for nova would."""
+
+    def weight_multiplier(self, host_state):
+        return super().weight_multiplier(host_state) * (host_state.host == 'h1')
+
+
+def test_what_is_absent_counts_by_the_multiplier_of_a_plugin():
+    weigher, request = OnlyH1(1.0, ONE, required=False), factories.request()
+    hosts = factories.hosts(metrics=[text(), text(), text(frequency=5)])
+    weights = plugin_adapter.adapted(weigher).weights(hosts, request)
+    assert weights.tolist() == [-10000.0, 0.0, 5.0]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from novasched.scheduler.filters.legacy.core import AggregateCoreFilter, CoreFilter
 from novasched.scheduler.reasons import Code
+from novasched.scheduler.warnings import PluginWarning
 from tests import factories
 
 NAN = float('nan')
@@ -96,11 +97,12 @@ def test_operators_are_told_that_it_is_of_the_past(filter_):
         pytest.param([8, 8], [], id='all hosts report CPUs'),
         pytest.param(
             [0, 8],
-            [('VCPUs not set; assuming CPU collection broken: h1', True)],
+            [PluginWarning('VCPUs not set; assuming CPU collection broken: h1')],
             id='one does not',
         ),
     ],
 )
 def test_hosts_that_report_no_cpus_are_named(totals, said):
     hosts = factories.hosts(vcpus_total=totals)
-    assert list(CoreFilter().remarks(hosts, hosts, factories.request())) == said
+    found = CoreFilter().request_warnings(hosts, hosts, factories.request())
+    assert list(found) == said

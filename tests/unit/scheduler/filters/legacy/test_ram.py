@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from novasched.compat.plugin_adapter import adapted
 from novasched.scheduler.filters.legacy.ram import AggregateRamFilter, RamFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
@@ -86,7 +87,7 @@ def test_a_subclass_goes_host_by_host_and_keeps_the_limits():
             return host_state.host != 'h2' and super().host_passes(host_state, spec_obj)
 
     hosts = factories.hosts(3, free_ram_mb=[8192, 8192, 1])
-    passed = Picky().apply(hosts, factories.request(memory_mb=512))
+    passed = adapted(Picky()).apply(hosts, factories.request(memory_mb=512))
     assert passed.host.tolist() == ['h1']
     assert passed.limits.tolist() == [{'memory_mb': 16384.0}]
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+import logging
+
 import pytest
 
 from novasched import errors
@@ -11,6 +12,7 @@ from novasched.objects.compute_node import ComputeNode, ComputeNodeList
 from novasched.objects.request_spec import SchedulerRetries
 from novasched.scheduler.filters.legacy.retry import RetryFilter
 from novasched.scheduler.reasons import Code
+from novasched.scheduler.warnings import PluginWarning
 from tests import factories
 
 FILTER = RetryFilter()
@@ -57,12 +59,11 @@ def test_why():
 def test_every_host_that_was_tried_is_named():
     hosts = factories.hosts(3)
     request = factories.request(retry=retry(('h1', 'h1'), ('h3', 'h3')))
-    rejected = hosts[np.array([True, False, True])]
-    said = list(FILTER.remarks(hosts, rejected, request))
+    said = list(FILTER.request_warnings(hosts, hosts[[1]], request))
     tail = "fails.  Previously tried hosts: [['h1', 'h1'], ['h3', 'h3']]"
     assert said == [
-        (f"Host ['h1', 'h1'] {tail}", False),
-        (f"Host ['h3', 'h3'] {tail}", False),
+        PluginWarning(f"Host ['h1', 'h1'] {tail}", logging.INFO),
+        PluginWarning(f"Host ['h3', 'h3'] {tail}", logging.INFO),
     ]
 
 

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
+from novasched.compat import plugin_adapter
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.aggregate_image_properties_isolation import (
     AggregateImagePropertiesIsolation,
@@ -13,8 +16,9 @@ from novasched.scheduler.filters.io_ops import AggregateIoOpsFilter, IoOpsFilter
 from novasched.scheduler.filters.legacy.core import AggregateCoreFilter, CoreFilter
 from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.filters.num_instances import AggregateNumInstancesFilter
-from novasched.scheduler.notices import Notice, notices
-from novasched.scheduler.weighers import BaseHostWeigher
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.warnings import PluginWarning
+from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from novasched.scheduler.weighers.ram import RAMWeigher
@@ -29,6 +33,24 @@ def group(**metadata):
         factories.aggregate(number, **dict(zip(keys, values, strict=True)))
         for number, values in enumerate(many, 1)
     )
+
+
+class PassesAll(BaseHostFilter):
+    def host_passes(self, host_state, spec_obj):
+        return True
+
+
+def warned_of(plugins, groups):
+    """Return the warnings of a profile with the plugins."""
+    filters = [
+        plugin_adapter.adapted(each)
+        for each in plugins
+        if isinstance(each, BaseHostFilter)
+    ]
+    weighers = [
+        plugin_adapter.adapted(each) for each in plugins if isinstance(each, Weigher)
+    ]
+    return Profile(filters, weighers).config_warnings(groups)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +116,9 @@ def group(**metadata):
             CoreFilter(), 'cpu_allocation_ratio', ['x'], [], id='a ratio nobody reads'
         ),
         pytest.param(
+            PassesAll(), 'os_distro', ['linux'], [], id='a plugin made for nova'
+        ),
+        pytest.param(
             AggregateImagePropertiesIsolation(),
             'ssd',
             ['true'],
@@ -110,21 +135,17 @@ def group(**metadata):
             [],
             id='a key that is a property',
         ),
-        pytest.param(object(), 'os_distro', ['linux'], [], id='a plugin made for nova'),
     ],
 )
 def test_aggregates(plugin, key, values, texts):
-    assert [n.text for n in notices([plugin], [group(**{key: values})])] == texts
+    assert [n.text for n in warned_of([plugin], [group(**{key: values})])] == texts
 
 
-class MadeForNova(BaseHostFilter):
-    notices = ()
+class MadeForNova(PassesAll):
+    config_warnings = ()
 
     def __init__(self):
-        self.notices = []
-
-    def host_passes(self, host_state, spec_obj):
-        return True
+        self.config_warnings = []
 
 
 class WeigherForNova(BaseHostWeigher):
@@ -135,28 +156,28 @@ class WeigherForNova(BaseHostWeigher):
 
 
 class KnowsUs(AggregateIoOpsFilter):
-    def notices(self, groups):
-        return [Notice('of a site')]
+    def config_warnings(self, groups):
+        return [PluginWarning('of a site')]
 
 
 def test_a_plugin_made_for_nova_may_use_our_names_for_something_else():
-    plugins = [MadeForNova(), WeigherForNova()]
-    assert notices(plugins, [group(site=['x'])]) == []
+    weigher = plugin_adapter.adopt(WeigherForNova, BaseHostWeigher)()
+    assert warned_of([MadeForNova(), weigher], [group(site=['x'])]) == []
 
 
 def test_a_plugin_that_knows_us_has_its_say():
-    assert notices([KnowsUs()], []) == [Notice('of a site')]
+    assert warned_of([KnowsUs()], []) == [PluginWarning('of a site')]
 
 
 def test_two_values_are_for_information_and_nonsense_is_a_warning():
-    found = notices([RAMWeigher()], [group(ram_weight_multiplier=['2', 'abc'])])
-    assert [notice.warning for notice in found] == [False, True]
+    found = warned_of([RAMWeigher()], [group(ram_weight_multiplier=['2', 'abc'])])
+    assert [each.level for each in found] == [logging.INFO, logging.WARNING]
 
 
 def test_hosts_in_the_same_aggregates_are_told_of_once():
     one, other = group(max_io_ops_per_host=['x']), group(max_io_ops_per_host=['x', 'y'])
-    found = notices([AggregateIoOpsFilter()] * 2, [one, one, other, ()])
-    assert [notice.text.rpartition(' (')[2] for notice in found] == [
+    found = warned_of([AggregateIoOpsFilter()] * 2, [one, one, other, ()])
+    assert [each.text.rpartition(' (')[2] for each in found] == [
         'max_io_ops_per_host of aggregates agg1, agg2)',
         'aggregate agg1)',
         'aggregate agg2)',
@@ -164,21 +185,23 @@ def test_hosts_in_the_same_aggregates_are_told_of_once():
 
 
 @pytest.mark.parametrize(
-    ('key', 'notices_of_keys'),
+    ('key', 'warnings_of_keys'),
     [
         pytest.param('hw.os_distro', 1, id='of the namespace, no property'),
         pytest.param('os_distro', 0, id='of another namespace'),
     ],
 )
-def test_the_namespace_is_warned_of(key, notices_of_keys):
+def test_the_namespace_is_warned_of(key, warnings_of_keys):
     filter_ = AggregateImagePropertiesIsolation('hw')
-    first, *others = notices([filter_], [group(**{key: ['windows']})])
+    first, *others = warned_of([filter_], [group(**{key: ['windows']})])
     assert first.text.startswith('It is no longer possible to filter on arbitrary')
-    assert len(others) == notices_of_keys
+    assert len(others) == warnings_of_keys
 
 
 def ignoring(option, items):
-    return [Notice(f'Ignoring the invalid elements of the option {option}: {items}')]
+    return [
+        PluginWarning(f'Ignoring the invalid elements of the option {option}: {items}')
+    ]
 
 
 SETTING = ['bad', 'cpu.percent=x', 'cpu.percent=3', '=1']
@@ -200,9 +223,9 @@ SETTING = ['bad', 'cpu.percent=x', 'cpu.percent=3', '=1']
     ],
 )
 def test_settings(plugins, option):
-    assert notices(plugins, []) == ignoring(option, 'bad, cpu.percent=x')
+    assert warned_of(plugins, []) == ignoring(option, 'bad, cpu.percent=x')
 
 
 def test_nothing_odd():
     plugins = [MetricsFilter(['cpu.percent']), MetricsWeigher(1.0, ['cpu.percent=1'])]
-    assert notices(plugins, [group(os_distro=['linux'])]) == []
+    assert warned_of(plugins, [group(os_distro=['linux'])]) == []
