@@ -17,7 +17,8 @@ from novasched.db import admin, cells, tables
 from novasched.db.stores import SqlApiStore, SqlServiceStore
 from novasched.db.transactions import Database
 from novasched.ports import CELL0_UUID, Cell
-from novasched_lab.db import schema
+from novasched_lab.db import schema, server_tables
+from novasched_lab.store.api_servers import ApiServers
 from tests import aggregate_checks, cell_checks
 from tests.databases import NOON, SECOND, cell_mapping, node, service
 
@@ -49,12 +50,12 @@ def a_host_is_looked_up_in_its_mapping(databases):
 
 def a_server_group_has_its_policy_rules_and_members(databases):
     group, plain = databases.add(
-        tables.instance_groups,
+        server_tables.instance_groups,
         {'uuid': 'g1', 'name': 'db', 'project_id': 'p', 'user_id': 'u'},
         {'uuid': 'g2'},
     )
     databases.add(
-        tables.instance_group_policy,
+        server_tables.instance_group_policy,
         {
             'group_id': group,
             'policy': 'anti-affinity',
@@ -62,12 +63,12 @@ def a_server_group_has_its_policy_rules_and_members(databases):
         },
     )
     databases.add(
-        tables.instance_group_member,
+        server_tables.instance_group_member,
         {'group_id': group, 'instance_uuid': 'i2'},
         {'group_id': group, 'instance_uuid': 'i1'},
         {'group_id': plain, 'instance_uuid': 'i3'},
     )
-    store = SqlApiStore(databases.api)
+    store = ApiServers(databases.api)
     found = store.server_group('g1')
     assert found == store.server_group_of('i1')
     assert (found.uuid, found.name, found.project_id, found.user_id) == (

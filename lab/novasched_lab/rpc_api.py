@@ -19,7 +19,7 @@ from novasched.objects.base import NovaObjectRegistry, NovaTimestampObject
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
-from novasched.objects.network import no_network
+from novasched.objects.network import NetworkRequest, NetworkRequestList
 from novasched.objects.request_spec import RequestSpec, SchedulerLimits
 from novasched.objects.selection import Selection
 from novasched.ports import Requests
@@ -227,7 +227,10 @@ class ConductorClient:
             image=image,
             admin_password=None,
             injected_files=[],
-            requested_networks=no_network(),
+            # Keeps a compute of nova from asking Neutron for a network.
+            requested_networks=NetworkRequestList(
+                objects=[NetworkRequest(network_id='none')]
+            ),
             block_device_mapping=[],
             tags=[],
         )

@@ -20,12 +20,10 @@ from novasched.db import (
     cells,
     hosts,
     instances,
-    server_groups,
     services,
     transactions,
 )
 from novasched.db.engines import engine_of, label
-from novasched.db.server_groups import ServerGroup
 from novasched.db.transactions import Database, Result
 from novasched.ports import (
     SYSTEM_CLOCK,
@@ -70,16 +68,6 @@ class SqlApiStore:
 
     def aggregates_mark(self) -> AggregatesMark:
         return self._database.reading(aggregates.mark)
-
-    def server_group(self, uuid: str) -> ServerGroup | None:
-        """Return a server group by its uuid."""
-        return self._database.reading(lambda c: server_groups.by_uuid(c, uuid))
-
-    def server_group_of(self, instance_uuid: str) -> ServerGroup | None:
-        """Return the server group that an instance is a member of."""
-        return self._database.reading(
-            lambda c: server_groups.by_member(c, instance_uuid)
-        )
 
     def map_new_hosts(self, make_engine: Callable[[str], sa.Engine]) -> Discovered:
         """Map the new hosts of all cells to their cells.

@@ -87,39 +87,6 @@ aggregate_metadata = table(
     sa.Index('aggregate_metadata_key_idx', 'key'),
 )
 
-instance_groups = table(
-    'instance_groups',
-    API,
-    *stamps(),
-    identity(),
-    string('user_id'),
-    string('project_id'),
-    uuid(),
-    string('name'),
-    sa.UniqueConstraint('uuid', name='uniq_instance_groups0uuid'),
-)
-
-instance_group_policy = table(
-    'instance_group_policy',
-    API,
-    *stamps(),
-    identity(),
-    string('policy'),
-    sa.Column('group_id', sa.ForeignKey('instance_groups.id'), nullable=False),
-    sa.Column('rules', sa.Text),
-    sa.Index('instance_group_policy_policy_idx', 'policy'),
-)
-
-instance_group_member = table(
-    'instance_group_member',
-    API,
-    *stamps(),
-    identity(),
-    string('instance_uuid'),
-    sa.Column('group_id', sa.ForeignKey('instance_groups.id'), nullable=False),
-    sa.Index('instance_group_member_instance_idx', 'instance_uuid'),
-)
-
 services = table(
     'services',
     CELL,

@@ -63,8 +63,3 @@ class NetworkRequestList(NovaObjectList[NetworkRequest]):
     VERSION = '1.1'
 
     objects: list[NetworkRequest] = fields.objects_of('NetworkRequest')
-
-
-def no_network() -> NetworkRequestList:
-    """Return what keeps a compute of nova from asking Neutron for a network."""
-    return NetworkRequestList(objects=[NetworkRequest(network_id='none')])

@@ -15,7 +15,6 @@ from typing import Any
 import oslo_messaging  # type: ignore[import-untyped]
 
 from novasched import errors
-from novasched.db.server_groups import ServerGroup
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
@@ -24,7 +23,7 @@ from novasched.scheduler.aggregates import metadata
 from novasched_lab.api.request_spec import destined, instance_of, request_spec
 from novasched_lab.api.service import ApiContext
 from novasched_lab.rpc_api import build_request_of
-from novasched_lab.store.server_groups import group_object
+from novasched_lab.store.server_groups import ServerGroup, group_object
 
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 LIMIT = 'max_server_per_host'

@@ -28,6 +28,9 @@ __all__ = [
     'instance_actions_events',
     'instance_extra',
     'instance_faults',
+    'instance_group_member',
+    'instance_group_policy',
+    'instance_groups',
     'instance_mappings',
     'migrations',
     'request_specs',
@@ -232,4 +235,37 @@ flavor_extra_specs = table(
         'flavor_id', 'key', name='uniq_flavor_extra_specs0flavor_id0key'
     ),
     sa.Index('flavor_extra_specs_flavor_id_key_idx', 'flavor_id', 'key'),
+)
+
+instance_groups = table(
+    'instance_groups',
+    API,
+    *stamps(),
+    identity(),
+    string('user_id'),
+    string('project_id'),
+    uuid(),
+    string('name'),
+    sa.UniqueConstraint('uuid', name='uniq_instance_groups0uuid'),
+)
+
+instance_group_policy = table(
+    'instance_group_policy',
+    API,
+    *stamps(),
+    identity(),
+    string('policy'),
+    sa.Column('group_id', sa.ForeignKey('instance_groups.id'), nullable=False),
+    sa.Column('rules', sa.Text),
+    sa.Index('instance_group_policy_policy_idx', 'policy'),
+)
+
+instance_group_member = table(
+    'instance_group_member',
+    API,
+    *stamps(),
+    identity(),
+    string('instance_uuid'),
+    sa.Column('group_id', sa.ForeignKey('instance_groups.id'), nullable=False),
+    sa.Index('instance_group_member_instance_idx', 'instance_uuid'),
 )

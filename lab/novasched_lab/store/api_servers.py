@@ -24,8 +24,10 @@ from novasched_lab.db.server_tables import (
     instance_mappings,
     request_specs,
 )
+from novasched_lab.store import server_groups
 from novasched_lab.store.cell_servers import now
 from novasched_lab.store.instance_rows import in_chunks
+from novasched_lab.store.server_groups import ServerGroup
 
 NOT_KEPT = (
     'retry',
@@ -71,6 +73,16 @@ _MAPPED = instance_mappings.outerjoin(
 
 class ApiServers(SqlApiStore):
     """The API database; each call is one transaction, and raises errors.StoreFailed."""
+
+    def server_group(self, uuid: str) -> ServerGroup | None:
+        """Return a server group by its uuid."""
+        return self._database.reading(lambda c: server_groups.by_uuid(c, uuid))
+
+    def server_group_of(self, instance_uuid: str) -> ServerGroup | None:
+        """Return the server group that an instance is a member of."""
+        return self._database.reading(
+            lambda c: server_groups.by_member(c, instance_uuid)
+        )
 
     def __init__(
         self, engine: sa.Engine, defaults: cells.UrlDefaults | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.db import tables
+from novasched_lab.db import server_tables
 from novasched_lab.store.server_groups import ServerGroups
 
 RULES = {'max_server_per_host': '2'}
@@ -21,7 +21,7 @@ def test_a_group_is_kept_with_policy_and_rules(groups, databases):
     assert groups.find('web', 'project') == made
     assert groups.find(made.uuid, 'another') == made
     assert groups.find('web', 'another') is None
-    (policy,) = databases.rows(tables.instance_group_policy)
+    (policy,) = databases.rows(server_tables.instance_group_policy)
     assert policy['rules'] == '{"max_server_per_host": "2"}'
 
 

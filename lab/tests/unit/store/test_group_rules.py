@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.db import server_groups
+from novasched_lab.store import server_groups
 
 
 @pytest.mark.parametrize(
