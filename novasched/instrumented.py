@@ -18,7 +18,7 @@ from novasched.observability import host
 from novasched.observability.announcement import Announcement, State
 from novasched.observability.host import Shared
 from novasched.observability.settings import Settings
-from novasched.observability.worker import InstrumentedService, Probe, Service
+from novasched.observability.worker import InstrumentedService, Probe, WorkerService
 from novasched.placement import session
 from novasched.ports import SYSTEM_CLOCK
 from novasched.rpc.transport import address, is_rabbit
@@ -40,7 +40,7 @@ def sharing(
     return host.shared(settings, workers, SYSTEM_CLOCK)
 
 
-def from_conf(conf: cfg.ConfigOpts, shared: Shared) -> Service:
+def from_conf(conf: cfg.ConfigOpts, shared: Shared) -> WorkerService:
     """Compose a scheduler from its configuration, in the process of a worker.
 
     It closes its dependencies, last of all, when it ends.

@@ -23,7 +23,7 @@ from oslo_service import backend, service  # type: ignore[import-untyped]
 from novasched import errors
 from novasched.cluster.heartbeat import BINARY
 from novasched.observability.announcement import Announcement
-from novasched.observability.worker import Service
+from novasched.observability.worker import WorkerService
 
 LOG = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
 
     def __init__(
         self,
-        make: Callable[[], Service],
+        make: Callable[[], WorkerService],
         reread: Callable[[], None],
         begin: Callable[[], None],
         announcement: Announcement,
@@ -65,7 +65,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         self._begin = begin
         self.announcement = announcement
         self.pause_s = 0.0
-        self._service: Service | None = None
+        self._service: WorkerService | None = None
         self._answered = 0
         self._begun = False
         self._stopping = False
@@ -96,7 +96,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         _settle()
         return None
 
-    def _started(self) -> Service | Exception:
+    def _started(self) -> WorkerService | Exception:
         """Return a scheduler that serves, or why there can be none now."""
         try:
             serving = self._make()
@@ -105,7 +105,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
             return problem
         return serving
 
-    def _swapped(self, serving: Service) -> Service | None:
+    def _swapped(self, serving: WorkerService) -> WorkerService | None:
         """Serve with this one from now on; return the one that is to end."""
         with self._swapping:
             if self._stopping:
@@ -151,12 +151,12 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
             del before
             _settle()
 
-    def _end(self, serving: Service) -> None:
+    def _end(self, serving: WorkerService) -> None:
         answered = serving.stop()
         with self._swapping:
             self._answered += answered
 
-    def _new(self) -> Service | None:
+    def _new(self) -> WorkerService | None:
         """Return a scheduler that serves; None, logged, if there can be none now."""
         try:
             found = self._started()

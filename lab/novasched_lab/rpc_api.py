@@ -25,7 +25,7 @@ from novasched.objects.selection import Selection
 from novasched.ports import Requests
 from novasched.rpc.serializer import RequestSerializer, decode
 from novasched.rpc.server import BaseEndpoint, Dispatcher, Serializer
-from novasched.rpc.stopping import Server
+from novasched.rpc.stopping import StoppableServer
 from novasched.rpc.transport import CONNECTION_ERRORS
 
 COMPUTE = 'compute'
@@ -313,7 +313,7 @@ def server(
     """
     target = oslo_messaging.Target(topic=topic, server=host)
     dispatcher = Dispatcher([*endpoints, BaseEndpoint()], Serializer(), requests)
-    return Server(transport, target, dispatcher)
+    return StoppableServer(transport, target, dispatcher)
 
 
 def decoded(value: Any, kind: type[Kind], context: RequestContext) -> Kind:

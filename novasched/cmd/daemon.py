@@ -25,7 +25,7 @@ BACKEND = '[DEFAULT] concurrency_backend'
 BACKEND_ENVIRONMENT = 'OS_NOVA_DISABLE_EVENTLET_PATCHING'
 
 
-class Program(NamedTuple):
+class DaemonProgram(NamedTuple):
     """A daemon: its name, what it says it does, and options of its command line."""
 
     name: str
@@ -34,7 +34,7 @@ class Program(NamedTuple):
 
 
 def run(
-    program: Program,
+    program: DaemonProgram,
     argv: Sequence[str] | None,
     serve: Callable[[Sequence[str]], int],
 ) -> int:
@@ -44,7 +44,7 @@ def run(
 
 
 def _run(
-    program: Program, argv: Sequence[str], serve: Callable[[Sequence[str]], int]
+    program: DaemonProgram, argv: Sequence[str], serve: Callable[[Sequence[str]], int]
 ) -> int:
     try:
         if COMPLETION in (word.partition('=')[0] for word in argv):
@@ -58,7 +58,7 @@ def _run(
         return 1
 
 
-def _answer(program: Program, argv: Sequence[str]) -> None:
+def _answer(program: DaemonProgram, argv: Sequence[str]) -> None:
     """Print the help or the version and exit, without loading the daemon."""
     from oslo_log import log
 

@@ -11,7 +11,7 @@ from cliff.command import Command
 
 from novasched.cmd import ending
 from novasched.manage import cell_v2
-from novasched.manage.program import Program
+from novasched.manage.program import CommandProgram
 
 COMMANDS: dict[str, type[Command]] = {
     'cell_v2 map_cell0': cell_v2.MapCell0,
@@ -31,7 +31,7 @@ def commands() -> dict[str, type[Command]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, as nova-manage has them."""
     words = list(sys.argv[1:] if argv is None else argv)
-    return ending.quietly(lambda: Program(commands()).run(words))
+    return ending.quietly(lambda: CommandProgram(commands()).run(words))
 
 
 if __name__ == '__main__':

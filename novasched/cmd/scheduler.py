@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from novasched.cmd import daemon
 
-PROGRAM = daemon.Program(
+PROGRAM = daemon.DaemonProgram(
     'novasched-scheduler', 'Choose hosts for instances, as nova-scheduler does.'
 )
 

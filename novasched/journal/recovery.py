@@ -48,7 +48,7 @@ PATIENCE_S = 30.0
 default rpc_response_timeout."""
 
 
-class Claims(Protocol):
+class ClaimUndo(Protocol):
     """Claims as placement has them.
 
     ``holds`` is what the consumer holds once it is claimed, and ``generation`` the one
@@ -86,7 +86,7 @@ class Recovery:
     """
 
     def __init__(
-        self, own: FileJournal, claims: Claims, at_most_s: float = 300.0
+        self, own: FileJournal, claims: ClaimUndo, at_most_s: float = 300.0
     ) -> None:
         self._own = own
         self._claims = claims
@@ -115,7 +115,7 @@ class Look:
     """
 
     def __init__(
-        self, now: Callable[[], Moment], claims: Claims, at_most_s: float
+        self, now: Callable[[], Moment], claims: ClaimUndo, at_most_s: float
     ) -> None:
         self._now = now
         self._claims = claims
@@ -253,13 +253,13 @@ class JournalSetup(NamedTuple):
     close: Callable[[], None] = lambda: None
 
 
-def from_conf(conf: cfg.ConfigOpts, claims: Claims) -> JournalSetup:
+def from_conf(conf: cfg.ConfigOpts, claims: ClaimUndo) -> JournalSetup:
     """Make the journal, if there is to be one, and its periodic task."""
     at_most_s = conf.novasched.journal_undo_within
     return kept_in(directory.from_conf(conf).path, claims, at_most_s)
 
 
-def kept_in(path: str | None, claims: Claims, at_most_s: float) -> JournalSetup:
+def kept_in(path: str | None, claims: ClaimUndo, at_most_s: float) -> JournalSetup:
     """Make the journal in a directory, if there is one."""
     if path is None:
         return JournalSetup()

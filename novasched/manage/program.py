@@ -47,7 +47,7 @@ class Ended(Exception):
 class Action(command.Command):
     """A command on the databases; a failure is one line and exit code ``failed``."""
 
-    app: Program
+    app: CommandProgram
     failed = FAILED
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -98,7 +98,7 @@ class Listing(Action, lister.Lister):
         return found
 
 
-class Program(CommandLine):
+class CommandProgram(CommandLine):
     """Reads the configuration of nova and runs one command on its databases."""
 
     NAME = 'novasched-manage'

@@ -25,7 +25,7 @@ from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
 from novasched.db import cells, schema, services, tables
 from novasched.db.stores import SqlServiceStore
-from novasched.manage.program import Action, Program
+from novasched.manage.program import Action, CommandProgram
 from novasched.placement import session
 from novasched.ports import CELL0_UUID, Cell
 from novasched.rpc import transport
@@ -35,7 +35,7 @@ WIDTH = 60
 PLACEMENT_VERSION = (1, 36)
 
 
-class Code(enum.IntEnum):
+class CheckCode(enum.IntEnum):
     """How a check ends, and the exit code of all of them: the highest."""
 
     SUCCESS = 0
@@ -46,14 +46,14 @@ class Code(enum.IntEnum):
 class Verdict(NamedTuple):
     """The outcome of a check; ``details`` tell what was found and what to do."""
 
-    code: Code
+    code: CheckCode
     details: str | None = None
 
 
-SUCCESS = Verdict(Code.SUCCESS)
+SUCCESS = Verdict(CheckCode.SUCCESS)
 
 
-class Status(Program):
+class Status(CommandProgram):
     """Reads the whole configuration of the scheduler and looks at what it names."""
 
     NAME = 'novasched-status'
@@ -77,14 +77,14 @@ def cells_v2(program: Status) -> Verdict:
         uuids = {cell.uuid for cell in cells.read(connection, program.url_defaults)}
         mapped = cells.mapped_hosts(connection)
     if len(uuids) < 2:
-        return Verdict(Code.FAILURE, FEW_CELLS)
+        return Verdict(CheckCode.FAILURE, FEW_CELLS)
     if CELL0_UUID not in uuids:
-        return Verdict(Code.FAILURE, NO_CELL0)
+        return Verdict(CheckCode.FAILURE, NO_CELL0)
     if mapped:
         return SUCCESS
     if _has_nodes(program):
-        return Verdict(Code.FAILURE, NO_MAPPINGS)
-    return Verdict(Code.SUCCESS, NO_HOSTS)
+        return Verdict(CheckCode.FAILURE, NO_MAPPINGS)
+    return Verdict(CheckCode.SUCCESS, NO_HOSTS)
 
 
 FEW_CELLS = (
@@ -120,31 +120,33 @@ def placement_api(program: Status) -> Verdict:
     """Ask placement for its version."""
     adapter = session.from_conf(program.conf)
     if adapter.auth is None:
-        return Verdict(Code.FAILURE, NO_CREDENTIALS)
+        return Verdict(CheckCode.FAILURE, NO_CREDENTIALS)
     try:
         answer = adapter.get('/')
         newest = answer.json()['versions'][0]['max_version']
     except ksa.MissingAuthPlugin:
-        return Verdict(Code.FAILURE, NO_CREDENTIALS)
+        return Verdict(CheckCode.FAILURE, NO_CREDENTIALS)
     except ksa.Unauthorized:
-        return Verdict(Code.FAILURE, 'Placement service credentials do not work.')
+        return Verdict(CheckCode.FAILURE, 'Placement service credentials do not work.')
     except ksa.EndpointNotFound:
-        return Verdict(Code.FAILURE, 'Placement API endpoint not found.')
+        return Verdict(CheckCode.FAILURE, 'Placement API endpoint not found.')
     except ksa.DiscoveryFailure:
-        return Verdict(Code.FAILURE, 'Discovery for placement API URI failed.')
+        return Verdict(CheckCode.FAILURE, 'Discovery for placement API URI failed.')
     except ksa.ClientException as problem:
-        return Verdict(Code.FAILURE, f'{NOT_RUNNING} {problem}')
+        return Verdict(CheckCode.FAILURE, f'{NOT_RUNNING} {problem}')
     except (requests.exceptions.JSONDecodeError, LookupError, TypeError):
         if answer.status_code == requests.codes.unauthorized:
-            return Verdict(Code.FAILURE, 'Placement service credentials do not work.')
-        return Verdict(Code.FAILURE, NOT_RUNNING)
+            return Verdict(
+                CheckCode.FAILURE, 'Placement service credentials do not work.'
+            )
+        return Verdict(CheckCode.FAILURE, NOT_RUNNING)
     finally:
         adapter.session.session.close()
     needed = '.'.join(map(str, PLACEMENT_VERSION))
     if tuple(map(int, newest.split('.'))) >= PLACEMENT_VERSION:
         return SUCCESS
     return Verdict(
-        Code.FAILURE, f'Placement API version {needed} needed, you have {newest}.'
+        CheckCode.FAILURE, f'Placement API version {needed} needed, you have {newest}.'
     )
 
 
@@ -162,7 +164,7 @@ def computes(program: Status) -> Verdict:
     if oldest >= OLDEST_COMPUTE_VERSION:
         return SUCCESS
     return Verdict(
-        Code.FAILURE,
+        CheckCode.FAILURE,
         f'Current Nova version does not support computes older than {OLDEST_RELEASE} '
         f'but the minimum compute service level in your system is {oldest} and the '
         f'oldest supported service level is {OLDEST_COMPUTE_VERSION}.',
@@ -188,7 +190,7 @@ def databases(program: Status) -> Verdict:
             missing += schema.lacking(database, tables.CELL)
     if not missing:
         return SUCCESS
-    return Verdict(Code.FAILURE, f'{"; ".join(dict.fromkeys(missing))}.')
+    return Verdict(CheckCode.FAILURE, f'{"; ".join(dict.fromkeys(missing))}.')
 
 
 def message_queue(program: Status) -> Verdict:
@@ -215,7 +217,7 @@ def options(program: Status) -> Verdict:
 
 def _warned(lines: Iterable[str]) -> Verdict:
     text = ' '.join(lines)
-    return Verdict(Code.WARNING, text) if text else SUCCESS
+    return Verdict(CheckCode.WARNING, text) if text else SUCCESS
 
 
 CHECKS: dict[str, Callable[[Status], Verdict]] = {
@@ -243,7 +245,7 @@ def judge(program: Status) -> dict[str, Verdict]:
         except errors.NovaschedError as problem:
             before = first.setdefault(_cause(problem), name)
             said = str(problem) if before == name else f'Skipped: see {before}.'
-            verdicts[name] = Verdict(Code.FAILURE, said)
+            verdicts[name] = Verdict(CheckCode.FAILURE, said)
     return verdicts
 
 

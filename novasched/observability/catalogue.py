@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 PREFIX = 'novasched'
 
 
-class Kind(enum.StrEnum):
+class MetricKind(enum.StrEnum):
     """What Prometheus does with the values."""
 
     COUNTER = 'counter'
@@ -38,7 +38,7 @@ class Metric(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: MetricKind
     doc: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
@@ -74,28 +74,28 @@ class NullRecorder:
 
 ATTEMPTS = Metric(
     'novasched_schedule_attempts_total',
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     'Requests for destinations, by result: scheduled, unschedulable (there was no '
     'valid host) or error.',
     ('result',),
 )
 SERVERS_PLACED = Metric(
     'novasched_servers_placed_total',
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     'Servers that a host was chosen for, in requests that succeeded: a request for '
     'eight servers counts eight. Where the compute refuses a server later, it counts '
     'again when it is asked for again.',
 )
 ATTEMPT_SECONDS = Metric(
     'novasched_scheduling_attempt_duration_seconds',
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     'From the start of a request to its answer, by result, as above.',
     ('result',),
     REQUEST_BUCKETS_S,
 )
 ALGORITHM_SECONDS = Metric(
     'novasched_scheduling_algorithm_duration_seconds',
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     'All filters and weighers of one decision. A request makes a decision for each '
     'server, and one more for the alternates of several.',
     (),
@@ -103,7 +103,7 @@ ALGORITHM_SECONDS = Metric(
 )
 STAGE_SECONDS = Metric(
     'novasched_framework_extension_point_duration_seconds',
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     'A stage of a request, by extension_point: PreFilter (the prefilters), Query '
     '(placement is asked for candidates), Refresh (the cluster view is brought up '
     'to date), Filter and Score (all filters, all weighers of one decision), Claim '
@@ -113,7 +113,7 @@ STAGE_SECONDS = Metric(
 )
 PLUGIN_SECONDS = Metric(
     'novasched_plugin_execution_duration_seconds',
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     'One prefilter, filter or weigher, by plugin (its class or function) and '
     'extension_point: PreFilter, Filter or Score. One of ten is measured, as '
     'kube-scheduler does.',
@@ -122,33 +122,33 @@ PLUGIN_SECONDS = Metric(
 )
 UNSCHEDULABLE = Metric(
     'novasched_unschedulable_decisions_total',
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     'Decisions that left no host, by plugin: the filter that took the last one, or '
     'none if there was no host to begin with.',
     ('plugin',),
 )
 CANDIDATES = Metric(
     'novasched_candidates',
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     'Allocation candidates that placement offered for one query.',
     (),
     CANDIDATE_BUCKETS,
 )
 TRUNCATED = Metric(
     'novasched_candidates_truncated_total',
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     'Answers of placement that were as long as the limit of the query: there may '
     'have been more candidates.',
 )
 QUERIES = Metric(
     'novasched_candidate_queries_total',
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     'Queries for candidates, by result: found, none or failed.',
     ('result',),
 )
 CLAIMS = Metric(
     'novasched_claims_total',
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     'Claims in placement, by result: claimed, conflict (HTTP 409: someone else was '
     'faster, or there is no room any more), refused (any other answer), unknown (no '
     'answer) or error.',
@@ -156,7 +156,7 @@ CLAIMS = Metric(
 )
 CELL_TIME = Metric(
     'novasched_cell_state_timestamp_seconds',
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     'When what the worker that is furthest behind knows of a cell was asked for, as '
     'seconds since 1970, by cell: its name, or its uuid. 0: the cell is gone or '
     'disabled.',
@@ -165,7 +165,7 @@ CELL_TIME = Metric(
 )
 CELL_AGE = Metric(
     'novasched_cell_state_age_seconds',
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     'How old that is, by cell. Between requests it grows, to [novasched] '
     'check_interval.',
     ('cell',),
@@ -173,7 +173,7 @@ CELL_AGE = Metric(
 )
 CELL_LEFT_OUT = Metric(
     'novasched_cell_left_out',
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     '1 if a worker leaves the cell out of its decisions, because its database is '
     'late or keeps failing, by cell.',
     ('cell',),
@@ -181,14 +181,14 @@ CELL_LEFT_OUT = Metric(
 )
 IN_FLIGHT = Metric(
     'novasched_requests_in_flight',
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     'Requests for destinations that are being worked on now.',
     (),
     across='livesum',
 )
 THREADS = Metric(
     'novasched_request_threads',
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     'Requests that can be worked on at a time: executor_thread_pool_size of each '
     'worker. As many in flight as threads means that messages wait.',
     (),
@@ -196,21 +196,21 @@ THREADS = Metric(
 )
 MESSAGES_WAITING = Metric(
     'novasched_messages_waiting',
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     'Messages that a worker has taken from its queue, and that no thread is free for.',
     (),
     across='livesum',
 )
 OLDEST_WAITING = Metric(
     'novasched_oldest_waiting_message_seconds',
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     'How long the oldest of them has waited; 0 when none waits.',
     (),
     across='livemax',
 )
 QUEUE_WAIT_SECONDS = Metric(
     'novasched_queue_wait_seconds',
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     'How long a message waited: since the broker got it, if the broker says when '
     '(RabbitMQ: message_interceptors.incoming.set_header_timestamp), else since a '
     'worker took it from the queue.',

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from novasched.observability.serving import Answer
+from novasched.observability.serving import Response
 from novasched.observability.settings import Settings
 from novasched.ports import Clock
 
@@ -143,7 +143,7 @@ def overall(checks: Iterable[Check]) -> str:
 
 def answer(
     settings: Settings, checks: Mapping[str, Check], service_id: str | None
-) -> Answer:
+) -> Response:
     """Return what a client gets: a failure is never to be kept, nor is what is said
     while the service starts or stops."""
     status = overall(checks.values())
@@ -163,4 +163,4 @@ def answer(
     elif max_age_s:
         headers['Cache-Control'] = f'max-age={max_age_s}'
     code = 503 if status == FAIL else 200
-    return Answer(code, CONTENT_TYPE, json.dumps(body).encode(), headers)
+    return Response(code, CONTENT_TYPE, json.dumps(body).encode(), headers)

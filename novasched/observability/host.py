@@ -27,7 +27,7 @@ from oslo_service import service  # type: ignore[import-untyped]
 from novasched.observability import health, worker
 from novasched.observability.catalogue import NullRecorder
 from novasched.observability.health import FAIL, PASS, READY, WARN, WORST, Check, stamp
-from novasched.observability.serving import Answer, Endpoint, Route, ask
+from novasched.observability.serving import Endpoint, Response, Route, ask
 from novasched.observability.settings import Address, Settings
 from novasched.observability.worker import Observer
 from novasched.ports import Clock
@@ -211,8 +211,8 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
                 routes.setdefault(address, {})['/metrics'] = show_metrics
         return routes
 
-    def show_health(self, headers: Mapping[str, str]) -> Answer:
-        """Answer for all workers."""
+    def show_health(self, headers: Mapping[str, str]) -> Response:
+        """Response for all workers."""
         reports, time = self._workers.reports(), stamp(self._clock.utcnow())
         checks = merged(reports)
         checks['workers'] = self._workers.check(reports, time)
@@ -222,12 +222,12 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         self._service_id = next(ids, self._service_id)
         return health.answer(self._settings, checks, self._service_id)
 
-    def show_ready(self, headers: Mapping[str, str]) -> Answer:
+    def show_ready(self, headers: Mapping[str, str]) -> Response:
         """Say whether requests are taken: by one worker at least."""
         reason = worker.STOPPING if self._stopping.is_set() else None
         reason = reason or not_ready(self._workers.reports())
         body = {'ready': reason is None, 'reason': reason or ''}
-        return Answer(
+        return Response(
             503 if reason else 200,
             'application/json',
             json.dumps(body).encode(),
@@ -236,8 +236,8 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 
     def show_metrics(
         self, metrics: SharedMetrics, headers: Mapping[str, str]
-    ) -> Answer:
-        """Answer for all workers, once they have set what tells of now."""
+    ) -> Response:
+        """Response for all workers, once they have set what tells of now."""
         self._workers.ask(worker.GAUGES)
         return metrics.show(headers)
 

@@ -21,10 +21,10 @@ from novasched.observability.catalogue import (
     CELL_AGE,
     CELL_TIME,
     PREFIX,
-    Kind,
     Metric,
+    MetricKind,
 )
-from novasched.observability.serving import Answer
+from novasched.observability.serving import Response
 from novasched.ports import SYSTEM_CLOCK, Clock
 
 
@@ -45,9 +45,9 @@ class Metrics:
     def _make(self, metric: Metric) -> Any:
         name = metric.called(self._prefix)
         match metric.kind:
-            case Kind.COUNTER:
+            case MetricKind.COUNTER:
                 return Counter(name, metric.doc, metric.labels, registry=self.registry)
-            case Kind.GAUGE:
+            case MetricKind.GAUGE:
                 return Gauge(
                     name,
                     metric.doc,
@@ -55,7 +55,7 @@ class Metrics:
                     registry=self.registry,
                     multiprocess_mode=metric.across,  # type: ignore[arg-type]
                 )
-            case Kind.HISTOGRAM:
+            case MetricKind.HISTOGRAM:
                 return Histogram(
                     name,
                     metric.doc,
@@ -105,12 +105,12 @@ class SharedMetrics:
         with contextlib.suppress(FileNotFoundError):  # somebody else was faster
             multiprocess.mark_process_dead(pid, self._directory)  # type: ignore[no-untyped-call]
 
-    def show(self, headers: Mapping[str, str]) -> Answer:
+    def show(self, headers: Mapping[str, str]) -> Response:
         """Return all metrics in the form that a client understands."""
         encode, content_type = choose_encoder(headers.get('Accept', ''))
         registry = CollectorRegistry()
         registry.register(self)
-        return Answer(200, content_type, encode(registry))
+        return Response(200, content_type, encode(registry))
 
     def collect(self) -> Iterator[Family]:
         """Yield what prometheus_client makes text of."""

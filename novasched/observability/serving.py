@@ -37,7 +37,7 @@ STOP_S = 5.0
 FAILED_ACCEPT_S = 0.2
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What a route answers."""
 
     status: int
@@ -46,7 +46,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-Route = Callable[[Mapping[str, str]], Answer]
+Route = Callable[[Mapping[str, str]], Response]
 """Gets the headers of a request."""
 
 
@@ -55,7 +55,7 @@ def _refusal(status: http.HTTPStatus) -> bytes:
     return f'{head}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'.encode()
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _HttpHandler(http.server.BaseHTTPRequestHandler):
     """Reads the head of a request, then answers, both before the deadline."""
 
     server: Endpoint
@@ -119,16 +119,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if with_body:
             self.wfile.write(answer.body)
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> Response:
         route = self.server.routes.get(self.path.partition('?')[0])
         if route is None:
-            return Answer(404, 'text/plain', b'not found\n')
+            return Response(404, 'text/plain', b'not found\n')
         try:
             # HTTPMessage finds headers whatever their case.
             return route(self.headers)  # type: ignore[arg-type]
         except Exception:  # one answer fails, the server goes on
             LOG.exception('%s failed', self.path)
-            return Answer(500, 'text/plain', b'failed; see the log\n')
+            return Response(500, 'text/plain', b'failed; see the log\n')
 
     def address_string(self) -> str:
         """Return who asks; a unix socket does not tell."""
@@ -154,7 +154,7 @@ class Endpoint(socketserver.ThreadingTCPServer):
         most_clients: int = MOST_CLIENTS,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        super().__init__(('', 0), _Handler, bind_and_activate=False)
+        super().__init__(('', 0), _HttpHandler, bind_and_activate=False)
         self.socket.close()
         self.routes = routes
         self.deadline_s = deadline_s

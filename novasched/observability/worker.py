@@ -17,7 +17,7 @@ from novasched.observability import health as health_
 from novasched.observability.catalogue import MetricRecorder
 from novasched.observability.health import PASS, READY, WARN, Check, Health
 from novasched.observability.instrumentation import Instrumentation
-from novasched.observability.serving import Answer, Endpoint
+from novasched.observability.serving import Endpoint, Response
 from novasched.observability.settings import Address, Settings
 from novasched.ports import Clock
 
@@ -32,7 +32,7 @@ SOCKET = '{}.sock'
 PROBE_INTERVAL_S = 5.0
 
 
-class Service(Protocol):
+class WorkerService(Protocol):
     """What runs in a worker."""
 
     def start(self) -> None:
@@ -148,19 +148,19 @@ class Observer:
             for checker in instrumentation.checkers
         )
 
-    def _show_health(self, headers: Mapping[str, str]) -> Answer:
+    def _show_health(self, headers: Mapping[str, str]) -> Response:
         return health_.answer(
             self._settings, self.health.checks(), self.health.service_id
         )
 
-    def _set_gauges(self, headers: Mapping[str, str]) -> Answer:
+    def _set_gauges(self, headers: Mapping[str, str]) -> Response:
         for instrumentation in self._observed[-1:]:
             instrumentation.measure(self._clock.time())
-        return Answer(200, 'text/plain', b'')
+        return Response(200, 'text/plain', b'')
 
 
 class InstrumentedService:
-    """A service that is observed from before its start. Satisfies Service.
+    """A service that is observed from before its start. Satisfies WorkerService.
 
     ``inner`` is the service, behind ``instrumentation``; ``probes`` ask for the news
     that it does not bring. While it serves, ``listens`` returns at once why no message
@@ -169,7 +169,7 @@ class InstrumentedService:
 
     def __init__(
         self,
-        inner: Service,
+        inner: WorkerService,
         observer: Observer,
         instrumentation: Instrumentation,
         probes: Sequence[Probe],

@@ -20,7 +20,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.ports import SYSTEM_CLOCK, Caller, CallerGone, Requests
 from novasched.rpc import caller, faults
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
-from novasched.rpc.stopping import Server
+from novasched.rpc.stopping import StoppableServer
 from novasched.rpc.waiting import Unobserved, waited_s
 from novasched.scheduler.aggregates import Aggregate
 
@@ -255,7 +255,9 @@ def server(
     requests = requests or Unobserved()
     endpoints = [SchedulerEndpoint(manager, backport, requests), BaseEndpoint()]
     target = oslo_messaging.Target(topic=TOPIC, server=host)
-    made = Server(transport, target, Dispatcher(endpoints, Serializer(), requests))
+    made = StoppableServer(
+        transport, target, Dispatcher(endpoints, Serializer(), requests)
+    )
     made.requests = requests
     return made
 

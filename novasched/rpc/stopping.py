@@ -26,7 +26,7 @@ LAST_PART = 0.8
 GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
 
 
-class Server(RPCServer):  # type: ignore[misc]
+class StoppableServer(RPCServer):  # type: ignore[misc]
     """Knows the callers of what it serves, and stops without losing requests.
 
     oslo.messaging stops reading, but never tells the broker. What the broker sends

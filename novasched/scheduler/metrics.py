@@ -27,7 +27,7 @@ NAMES = FRACTIONS | {
 }
 
 
-class Metric(NamedTuple):
+class HostMetric(NamedTuple):
     """One metric of a host; ``value`` is None where it is not a single number."""
 
     name: str
@@ -35,7 +35,7 @@ class Metric(NamedTuple):
 
 
 @functools.lru_cache(maxsize=65536)
-def parse(text: str | None) -> tuple[Metric, ...]:
+def parse(text: str | None) -> tuple[HostMetric, ...]:
     """Return the metrics in the JSON text that a compute reports, in its order.
 
     Fractions are read as percent: 0.35 is 35. Null and empty are no metrics.
@@ -50,15 +50,15 @@ def parse(text: str | None) -> tuple[Metric, ...]:
         raise ValueError(f'not a list of metrics: {text:.200}') from problem
 
 
-def reported(value: Any) -> tuple[Metric, ...]:
+def reported(value: Any) -> tuple[HostMetric, ...]:
     """Return the metrics in a JSON text, or in a list that a plugin put there."""
     return parse(value) if isinstance(value, str | None) else tuple(value)
 
 
-def _metric(entry: dict[str, Any]) -> Metric:
+def _metric(entry: dict[str, Any]) -> HostMetric:
     name = entry['name']
     if name not in NAMES:
         raise ValueError(f'no metric has the name {name}')
     if 'value' not in entry:
-        return Metric(name, None)
-    return Metric(name, int(entry['value'] * (100 if name in FRACTIONS else 1)))
+        return HostMetric(name, None)
+    return HostMetric(name, int(entry['value'] * (100 if name in FRACTIONS else 1)))

@@ -169,7 +169,7 @@ def weigh(
             _named(weigher),
             np.errstate(over='ignore', invalid='ignore'),
         ):
-            shown = _Shown(hosts)
+            shown = _ShownHosts(hosts)
             weighing = _weigh(weigher, shown, request)
             hosts = shown.kept()
             np.multiply(weighing.multipliers, weighing.normalized, out=score)
@@ -178,7 +178,7 @@ def weigh(
     return Weighed(hosts, tuple(weighings), totals)
 
 
-class _Shown(HostTable):
+class _ShownHosts(HostTable):
     """Hosts that are the same objects each time: what is set on one stays."""
 
     def __init__(self, hosts: HostTable) -> None:

@@ -22,7 +22,7 @@ INCOMPARABLE = (
 """What a comparison raises for objects that have no say on equality."""
 
 
-class _Shown(NamedTuple):
+class _ShownValue(NamedTuple):
     """A value of a column, and the copy of it that a host shows."""
 
     value: Any
@@ -56,7 +56,7 @@ class Snapshot:
         self._columns = columns
         own, shown = (_by_row(), _by_row()) if kin is None else (kin.own, kin._shown)
         self.own: collections.defaultdict[int, dict[str, Any]] = own
-        self._shown: collections.defaultdict[int, dict[str, _Shown]] = shown
+        self._shown: collections.defaultdict[int, dict[str, _ShownValue]] = shown
 
     def __len__(self) -> int:
         return len(self._columns['host'])
@@ -92,7 +92,7 @@ class Snapshot:
         """Return what a host shows of a value: the same object while that stays."""
         of_host = self._shown[row]
         if name not in of_host or of_host[name].value is not value:
-            of_host[name] = _Shown(value, decode(value), decode)
+            of_host[name] = _ShownValue(value, decode(value), decode)
         return of_host[name].copy
 
     def shown_of(self, row: int) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Snapshot:
         """
         values = {row: decode(copy) for row, copy in copies.items()}
         for row, value in values.items():
-            self._shown[row][name] = _Shown(value, copies[row], decode)
+            self._shown[row][name] = _ShownValue(value, copies[row], decode)
         return self.replace({name: list(values.values())}, np.array(list(values)))
 
     def replace(self, changes: Mapping[str, Sequence[Any]], rows: Rows) -> Snapshot:

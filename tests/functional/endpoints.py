@@ -8,7 +8,7 @@ import contextlib
 import pytest
 import requests
 
-from novasched.observability.serving import Answer, Endpoint
+from novasched.observability.serving import Endpoint, Response
 from novasched.observability.settings import Address
 
 HERE = '127.0.0.1'
@@ -44,4 +44,4 @@ def endpoint(tmp_path):
 
 
 def hello(headers):
-    return Answer(200, 'text/plain', b'hello', {'X-Said': headers.get('x-say', '')})
+    return Response(200, 'text/plain', b'hello', {'X-Said': headers.get('x-say', '')})

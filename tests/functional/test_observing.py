@@ -22,7 +22,7 @@ from novasched import errors
 from novasched.observability import host, serving
 from novasched.observability.catalogue import NullRecorder
 from novasched.observability.host import HostService, Workers
-from novasched.observability.serving import Answer, Endpoint
+from novasched.observability.serving import Endpoint, Response
 from novasched.observability.settings import Address, Settings
 from novasched.observability.worker import (
     PROBE_INTERVAL_S,
@@ -224,7 +224,7 @@ class Starting:
             checks = {'ready': {'status': 'pass', 'time': 'now'}}
         body = json.dumps({'checks': checks, 'serviceId': 'an-id'}).encode()
         path = str(self._directory / '1.sock')
-        routes = {'/health': lambda headers: Answer(200, 'text/plain', body)}
+        routes = {'/health': lambda headers: Response(200, 'text/plain', body)}
         made = Endpoint(Address(path=path), routes)
         made.start()
         return made.stop

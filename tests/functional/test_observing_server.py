@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 from novasched import errors, instrumented, opts
 from novasched.observability import serving
-from novasched.observability.serving import Answer
+from novasched.observability.serving import Response
 from tests.functional.endpoints import HERE, endpoint, get, hello, is_served
 
 __all__ = ['endpoint']
@@ -110,7 +110,7 @@ class TestServing:
             assert client.recv(100).startswith(b'HTTP/1.0 431 ')
 
     def test_a_client_that_does_not_read_is_cut_off_at_the_deadline(self, endpoint):
-        big = Answer(200, 'text/plain', b'x' * 50_000_000)
+        big = Response(200, 'text/plain', b'x' * 50_000_000)
         made = endpoint({'/big': lambda _: big}, most_clients=1, deadline_s=1.0)
         with socket.create_connection((HERE, made.port), timeout=20) as client:
             client.sendall(b'GET /big HTTP/1.1\r\n\r\n')

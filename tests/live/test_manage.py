@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from novasched.cmd import manage, status
 from novasched.db import tables
 from novasched.db.transactions import Database
-from novasched.manage.program import Program
+from novasched.manage.program import CommandProgram
 from novasched.manage.status import Status
 from novasched_lab.db import schema
 from tests.databases import node, service
@@ -81,7 +81,7 @@ def ours(program, *words):
     """Run a program of ours in this process; give its exit code and its output."""
     out, err = io.StringIO(), io.StringIO()
     kind, commands = {
-        'manage': (Program, manage.commands()),
+        'manage': (CommandProgram, manage.commands()),
         'status': (Status, status.COMMANDS),
     }[program]
     try:

@@ -16,7 +16,7 @@ from novasched_lab.cmd import BESIDE_NOVA
 FLEET = cfg.StrOpt('fleet', metavar='FILE', required=True, help='Hosts, as TOML.')
 THREADS = 16
 """How many messages the hosts of one cell work on at once, unless it is set."""
-PROGRAM = daemon.Program(
+PROGRAM = daemon.DaemonProgram(
     'novasched-compute',
     'Be the compute hosts of a file, as nova-compute is one.',
     [FLEET, BESIDE_NOVA],

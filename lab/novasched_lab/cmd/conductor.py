@@ -14,7 +14,7 @@ from oslo_config import cfg
 from novasched.cmd import daemon
 from novasched_lab.cmd import BESIDE_NOVA
 
-PROGRAM = daemon.Program(
+PROGRAM = daemon.DaemonProgram(
     'novasched-conductor',
     'Have instances placed, built and moved, as nova-conductor does.',
     [BESIDE_NOVA],

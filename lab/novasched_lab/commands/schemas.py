@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from novasched.db import cells, engines
-from novasched.manage.program import Action, Program
+from novasched.manage.program import Action, CommandProgram
 from novasched.ports import CELL0_UUID, Cell
 from novasched_lab.db import schema
 
@@ -62,6 +62,6 @@ class DbSync(Action):
         return next((cell for cell in found if cell.uuid == CELL0_UUID), None)
 
 
-def _say(program: Program, name: str, made: list[str]) -> None:
+def _say(program: CommandProgram, name: str, made: list[str]) -> None:
     tables = ', '.join(made) or 'nothing was missing'
     program.stdout.write(f'{name}: {tables}\n')

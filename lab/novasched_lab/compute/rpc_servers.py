@@ -11,7 +11,7 @@ import oslo_messaging  # type: ignore[import-untyped]
 from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
 from novasched.rpc.server import BaseEndpoint, Dispatcher, Serializer
-from novasched.rpc.stopping import Server
+from novasched.rpc.stopping import StoppableServer
 from novasched.rpc.transport import is_rabbit
 from novasched_lab.rpc_api import COMPUTE
 
@@ -46,7 +46,7 @@ def host_of(message: Any) -> str | None:
     return host if topic == COMPUTE and host else None
 
 
-class ManyHosts(Server):
+class ManyHosts(StoppableServer):
     """Listens for several hosts over one connection to RabbitMQ."""
 
     def __init__(self, transport: Any, hosts: Sequence[str], dispatcher: Any) -> None:
@@ -75,7 +75,7 @@ def servers(transport: Any, hosts: Sequence[str], endpoint: Any) -> list[Any]:
     if is_rabbit(transport.conf):
         return [ManyHosts(transport, hosts, HostDispatcher(endpoints, hosts[0]))]
     return [
-        Server(
+        StoppableServer(
             transport,
             oslo_messaging.Target(topic=COMPUTE, server=host),
             HostDispatcher(endpoints, host),

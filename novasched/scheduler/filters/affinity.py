@@ -89,7 +89,7 @@ def among(names: set[str], hosts: HostTable) -> Mask:
     return np.fromiter(map(names.__contains__, hosts.host.tolist()), bool)
 
 
-class _GroupAffinityFilter(ColumnFilter):
+class _GroupHostsFilter(ColumnFilter):
     """Pass the hosts where the group is already; any host if it is nowhere yet."""
 
     policy_name: str
@@ -112,7 +112,7 @@ class _GroupAffinityFilter(ColumnFilter):
         return Reason(self.codes[0], text)
 
 
-class ServerGroupAffinityFilter(_GroupAffinityFilter):
+class ServerGroupAffinityFilter(_GroupHostsFilter):
     """Pass the hosts where the server group is; any host if it is nowhere yet.
 
     Nova: scheduler/filters/affinity_filter.py.

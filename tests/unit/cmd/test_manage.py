@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from novasched.cmd.manage import commands, main
 from novasched.db import tables as declared
-from novasched.manage.program import Program
+from novasched.manage.program import CommandProgram
 from novasched.rpc.transport import HOW_TO_WRITE
 from tests.databases import Databases, node, service
 
@@ -59,7 +59,7 @@ def manage(tmp_path):
 
     def run(*words, conf=conf):
         out, err = io.StringIO(), io.StringIO()
-        program = Program(commands(), stdout=out, stderr=err)
+        program = CommandProgram(commands(), stdout=out, stderr=err)
         code = program.run(['--config-file', str(conf), *words])
         return Run(code, out.getvalue(), err.getvalue())
 
@@ -372,7 +372,7 @@ def test_a_reader_that_goes_away_is_no_failure(synced, tmp_path):
         def write(self, text):
             raise BrokenPipeError
 
-    program = Program(commands(), stdout=Gone(), stderr=io.StringIO())
+    program = CommandProgram(commands(), stdout=Gone(), stderr=io.StringIO())
     words = ['--config-file', str(tmp_path / 'nova.conf'), 'cell_v2', 'list_cells']
     assert program.run(words) == 128 + signal.SIGPIPE
 

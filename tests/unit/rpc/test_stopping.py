@@ -11,7 +11,7 @@ import oslo_messaging
 import pytest
 
 from novasched.rpc.caller import RpcCaller, current
-from novasched.rpc.stopping import Inside, Server
+from novasched.rpc.stopping import Inside, StoppableServer
 
 
 def running(**parts):
@@ -64,7 +64,9 @@ def served(messaging_conf):
     target = oslo_messaging.Target(topic='t', server='s')
 
     def make(dispatch=lambda incoming: None):
-        return Server(transport, target, types.SimpleNamespace(dispatch=dispatch))
+        return StoppableServer(
+            transport, target, types.SimpleNamespace(dispatch=dispatch)
+        )
 
     yield make
     transport.cleanup()

@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.filters.affinity import _GroupAffinityFilter, among
+from novasched.scheduler.filters.affinity import _GroupHostsFilter, among
 from novasched.scheduler.hosts import HostTable, Mask
 from novasched.scheduler.reasons import Code
 
 
-class GroupAffinityFilter(_GroupAffinityFilter):
+class GroupAffinityFilter(_GroupHostsFilter):
     """Pass the hosts where a server group of old is; any if it is nowhere yet.
 
     Its policy is ``legacy``, which no server group has had since Juno. Nova Juno:
@@ -21,7 +21,7 @@ class GroupAffinityFilter(_GroupAffinityFilter):
     policy_name = 'legacy'
 
 
-class GroupAntiAffinityFilter(_GroupAffinityFilter):
+class GroupAntiAffinityFilter(_GroupHostsFilter):
     """Pass the hosts where a server group of old is not, policy ``legacy``.
 
     Nova Juno: scheduler/filters/affinity_filter.py.
