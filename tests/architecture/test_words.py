@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import pathlib
 import re
 
@@ -70,3 +71,18 @@ def test_every_module_says_what_it_is(package_files):
         if text.count('\n') > 1 and not ast.get_docstring(ast.parse(text))
     ]
     assert silent == []
+
+
+NOVAS = {'Aggregate', 'FilterScheduler', 'NoValidHost', 'Scheduler', 'Service'}
+"""Classes that bear nova's name on the wire, or for plugins of nova."""
+
+
+def test_a_class_name_stands_for_one_class(package_files):
+    names = collections.Counter(
+        node.name.lstrip('_')
+        for path, text in package_files.items()
+        if path.parts[0] == 'novasched'
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in names.items() if count > 1} <= NOVAS

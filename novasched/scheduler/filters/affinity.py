@@ -38,7 +38,7 @@ def having(hosts: HostTable, uuids: frozenset[str]) -> Mask:
     return any_of(uuids, column[hosts.rows].tolist())
 
 
-class _GroupAntiAffinityFilter(ColumnFilter):
+class _GroupLimitFilter(ColumnFilter):
     """Pass hosts with fewer members of the group than its rules allow.
 
     A host that already has the instance itself passes: a move may consider it.
@@ -74,7 +74,7 @@ class _GroupAntiAffinityFilter(ColumnFilter):
         return Reason(Code.GROUP_LIMIT, text)
 
 
-class ServerGroupAntiAffinityFilter(_GroupAntiAffinityFilter):
+class ServerGroupAntiAffinityFilter(_GroupLimitFilter):
     """Pass hosts with fewer members of the server group than its rules allow.
 
     A host that already has the instance itself passes: a move may consider it.

@@ -70,7 +70,7 @@ def test_the_bases_of_weighers_are_ours(nova, module, name):
     ('module', 'name'),
     [
         ('filters.affinity_filter', 'ServerGroupAntiAffinityFilter'),
-        ('filters.affinity_filter', '_GroupAffinityFilter'),
+        ('filters.affinity_filter', '_GroupHostsFilter'),
         ('filters.affinity_filter', 'GroupAffinityFilter'),
         ('filters.aggregate_instance_extra_specs', 'AggregateInstanceExtraSpecsFilter'),
         ('filters.availability_zone_filter', 'AvailabilityZoneFilter'),

@@ -16,8 +16,8 @@ from novasched.scheduler.filters.affinity import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
     SimpleCIDRAffinityFilter,
-    _GroupAffinityFilter,
-    _GroupAntiAffinityFilter,
+    _GroupHostsFilter,
+    _GroupLimitFilter,
 )
 from novasched.scheduler.reasons import REJECTED, Code
 from tests import factories
@@ -133,11 +133,11 @@ def test_a_group_of_old_has_only_its_policy():
     assert not passes(TOGETHER, factories.hosts(host=['h3']), group)
 
 
-class Apart(_GroupAntiAffinityFilter):
+class Apart(_GroupLimitFilter):
     policy_name = 'apart'
 
 
-class Together(_GroupAffinityFilter):
+class Together(_GroupHostsFilter):
     policy_name = 'together'
 
 
