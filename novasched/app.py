@@ -63,7 +63,7 @@ class Dependencies:
     """What a scheduler is made of, apart from its configuration.
 
     ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
-    raise in ``placement``. ``on_service`` is told of a services row that was made;
+    raise in ``placement``. ``on_service`` gets each services row that was made;
     ``instrumentation`` wraps the components. ``close`` is called when the scheduler
     has ended, or by whom composed none.
     """
@@ -221,8 +221,8 @@ def compose(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Scheduler:
                 *made.journal.periodic_tasks,
                 *driver_loading.periodic_tasks(conf, made.driver),
                 *discovery_tasks(conf, host, services, clock, discover),
-                (WATCH_INTERVAL_S, made.context.watch.tell_stuck),
-                (WARNING_INTERVAL_S, warnings.tell),
+                (WATCH_INTERVAL_S, made.context.watch.log_stuck),
+                (WARNING_INTERVAL_S, warnings.log),
             ],
         ),
         heartbeat=Heartbeat.from_conf(

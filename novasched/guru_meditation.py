@@ -73,10 +73,10 @@ def asked(
     the stacks of the report."""
 
     def make() -> ModelWithDefaultViews:
-        told: queue.Queue[Mapping[str, Any]] = queue.Queue()
-        _thread.start_new_thread(lambda: told.put(state()), ())
+        answers: queue.Queue[Mapping[str, Any]] = queue.Queue()
+        _thread.start_new_thread(lambda: answers.put(state()), ())
         try:
-            return ModelWithDefaultViews(told.get(timeout=patience_s))
+            return ModelWithDefaultViews(answers.get(timeout=patience_s))
         except queue.Empty:
             return ModelWithDefaultViews({'not told within seconds': patience_s})
 
@@ -90,7 +90,7 @@ def arrange(
 ) -> None:
     """Report at SIGUSR2, in this process and those that it starts later.
 
-    ``state`` tells what the scheduler of the process knows. Where the options want
+    ``state`` returns what the scheduler of the process knows. Where the options want
     it, a file is watched instead, in each worker: see ``watch``. Raises
     errors.OptionError if there is none.
     """

@@ -107,7 +107,7 @@ def _session(conf: cfg.ConfigOpts, group: str, timeout_s: float) -> Session:
 def was_refused(error: ksa.ClientException) -> bool:
     """Tell a refused connection from one that broke, and from what took too long.
 
-    keystoneauth1 has one class for the first two; what it caught tells them apart.
+    keystoneauth1 has one class for the first two; its cause distinguishes them.
     """
     cause = error.__context__
     reason = getattr(cause.args[0], 'reason', None) if cause and cause.args else None

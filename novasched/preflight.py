@@ -58,7 +58,7 @@ def _read_files(conf: cfg.ConfigOpts, argv: Sequence[str]) -> None:
 
 
 def reread(conf: cfg.ConfigOpts, argv: Sequence[str]) -> None:
-    """Read the files again and set up logging anew, if they make sense.
+    """Read the files again and set up logging again, if they make sense.
 
     Else raises oslo_config.cfg.Error or errors.SetupError, and all is as it was.
     Plugins go on with the configuration that they know, which is changed.
@@ -75,7 +75,7 @@ def reread(conf: cfg.ConfigOpts, argv: Sequence[str]) -> None:
 def _read_all(conf: cfg.ConfigOpts) -> None:
     """Read every option once: a wrong value is found now, not when it is used.
 
-    The log is set up by now, for oslo.config tells of old names at the first read.
+    The log is set up by now, for oslo.config warns of old names at the first read.
     """
     for group, listed in opts.list_opts():
         for opt in listed:
@@ -131,19 +131,19 @@ def opened(
 def warnings(conf: cfg.ConfigOpts) -> list[str]:
     """Return a line for each option that does not do what its name promises."""
     _, raised = down_time(conf.service_down_time, conf.report_interval)
-    told = (
+    found = (
         raised,
         *configuration.misspelt(conf, opts.known()),
         *deprecated_options.warnings(conf),
         *engines.warnings(conf),
     )
-    return [each for each in told if each]
+    return [each for each in found if each]
 
 
 def deprecations(profile: Profile) -> list[str]:
     """Return a line for each filter that is on its way out."""
-    told = (each.deprecated for each in profile.filters if each.deprecated)
-    return list(dict.fromkeys(told))
+    found = (each.deprecated for each in profile.filters if each.deprecated)
+    return list(dict.fromkeys(found))
 
 
 def check_compute_version(minimum: int, tolerated: bool) -> None:

@@ -48,7 +48,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
     What keeps it from starting is one line of the log, and exit code 1. ``reread``
     reads the configuration again, or raises and leaves it as it was. In the process
     that starts the workers nothing but that is done: those that it starts later are
-    to know it; after that it waits for ``pause_s`` before they are told. ``begin`` is
+    to know it; after that it waits for ``pause_s`` before it signals them. ``begin`` is
     called once, in the process of the worker. ``announcement`` is what the log says
     of all workers.
     """
@@ -133,7 +133,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
             self._reread()
         except PROBLEMS as problem:
             found = problem
-        if found:  # told here for the same reason as in ``start``
+        if found:  # logged here for the same reason as in ``start``
             LOG.error('Reloading failed, all goes on as it was: %s', found)
         return found is None
 

@@ -101,11 +101,11 @@ class CellExecutor:
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
-            tell = call.run()
+            report = call.run()
             with self._lock:
                 self._idle += 1
-            tell()
-            del call, tell  # an idle thread keeps no answer alive
+            report()
+            del call, report  # an idle thread keeps no answer alive
 
     def close(self) -> None:
         """Let the threads end when they have done what they were given."""

@@ -108,7 +108,7 @@ NOTHING = KnownNodes()
 class CellQuery:
     """One query to a cell, on its way.
 
-    ``number`` tells which began later; ``since`` is None when all is asked for.
+    ``number`` says which began later; ``since`` is None when all is asked for.
     ``hosts_without_service`` are those known to have none, ``look_for`` those of which
     that is to be found out again. ``heartbeats`` are those that count instead of the
     ones in the rows.

@@ -21,7 +21,7 @@ class ConfigWarnings:
         self._version: int | None = None
         self._warned: list[PluginWarning] = []
 
-    def tell(self) -> None:
+    def log(self) -> None:
         """Log what was not found the time before."""
         version = self._aggregates.version
         if version == self._version:

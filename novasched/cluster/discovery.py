@@ -39,7 +39,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
 Seconds between searches for new hosts in the cells; 0: 60, -1: never.
 
 Of all schedulers that are enabled and alive, the one whose host comes first in
-the alphabet searches, in one of its workers. Where this is set, nobody should
+the alphabet searches, in one of its workers. Where this is set, no operator should
 run ``nova-manage cell_v2 discover_hosts`` as a matter of routine.
 """,
         ),
@@ -150,7 +150,7 @@ def discovery_tasks(
 ) -> list[PeriodicTask]:
     """Return the search for new hosts with its interval, if the options want it.
 
-    Without services there is no leader, and nobody searches.
+    Without services there is no leader and no search.
     """
     interval_s: float = conf.scheduler.discover_hosts_in_cells_interval
     if services is None or interval_s < 0 or not conf.periodic_enable:

@@ -141,8 +141,8 @@ class InstanceView:
         """Read the instances of the hosts that are believed; stop believing those
         that were wrong.
 
-        ``hosts`` are those of the cells that can be asked. If nobody has asked for
-        instances since the last time nothing is read, and nobody is believed until the
+        ``hosts`` are those of the cells that can be asked. If no request has asked for
+        instances since the last time nothing is read, and no report counts until the
         next time. Raises what ``read`` raises.
         """
         with self._lock:
@@ -220,7 +220,7 @@ class InstanceReader:
     ) -> Mapping[str, list[InstanceRow]]:
         """Return the instances on hosts, both by cell uuid.
 
-        Raises errors.StoreFailed if a cell does not tell.
+        Raises errors.StoreFailed if a cell does not answer.
         """
         return self._ask(
             hosts, lambda store, names: store.instances_on(names), 'instances'
@@ -230,7 +230,7 @@ class InstanceReader:
         """Return the image properties of the instances on each host of a table.
 
         Instances whose images have the same properties share them. Raises
-        errors.StoreFailed if a cell does not tell.
+        errors.StoreFailed if a cell does not answer.
         """
         found: dict[HostKey, dict[str, Mapping[str, str]]] = {}
         asked: dict[str, list[str]] = {}

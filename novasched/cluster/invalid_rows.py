@@ -146,7 +146,7 @@ class InvalidRowLog:
     def __init__(self) -> None:
         self._named: dict[str, LogOnce] = defaultdict(LogOnce)
 
-    def tell(self, cell_uuid: str, found: Iterable[InvalidValue]) -> None:
+    def log(self, cell_uuid: str, found: Iterable[InvalidValue]) -> None:
         for invalid in found:
             row = invalid.table, invalid.id
             if self._named[cell_uuid].begins(row, invalid):

@@ -224,7 +224,7 @@ class ComputeNodes:
         uuid, cell = query.cell_uuid, self.cells.get(query.cell_uuid)
         if cell is None or query.number not in cell.under_way:
             return True
-        self._invalid_rows.tell(uuid, answer.invalid)
+        self._invalid_rows.log(uuid, answer.invalid)
         changed, gone = cell.news(query, answer)
         since = cell.since(query.moment, self._overlap)
         self._timestamp_skew.look(query, since, cell.rows, changed.values())

@@ -54,7 +54,7 @@ def given_to(driver: Driver, conf: Any) -> Driver:
     """Return a driver whose requests have what the file says; itself without one."""
     try:
         values = _read(conf)
-    except (OSError, ValueError):  # warnings() tells
+    except (OSError, ValueError):  # warnings() says so
         return driver
     return WithConfigOptions(driver, values) if values else driver
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from novasched import errors
 from novasched.drivers import DriverContext
-from novasched.drivers.decision_log import Told, log_decision
+from novasched.drivers.decision_log import Logged, log_decision
 from novasched.drivers.plugin_timing import Lap
 from novasched.objects.filter_properties import HOST_LISTS, KEYS
 from novasched.objects.request_spec import RequestSpec
@@ -35,7 +35,7 @@ class Serving(NamedTuple):
 
     request: RequestSpec | None
     lap: Lap
-    told: Told
+    logged: Logged
 
 
 class HostManager:
@@ -117,7 +117,7 @@ class HostManager:
         table = table_of(states)
         decision = decide(profile, table, request, random.Random(0), index, served.lap)
         decision = replace(decision, took_s=served.lap.took_s())
-        log_decision(decision, served.told)
+        log_decision(decision, served.logged)
         self._parts.on_decision(decision)
         return list(decision.weighed.hosts.states())
 

@@ -71,7 +71,7 @@ class PluginFilter(_Adapter):
         self._request_warnings = _our_method(plugin, 'request_warnings')
 
     def runs_on_rebuild(self) -> bool:
-        """Return True also for hooks that tell by themselves that it is a rebuild."""
+        """Return True also for hooks that recognise a rebuild by themselves."""
         own = self._filters_all or self._filters_one
         return own or bool(self.plugin.runs_on_rebuild())
 

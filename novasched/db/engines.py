@@ -88,7 +88,7 @@ def cell_engine(
 
 
 def warnings(conf: cfg.ConfigOpts) -> list[str]:
-    """Return what is to be told about the options."""
+    """Return warnings about the options."""
     groups = (
         (conf.api_database, API_REPLICA),
         (conf.database, MAIN_REPLICA),

@@ -12,7 +12,7 @@ from novasched.scheduler.warnings import PluginWarning
 
 LOG = logging.getLogger(__name__)
 
-Told = set[PluginWarning]
+Logged = set[PluginWarning]
 
 REMOVED_ALL = (
     "Filtering removed all hosts for the request with instance ID '%s'. "
@@ -22,17 +22,17 @@ NUMA_FILTER = 'NUMATopologyFilter'
 FAILS_NUMA = '%s, %s fails NUMA topology requirements. %s'
 
 
-def log_decision(decision: Decision, told: Told) -> None:
+def log_decision(decision: Decision, logged: Logged) -> None:
     """Write the lines of a decision.
 
-    ``told`` has the plugin warnings that the request had before: each is logged once.
+    ``logged`` has the plugin warnings that the request had before: each is logged once.
     Nova: filters.py, weights.py and scheduler/host_manager.py.
     """
     for note in decision.notes:
         LOG.info(note)
     for warning in decision.plugin_warnings:
-        if warning not in told:
-            told.add(warning)
+        if warning not in logged:
+            logged.add(warning)
             LOG.log(warning.level, '%s', warning)
     if LOG.isEnabledFor(logging.DEBUG):
         _log_steps(decision)

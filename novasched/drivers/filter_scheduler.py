@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from novasched import errors
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.drivers.claims import Claims
-from novasched.drivers.decision_log import Told, log_decision
+from novasched.drivers.decision_log import Logged, log_decision
 from novasched.drivers.host_candidates import (
     KnownRoots,
     by_provider,
@@ -113,7 +113,7 @@ class _Placing:
         self._seed = parts.rng.getrandbits(64)
         self._lap = parts.watch.of(work.context.request_id)
         self._attempts = itertools.count(1)
-        self._logged: Told = set()
+        self._logged: Logged = set()
         LOG.debug('Seed of the decisions: %d', self._seed)
 
     def place(self) -> _State:

@@ -78,7 +78,7 @@ class PluginTiming:
         found = [each for each in self.running().values() if each.since < before]
         return sorted(found, key=lambda each: each.since)
 
-    def tell_stuck(self, older_than_s: float = STUCK_AFTER_S) -> None:
+    def log_stuck(self, older_than_s: float = STUCK_AFTER_S) -> None:
         """Log what has been running for longer, once for each time that it is."""
         stuck = self.stuck(older_than_s)
         for each in stuck:

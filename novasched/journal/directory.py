@@ -38,7 +38,7 @@ Unset, it is ``novasched`` in ``[DEFAULT] state_path``. Where that is unset, too
 cannot be written, it is the first of these that can: the directories in the environment
 variable ``STATE_DIRECTORY``, which systemd sets for ``StateDirectory=``; for root
 ``/var/lib/novasched``; ``novasched`` in ``$XDG_STATE_HOME``, or in ``~/.local/state``.
-A warning at the start tells where an option that is set was not followed, and where
+A warning at the start says where an option that is set was not followed, and where
 there is no journal, as nothing can be written.
 """,
         ),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of the journal, each locked by the worker that writes it.
 
-The lock ends with the worker, however it ends: whoever gets the lock of a file that
-he did not make takes it over.
+The lock ends with the worker, however it ends: a process that locks a file of another
+worker takes it over.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def _prefix() -> str:
 
 
 def _is_ours(name: str) -> bool:
-    """Say whether a file is of this machine: a container that is made anew has
-    another name of its host, a machine that is started anew another of its start."""
+    """Say whether a file is of this machine: a new container has
+    another host name, a restarted machine another boot id."""
     if not name.endswith(SUFFIX) or name.count('-') < _PARTS - 1:
         return False
     host, boot, _ = name.rsplit('-', 2)
@@ -111,20 +111,20 @@ class File:
         self.end = self.open = 0
 
     def remove(self) -> None:
-        """Remove it, then let go of it: nobody else may find it without its lock."""
+        """Remove the file, then release its lock: it must not be found unlocked."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
         self.close()
 
     def set_aside(self) -> str:
-        """Rename it, so that nobody takes it over again; return its new path."""
+        """Rename the file, so that no worker takes it over; return its new path."""
         path = self.path + ASIDE
         os.rename(self.path, path)
         self.close()
         return path
 
     def close(self) -> None:
-        """Let go of it; whoever wants it may take it over."""
+        """Release the lock: another worker may take the file over."""
         descriptor, self._descriptor = self._descriptor, _CLOSED
         if descriptor != _CLOSED:
             os.close(descriptor)

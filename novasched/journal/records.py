@@ -27,7 +27,7 @@ _BOOT_ID = Path('/proc/sys/kernel/random/boot_id')
 class Moment(NamedTuple):
     """A time that no clock's change can shift: seconds since a start of the machine.
 
-    ``boot_id`` is None where nobody knows which start it was.
+    ``boot_id`` is None where the start is not known.
     """
 
     boot_id: str | None
@@ -51,7 +51,7 @@ def name_of_this_boot(path: Path = _BOOT_ID) -> str | None:
 
 
 def clock_of_this_boot(path: Path = _BOOT_ID) -> Callable[[], Moment]:
-    """Return what tells the time."""
+    """Return a function that reads both clocks."""
     boot_id = name_of_this_boot(path)
     return lambda: Moment(boot_id, time.clock_gettime(time.CLOCK_BOOTTIME))
 

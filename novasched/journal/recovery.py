@@ -44,7 +44,7 @@ INTERVAL_S = 5.0
 MARGIN_S = 5.0
 """So long before its caller may give up a claim is not undone any more."""
 PATIENCE_S = 30.0
-"""A caller waits for so long at least where the line does not tell: half of nova's
+"""A caller waits for so long at least where the line does not say: half of nova's
 default rpc_response_timeout."""
 
 
@@ -210,7 +210,7 @@ class Look:
         return undone
 
     def _may_stand(self, record: Record) -> bool:
-        """Find out whether the consumer holds what was claimed; nobody may know."""
+        """Find out whether the consumer holds what was claimed; None: not known."""
         intent = record.intent
         if not record.added():
             return False

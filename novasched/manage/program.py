@@ -57,12 +57,12 @@ class Action(command.Command):
             self.say(end.text)
             return end.code
         except errors.NovaschedError as problem:
-            self.app.tell(problem)
+            self.app.report(problem)
             return self.failed
         except BrokenPipeError:
             raise
         except Exception as problem:  # noqa: BLE001  the border of the program
-            self.app.tell(problem)
+            self.app.report(problem)
             return FAILED
 
     def say(self, line: str) -> None:
@@ -166,7 +166,7 @@ class CommandProgram(CommandLine):
         self.run_subcommand(['help'])
         raise SystemExit(USAGE)
 
-    def tell(self, problem: Exception) -> None:
+    def report(self, problem: Exception) -> None:
         """Say in one line what failed, and with --debug where."""
         if self.options.debug:
             self.LOG.exception(problem)

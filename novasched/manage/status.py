@@ -44,7 +44,7 @@ class CheckCode(enum.IntEnum):
 
 
 class Verdict(NamedTuple):
-    """The outcome of a check; ``details`` tell what was found and what to do."""
+    """The outcome of a check; ``details`` say what was found and what to do."""
 
     code: CheckCode
     details: str | None = None
@@ -250,7 +250,7 @@ def judge(program: Status) -> dict[str, Verdict]:
 
 
 def _cause(problem: errors.NovaschedError) -> str:
-    """Return what tells one cause from another: a driver lacks for every option."""
+    """Return a key of the cause, so that one cause is shown once."""
     cause = problem.__cause__
     return str(cause if isinstance(cause, ImportError) else problem)
 

@@ -25,7 +25,7 @@ def check_transport(url: str) -> str | None:
 
 
 def concealed(url: str) -> str:
-    """Return a URL as nova-manage shows it: put together anew, without password.
+    """Return a URL as nova-manage shows it: put together again, without password.
 
     So slashes before an absent host are fewer, and of a list of hosts the last
     one is shown. Passwords in its query are masked, too.

@@ -13,7 +13,7 @@ from typing import Any
 LOG = logging.getLogger(__name__)
 
 State = Mapping[str, Any]
-"""As a service_ tells it: see service.Scheduler.state()."""
+"""The state of a service: see service.Scheduler.state()."""
 
 COUNT = struct.Struct('!Q')
 
@@ -78,7 +78,7 @@ class Announcement:
             )
 
     def reloading(self) -> None:
-        """All workers are about to be told to reload."""
+        """Announce that all workers are about to reload."""
         self._reloads.start_over()
 
     def reloaded(self, state: Callable[[], State]) -> None:

@@ -2,7 +2,7 @@
 """Health of the components of a process: pass, warn or fail, since when, and why.
 
 Nova's specification "Per Process Healthcheck endpoints" has the form and the rules.
-News come from what the service does anyway; nobody is asked to answer a client.
+Checks report what the service does anyway; answering a client asks no other service.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
     def show_metrics(
         self, metrics: SharedMetrics, headers: Mapping[str, str]
     ) -> Response:
-        """Response for all workers, once they have set what tells of now."""
+        """Return the metrics of all workers, which first set their gauges."""
         self._workers.ask(worker.GAUGES)
         return metrics.show(headers)
 

@@ -30,7 +30,7 @@ CHECKS_MISSED = 3
 class Freshness:
     """Compares what the view knows with the clock.
 
-    ``asked_at`` tells when what is known of each cell was asked for, by uuid.
+    ``asked_at`` has the time of the last answer of each cell, by uuid.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Instrumentation:
         self.checkers.append(self._freshness.check)
 
     def measure(self, now: float) -> None:
-        """Set the gauges that tell of now; in seconds since 1970."""
+        """Set the gauges of the present state; in seconds since 1970."""
         self.requests.measure()
         if self._freshness is not None:
             self._freshness.measure(self._recorder, now)

@@ -64,7 +64,7 @@ class RequestTracker:
         return self._finished
 
     def measure(self) -> None:
-        """Set the gauges that tell of now."""
+        """Set the gauges of the present state."""
         now, queued = self._clock.monotonic(), list(self._queued.values())
         oldest_s = max((now - since for since in queued), default=0.0)
         self._recorder.set(catalogue.THREADS, self._threads)
@@ -97,7 +97,7 @@ class RequestTracker:
         return [now - since for since in list(self._since.values())]
 
     def check(self, time: str) -> Check:
-        """Judge whether requests get through; one that nobody waits for any more is
+        """Judge whether requests get through; one without a waiting caller is
         a warning, and when they hold all threads nothing does."""
         late = sum(1 for since_s in self.under_way() if since_s > self._patience_s)
         if not late:

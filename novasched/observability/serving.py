@@ -131,7 +131,7 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
             return Response(500, 'text/plain', b'failed; see the log\n')
 
     def address_string(self) -> str:
-        """Return who asks; a unix socket does not tell."""
+        """Return the address of the client; a unix socket has none."""
         return str(self.client_address[0]) if self.client_address else 'unix'
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -230,7 +230,7 @@ def ask(path: str, url: str, timeout_s: float) -> tuple[int, bytes]:
     """Ask the server at a unix socket; return status and body.
 
     Raises OSError, of which ConnectionRefusedError and FileNotFoundError say that
-    nobody listens, and TimeoutError that nobody answers in time; and
+    nothing listens there, TimeoutError that no answer came in time; and
     http.client.HTTPException.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
@@ -262,7 +262,7 @@ def check(conf: Any) -> None:
 def listen(address: Address) -> socket.socket:
     """Return a socket that listens. Raises OSError.
 
-    A unix socket that nobody listens at is replaced.
+    A unix socket without a listener is replaced.
     """
     if address.path:
         _clear(address.path)

@@ -94,7 +94,7 @@ def _was_sent(error: ksa.ClientException) -> bool:
     """Tell whether placement may have got the request.
 
     keystoneauth1 has one class for timeouts of connecting and of reading; what it
-    caught tells them apart.
+    caught distinguishes them.
     """
     if not isinstance(error, ksa.ConnectionError):
         return False

@@ -90,7 +90,7 @@ class Answer:
 
 
 class Answers:
-    """Sends the answers of one server, and parks those that nobody reads now.
+    """Sends the answers of one server, and parks those without a reader.
 
     At most ``most`` are parked, each for twice the time after which a caller is gone;
     those without claims take no more than half of the room.

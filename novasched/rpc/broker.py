@@ -73,7 +73,7 @@ class Broker:
             with self._borrowed() as connection, connection.channel() as channel:
                 queue = channel.queue_declare('', exclusive=True).queue
                 since_s = self._clock.time()
-                message = amqp.Message(b'')  # to nobody but us
+                message = amqp.Message(b'')  # to our own queue
                 channel.basic_publish(message, routing_key=queue)
                 stamped = channel.basic_get(queue, no_ack=True)
                 until_s = self._clock.time()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RPC caller of a request: whether it still waits for its answer.
 
-Much of what tells it oslo.messaging keeps to itself. Where that is not as expected,
+oslo.messaging keeps most of this private. Where its attributes are not as expected,
 nothing is known, and every request is served.
 """
 
@@ -32,7 +32,7 @@ FIRST_SIGN_S = 1.0
 
 class Patience(NamedTuple):
     """How long a caller waits for the answer, and for a sign of life; None: for ever
-    or nobody knows."""
+    or it is not known."""
 
     answer_s: float | None
     sign_s: float | None
@@ -187,7 +187,7 @@ class RpcCaller:
         return max(0.0, min(left_s)) if left_s else None
 
     def reassure(self, event: Any) -> None:
-        """Send signs of life: the first one soon, lest the caller waited for long.
+        """Send heartbeats: the first one soon, as the caller may have waited for long.
 
         None is sent once ``event`` is set, as the request is answered, nor to who has
         given up. Where one fails, the next one comes soon.
@@ -260,5 +260,5 @@ def calling(caller: RpcCaller) -> Iterator[None]:
 
 
 def current() -> RpcCaller | None:
-    """Return who waits for what this thread does, or None if nobody is known."""
+    """Return the caller that waits for this thread, or None if it is not known."""
     return _calling.get()

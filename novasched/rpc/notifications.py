@@ -48,7 +48,7 @@ topics are those of ``versioned_notifications_topics``.
 The topics of versioned notifications.
 
 Every notification goes to every topic, in the queue ``<topic>.<priority>``. Each
-topic should have a consumer: a queue that nobody reads grows without end.
+topic should have a consumer: a queue without a consumer grows without end.
 """,
         ),
         cfg.StrOpt(

@@ -38,7 +38,7 @@ class Readers(enum.Enum):
     """What is known of the consumers of a reply queue.
 
     ABSENT may come back, GONE has been absent for too long; UNKNOWN: the broker does
-    not tell, and the caller is taken to be there.
+    not say, and the caller is taken to be there.
     """
 
     PRESENT = 'present'
@@ -92,7 +92,7 @@ class ReplyQueues:
                 self._want(queue)
 
     def readers(self, name: str) -> Readers:
-        """Return what a fresh look tells; waits for one, but not long."""
+        """Return the result of a fresh look; waits for one, but not long."""
         with self._changed:
             queue = self._of(name)
             if not self._is_fresh(queue):
@@ -101,7 +101,7 @@ class ReplyQueues:
             return queue.readers if self._is_fresh(queue) else Readers.UNKNOWN
 
     def known(self, name: str) -> Readers:
-        """Return what the last look told, without waiting for another."""
+        """Return the result of the last look, without waiting for another."""
         with self._changed:
             return self._of(name).readers
 

@@ -152,11 +152,11 @@ class SchedulerEndpoint:
     def update_instance_info(self, context: RequestContext, **arguments: Any) -> None:
         """Take in instances of a host."""
         known = _checked(arguments, 'host_name', 'instance_info')
-        told = decode(known.get('instance_info'), context, self._backport)
-        if not isinstance(told, InstanceList):
+        instances = decode(known.get('instance_info'), context, self._backport)
+        if not isinstance(instances, InstanceList):
             raise errors.InvalidRequest('instance_info is not an InstanceList')
         self._manager.update_instance_info(
-            _text(known, 'host_name'), {each.uuid: each for each in told.objects}
+            _text(known, 'host_name'), {each.uuid: each for each in instances.objects}
         )
 
     @answered

@@ -21,7 +21,7 @@ from novasched.rpc.waiting import Unobserved, waited_s
 LOG = logging.getLogger(__name__)
 
 LAST_PART = 0.8
-"""The rest of the time in which a server stops is for undoing what nobody reads."""
+"""The rest of a server's time to stop is for undoing claims of unread answers."""
 
 GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
 
@@ -29,7 +29,7 @@ GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
 class StoppableServer(RPCServer):  # type: ignore[misc]
     """Knows the callers of what it serves, and stops without losing requests.
 
-    oslo.messaging stops reading, but never tells the broker. What the broker sends
+    oslo.messaging stops reading, but never cancels its consumer. What the broker sends
     until the connection closes is acknowledged while it closes, and forgotten.
     ``requests`` knows which wait and which are under way; parked answers wait for their
     callers, but not for longer than ``drain_s`` once the server stops. ``clock`` is the

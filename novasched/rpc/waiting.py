@@ -12,7 +12,7 @@ from typing import Any
 from novasched.ports import SYSTEM_CLOCK
 
 BROKERS_TIME = 'timestamp_in_ms'
-"""A header that RabbitMQ adds, if it is told to, when it gets a message."""
+"""A header that RabbitMQ, if so configured, adds when it gets a message."""
 
 
 class Unobserved:
@@ -55,7 +55,7 @@ class Unobserved:
 def waited_s(
     incoming: Any, now_s: Callable[[], float] = SYSTEM_CLOCK.time
 ) -> float | None:
-    """Return how long an incoming message of oslo.messaging has waited, if it tells.
+    """Return how long an incoming message of oslo.messaging has waited, in seconds.
 
     ``now_s`` returns the broker's time. It counts if the broker stamped the message;
     else it is since a thread of ours took the message from the queue.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a column is declared: under one name on tables and on hosts."""
+"""Columns as attributes: one declaration serves host tables and host states."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def metrics_list(value: Any) -> Any:
 
 
 def own_dict(value: Any) -> Any:
-    """Return a dict that nobody else has."""
+    """Return a copy of a dict."""
     return dict(value) if isinstance(value, Mapping) else value
 
 
 def own_lists(value: Any) -> Any:
-    """Return lists within lists that nobody else has."""
+    """Return a copy of a list of lists."""
     return [own_lists(each) for each in value] if isinstance(value, list) else value
 
 
 def own_list(value: Any) -> Any:
-    """Return a list that nobody else has."""
+    """Return a copy of a list."""
     return list(value) if isinstance(value, tuple | list) else value

@@ -134,8 +134,8 @@ class Instances:
     ) -> None:
         self._given = given
         self._changed = dict(changed or {})
-        nobody = np.zeros(len(given), bool)
-        self._kept: tuple[frozenset[str], Mask, Mask] = (frozenset(), nobody, nobody)
+        none = np.zeros(len(given), bool)
+        self._kept: tuple[frozenset[str], Mask, Mask] = (frozenset(), none, none)
 
     def __len__(self) -> int:
         return len(self._given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the compute may fill a host: numbers by column, a dict where it is read."""
+"""Limits that computes enforce: numbers by column, a dict where they are read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scheduler knows about the hosts: columns, and a view of one row.
+"""Hosts as the scheduler sees them: columns, and a view of one row.
 
 HostTable is a selection of the rows of a snapshot, HostState one row; both share
 the names in Columns.
@@ -109,7 +109,7 @@ class Columns:
         'JSON text of the metrics; on a host the list of them.', metrics_list, kept=True
     )
     stats = Column[Objects, Mapping[str, str | None]](
-        'What the driver reports besides: counters, capabilities.', own_dict, kept=True
+        'What else the driver reports: counters, capabilities.', own_dict, kept=True
     )
     service = Column[Objects, Mapping[str, Any]]('The row of the compute service.')
     service_disabled = Column[Mask, bool]('An operator disabled the service.')

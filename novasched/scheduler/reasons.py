@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a filter said no: a word from a closed list, and a text with the numbers."""
+"""Reasons of rejections: a code from a closed list, and a text with the numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 
 class Code(enum.StrEnum):
-    """Every word for a no; programs tell reasons apart by it, people read the text.
+    """Code of a rejection; programs distinguish reasons by it, people read the text.
 
     ``doc`` says what the word means.
     """

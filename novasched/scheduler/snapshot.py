@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns by name, and what the plugins of one request set on hosts besides."""
+"""Snapshot of the hosts: columns by name, and values that plugins set on hosts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a decision did, so that it can be shown: steps, reasons, scores."""
+"""Trace of a decision: its steps, reasons and scores."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
     """Decide whether a host may be used: nova's plugin contract.
 
     A filter defines host_passes(), or _filter_one() or filter_all() instead; these
-    two are asked in a rebuild, too, and tell by themselves whether it is one.
+    two are asked in a rebuild, too, and find out by themselves whether it is one.
     ``codes`` lists what why() may answer; ``deprecated`` is what operators who
     enable the filter are warned of. Nova: scheduler/filters/__init__.py.
     """

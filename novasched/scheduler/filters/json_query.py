@@ -107,7 +107,7 @@ def parsed(text: str) -> Any:
     """Return the query in a text.
 
     Each word costs a column. Raises errors.NoValidHost for a query that is too large,
-    as who asks is told of that, and ValueError for what is no JSON.
+    which the caller gets, and ValueError for what is no JSON.
     """
     if len(text) > MOST_CHARACTERS:
         raise _too_large(f'{MOST_CHARACTERS} characters')

@@ -64,7 +64,7 @@ def first_mapping(host: HostState) -> Any:
 def of_devices(found: Reason, host: HostState, requirements: FitRequirements) -> Reason:
     """Return a reason about devices as that of the candidate it was found for.
 
-    It is another one if nobody could read which devices there are.
+    It is another one if the devices of the host cannot be read.
     """
     if host.pci_stats.problem:
         text = f'pci_stats of the compute cannot be read: {host.pci_stats.problem}'

@@ -36,7 +36,7 @@ def test_an_odd_value_is_told_once_until_it_was_mended(
     caplog.set_level(logging.INFO, 'novasched.cluster.config_warnings')
     for aggregate in (GOOD, BAD, BAD, GOOD, BAD):
         aggregates.update([aggregate])
-        config_warnings.tell()
+        config_warnings.log()
     told = said(caplog)
     assert [level for level, _ in told] == ['WARNING', 'WARNING']
     assert 'Could not decode max_io_ops_per_host' in told[0][1]
@@ -51,8 +51,8 @@ def test_nobody_is_asked_while_aggregates_stay(aggregates, caplog):
             return []
 
     config_warnings = ConfigWarnings(Profile((Asked(),), ()), aggregates)
-    config_warnings.tell()
-    config_warnings.tell()
+    config_warnings.log()
+    config_warnings.log()
     aggregates.update([GOOD])
-    config_warnings.tell()
+    config_warnings.log()
     assert asked == [[], [(GOOD,)]]

@@ -108,12 +108,12 @@ def test_what_is_stuck_is_told_once_each_time(watch, clock, caplog):
     for _ in range(2):
         with lap('Filter', 'OddHosts', 3):
             clock.now += 30
-            watch.tell_stuck()
+            watch.log_stuck()
             clock.now += 1
-            watch.tell_stuck()
+            watch.log_stuck()
             clock.now += 10
-            watch.tell_stuck()
-        watch.tell_stuck()
+            watch.log_stuck()
+        watch.log_stuck()
     told = [r.getMessage() for r in caplog.records if r.name.startswith('novasched')]
     line = 'Filter OddHosts has been running for 31 s for request req-1'
     assert told == [line, line]

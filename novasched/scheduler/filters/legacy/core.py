@@ -35,12 +35,12 @@ class CoreFilter(OvercommitFilter):
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         asked, total = request.vcpus, hosts.vcpus_total
-        told: Mask = total != 0
+        reported: Mask = total != 0
         with np.errstate(over='ignore', invalid='ignore'):
             limits = total * self.ratios(hosts)
-            limiting: Mask = told & (limits > 0)
+            limiting: Mask = reported & (limits > 0)
             passes: Mask = limits - hosts.vcpus_used >= asked
-        passes = ~told | (passes & ~(limiting & (total < asked)))
+        passes = ~reported | (passes & ~(limiting & (total < asked)))
         return passes, limited(hosts, 'vcpu', limits, limiting)
 
     def request_warnings(

@@ -35,7 +35,7 @@ class LocalDiskFilter(ColumnFilter):
 
     ``local_disk:type`` must be in the comma-separated ``local_disk_type`` of an
     aggregate of the host. With ``local_disk:size_gb``, an aggregate must say
-    ``local_disk=true``, and that much disk must be free besides the disks of the
+    ``local_disk=true``, and that much disk must be free in addition to the disks of the
     flavor; a size that is no number rejects every host.
     Nova has no such filter.
     """

@@ -20,7 +20,7 @@ SPEC = 'trust:trusted_host'
 
 
 class Levels(Protocol):
-    """The levels of trust of nodes; ``unknown`` where nobody attests one."""
+    """The levels of trust of nodes; ``unknown`` where none is attested."""
 
     def look_up(self, nodes: Sequence[str], cloud: Sequence[str]) -> Mapping[str, str]:
         """Return the level of each of the nodes; ask for it if it is old.
@@ -29,7 +29,7 @@ class Levels(Protocol):
         """
 
     def last(self, node: str) -> str:
-        """Return the level that was last learned; asks nobody."""
+        """Return the level that was last learned, without a poll."""
 
 
 class TrustRule(ColumnFilter):
