@@ -194,7 +194,7 @@ def test_the_demo_needs_nothing_else(with_lab):
     ('name', 'expected'),
     [
         ('config-generator.conf', {'[DEFAULT]', '[novasched]', '[scheduler]'}),
-        ('config-generator-lab.conf', {'[DEFAULT]', '[conductor]', '[quota]'}),
+        ('config-generator-lab.conf', {'[DEFAULT]', '[conductor]', '[pci]'}),
     ],
 )
 def test_a_sample_file_is_made_of_what_is_installed(with_lab, tmp_path, name, expected):

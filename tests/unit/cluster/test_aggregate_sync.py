@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from novasched import errors
@@ -46,6 +48,7 @@ class Slow(FakePlacement):
 @pytest.fixture
 def look(caplog):
     """Look at aggregates by uuid; returns what was asked, and what was said."""
+    caplog.set_level(logging.WARNING, 'novasched')
     clock = FakeClock()
     placement = Slow(clock)
 
