@@ -192,7 +192,8 @@ def test_a_refused_instance_goes_to_its_next_host_until_none_is_left(flow):
         made.client.build_instances(made.context, **decoded)
     cell = made.cells['cell1']
     wait_until(lambda: cell.instance(uuid).vm_state == 'error', 20, 'the end')
-    assert 'Exhausted all hosts' in cell.last_fault(uuid).message
+    fault = wait_until(lambda: cell.last_fault(uuid), 20, 'the fault')
+    assert 'Exhausted all hosts' in fault.message
     assert made.cloud.held() == {}
 
 

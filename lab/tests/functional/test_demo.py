@@ -140,9 +140,11 @@ def test_a_database_of_ones_own_is_empty_again_in_the_end(novasched, tmp_path):
 def test_a_server_that_cannot_be_used_is_named(novasched, option, url, problem):
     run = novasched('demo', option, url)
     assert (run.returncode, run.stdout) == (1, '')
-    assert problem in run.stderr
-    assert 'secret' not in run.stderr
-    assert run.stderr.count('\n') == 1
+    *progress, line = run.stderr.splitlines()
+    assert problem in line
+    assert 'secret' not in line
+    # On a slow machine the demo says what it is at.
+    assert [said for said in progress if not said.endswith(' ...')] == []
 
 
 def test_a_demo_that_is_stopped_cleans_up(temporary):

@@ -22,7 +22,7 @@ from novasched.scheduler.filters.image_props import ImagePropertiesFilter
 from novasched.scheduler.filters.json_query import JsonFilter
 from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.hosts import HostTable
-from novasched.scheduler.metrics import Metric
+from novasched.scheduler.metrics import HostMetric
 from novasched.scheduler.pipeline import run_filters, weigh
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.weighers import BaseHostWeigher
@@ -194,14 +194,14 @@ SSD = factories.aggregate(1, ssd='true')
             id='a host that lost an architecture',
         ),
         pytest.param(
-            lambda host: host.metrics.append(Metric(LOAD, 5)),
+            lambda host: host.metrics.append(HostMetric(LOAD, 5)),
             MetricsFilter([LOAD]),
             factories.request(),
             ['h2'],
             id='a host that was given a metric',
         ),
         pytest.param(
-            setting('metrics', [Metric(LOAD, 5)]),
+            setting('metrics', [HostMetric(LOAD, 5)]),
             MetricsFilter([LOAD]),
             factories.request(),
             ['h2'],
@@ -230,7 +230,7 @@ def test_other_filters(change, filter_, request_, passes):
 def test_metrics_weigher():
     hosts = factories.hosts(metrics=[REPORTED, REPORTED])
     weighers = [
-        ChangingWeigher(setting('metrics', [Metric(LOAD, 70)])),
+        ChangingWeigher(setting('metrics', [HostMetric(LOAD, 70)])),
         MetricsWeigher(1.0, [f'{LOAD}=1.0']),
     ]
     weighed = weigh(weighers, hosts, factories.request())

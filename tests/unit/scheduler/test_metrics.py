@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from novasched.scheduler.metrics import Metric, parse
+from novasched.scheduler.metrics import HostMetric, parse
 
 
 def entry(name, **values):
@@ -33,12 +33,14 @@ def test_no_metrics(text):
     ],
 )
 def test_values(name, reported, value):
-    assert parse(json.dumps([entry(name, value=reported)])) == (Metric(name, value),)
+    assert parse(json.dumps([entry(name, value=reported)])) == (
+        HostMetric(name, value),
+    )
 
 
 def test_a_metric_may_have_no_single_number():
     text = json.dumps([entry('numa.membw.current', numa_membw_values={'0': 10})])
-    assert parse(text) == (Metric('numa.membw.current', None),)
+    assert parse(text) == (HostMetric('numa.membw.current', None),)
 
 
 def test_metrics_keep_their_order_and_may_come_twice():
