@@ -18,6 +18,7 @@ from oslo_config import cfg
 
 from novasched import plugins, servicegroup
 from novasched.candidate_query import QueryPolicy
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.cells import Cells
 from novasched.cluster.config_warnings import ConfigWarnings
 from novasched.cluster.discovery import ServiceDirectory, discovery_tasks
@@ -36,14 +37,7 @@ from novasched.observability.instrumentation import Instrumentation
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
 from novasched.placement.recovery import claim_recovery
-from novasched.ports import (
-    SYSTEM_CLOCK,
-    Clock,
-    Network,
-    Notifier,
-    ServiceRow,
-    SystemClock,
-)
+from novasched.ports import Network, Notifier, ServiceRow
 from novasched.rpc import server
 from novasched.rpc.conductor import ConductorBackport
 from novasched.rpc.notifications import Notifications
@@ -54,8 +48,6 @@ from novasched.service import Scheduler, drain_s_of, host_of
 
 WARNING_INTERVAL_S = 10.0
 WATCH_INTERVAL_S = 10.0
-
-__all__ = ['Dependencies', 'SystemClock', 'compose', 'dependencies_from_conf']
 
 
 @dataclass(frozen=True)

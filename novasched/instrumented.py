@@ -13,6 +13,7 @@ from oslo_config import cfg
 from oslo_service import backend  # type: ignore[import-untyped]
 
 from novasched import app
+from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.heartbeat import BINARY
 from novasched.observability import host
 from novasched.observability.announcement import Announcement, State
@@ -20,7 +21,6 @@ from novasched.observability.host import Shared
 from novasched.observability.settings import Settings
 from novasched.observability.worker import InstrumentedService, Probe, WorkerService
 from novasched.placement import session
-from novasched.ports import SYSTEM_CLOCK
 from novasched.rpc.transport import address, is_rabbit
 from novasched.rpc.waiting import problem_of
 from novasched.service import host_of

@@ -13,11 +13,11 @@ from typing import Any
 
 from oslo_config import cfg
 
+from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.periodic import PeriodicTasks
 from novasched.cluster.view import ClusterView
 from novasched.manager import SchedulerManager
-from novasched.ports import SYSTEM_CLOCK
 from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)

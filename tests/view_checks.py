@@ -19,7 +19,7 @@ from contextlib import contextmanager
 import numpy as np
 import sqlalchemy as sa
 
-from novasched.app import SystemClock
+from novasched.clock import SystemClock
 from novasched.cluster.cells import Cells
 from novasched.cluster.view import ClusterView
 from novasched.db import engines, tables

@@ -8,10 +8,11 @@ import threading
 from collections.abc import Collection
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.view import ClusterView
 from novasched.log_once import LogOnce
 from novasched.objects.context import RequestContext
-from novasched.ports import SYSTEM_CLOCK, Clock, Placement
+from novasched.ports import Placement
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from novasched import errors
-from novasched.ports import AggregatesMark, ApiStore, Clock
+from novasched.clock import Clock
+from novasched.ports import AggregatesMark, ApiStore
 from novasched.scheduler.aggregates import Aggregate, Aggregates
 
 LOG = logging.getLogger(__name__)

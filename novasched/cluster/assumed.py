@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from oslo_config import cfg
 
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.assumed_usage import (
     NUMBERS,
     SHAPES,
@@ -26,7 +27,6 @@ from novasched.cluster.assumed_usage import (
 )
 from novasched.cluster.view import ClusterView
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import SYSTEM_CLOCK, Clock
 from novasched.scheduler.columns import Instances
 from novasched.scheduler.consumption import added_member
 from novasched.scheduler.fit.fitting import Fitting

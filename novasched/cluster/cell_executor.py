@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future
 from typing import Any, NamedTuple, TypeVar
 
 from novasched import errors
-from novasched.ports import SYSTEM_CLOCK
+from novasched.clock import SYSTEM_CLOCK
 
 ResultT = TypeVar('ResultT')
 

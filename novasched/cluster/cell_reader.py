@@ -7,11 +7,12 @@ import functools
 import threading
 from collections.abc import Callable, Iterable
 
+from novasched.clock import Clock
 from novasched.cluster.cell_query import QueryTime
 from novasched.cluster.cells import Cells
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Window
-from novasched.ports import Cell, Clock
+from novasched.ports import Cell
 
 ASIDE_AGE_S = 60.0
 """For how long changes will do of a cell that only requests which name it read."""

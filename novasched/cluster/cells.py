@@ -18,15 +18,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.cell_executor import CellExecutor, retry_once, wait
-from novasched.ports import (
-    CELL0_UUID,
-    SYSTEM_CLOCK,
-    Cell,
-    CellStore,
-    CellStores,
-    Clock,
-)
+from novasched.ports import CELL0_UUID, Cell, CellStore, CellStores
 
 LOG = logging.getLogger(__name__)
 

@@ -12,10 +12,11 @@ import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from novasched.clock import Clock
 from novasched.cluster.cell_query import CellQuery
 from novasched.cluster.cells import Cells
 from novasched.log_once import LogOnce
-from novasched.ports import Cell, CellStore, Clock, ComputeNodeRow, ServiceRow
+from novasched.ports import Cell, CellStore, ComputeNodeRow, ServiceRow
 
 LOG = logging.getLogger(__name__)
 

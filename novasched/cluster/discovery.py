@@ -11,11 +11,12 @@ from typing import Any, Protocol
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.clock import Clock
 from novasched.cluster.heartbeat import BINARY
 from novasched.cluster.periodic import HostLock, PeriodicTask
 from novasched.cluster.services import Window, down_time
 from novasched.log_once import LogOnce
-from novasched.ports import Cell, Clock, ServiceRow, ServiceStore
+from novasched.ports import Cell, ServiceRow, ServiceStore
 
 LOG = logging.getLogger(__name__)
 

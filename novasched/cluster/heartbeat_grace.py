@@ -15,9 +15,9 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
+from novasched.clock import Clock
 from novasched.cluster.nodes import CellNodes
 from novasched.cluster.services import Services, SilentComputes
-from novasched.ports import Clock
 
 LOG = logging.getLogger(__name__)
 

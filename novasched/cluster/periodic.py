@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.log_once import LogOnce
-from novasched.ports import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from novasched.cluster.view import ClusterView

@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from oslo_config import cfg
 
+from novasched.clock import Clock
 from novasched.cluster.aggregates import AggregateReader, AggregateView
 from novasched.cluster.cell_reader import CellReader, Refresh
 from novasched.cluster.cells import Cells
@@ -27,7 +28,7 @@ from novasched.cluster.instances import InstanceReader, InstanceView
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import ComputeVersions, down_time
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
-from novasched.ports import ApiStore, Cell, Clock, Heartbeats
+from novasched.ports import ApiStore, Cell, Heartbeats
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.hosts import HostTable, Lazy
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.discovery import Discovered
 from novasched.db import cells, hosts, services, tables
 from novasched.db.transactions import Database
-from novasched.ports import CELL0_UUID, SYSTEM_CLOCK, Cell, Clock
+from novasched.ports import CELL0_UUID, Cell
 
 CELL0_TRANSPORT = 'none:///'
 

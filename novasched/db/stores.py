@@ -13,6 +13,7 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.discovery import Discovered
 from novasched.db import (
     admin,
@@ -26,10 +27,8 @@ from novasched.db import (
 from novasched.db.engines import engine_of, label
 from novasched.db.transactions import Database, Result
 from novasched.ports import (
-    SYSTEM_CLOCK,
     AggregatesMark,
     Cell,
-    Clock,
     ComputeNodeRow,
     ImageRow,
     InstanceRow,

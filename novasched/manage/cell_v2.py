@@ -10,12 +10,13 @@ from contextlib import ExitStack
 import sqlalchemy as sa
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.discovery import Discovered
 from novasched.db import admin, cells, engines
 from novasched.db.transactions import Database, mask
 from novasched.manage.program import FAILED, Action, Ended, Listing
 from novasched.manage.urls import check_transport, concealed
-from novasched.ports import SYSTEM_CLOCK, Cell
+from novasched.ports import Cell
 
 TWIN = (
     'The specified transport_url and/or database_connection combination already '

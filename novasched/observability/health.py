@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from novasched.clock import Clock
 from novasched.observability.serving import Response
 from novasched.observability.settings import Settings
-from novasched.ports import Clock
 
 PASS, WARN, FAIL = 'pass', 'warn', 'fail'
 WORST = (FAIL, WARN, PASS)

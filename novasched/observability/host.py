@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oslo_service import service  # type: ignore[import-untyped]
 
+from novasched.clock import Clock
 from novasched.observability import health, worker
 from novasched.observability.catalogue import NullRecorder
 from novasched.observability.health import FAIL, PASS, READY, WARN, WORST, Check, stamp
 from novasched.observability.serving import Endpoint, Response, Route, ask
 from novasched.observability.settings import Address, Settings
 from novasched.observability.worker import Observer
-from novasched.ports import Clock
 
 if TYPE_CHECKING:
     from novasched.observability.prometheus import SharedMetrics

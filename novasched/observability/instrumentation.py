@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from novasched.candidate_query import QueryPolicy
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.cells import Cells
 from novasched.cluster.view import ClusterView
 from novasched.observability import catalogue
@@ -20,7 +21,7 @@ from novasched.observability.ports import (
 )
 from novasched.observability.requests import RequestTracker, StageTimer
 from novasched.observability.settings import Settings
-from novasched.ports import SYSTEM_CLOCK, ApiStore, Clock, Placement, ServiceStore
+from novasched.ports import ApiStore, Placement, ServiceStore
 from novasched.scheduler.trace import Decision
 
 CHECKS_MISSED = 3

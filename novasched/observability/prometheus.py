@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, mult
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.observability.catalogue import (
     ALL,
     CELL_AGE,
@@ -25,7 +26,6 @@ from novasched.observability.catalogue import (
     MetricKind,
 )
 from novasched.observability.serving import Response
-from novasched.ports import SYSTEM_CLOCK, Clock
 
 
 class Metrics:

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from novasched import errors
+from novasched.clock import Clock
 from novasched.objects.request_spec import RequestSpec
 from novasched.observability import catalogue
 from novasched.observability.catalogue import MetricRecorder
 from novasched.observability.health import FAIL, PASS, WARN, Check
-from novasched.ports import Candidates, Clock
+from novasched.ports import Candidates
 from novasched.resources.prefilters import Prefilter
 from novasched.resources.requirements import PrefilterContext, Requirements
 from novasched.scheduler.trace import Decision

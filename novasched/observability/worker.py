@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from novasched import errors
+from novasched.clock import Clock
 from novasched.cluster.periodic import PeriodicRunner
 from novasched.observability import health as health_
 from novasched.observability.catalogue import MetricRecorder
@@ -19,7 +20,6 @@ from novasched.observability.health import PASS, READY, WARN, Check, Health
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.serving import Endpoint, Response
 from novasched.observability.settings import Address, Settings
-from novasched.ports import Clock
 
 LOG = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ import requests
 from keystoneauth1.adapter import Adapter
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
 from novasched.objects.context import RequestContext
 from novasched.placement.allocations import (
     NOTHING,
@@ -22,7 +23,6 @@ from novasched.placement.allocations import (
 from novasched.placement.claim_retry import LOOKUP_TIMEOUT_S, ClaimRetry
 from novasched.placement.http import NoAnswer, ask
 from novasched.ports import (
-    SYSTEM_CLOCK,
     Candidate,
     Claimed,
     ClaimRefused,

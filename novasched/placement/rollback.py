@@ -17,6 +17,7 @@ import requests
 from keystoneauth1.adapter import Adapter
 
 from novasched import http
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.objects.context import RequestContext
 from novasched.placement.allocations import (
     NOTHING,
@@ -27,7 +28,7 @@ from novasched.placement.allocations import (
 )
 from novasched.placement.claim_retry import LOOKUP_TIMEOUT_S, what_changed
 from novasched.placement.http import NoAnswer, ask
-from novasched.ports import SYSTEM_CLOCK, Claimed, ClaimUnknown, Clock, QueryFailed
+from novasched.ports import Claimed, ClaimUnknown, QueryFailed
 
 LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Protocol
 
-from novasched.clock import SYSTEM_CLOCK, Clock, SystemClock
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports.caller import Caller, CallerGone

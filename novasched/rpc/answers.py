@@ -21,8 +21,9 @@ from oslo_messaging._drivers.amqp import (  # type: ignore[import-untyped]
 )
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.cell_executor import CellExecutor
-from novasched.ports import SYSTEM_CLOCK, CallerGone, Clock
+from novasched.ports import CallerGone
 from novasched.rpc import faults
 from novasched.rpc.caller import RpcCaller
 from novasched.rpc.reply_queues import UNREAD, Readers, ReplyQueues

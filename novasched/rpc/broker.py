@@ -20,9 +20,9 @@ import amqp  # type: ignore[import-untyped]
 import oslo_messaging  # type: ignore[import-untyped]
 from kombu import exceptions as kombu
 
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.cell_executor import CellExecutor
 from novasched.log_once import LogOnce
-from novasched.ports import SYSTEM_CLOCK, Clock
 from novasched.rpc.transport import CONNECTION_ERRORS
 from novasched.rpc.waiting import BROKERS_TIME
 

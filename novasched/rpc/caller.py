@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from novasched.ports import SYSTEM_CLOCK, CallerGone, Clock
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.ports import CallerGone
 from novasched.rpc.broker import CLOCK_EVERY_S, UNANSWERED, BrokerClock
 from novasched.rpc.reply_queues import UNREAD, Readers, ReplyQueues
 from novasched.rpc.waiting import is_stamped, waited_s

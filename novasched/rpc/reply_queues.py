@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from novasched.ports import SYSTEM_CLOCK, Clock
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.rpc.broker import BROKER_S
 
 LOG = logging.getLogger(__name__)

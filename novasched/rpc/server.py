@@ -12,12 +12,13 @@ import oslo_messaging  # type: ignore[import-untyped]
 from oslo_messaging.rpc import dispatcher  # type: ignore[import-untyped]
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
 from novasched.manager import SchedulerManager
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import InstanceList
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import SYSTEM_CLOCK, Caller, CallerGone, Requests
+from novasched.ports import Caller, CallerGone, Requests
 from novasched.rpc import caller, faults
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
 from novasched.rpc.stopping import StoppableServer

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Self
 
 from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
-from novasched.ports import SYSTEM_CLOCK, Requests
+from novasched.clock import SYSTEM_CLOCK
+from novasched.ports import Requests
 from novasched.rpc.answers import Answers, Incoming
 from novasched.rpc.broker import Broker, BrokerClock
 from novasched.rpc.caller import RpcCaller, calling

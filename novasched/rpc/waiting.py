@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from novasched.ports import SYSTEM_CLOCK
+from novasched.clock import SYSTEM_CLOCK
 
 BROKERS_TIME = 'timestamp_in_ms'
 """A header that RabbitMQ, if so configured, adds when it gets a message."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from novasched import errors
+from novasched.clock import Clock
 from novasched.cluster.discovery import ServiceDirectory
-from novasched.ports import Clock, Heartbeats
+from novasched.ports import Heartbeats
 from novasched.servicegroup.memcached import Beats, MemcachedServices
 
 NOBODY_ELSE_READS = frozenset(

@@ -21,10 +21,11 @@ from oslo_cache import _opts as cache
 from oslo_config import cfg
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.cell_executor import CellExecutor
 from novasched.cluster.discovery import ServiceDirectory
 from novasched.log_once import LogOnce
-from novasched.ports import SYSTEM_CLOCK, Clock, ServiceRow
+from novasched.ports import ServiceRow
 
 LOG = logging.getLogger(__name__)
 

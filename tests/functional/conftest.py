@@ -20,6 +20,7 @@ import requests
 from oslo_config import cfg
 
 from novasched import app, opts
+from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines, tables
 from novasched.objects.context import RequestContext
 from novasched.ports import CELL0_UUID
@@ -169,7 +170,7 @@ class Cloud:
                     self.add('api', tables.aggregate_hosts, **row)
 
     def _write_host(self, host):
-        now = app.SystemClock().utcnow().replace(microsecond=0)
+        now = SYSTEM_CLOCK.utcnow().replace(microsecond=0)
         mapping = {'cell_id': self._cell_ids[host.cell], 'host': host.name}
         self.add('api', tables.host_mappings, **mapping)
         service = databases.service(
@@ -220,7 +221,7 @@ class Cloud:
             'placement': self.adapter,
             'transport': self.transport,
             'notifier': self,
-            'clock': app.SystemClock(),
+            'clock': SYSTEM_CLOCK,
             'rng': random.Random(1),
             'on_decision': self.decisions.append,
             **given,

@@ -15,9 +15,10 @@ import sys
 import types
 import urllib.request
 
+from novasched.clock import SystemClock
 from novasched.observability import host
 from novasched.observability.settings import Address, Settings
-from novasched.ports import Cell, SystemClock
+from novasched.ports import Cell
 
 CELL = Cell('a-uuid', 'cell1', None, None, False)
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from novasched import errors
-from novasched.app import SystemClock
+from novasched.clock import SystemClock
 from novasched.db import tables
 from tests import factories
 from tests.functional.conftest import Host, new_uuids

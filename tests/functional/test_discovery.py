@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from novasched.app import SystemClock
+from novasched.clock import SystemClock
 from novasched.db import tables
 from novasched.db.stores import SqlServiceStore
 from tests import databases

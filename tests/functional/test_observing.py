@@ -19,6 +19,7 @@ import pytest
 import requests
 
 from novasched import errors
+from novasched.clock import SystemClock
 from novasched.observability import host, serving
 from novasched.observability.catalogue import NullRecorder
 from novasched.observability.host import HostService, Workers
@@ -31,7 +32,6 @@ from novasched.observability.worker import (
     Observer,
     Probe,
 )
-from novasched.ports import SystemClock
 from novasched.rpc.faults import WireError
 from tests.functional.conftest import Host, new_uuids
 from tests.functional.endpoints import HERE, endpoint, get, hello

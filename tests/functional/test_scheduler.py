@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from novasched import errors
-from novasched.app import SystemClock
+from novasched.clock import SystemClock
 from novasched.db import tables
 from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.context import RequestContext

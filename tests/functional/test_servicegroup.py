@@ -12,7 +12,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched import opts
-from novasched.ports import SystemClock
+from novasched.clock import SystemClock
 from novasched.servicegroup.memcached import Beats
 from tests.functional.conftest import Host, new_uuids
 from tests.memcached import Memcached

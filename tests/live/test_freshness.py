@@ -26,7 +26,7 @@ from oslo_config import cfg
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
 from novasched import opts
-from novasched.app import SystemClock
+from novasched.clock import SystemClock
 from novasched.cluster.periodic import PeriodicTasks
 from novasched.db import engines, tables
 from novasched.db.transactions import Database

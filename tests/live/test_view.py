@@ -22,6 +22,7 @@ from oslo_config import cfg
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
 from novasched import app, opts
+from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines, tables
 from novasched.objects.context import RequestContext
 from novasched.rpc.transport import transport_from_conf
@@ -201,7 +202,7 @@ def scheduler(cloud, conf, asked):
             placement=Adapter(session, service_type='placement'),
             transport=transport,
             notifier=Unheard(),
-            clock=app.SystemClock(),
+            clock=SYSTEM_CLOCK,
             rng=random.Random(1),
         ),
     )

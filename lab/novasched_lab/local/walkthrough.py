@@ -21,6 +21,7 @@ from oslo_config import cfg
 from oslo_utils import timeutils
 
 from novasched import app, errors, opts
+from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines, tables
 from novasched.db.transactions import Database
 from novasched.objects.context import RequestContext
@@ -216,7 +217,7 @@ def serving(conf: cfg.ConfigOpts, placement: Adapter) -> Iterator[Served]:
             placement=placement,
             transport=broker,
             notifier=NoNotifications(),
-            clock=app.SystemClock(),
+            clock=SYSTEM_CLOCK,
             rng=random.Random(),
             on_decision=served.decisions.append,
         )
