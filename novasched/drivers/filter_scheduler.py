@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from novasched import errors
@@ -118,16 +118,14 @@ class _Placing:
 
     def place(self) -> _State:
         """Return the state once each instance has a host, or there is none for one."""
-        start, claims = self._start(), self._work.claims
+        claims, uuids = self._work.claims, self._work.instance_uuids or ()
         if claims is None:
-            return self._place_each(start, self._work.required, _best)
-        number = len(self._work.instance_uuids or ())
-        if number > 1 and len(set(self._work.instance_uuids or ())) == number:
-            placed = self._place_together(start, claims)
+            return self._place_each(self._start(), self._work.required, _best)
+        if len(set(uuids)) == len(uuids) > 1:
+            placed = self._place_together(claims, uuids)
             if placed is not None:
                 return placed
-            start = self._start()
-        return self._place_each(start, number, self._claiming(claims))
+        return self._place_each(self._start(), len(uuids), self._claiming(claims))
 
     def _start(self) -> _State:
         hosts = self._reservation.hosts(self._hosts)
@@ -136,18 +134,15 @@ class _Placing:
         rng = random.Random(self._seed)
         return _State(hosts, hosts, request, rng, next(self._attempts))
 
-    def _place_together(self, state: _State, claims: Claims) -> _State | None:
+    def _place_together(self, claims: Claims, uuids: Sequence[str]) -> _State | None:
         """Pick for several instances, then claim for all at once; None: refused.
 
         Where placement says of what it has too little, that is done once more. Nothing
         is claimed when one of them gets no host.
         """
-        uuids = self._work.instance_uuids or ()
-        for attempt in range(MOST_JOINT_CLAIMS):
-            if attempt:
-                state = self._start()
+        for _ in range(MOST_JOINT_CLAIMS):
             pick = self._with_room(claims.room.copy())
-            state = self._place_each(state, len(uuids), pick, log=False)
+            state = self._place_each(self._start(), len(uuids), pick, log=False)
             if len(state.picks) < len(uuids):
                 return state
             wanted = [
