@@ -15,8 +15,7 @@ import time
 import tracemalloc
 import uuid
 
-from novasched.drivers.host_candidates import by_provider
-from novasched.drivers.remaining_capacity import RemainingCapacity
+from novasched.drivers.host_candidates import RemainingCapacity, by_provider
 from novasched.placement import candidates
 from novasched.ports import Candidates
 

@@ -31,8 +31,7 @@ from oslo_config import cfg
 
 from novasched import opts
 from novasched.plugins import profile_from_conf
-from novasched.scheduler.consumption import consume
-from novasched.scheduler.hosts import Categories
+from novasched.scheduler.hosts import Categories, consume
 from novasched.scheduler.pipeline import decide, run_filters, weigh
 from tests import factories
 

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Iterator
 
-from novasched.journal.writing import FileJournal
+from novasched.journal.store import FileJournal
 from novasched.ports import Intent
 
 

@@ -19,8 +19,8 @@ from oslo_config import cfg
 from novasched import plugins, servicegroup
 from novasched.candidate_query import QueryPolicy
 from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.cluster.aggregates import ConfigWarnings
 from novasched.cluster.cells import Cells
-from novasched.cluster.config_warnings import ConfigWarnings
 from novasched.cluster.discovery import ServiceDirectory, discovery_tasks
 from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.periodic import PeriodicTasks
@@ -29,18 +29,18 @@ from novasched.compat import driver_loading
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
-from novasched.drivers import Driver, DriverContext
+from novasched.drivers import DriverContext
 from novasched.journal import recovery
 from novasched.manager import SchedulerManager
 from novasched.network.client import NetworkClient
 from novasched.observability.instrumentation import Instrumentation
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
-from novasched.placement.recovery import claim_recovery
+from novasched.placement.rollback import claim_recovery
 from novasched.ports import Network, Notifier, ServiceRow
 from novasched.rpc import server
-from novasched.rpc.conductor import ConductorBackport
 from novasched.rpc.notifications import Notifications
+from novasched.rpc.serializer import conductor_backport
 from novasched.rpc.transport import transport_from_conf
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
@@ -105,26 +105,15 @@ def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
     )
 
 
-@dataclass(frozen=True)
-class Components:
-    """What answers requests: all of a scheduler but its threads and its server."""
-
-    profile: Profile
-    api: SqlApiStore
-    view: ClusterView
-    journal: recovery.JournalSetup
-    context: DriverContext
-    driver: Driver
-    manager: SchedulerManager
-
-
-def components(
+def compose(
     conf: cfg.ConfigOpts, dependencies: Dependencies, profile: Profile | None = None
-) -> Components:
-    """Wire what answers requests; nothing connects yet.
+) -> Scheduler:
+    """Wire a scheduler from a configuration and its dependencies; nothing runs yet.
 
-    ``profile`` replaces that of the options. Raises errors.SetupError.
+    It closes its dependencies when it ends. ``profile`` replaces that of the options.
+    Raises errors.SetupError.
     """
+    clock = dependencies.clock
     instrumentation = dependencies.instrumentation
     if profile is None:
         profile = plugins.profile_from_conf(conf)
@@ -132,16 +121,7 @@ def components(
         conf.database.connection, dependencies.transport.conf.transport_url
     )
     api = SqlApiStore(dependencies.api_engine, defaults)
-    databases = SqlCellStores(dependencies.make_cell_engine)
-    view = ClusterView.from_conf(
-        conf,
-        api=instrumentation.api(api),
-        cells=Cells.from_conf(conf, databases, dependencies.clock),
-        clock=dependencies.clock,
-        heartbeats=servicegroup.heartbeats(conf, dependencies.clock),
-        measure_refresh=instrumentation.refresh,
-    )
-    instrumentation.watch(view)
+    view = _view(conf, dependencies, api)
     journal = recovery.from_conf(conf, claim_recovery(dependencies.placement))
     placement = instrumentation.placement(
         PlacementClient(dependencies.placement, journal.on_held)
@@ -164,59 +144,34 @@ def components(
         query_policy=instrumentation.query_policy(QueryPolicy.from_conf(conf)),
         network=dependencies.network,
         journal=journal.journal,
-        clock=dependencies.clock,
+        clock=clock,
     )
-    return Components(
-        profile=profile,
-        api=api,
-        view=view,
-        journal=journal,
-        context=context,
-        driver=driver,
-        manager=manager,
-    )
-
-
-def compose(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Scheduler:
-    """Wire a scheduler from a configuration and its dependencies; nothing runs yet.
-
-    It closes its dependencies when it ends. Raises errors.SetupError.
-    """
-    made = components(conf, dependencies)
-    clock = dependencies.clock
-    instrumentation = dependencies.instrumentation
     host = host_of(conf)
     services = servicegroup.services(conf, dependencies.services, clock)
-    discover = functools.partial(made.api.map_new_hosts, dependencies.make_cell_engine)
-    warnings = ConfigWarnings(made.profile, made.view.aggregates)
-    serving = server.server(
-        transport=dependencies.transport,
-        host=host,
-        manager=made.manager,
-        backport=ConductorBackport.from_conf(conf, dependencies.transport),
-        requests=instrumentation.requests,
-    )
+    discover = functools.partial(api.map_new_hosts, dependencies.make_cell_engine)
+    periodic_tasks = [
+        *journal.periodic_tasks,
+        *driver_loading.periodic_tasks(conf, driver),
+        *discovery_tasks(conf, host, services, clock, discover),
+        (WATCH_INTERVAL_S, context.watch.log_stuck),
+        (WARNING_INTERVAL_S, ConfigWarnings(profile, view.aggregates).log),
+    ]
 
     def close() -> None:
-        made.journal.close()
+        journal.close()
         dependencies.close()
 
     return Scheduler(
-        manager=made.manager,
-        view=made.view,
-        server=serving,
-        periodic=PeriodicTasks.from_conf(
-            conf,
-            view=made.view,
-            clock=clock,
-            others=[
-                *made.journal.periodic_tasks,
-                *driver_loading.periodic_tasks(conf, made.driver),
-                *discovery_tasks(conf, host, services, clock, discover),
-                (WATCH_INTERVAL_S, made.context.watch.log_stuck),
-                (WARNING_INTERVAL_S, warnings.log),
-            ],
+        manager=manager,
+        view=view,
+        server=server.server(
+            transport=dependencies.transport,
+            host=host,
+            manager=manager,
+            backport=conductor_backport(conf, dependencies.transport),
+            requests=instrumentation.requests,
         ),
+        periodic=PeriodicTasks.from_conf(conf, view, clock, periodic_tasks),
         heartbeat=Heartbeat.from_conf(
             conf,
             host=host,
@@ -225,6 +180,23 @@ def compose(conf: cfg.ConfigOpts, dependencies: Dependencies) -> Scheduler:
         ),
         drain_s=drain_s_of(conf),
         close=close,
-        profile=made.profile,
-        finished=serving.requests.finished,
+        profile=profile,
+        finished=instrumentation.requests.finished,
     )
+
+
+def _view(
+    conf: cfg.ConfigOpts, dependencies: Dependencies, api: SqlApiStore
+) -> ClusterView:
+    instrumentation = dependencies.instrumentation
+    databases = SqlCellStores(dependencies.make_cell_engine)
+    view = ClusterView.from_conf(
+        conf,
+        api=instrumentation.api(api),
+        cells=Cells.from_conf(conf, databases, dependencies.clock),
+        clock=dependencies.clock,
+        heartbeats=servicegroup.heartbeats(conf, dependencies.clock),
+        measure_refresh=functools.partial(instrumentation.stage, 'Refresh'),
+    )
+    instrumentation.watch(view)
+    return view

@@ -9,16 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from novasched.cluster.aggregate_sync import AggregateSync
+from novasched.cluster.aggregates import AggregateSync
 from novasched.drivers.no_valid_host_detail import NoValidHostDetail
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, Placement, QueryFailed
 from novasched.resources import Query, prefilters
-from novasched.resources.request import (
-    falls_back_from_conf,
-    limit_from_conf,
-    looks_further_from_conf,
-)
 
 LOG = logging.getLogger(__name__)
 
@@ -45,9 +40,9 @@ class QueryPolicy:
         """Read the options."""
         return cls(
             prefilters.from_conf(conf),
-            limit_from_conf(conf),
-            falls_back_from_conf(conf),
-            looks_further_from_conf(conf),
+            conf.scheduler.max_placement_results,
+            not conf.workarounds.disable_fallback_pcpu_query,
+            conf.novasched.look_beyond_limit,
             NoValidHostDetail.from_conf(conf),
         )
 

@@ -24,6 +24,9 @@
         AllocationUpdateFailed        the consumer changed under the claim
           AlreadyClaimed                it holds something, and this is no move
         AllocationDeleteFailed        placement refused to remove an allocation
+      MirrorError                     candidates cannot be computed: placement is asked
+        InvalidCandidateQuery         placement answers 400 to such a query
+        InconsistentProviders         rows of its database do not fit together
       SetupError                      the service cannot run as it is configured
         OptionError                   one option is missing, wrong or unreachable
         FilterNotFound                enabled_filters names an unknown filter
@@ -292,6 +295,18 @@ class AllocationDeleteFailed(RequestError):
             f'Failed to delete allocations for consumer {self.consumer_uuid}. '
             f'Error: {self.error}'
         )
+
+
+class MirrorError(NovaschedError):
+    """Candidates cannot be computed from a copy of placement: it must be asked."""
+
+
+class InvalidCandidateQuery(MirrorError):
+    """A query for allocation candidates to which placement answers 400."""
+
+
+class InconsistentProviders(MirrorError):
+    """Rows of placement's database do not fit together."""
 
 
 class SetupError(NovaschedError):

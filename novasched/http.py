@@ -19,6 +19,7 @@ from oslo_config import cfg
 from urllib3.exceptions import NewConnectionError
 
 from novasched import errors
+from novasched.objects.context import RequestContext
 
 POOL_SIZE = 64
 LONGEST_EXCERPT = 1000
@@ -33,6 +34,27 @@ def options(service_type: str) -> list[cfg.Opt]:
         valid_interfaces=['internal', 'public'],
     )
     return [*credential_options(), *adapter_opts]
+
+
+def timeout_option(
+    group: str, service: str, default: int, consequence: str = ''
+) -> cfg.IntOpt:
+    """Return ``[novasched] <group>_timeout``, by which no request waits for ever."""
+    return cfg.IntOpt(
+        f'{group}_timeout',
+        default=default,
+        min=1,
+        help=f"""
+Seconds to wait for an answer of {service}.
+
+Holds where ``[{group}] timeout`` is not set, which alone would mean to wait for
+ever.{consequence}
+
+Related options:
+
+* ``[{group}] timeout``
+""",
+    )
 
 
 def credential_options() -> list[cfg.Opt]:
@@ -62,15 +84,15 @@ def auth_from_conf(conf: cfg.ConfigOpts, group: str) -> BaseAuthPlugin | None:
         ) from error
 
 
-def adapter_from_conf(conf: cfg.ConfigOpts, group: str, timeout_s: float) -> Adapter:
+def adapter_from_conf(conf: cfg.ConfigOpts, group: str) -> Adapter:
     """Make the adapter that all requests to a service go through.
 
     Nothing is sent: the first request gets a token. Without ``auth_type`` there are
-    no credentials. Error statuses do not raise. ``timeout_s`` holds where the group
-    sets no timeout. Raises errors.OptionError for options that make no sense.
+    no credentials. Error statuses do not raise. ``[novasched] <group>_timeout`` holds
+    where the group sets none. Raises errors.OptionError for options that make no sense.
     """
     auth = auth_from_conf(conf, group)
-    session = _session(conf, group, timeout_s)
+    session = _session(conf, group)
     try:
         adapter = loading.load_adapter_from_conf_options(
             conf, group, session=session, auth=auth, raise_exc=False
@@ -86,7 +108,7 @@ def adapter_from_conf(conf: cfg.ConfigOpts, group: str, timeout_s: float) -> Ada
     return adapter
 
 
-def _session(conf: cfg.ConfigOpts, group: str, timeout_s: float) -> Session:
+def _session(conf: cfg.ConfigOpts, group: str) -> Session:
     http = requests.Session()
     # keystoneauth1 keeps ten connections and throws away those of more threads.
     pool = TCPKeepAliveAdapter(
@@ -100,15 +122,21 @@ def _session(conf: cfg.ConfigOpts, group: str, timeout_s: float) -> Session:
         conf, group, session=http, app_name='novasched'
     )
     if conf[group].timeout is None:
-        session.timeout = timeout_s
+        session.timeout = float(conf.novasched[f'{group}_timeout'])
     return session
 
 
-def was_refused(error: ksa.ClientException) -> bool:
-    """Tell a refused connection from one that broke, and from what took too long.
+def headers(context: RequestContext) -> dict[str, str]:
+    """Return what every request says of the request that it serves."""
+    return {
+        'Accept': 'application/json',
+        'X-OpenStack-Request-ID': context.global_id,
+    }
 
-    keystoneauth1 has one class for the first two; its cause distinguishes them.
-    """
+
+def was_refused(error: ksa.ClientException) -> bool:
+    """Tell a refused connection from one that broke, by what keystoneauth1 caught: it
+    has one class for both."""
     cause = error.__context__
     reason = getattr(cause.args[0], 'reason', None) if cause and cause.args else None
     return isinstance(reason, NewConnectionError)

@@ -16,22 +16,23 @@ from novasched import app
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.heartbeat import BINARY
 from novasched.observability import host
-from novasched.observability.announcement import Announcement, State
-from novasched.observability.host import Shared
+from novasched.observability.health import Probe
+from novasched.observability.host import HostService
 from novasched.observability.settings import Settings
-from novasched.observability.worker import InstrumentedService, Probe, WorkerService
+from novasched.observability.worker import InstrumentedService, WorkerService
 from novasched.placement import session
+from novasched.rpc.server import problem_of
 from novasched.rpc.transport import address, is_rabbit
-from novasched.rpc.waiting import problem_of
 from novasched.service import host_of
+from novasched.workers import Announcement, State
 
 
 def sharing(
     conf: cfg.ConfigOpts, workers: int
-) -> contextlib.AbstractContextManager[Shared]:
-    """Make what so many workers share; ``beside`` is what runs beside them.
+) -> contextlib.AbstractContextManager[HostService | None]:
+    """Make what so many workers share, and what runs beside them.
 
-    Raises errors.OptionError.
+    None: nothing is to be shown. Raises errors.OptionError.
     """
     settings = Settings.from_conf(conf, host_of(conf), BINARY)
     if backend.get_backend_type() == backend.BackendType.EVENTLET:
@@ -40,13 +41,13 @@ def sharing(
     return host.shared(settings, workers, SYSTEM_CLOCK)
 
 
-def from_conf(conf: cfg.ConfigOpts, shared: Shared) -> WorkerService:
+def from_conf(conf: cfg.ConfigOpts, shared: HostService | None) -> WorkerService:
     """Compose a scheduler from its configuration, in the process of a worker.
 
     It closes its dependencies, last of all, when it ends.
     """
     dependencies = app.dependencies_from_conf(conf)
-    if not shared.beside:
+    if shared is None:
         return app.compose(conf, dependencies)
     instrumentation = shared.observer.instrumentation()
     scheduler = app.compose(

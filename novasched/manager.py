@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from novasched import errors
 from novasched.candidate_query import CandidateSource, QueryPolicy
 from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.aggregate_sync import AggregateSync
+from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
-from novasched.drivers.claim_journal import ClaimJournal
-from novasched.drivers.claims import Claims
-from novasched.drivers.remaining_capacity import RemainingCapacity
+from novasched.drivers.claims import ClaimJournal, Claims
+from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -42,7 +41,7 @@ from novasched.resources import (
     prefilters,
     target_of,
 )
-from novasched.resources.destination import with_aggregates
+from novasched.resources.request import with_aggregates
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
@@ -91,7 +90,7 @@ class SchedulerManager:
         claimed.
         """
         LOG.debug('Starting to schedule for instances: %s', instance_uuids)
-        with self._logs_unavailable_cells(request):
+        try:
             request, query, candidates = self._candidates(context, request)
             work = ScheduleRequest(
                 context=context,
@@ -104,12 +103,6 @@ class SchedulerManager:
             )
             self._notifier.select_destinations(context, request, 'start')
             return self._placed(work, query, return_objects)
-
-    @contextlib.contextmanager
-    def _logs_unavailable_cells(self, request: RequestSpec) -> Iterator[None]:
-        """Log which cells gave no hosts, once for a request that finds none."""
-        try:
-            yield
         except errors.NoValidHost:
             if cells := self._view.unavailable_cells(request.target_cell_uuid):
                 LOG.info(
@@ -163,9 +156,8 @@ class SchedulerManager:
             self._query_policy.limit,
             self._query_policy.falls_back,
         )
-        _log((), query.warnings)
-        for note in query.notes:
-            LOG.info(note)
+        _log(logging.WARNING, query.warnings)
+        _log(logging.INFO, query.notes)
         if nodes == []:
             cells = self._view.unavailable_cells(request.target_cell_uuid)
             raise errors.NoValidHost(
@@ -189,9 +181,9 @@ class SchedulerManager:
         added = prefilters.run(
             self._query_policy.prefilters, request, inputs, self._clock.monotonic
         )
-        _log(added.notes, added.warnings)
-        for failure in added.failures:
-            LOG.error(failure)
+        _log(logging.DEBUG, added.notes)
+        _log(logging.WARNING, added.warnings)
+        _log(logging.ERROR, added.failures)
         if added.refused is not None:
             raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
         return added
@@ -286,8 +278,6 @@ def _answer(
     return [selections[0].to_dict() for selections in placed.selections]
 
 
-def _log(notes: Iterable[str], warnings: Iterable[str]) -> None:
-    for note in notes:
-        LOG.debug(note)
-    for warning in warnings:
-        LOG.warning(warning)
+def _log(level: int, lines: Iterable[str]) -> None:
+    for line in lines:
+        LOG.log(level, line)

@@ -34,7 +34,7 @@ READERS = (
     'scheduler.fit',
     'scheduler.weighers',
     'service',
-    'servicegroup.memcached',
+    'servicegroup',
 )
 
 AUTHENTICATED = ('neutron', 'placement', 'service_user')

@@ -123,20 +123,16 @@ def _by_name(paths: Iterable[str], kind: _Kind) -> dict[str, Any]:
     installed = _installed(kind)
     found: dict[str, Any] = {}
     for path in paths:
-        is_novas, name = path.startswith(kind.novas), path.rpartition('.')[2]
-        if is_novas and name.startswith(('all_', 'standard_')):
+        name = path.rpartition('.')[2]
+        if path.startswith(kind.novas) and name.startswith(('all_', 'standard_')):
             found |= installed
-        else:
-            found |= _at(path, kind)
+            continue
+        try:
+            found |= plugin_adapter.at(path, kind.base)
+        except errors.ClassNotFound as problem:
+            names = sorted(installed)
+            raise errors.ClassNotFound(path, problem.problem, names) from problem
     return found
-
-
-def _at(path: str, kind: _Kind) -> dict[str, Any]:
-    try:
-        return plugin_adapter.at(path, kind.base)
-    except errors.ClassNotFound as problem:
-        names = sorted(_installed(kind))
-        raise errors.ClassNotFound(path, problem.problem, names) from problem
 
 
 def _installed(kind: _Kind) -> dict[str, Any]:

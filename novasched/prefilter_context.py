@@ -104,13 +104,8 @@ def _union(
     """Return the aggregates of all segments; None if one has none."""
     if segments is None:
         return None
-    found: frozenset[str] = frozenset()
-    for segment in segments:
-        uuids = aggregates[segment]
-        if not uuids:
-            return None
-        found |= uuids
-    return found
+    found = [aggregates[segment] for segment in segments]
+    return frozenset().union(*filter(None, found)) if all(found) else None
 
 
 def _each(

@@ -119,11 +119,11 @@ def check(conf: cfg.ConfigOpts) -> None:
 def opened(
     conf: cfg.ConfigOpts, profile: Profile
 ) -> Iterator[tuple[app.Dependencies, ClusterView]]:
-    """Wire what answers requests, and close it again. Raises errors.SetupError."""
+    """Compose a scheduler, and close it again. Raises errors.SetupError."""
     with contextlib.ExitStack() as stack:
         dependencies = app.dependencies_from_conf(conf)
         stack.callback(dependencies.close)
-        view = app.components(conf, dependencies, profile).view
+        view = app.compose(conf, dependencies, profile).view
         stack.callback(view.close, JOIN_S)
         yield dependencies, view
 

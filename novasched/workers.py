@@ -6,14 +6,17 @@ The new one takes requests before the old one takes no more, so none waits for i
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import multiprocessing
+import os
 import signal
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import cotyledon
 from oslo_config import cfg
@@ -22,7 +25,6 @@ from oslo_service import backend, service  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.cluster.heartbeat import BINARY
-from novasched.observability.announcement import Announcement
 from novasched.observability.worker import WorkerService
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +32,105 @@ LOG = logging.getLogger(__name__)
 PAUSE_S = 1.0
 """Between two signals to a worker under eventlet, which hears none for a moment."""
 
+State = Mapping[str, Any]
+"""The state of a service: see service.Scheduler.state()."""
+
+Result = TypeVar('Result')
+
 PROBLEMS = (errors.NovaschedError, cfg.Error, MessagingException)
+
+
+class Countdown:
+    """Says to one of several processes, forked later, that it is the last of them.
+
+    A socket pair holds one byte for each: to take one is atomic, and a process that is
+    killed holds nothing up.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self._bytes = bytes(processes - 1) + b'\1'
+        self._taking, self._giving = socket.socketpair()
+        for end in (self._taking, self._giving):
+            end.setblocking(False)
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Count all processes once more."""
+        with contextlib.suppress(BlockingIOError):
+            while self._taking.recv(len(self._bytes)):
+                pass
+        self._giving.sendall(self._bytes)
+
+    def is_last(self) -> bool:
+        """Count this process; say whether all others were counted before."""
+        try:
+            return self._taking.recv(1) == b'\1'
+        except BlockingIOError:
+            return False
+
+    def close(self) -> None:
+        for end in (self._taking, self._giving):
+            end.close()
+
+
+class Announcement:
+    """Logs one line for all workers, at the start, at each reload and at the stop: that
+    of the last to start or to reload.
+
+    ``describe`` makes a text of the state of that worker.
+    """
+
+    def __init__(
+        self, version: str, workers: int, describe: Callable[[State], str]
+    ) -> None:
+        self._version = version
+        self._describe = describe
+        self._starts = Countdown(workers)
+        self._reloads = Countdown(workers)
+        self._finished = os.eventfd(0, os.EFD_NONBLOCK)
+
+    def started(self, state: Callable[[], State]) -> None:
+        """A worker serves for the first time."""
+        if self._starts.is_last():
+            LOG.info(
+                'Starting scheduler node (version %s): %s',
+                self._version,
+                self._describe(state()),
+            )
+
+    def reloading(self) -> None:
+        """Announce that all workers are about to reload."""
+        self._reloads.start_over()
+
+    def reloaded(self, state: Callable[[], State]) -> None:
+        """A worker serves with what it has read again."""
+        if self._reloads.is_last():
+            self._reloads.start_over()
+            LOG.info(
+                'Reloaded the configuration, the cells and the plugins: %s',
+                self._describe(state()),
+            )
+
+    def finished(self, requests: int) -> None:
+        """A worker ends, after answering so many requests; the kernel adds them up."""
+        os.eventfd_write(self._finished, requests)
+
+    def stopped(self) -> None:
+        """All workers have ended."""
+        requests = 0
+        with contextlib.suppress(BlockingIOError):  # there was none
+            requests = os.eventfd_read(self._finished)
+        LOG.info(
+            'Stopped scheduler node (version %s): %d requests were finished',
+            self._version,
+            requests,
+        )
+
+    def close(self) -> None:
+        """Let go of what the processes share."""
+        self._starts.close()
+        self._reloads.close()
+        os.close(self._finished)
 
 
 def _settle() -> None:
@@ -40,6 +140,17 @@ def _settle() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+
+
+def _outcome(do: Callable[[], Result]) -> Result | Exception:
+    """Return what a function returns, or the problem that it raises if it is no defect.
+
+    It is to be logged later: the log adds a problem that is being handled to the line.
+    """
+    try:
+        return do()
+    except PROBLEMS as problem:
+        return problem
 
 
 class Worker(service.ServiceBase):  # type: ignore[misc]
@@ -79,30 +190,19 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
         self._begun = True
         self._begin()
         with self._reloading:
-            problem = self._start()
-        if problem:
-            # Not while it is handled: the log would add it to the line again.
-            LOG.critical('%s: %s', BINARY, problem)
-            raise SystemExit(1)
+            serving = _outcome(self._started)
+            if isinstance(serving, Exception):
+                LOG.critical('%s: %s', BINARY, serving)
+                raise SystemExit(1)
+            if late := self._swapped(serving):
+                late.stop()
+            else:
+                self.announcement.started(serving.state)
+            _settle()
 
-    def _start(self) -> Exception | None:
-        serving = self._started()
-        if isinstance(serving, Exception):
-            return serving
-        if late := self._swapped(serving):
-            late.stop()
-        else:
-            self.announcement.started(serving.state)
-        _settle()
-        return None
-
-    def _started(self) -> WorkerService | Exception:
-        """Return a scheduler that serves, or why there can be none now."""
-        try:
-            serving = self._make()
-            serving.start()
-        except PROBLEMS as problem:
-            return problem
+    def _started(self) -> WorkerService:
+        serving = self._make()
+        serving.start()
         return serving
 
     def _swapped(self, serving: WorkerService) -> WorkerService | None:
@@ -128,21 +228,17 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
             thread.start()
 
     def _reread_or_tell(self) -> bool:
-        found = None
-        try:
-            self._reread()
-        except PROBLEMS as problem:
-            found = problem
-        if found:  # logged here for the same reason as in ``start``
-            LOG.error('Reloading failed, all goes on as it was: %s', found)
-        return found is None
+        problem = _outcome(self._reread)
+        if problem:
+            LOG.error('Reloading failed, all goes on as it was: %s', problem)
+        return problem is None
 
     def _reload(self) -> None:
         with self._reloading:
             self._wanted.clear()
-            serving = (
-                None if self._stopping or not self._reread_or_tell() else self._new()
-            )
+            if self._stopping or not self._reread_or_tell():
+                return
+            serving = self._new()
             before = None if serving is None else self._swapped(serving)
         if serving is not None and before is not None:
             if before is not serving:
@@ -159,7 +255,7 @@ class Worker(service.ServiceBase):  # type: ignore[misc]
     def _new(self) -> WorkerService | None:
         """Return a scheduler that serves; None, logged, if there can be none now."""
         try:
-            found = self._started()
+            found = _outcome(self._started)
         except Exception as problem:  # the end of a thread
             LOG.exception('Reloading failed by a defect: %s', problem)
             return None
@@ -239,22 +335,20 @@ def _survive() -> None:
     handler.clear = clear_and_ignore
 
 
-def serve(conf: cfg.ConfigOpts, worker: Worker, workers: int, *beside: Any) -> int:
-    """Run workers, and a process for each ``beside`` them; return the exit code."""
+def serve(conf: cfg.ConfigOpts, worker: Worker, workers: int, beside: Any) -> int:
+    """Run workers, and a process ``beside`` them, if any; return the exit code."""
     code = _run(conf, worker, workers, beside)
     worker.announcement.stopped()
     return code
 
 
-def _run(
-    conf: cfg.ConfigOpts, worker: Worker, workers: int, beside: Iterable[Any]
-) -> int:
+def _run(conf: cfg.ConfigOpts, worker: Worker, workers: int, beside: Any) -> int:
     if backend.get_backend_type() == backend.BackendType.EVENTLET:
         _survive()
         worker.pause_s = PAUSE_S
         launcher = service.launch(_Green(conf), worker, workers, 'mutate')
-        for each in beside:
-            launcher.launch_service(each, workers=1)
+        if beside is not None:
+            launcher.launch_service(beside, workers=1)
         return int(launcher.wait() or 0)
     manager = cotyledon.ServiceManager(
         graceful_shutdown_timeout=conf.graceful_shutdown_timeout,
@@ -262,8 +356,8 @@ def _run(
     )
     manager.register_hooks(on_reload=worker.reset)
     manager.add(_Process, workers, args=(worker,))
-    for each in beside:
-        manager.add(_Beside, 1, args=(each,))
+    if beside is not None:
+        manager.add(_Beside, 1, args=(beside,))
     try:
         manager.run()
     except SystemExit as end:

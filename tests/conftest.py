@@ -4,6 +4,7 @@ nothing is kept in a home."""
 
 from __future__ import annotations
 
+import logging
 import os
 
 import hypothesis
@@ -26,6 +27,19 @@ def state_directory(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv('STATE_DIRECTORY', str(tmp_path_factory.mktemp('state')))
         yield
+
+
+@pytest.fixture
+def logging_as_before():
+    """Take back the handlers that a program leaves with the root logger."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    for handler in root.handlers[:]:
+        if handler not in before:
+            handler.close()
+    root.handlers[:] = before
+    root.setLevel(level)
 
 
 SLOW = ('live', 'faults', 'differential')

@@ -6,10 +6,10 @@ The data goes to nova's process and to ours alike.
 
 from __future__ import annotations
 
-from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
 from novasched.objects.request_spec import (
+    CellMapping,
     Destination,
     RequestGroup,
     RequestLevelParams,

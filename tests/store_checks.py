@@ -18,7 +18,7 @@ from novasched.db.stores import SqlApiStore, SqlServiceStore
 from novasched.db.transactions import Database
 from novasched.ports import CELL0_UUID, Cell
 from novasched_lab.db import schema, server_tables
-from novasched_lab.store.api_servers import ApiServers
+from novasched_lab.db.api_servers import ApiServers, ServerGroups
 from tests import aggregate_checks, cell_checks
 from tests.databases import NOON, SECOND, cell_mapping, node, service
 
@@ -69,7 +69,7 @@ def a_server_group_has_its_policy_rules_and_members(databases):
         {'group_id': plain, 'instance_uuid': 'i3'},
     )
     store = ApiServers(databases.api)
-    found = store.server_group('g1')
+    found = ServerGroups(databases.api).find('g1', None)
     assert found == store.server_group_of('i1')
     assert (found.uuid, found.name, found.project_id, found.user_id) == (
         ('g1', 'db', 'p', 'u')
@@ -78,7 +78,7 @@ def a_server_group_has_its_policy_rules_and_members(databases):
     assert found.rules == {'max_server_per_host': '2'}
     assert found.members == ('i2', 'i1')
     assert store.server_group_of('i3').policy is None
-    assert store.server_group('none') is None
+    assert ServerGroups(databases.api).find('none', None) is None
     assert store.server_group_of('none') is None
 
 

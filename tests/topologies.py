@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from novasched.scheduler.fit.search import fit_each
 from novasched.scheduler.fit.topology import Guest, GuestCell, HostCell, Pages
 from novasched.scheduler.reasons import Code, Reason
 
@@ -61,6 +62,11 @@ def wants(*counts, **given):
         *(guest_cell(n, dedicated=range(c)) for n, c in enumerate(counts)),
         **given,
     )
+
+
+def fit(cells, guest, limits, devices, pack):
+    """Fit a guest onto a host with some devices."""
+    return fit_each(cells, guest, limits, [devices], pack)[0]
 
 
 class FakeDevices:

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from keystoneauth1.adapter import Adapter
 
-from novasched import errors
+from novasched import errors, http
 from novasched.objects.context import RequestContext
-from novasched.placement import allocations, claim_retry
+from novasched.placement import allocations
 from novasched.placement.allocations import ConsumerAllocations
-from novasched.placement.http import NoAnswer, ask
+from novasched.placement.session import NoAnswer, ask
 from novasched.ports import QueryFailed
 
 LOG = logging.getLogger(__name__)
@@ -35,19 +34,27 @@ class Allocations:
 
     def remove(self, context: RequestContext, consumer: str) -> bool:
         """Remove all that a consumer holds; log a failure, and return False."""
-        failure = None
+        url = f'/allocations/{consumer}'
+        status, text = 0, ''
         for _ in range(ATTEMPTS):
-            failure = allocations.delete(self._adapter, context, consumer)
-            if failure is None or 400 <= failure.status < 500:
+            answer = ask(self._adapter, context, 'DELETE', url, None)
+            if isinstance(answer, NoAnswer):
+                status, text = 0, answer.text
+                continue
+            status, text = answer.status_code, http.excerpt(answer)
+            if status == 204:
+                LOG.info('Deleted allocations for instance %s', consumer)
+            if status in (204, 404):
+                return True
+            if 400 <= status < 500:
                 break
-        if failure is not None:
-            LOG.warning(
-                'Unable to delete allocation for instance %s: (%s %s)',
-                consumer,
-                failure.status,
-                failure.text,
-            )
-        return failure is None
+        LOG.warning(
+            'Unable to delete allocation for instance %s: (%s %s)',
+            consumer,
+            status,
+            text,
+        )
+        return False
 
     def swap(self, context: RequestContext, source: str, target: str) -> bool:
         """Give ``target`` what ``source`` holds, instead of what it held.
@@ -56,43 +63,26 @@ class Allocations:
         False when placement does not do it. Raises errors.AllocationUpdateFailed when
         another process changes one of the two.
         """
+        url, version = '/allocations', allocations.VERSION
         for _ in range(ATTEMPTS):
-            theirs, own = self.held_by(context, source), self.held_by(context, target)
-            if not theirs.allocations:
+            held, own = self.held_by(context, source), self.held_by(context, target)
+            taken = held.body()
+            if taken is None:
                 return bool(own.allocations)
+            nothing = {**taken, 'allocations': {}}
             body = {
-                source: {**_body(theirs, {}), 'consumer_generation': theirs.generation},
-                target: {
-                    **_body(theirs, theirs.allocations),
-                    'consumer_generation': own.generation,
-                },
+                source: {**nothing, 'consumer_generation': held.generation},
+                target: {**taken, 'consumer_generation': own.generation},
             }
-            answer = ask(
-                self._adapter,
-                context,
-                'POST',
-                '/allocations',
-                allocations.VERSION,
-                body,
-            )
+            answer = ask(self._adapter, context, 'POST', url, version, body)
             if isinstance(answer, NoAnswer):
                 continue
             if answer.status_code == 204:
                 return True
-            changed = claim_retry.what_changed(answer)
+            changed = allocations.what_changed(answer)
             if changed == 'consumer':
                 raise errors.AllocationUpdateFailed(source, answer.text)
             if changed is None:
                 LOG.warning('Placement moved no claim of %s: %s', source, answer.text)
                 return False
         return False
-
-
-def _body(owner: ConsumerAllocations, held: allocations.Allocations) -> dict[str, Any]:
-    return {
-        'allocations': {
-            provider: {'resources': dict(amounts)} for provider, amounts in held.items()
-        },
-        'project_id': owner.project_id,
-        'user_id': owner.user_id,
-    }

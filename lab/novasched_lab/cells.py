@@ -14,9 +14,9 @@ from novasched import errors
 from novasched.db.engines import engine_of
 from novasched.ports import CELL0_UUID, Cell
 from novasched.rpc.transport import transport_from_conf
+from novasched_lab.db.api_servers import ApiServers
+from novasched_lab.db.cell_servers import CellServers
 from novasched_lab.rpc_api import ComputeClient
-from novasched_lab.store.api_servers import ApiServers
-from novasched_lab.store.cell_servers import CellServers
 
 NO_QUEUE = 'none'
 OPTION = 'cell_mappings.transport_url'
@@ -44,7 +44,6 @@ class Brokers:
             return self._made[url]
 
     def close(self) -> None:
-        """Close all connections."""
         with self._lock:
             made, self._made = list(self._made.values()), {}
         for transport in (*made, self.own):
@@ -87,10 +86,8 @@ class CellLinks:
 
     def link(self, cell_uuid: str) -> CellLink:
         """Return a cell by its uuid."""
-        with self._lock:
-            found = self._links.get(cell_uuid)
-        if found is not None:
-            return found
+        if known := self._links.get(cell_uuid):
+            return known
         for cell in self._api.cells():
             if cell.uuid == cell_uuid:
                 return self._opened(cell)
@@ -116,7 +113,6 @@ class CellLinks:
         return None if cell_uuid is None else self.link(cell_uuid)
 
     def close(self) -> None:
-        """Close the databases; a later call opens them again, as mapped then."""
         with self._lock:
             links, self._links = self._links, {}
         for link in links.values():
@@ -127,14 +123,12 @@ class CellLinks:
             known = self._links.get(cell.uuid)
             if known is not None and known.cell == cell:
                 return known
-            self._links[cell.uuid] = made = self._made(cell)
+            servers = CellServers(*engine_of(cell, self._make_engine))
+            made = CellLink(cell, servers, self._computes(cell))
+            self._links[cell.uuid] = made
         if known is not None:
             known.servers.close()
         return made
-
-    def _made(self, cell: Cell) -> CellLink:
-        servers = CellServers(*engine_of(cell, self._make_engine))
-        return CellLink(cell, servers, self._computes(cell))
 
     def _computes(self, cell: Cell) -> ComputeClient | None:
         if cell.uuid == CELL0_UUID or (cell.transport_url or '').startswith(NO_QUEUE):

@@ -9,7 +9,7 @@ import oslo_messaging  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.rpc import faults
-from novasched_lab.store.cell_servers import Fault
+from novasched_lab.db.cell_servers import Fault
 
 FAILURES: tuple[type[Exception], ...] = (
     errors.NovaschedError,
@@ -19,11 +19,12 @@ FAILURES: tuple[type[Exception], ...] = (
 )
 """What the steps of a conductor and a compute may raise."""
 
+NO_VALID_HOST = ('NoValidHost', 'MaxRetriesExceeded')
 NOVAS = {
     form.wire.__name__
     for form in faults.TABLE.values()
     if form.wire.__module__ == faults.NOVA
-} | {'MaxRetriesExceeded'}
+}.union(NO_VALID_HOST)
 
 
 class MaxRetriesExceeded(errors.NoValidHost):
@@ -55,18 +56,16 @@ def fault_of(problem: BaseException) -> Fault:
 
     Nova: compute/utils.py, exception_to_dict.
     """
-    return Fault(_message(problem), ''.join(traceback.format_exception(problem)))
-
-
-def _message(problem: BaseException) -> str:
+    message = type(problem).__name__
     if isinstance(problem, oslo_messaging.RemoteError):
-        name, text = str(problem.exc_type), str(problem.value)
-        return text if name in NOVAS else name
-    if isinstance(problem, SchedulerBroke):
-        return problem.name
-    if isinstance(problem, errors.NovaschedError | faults.WireError):
-        return str(problem)
-    return type(problem).__name__
+        message = str(problem.exc_type)
+        if message in NOVAS:
+            message = str(problem.value)
+    elif isinstance(problem, SchedulerBroke):
+        message = problem.name
+    elif isinstance(problem, errors.NovaschedError | faults.WireError):
+        message = str(problem)
+    return Fault(message, ''.join(traceback.format_exception(problem)))
 
 
 def summary(problem: BaseException) -> str:
@@ -79,7 +78,7 @@ def summary(problem: BaseException) -> str:
 def is_no_valid_host(problem: BaseException) -> bool:
     """Return True if a scheduler, local or remote, answered that there is no host."""
     if isinstance(problem, oslo_messaging.RemoteError):
-        return str(problem.exc_type) in ('NoValidHost', 'MaxRetriesExceeded')
+        return str(problem.exc_type) in NO_VALID_HOST
     return isinstance(problem, errors.NoValidHost) or (
         type(problem).__name__ == 'NoValidHost'
     )

@@ -22,10 +22,8 @@ from novasched.scheduler.fit.pci import Pool, Pools, Tags
 from novasched.scheduler.fit.topology import HostCell, Networks, Pages
 from novasched_lab.resource_providers import Inventory, Provider
 
-TOPIC = 'compute'
 LIBVIRT_VERSION = 8002002
 SMALL_KB = 4
-PRODUCT = ('vendor_id', 'product_id')
 ROOT_TRAITS = frozenset(
     {
         'OWNER_NOVA',
@@ -75,7 +73,6 @@ class SimulatedHost:
 
     @property
     def uuid(self) -> str:
-        """The uuid of the compute node and of its provider."""
         return name_uuid('node', self.name)
 
 
@@ -101,12 +98,11 @@ def provider_of(
     aggregates: frozenset[str] = frozenset(),
 ) -> Provider:
     """Return the resource provider of a host; what is used is reserved."""
-    shared = host.vcpus - len(host.dedicated_cpus)
-    cpu_ratio = host.cpu_allocation_ratio
-    reserved_cpus = math.ceil(usage.vcpus / cpu_ratio) if usage.vcpus else 0
+    cpu_ratio, dedicated = host.cpu_allocation_ratio, len(host.dedicated_cpus)
+    used = math.ceil(usage.vcpus / cpu_ratio) if usage.vcpus else 0
     amounts = {
-        'VCPU': (shared, reserved_cpus, cpu_ratio),
-        'PCPU': (len(host.dedicated_cpus), 0, 1.0),
+        'VCPU': (host.vcpus - dedicated, used, cpu_ratio),
+        'PCPU': (dedicated, 0, 1.0),
         'MEMORY_MB': (host.memory_mb, usage.memory_mb, host.ram_allocation_ratio),
         'DISK_GB': (host.disk_gb, usage.disk_gb, host.disk_allocation_ratio),
     }
@@ -126,7 +122,7 @@ def service_row(host: SimulatedHost, now: datetime.datetime) -> dict[str, Any]:
         'uuid': name_uuid('service', host.name),
         'host': host.name,
         'binary': COMPUTE,
-        'topic': TOPIC,
+        'topic': 'compute',
         'report_count': 0,
         'disabled': False,
         'forced_down': False,
@@ -136,13 +132,9 @@ def service_row(host: SimulatedHost, now: datetime.datetime) -> dict[str, Any]:
 
 
 def node_row(host: SimulatedHost) -> dict[str, Any]:
-    """Return the columns of a compute_nodes row that do not follow usage."""
-    topology = {
-        'cells': max(host.numa_nodes, 1),
-        'sockets': max(host.numa_nodes, 1),
-        'cores': host.vcpus // host.threads,
-        'threads': host.threads,
-    }
+    sockets = max(host.numa_nodes, 1)
+    topology = {'cells': sockets, 'sockets': sockets}
+    topology |= {'cores': host.vcpus // host.threads, 'threads': host.threads}
     cpu_info = {
         'arch': 'x86_64',
         'model': 'Skylake-Server-IBRS',
@@ -174,7 +166,6 @@ def node_row(host: SimulatedHost) -> dict[str, Any]:
 def usage_columns(
     host: SimulatedHost, usage: Usage, cells: tuple[HostCell, ...], pools: Pools
 ) -> dict[str, Any]:
-    """Return the columns of a compute_nodes row that follow usage."""
     free_disk_gb = host.disk_gb - usage.disk_gb
     return {
         'vcpus_used': usage.vcpus,
@@ -201,23 +192,22 @@ def numa_cells_of(host: SimulatedHost) -> tuple[HostCell, ...]:
 
 def _numa_cell(host: SimulatedHost, number: int) -> HostCell:
     size = host.vcpus // host.numa_nodes
-    cpus = frozenset(range(number * size, (number + 1) * size))
+    cpus = range(number * size, (number + 1) * size)
     memory_mb = host.memory_mb // host.numa_nodes
-    large = sorted((size_kb, many) for size_kb, many in host.pages.items())
-    small_kb = memory_mb * 1024 - sum(size_kb * many for size_kb, many in large)
+    large_kb = sum(size_kb * many for size_kb, many in host.pages.items())
+    small = Pages(SMALL_KB, (memory_mb * 1024 - large_kb) // SMALL_KB)
     return HostCell(
         id=number,
-        cpuset=cpus - host.dedicated_cpus,
-        pcpuset=cpus & host.dedicated_cpus if host.dedicated_cpus else cpus,
+        cpuset=frozenset(cpus) - host.dedicated_cpus,
+        pcpuset=host.dedicated_cpus.intersection(cpus)
+        if host.dedicated_cpus
+        else frozenset(cpus),
         memory=memory_mb,
         siblings=tuple(
             frozenset(range(first, first + host.threads))
-            for first in range(min(cpus), max(cpus) + 1, host.threads)
+            for first in cpus[:: host.threads]
         ),
-        mempages=(
-            Pages(SMALL_KB, small_kb // SMALL_KB),
-            *(Pages(size_kb, many) for size_kb, many in large),
-        ),
+        mempages=(small, *(Pages(*each) for each in sorted(host.pages.items()))),
         network_metadata=Networks(),
         socket=number,
     )
@@ -227,23 +217,19 @@ def pools_of(host: SimulatedHost) -> Pools:
     """Return the pools of the PCI devices of a host; placement knows none of them."""
     counted = Counter[tuple[Tags, int | None]]()
     for devices in host.devices:
-        counted[_tags(devices), devices.numa_node] += devices.count
+        tags = {
+            'vendor_id': devices.vendor_id,
+            'product_id': devices.product_id,
+            'dev_type': devices.dev_type,
+            'remote_managed': 'false',
+            'managed': 'true',
+            'live_migratable': 'false',
+        }
+        if devices.physical_network is not None:
+            tags['physical_network'] = devices.physical_network
+        counted[frozenset(tags.items()), devices.numa_node] += devices.count
     pools = [Pool(tags, node, count) for (tags, node), count in counted.items()]
     return tuple(sorted(pools, key=lambda pool: len(pool.keys)))
-
-
-def _tags(devices: Devices) -> Tags:
-    tags = {
-        'vendor_id': devices.vendor_id,
-        'product_id': devices.product_id,
-        'dev_type': devices.dev_type,
-        'remote_managed': 'false',
-        'managed': 'true',
-        'live_migratable': 'false',
-    }
-    if devices.physical_network is not None:
-        tags['physical_network'] = devices.physical_network
-    return frozenset(tags.items())
 
 
 def topology_text(cells: tuple[HostCell, ...]) -> str | None:
@@ -274,19 +260,13 @@ def _cell_object(cell: HostCell) -> NUMACell:
 
 def pools_text(pools: Pools) -> str:
     """Return the pci_stats column for the devices that are free."""
-    return _text(PciDevicePoolList(objects=[_pool_object(pool) for pool in pools]))
-
-
-def _pool_object(pool: Pool) -> PciDevicePool:
-    keys: dict[str, Any] = dict(pool.keys)
-    vendor_id, product_id = (keys.pop(name) for name in PRODUCT)
-    return PciDevicePool(
-        vendor_id=vendor_id,
-        product_id=product_id,
-        numa_node=pool.numa_node,
-        count=pool.count,
-        tags=keys,
-    )
+    made = []
+    for pool in pools:
+        keys: dict[str, Any] = dict(pool.keys)
+        product = {name: keys.pop(name) for name in ('vendor_id', 'product_id')}
+        where = {'numa_node': pool.numa_node, 'count': pool.count}
+        made.append(PciDevicePool(**product, **where, tags=keys))
+    return _text(PciDevicePoolList(objects=made))
 
 
 def _text(made: NovaObject) -> str:

@@ -1,24 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration of a program of the lab, and a try of what it names."""
+"""A program of the lab: its configuration, a try of what that names, its workers.
+
+It refuses to serve in the database of a running nova: a conductor of the lab would
+take builds from the users of that cloud, and lose them.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
+import uuid
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log
 from oslo_service import service  # type: ignore[import-untyped]
+from oslo_utils import timeutils
 
-from novasched import configuration
-from novasched.db import engines
+from novasched import configuration, errors
+from novasched.cluster.services import Window, down_time
+from novasched.db import engines, services
+from novasched.db.transactions import Database
 from novasched.placement import session
+from novasched.ports import ServiceRow
 from novasched.rpc import logs, transport
 from novasched.workers import PROBLEMS
-from novasched_lab import beside_nova, opts
+from novasched_lab import opts
 from novasched_lab.cmd import BESIDE_NOVA
 
 LOG = logging.getLogger(__name__)
@@ -61,7 +71,7 @@ def check_services(conf: cfg.ConfigOpts) -> None:
 
     Raises errors.OptionError, too, where nova itself serves.
     """
-    beside_nova.check(conf)
+    refuse_beside_nova(conf)
     with contextlib.ExitStack() as opened:
         broker = transport.transport_from_conf(conf)
         opened.callback(broker.cleanup)
@@ -72,23 +82,15 @@ def check_services(conf: cfg.ConfigOpts) -> None:
             LOG.warning('[placement]: %s', problem)
 
 
-class LabService(Protocol):
-    """A service in the process of a worker."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-
 class LabWorker(service.ServiceBase):  # type: ignore[misc]
-    """One worker: makes its service after the fork, and stops it.
+    """One worker: makes a service with start() and stop() after the fork.
 
     A failure to start is one line of the log, and exit code 1.
     """
 
-    def __init__(self, make: Callable[[], LabService], name: str) -> None:
+    def __init__(self, make: Callable[[], Any], name: str) -> None:
         self._make, self._name = make, name
-        self._service: LabService | None = None
+        self._service: Any = None
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -118,8 +120,54 @@ class LabWorker(service.ServiceBase):  # type: ignore[misc]
 
 
 def serve(
-    conf: cfg.ConfigOpts, make: Callable[[], LabService], workers: int, name: str
+    conf: cfg.ConfigOpts, make: Callable[[], Any], workers: int, name: str
 ) -> int:
     """Run workers of a program until a signal stops them; return the exit code."""
     launcher = service.launch(conf, LabWorker(make, name), workers, 'mutate')
     return int(launcher.wait() or 0)
+
+
+BINARIES = ('nova-conductor', 'nova-compute')
+UUID_VERSION = 5
+"""The version in the uuids of our services rows; nova's are of version 4."""
+
+
+def new_uuid() -> str:
+    """Return the uuid of a services row of the lab."""
+    return str(uuid.UUID(bytes=os.urandom(16), version=UUID_VERSION))
+
+
+def refuse_beside_nova(conf: cfg.ConfigOpts) -> None:
+    """Look for a living conductor or compute of nova in [database] connection.
+
+    Raises errors.OptionError if there is one, unless ``--beside-nova`` is given, and
+    errors.StoreFailed.
+    """
+    if conf.beside_nova:
+        return
+    down_s, _ = down_time(conf.service_down_time, conf.report_interval)
+    window = Window.around(timeutils.utcnow(), down_s)
+    engine = engines.main_engine(conf)
+    try:
+        found = Database(engine).reading(
+            lambda connection: [
+                row for name in BINARIES for row in services.read(connection, name)
+            ]
+        )
+    finally:
+        engine.dispose()
+    for row in found:
+        if window.holds(row) and not _is_ours(row):
+            raise errors.OptionError(
+                engines.MAIN,
+                f'{row.binary} is alive on {row.host}, and this program would take '
+                'its work',
+                f'Use the database of a test cloud, or give --{BESIDE_NOVA.name}',
+            )
+
+
+def _is_ours(row: ServiceRow) -> bool:
+    try:
+        return uuid.UUID(row.uuid).version == UUID_VERSION
+    except (TypeError, ValueError):
+        return False

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import errors
 from novasched.objects.context import admin
-from novasched.placement.http import NoAnswer, ask
+from novasched.placement.session import NoAnswer, ask
 
 VERSION = '1.36'
 GENERATION = 'resource_provider_generation'
@@ -51,7 +51,6 @@ class Provider:
 
     @property
     def url(self) -> str:
-        """The path of the provider in placement's API."""
         return f'/resource_providers/{self.uuid}'
 
 
@@ -74,12 +73,17 @@ def register(adapter: Adapter, providers: Sequence[Provider]) -> None:
 
     Raises errors.SetupError when placement refuses.
     """
-    traits = {trait for provider in providers for trait in provider.traits}
-    for trait in sorted(traits):
+
+    def write(provider: Provider) -> None:
+        if _send(adapter, 'GET', provider.url, expected=NOT_FOUND) is None:
+            _create(adapter, provider)
+        _update(adapter, provider)
+
+    for trait in sorted({trait for each in providers for trait in each.traits}):
         if trait.startswith('CUSTOM_'):
             _send(adapter, 'PUT', f'/traits/{trait}')
     with ThreadPoolExecutor(WRITERS) as pool:
-        list(pool.map(lambda provider: _register(adapter, provider), providers))
+        list(pool.map(write, providers))
 
 
 def withdraw(adapter: Adapter, providers: Iterable[Provider]) -> None:
@@ -98,16 +102,10 @@ def name_of(adapter: Adapter, uuid: str) -> str:
     """Return the name of a provider, or its uuid where it is not known."""
     url = f'/resource_providers/{uuid}'
     try:
-        found = _send(adapter, 'GET', url, expected=NOT_FOUND)
+        found = _send(adapter, 'GET', url, expected=NOT_FOUND) or {}
     except errors.SetupError:
         return uuid
-    return str(found['name']) if found and 'name' in found else uuid
-
-
-def _register(adapter: Adapter, provider: Provider) -> None:
-    if _send(adapter, 'GET', provider.url, expected=NOT_FOUND) is None:
-        _create(adapter, provider)
-    _update(adapter, provider)
+    return str(found.get('name', uuid))
 
 
 def _create(adapter: Adapter, provider: Provider) -> None:
@@ -119,32 +117,29 @@ def _create(adapter: Adapter, provider: Provider) -> None:
 
 def _update(adapter: Adapter, provider: Provider) -> None:
     """Write inventories and traits; add to the aggregates that it is in."""
-    for part, wanted_after in _parts(provider):
-        _change(adapter, f'{provider.url}/{part}', part, wanted_after)
-
-
-def _parts(provider: Provider) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """Yield each part and a function from what it has to what it should have."""
     inventories = {name: asdict(each) for name, each in provider.inventories.items()}
-    if inventories:
-        yield 'inventories', lambda found: inventories
-    if provider.traits:
-        yield 'traits', lambda found: sorted(provider.traits)
-    if provider.aggregates:
-        yield 'aggregates', lambda found: sorted({*found, *provider.aggregates})
+    for part, wanted in (
+        ('inventories', inventories),
+        ('traits', provider.traits),
+        ('aggregates', provider.aggregates),
+    ):
+        if wanted:
+            _change(adapter, f'{provider.url}/{part}', part, wanted)
 
 
-def _change(
-    adapter: Adapter, url: str, part: str, wanted_after: Callable[[Any], Any]
-) -> None:
+def _change(adapter: Adapter, url: str, part: str, wanted: Any) -> None:
     for _ in range(ATTEMPTS):
         answer = _send(adapter, 'GET', url)
         found = answer[part]
-        wanted = wanted_after(found)
-        if wanted == (sorted(found) if isinstance(found, list) else found):
+        if part == 'inventories':
+            body = wanted
+        else:
+            found = sorted(found)
+            body = sorted(wanted.union(found) if part == 'aggregates' else wanted)
+        if body == found:
             return
-        body = {part: wanted, GENERATION: answer[GENERATION]}
-        if _send(adapter, 'PUT', url, body, expected=CONFLICT) is not None:
+        sent = {part: body, GENERATION: answer[GENERATION]}
+        if _send(adapter, 'PUT', url, sent, expected=CONFLICT) is not None:
             return
     raise errors.SetupError(f'placement: {url} keeps changing')
 

@@ -20,12 +20,14 @@ from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.network import NetworkRequest, NetworkRequestList
-from novasched.objects.request_spec import RequestSpec, SchedulerLimits
+from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.ports import Requests
 from novasched.rpc.serializer import RequestSerializer, decode
-from novasched.rpc.server import BaseEndpoint, Dispatcher, Serializer
-from novasched.rpc.stopping import StoppableServer
+from novasched.rpc.server import (
+    BaseEndpoint,
+    Dispatcher,
+    StoppableServer,
+)
 from novasched.rpc.transport import CONNECTION_ERRORS
 
 COMPUTE = 'compute'
@@ -34,7 +36,6 @@ SCHEDULER = 'scheduler'
 
 COMPUTE_TARGET = oslo_messaging.Target(version='6.5')
 TASK_TARGET = oslo_messaging.Target(namespace='compute_task', version='1.26')
-OBJECT_TARGET = oslo_messaging.Target(version='3.0')
 
 _DELIVERED = oslo_messaging.TransportOptions(at_least_once=True)
 
@@ -67,13 +68,6 @@ def sending() -> Iterator[None]:
         ) from problem
 
 
-def _client(transport: Any, target: Any) -> Any:
-    """Return an RPC client that tries a few times to reach the broker."""
-    return oslo_messaging.get_rpc_client(
-        transport, target, serializer=RequestSerializer(), retry=SEND_ATTEMPTS
-    )
-
-
 @NovaObjectRegistry.register
 class BuildRequest(NovaTimestampObject):
     """An instance that is asked for; disks and tags are passed on as they came."""
@@ -99,86 +93,49 @@ def build_request_of(instance: Instance) -> BuildRequest:
     return made
 
 
-class ComputeClient:
-    """Speaks to the computes of one broker, each by the name of its host.
+class _Client:
+    """Sends messages to one topic, which must find a queue.
 
     Raises oslo.messaging's MessagingException when the broker does not take a
     message, or knows no such host.
     """
 
+    target: Any
+
     def __init__(self, transport: Any) -> None:
-        self._client = _client(
-            transport, oslo_messaging.Target(topic=COMPUTE, version='6.0')
+        self._client = oslo_messaging.get_rpc_client(
+            transport, self.target, serializer=RequestSerializer(), retry=SEND_ATTEMPTS
         )
+
+    def _cast(
+        self, context: RequestContext, method: str, host: str | None = None, **args: Any
+    ) -> None:
+        where = {} if host is None else {'server': host}
+        to = self._client.prepare(transport_options=_DELIVERED, **where)
+        with sending():
+            to.cast(context, method, **args)
+
+
+class ComputeClient(_Client):
+    target = oslo_messaging.Target(topic=COMPUTE, version='6.0')
 
     def build_and_run_instance(
-        self,
-        context: RequestContext,
-        host: str,
-        *,
-        instance: Instance,
-        request_spec: RequestSpec,
-        filter_properties: Mapping[str, Any],
-        node: str,
-        limits: SchedulerLimits | None,
-        host_list: Sequence[Selection],
-        image: Any = None,
-        **passed_on: Any,
+        self, context: RequestContext, host: str, **arguments: Any
     ) -> None:
-        """Have an instance built; ``host_list`` is where to try it next.
-
-        ``passed_on`` are the arguments of the API that scheduling does not look at.
-        """
-        self._cast(
-            context,
-            host,
-            'build_and_run_instance',
-            instance=instance,
-            image=image,
-            request_spec=request_spec,
-            filter_properties=filter_properties,
-            node=node,
-            limits=limits,
-            host_list=list(host_list),
-            accel_uuids=[],
-            **passed_on,
-        )
+        """Have an instance built; ``host_list`` is where to try it next."""
+        arguments = {'image': None, 'accel_uuids': [], **arguments}
+        self._cast(context, 'build_and_run_instance', host, **arguments)
 
     def terminate_instance(
         self, context: RequestContext, host: str, instance: Instance
     ) -> None:
         """Have an instance taken away, and its row and allocations with it."""
-        self._cast(context, host, 'terminate_instance', instance=instance, bdms=[])
+        self._cast(context, 'terminate_instance', host, instance=instance, bdms=[])
 
-    def prep_resize(
-        self,
-        context: RequestContext,
-        host: str,
-        *,
-        instance: Instance,
-        flavor: Flavor,
-        request_spec: RequestSpec,
-        filter_properties: Mapping[str, Any],
-        node: str,
-        migration: Mapping[str, Any],
-        host_list: Sequence[Selection],
-        image: Any = None,
-    ) -> None:
+    def prep_resize(self, context: RequestContext, host: str, **arguments: Any) -> None:
         """Have a host take an instance over; ``migration`` is a row as a dict."""
-        self._cast(
-            context,
-            host,
-            'prep_resize',
-            instance=instance,
-            image=image,
-            flavor=flavor,
-            request_spec=request_spec,
-            filter_properties=filter_properties,
-            node=node,
-            clean_shutdown=True,
-            migration=migration,
-            host_list=list(host_list),
-        )
+        arguments = {'image': None, 'clean_shutdown': True, **arguments}
+        self._cast(context, 'prep_resize', host, **arguments)
 
     def confirm_resize(
         self,
@@ -188,28 +145,14 @@ class ComputeClient:
         migration: Mapping[str, Any],
     ) -> None:
         """Have the source of a move let go of what the move still holds there."""
-        self._cast(
-            context, host, 'confirm_resize', instance=instance, migration=migration
-        )
-
-    def _cast(
-        self, context: RequestContext, host: str, method: str, **arguments: Any
-    ) -> None:
-        to = self._client.prepare(server=host, transport_options=_DELIVERED)
-        with sending():
-            to.cast(context, method, **arguments)
+        moved = {'instance': instance, 'migration': migration}
+        self._cast(context, 'confirm_resize', host, **moved)
 
 
-class ConductorClient:
-    """Speaks to whatever conductor serves the broker. Raises as ComputeClient."""
-
-    def __init__(self, transport: Any) -> None:
-        self._client = _client(
-            transport,
-            oslo_messaging.Target(
-                topic=CONDUCTOR, namespace='compute_task', version='1.0'
-            ),
-        )
+class ConductorClient(_Client):
+    target = oslo_messaging.Target(
+        topic=CONDUCTOR, namespace='compute_task', version='1.0'
+    )
 
     def schedule_and_build_instances(
         self,
@@ -267,52 +210,33 @@ class ConductorClient:
         instance: Instance,
         flavor: Flavor | None = None,
         request_spec: RequestSpec | None = None,
-        filter_properties: Mapping[str, Any] | None = None,
-        host_list: Sequence[Selection] | None = None,
-        wait: bool = True,
     ) -> None:
-        """Have an instance moved, with ``flavor`` resized; ``wait`` until it is begun.
-
-        ``host_list`` is where to try it next, after a host refused it.
-        """
-        arguments = {
-            'instance': instance,
-            'scheduler_hint': {'filter_properties': dict(filter_properties or {})},
-            'live': False,
-            'rebuild': False,
-            'flavor': flavor,
-            'block_migration': None,
-            'disk_over_commit': None,
-            'reservations': [],
-            'clean_shutdown': True,
-            'request_spec': request_spec,
-            'host_list': None if host_list is None else list(host_list),
-        }
-        if wait:
-            with sending():
-                self._client.call(context, 'migrate_server', **arguments)
-        else:
-            self._cast(context, 'migrate_server', **arguments)
-
-    def _cast(self, context: RequestContext, method: str, **arguments: Any) -> None:
-        to = self._client.prepare(transport_options=_DELIVERED)
+        """Have an instance moved, with ``flavor`` resized; wait until it is begun."""
         with sending():
-            to.cast(context, method, **arguments)
+            self._client.call(
+                context,
+                'migrate_server',
+                instance=instance,
+                scheduler_hint={'filter_properties': {}},
+                live=False,
+                rebuild=False,
+                flavor=flavor,
+                block_migration=None,
+                disk_over_commit=None,
+                reservations=[],
+                clean_shutdown=True,
+                request_spec=request_spec,
+                host_list=None,
+            )
 
 
-def server(
-    transport: Any,
-    topic: str,
-    host: str,
-    endpoints: Sequence[Any],
-    requests: Requests | None = None,
-) -> Any:
+def server(transport: Any, topic: str, host: str, endpoints: Sequence[Any]) -> Any:
     """Return an RPC server, not started, of a topic and of a host within it.
 
     Endpoints get arguments as they came, and decode what they look at.
     """
     target = oslo_messaging.Target(topic=topic, server=host)
-    dispatcher = Dispatcher([*endpoints, BaseEndpoint()], Serializer(), requests)
+    dispatcher = Dispatcher([*endpoints, BaseEndpoint()])
     return StoppableServer(transport, target, dispatcher)
 
 

@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from tests.conftest import state_directory
+from tests.conftest import logging_as_before, state_directory
 
-__all__ = ['state_directory']
+__all__ = ['logging_as_before', 'state_directory']

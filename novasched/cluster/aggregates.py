@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host aggregates: read at the start, changed by RPC, checked periodically.
 
-Requests that need them as they are now have the database asked for changes.
+Requests that need them as they are now have the database asked for changes. Warnings
+name what is wrong with their metadata, and those that placement does not know.
 """
 
 from __future__ import annotations
@@ -9,17 +10,31 @@ from __future__ import annotations
 import datetime
 import logging
 import threading
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from novasched import errors
-from novasched.clock import Clock
-from novasched.ports import AggregatesMark, ApiStore
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.log_once import LogOnce
+from novasched.objects.context import RequestContext
+from novasched.ports import AggregatesMark, ApiStore, Placement
 from novasched.scheduler.aggregates import Aggregate, Aggregates
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.warnings import PluginWarning
+
+if TYPE_CHECKING:
+    from novasched.cluster.view import ClusterView
 
 LOG = logging.getLogger(__name__)
 
 ATTEMPTS = 3
+LOOK_AGAIN_S = 60.0
+"""For how long what was found of an aggregate in placement will do."""
+MOST_LOOKS = 8
+"""Aggregates that one request may have looked at."""
+LOOK_FOR_S = 5.0
+"""After which no further one is looked at: a request waits for it."""
 
 
 class AggregateView:
@@ -87,33 +102,24 @@ class AggregateView:
         self.version += 1
 
 
-class _LastRead(NamedTuple):
-    """What the aggregates were read with; ``settled``: an equal mark will do."""
-
-    mark: AggregatesMark
-    settled: bool
-    version: int
-
-
+@dataclass(eq=False)
 class AggregateReader:
     """Brings a view up to what the database says; threads may share it.
 
-    ``overlap_s`` is by how much the clocks of those who write may differ.
+    ``overlap_s`` is by how much the clocks of those who write may differ. ``_known`` is
+    the mark that they were read with, if an equal one will do, and their version.
     """
 
-    def __init__(
-        self, api: ApiStore, view: AggregateView, clock: Clock, overlap_s: float
-    ) -> None:
-        self._api = api
-        self._view = view
-        self._clock = clock
-        self._overlap = datetime.timedelta(seconds=overlap_s)
-        self._known: _LastRead | None = None
+    api: ApiStore
+    view: AggregateView
+    clock: Clock
+    overlap_s: float
+    _known: tuple[AggregatesMark, int] | None = None
 
     def read(self) -> None:
         """Read the aggregates. Raises errors.StoreFailed."""
-        now = self._clock.utcnow()
-        self._read(self._api.aggregates_mark(), now)
+        now = self.clock.utcnow()
+        self._read(self.api.aggregates_mark(), now)
 
     def current(self) -> list[Aggregate]:
         """Return the aggregates by id, as they are now.
@@ -121,20 +127,105 @@ class AggregateReader:
         Where the database cannot be asked, they are as they were known last.
         """
         try:
-            now = self._clock.utcnow()
-            mark, known = self._api.aggregates_mark(), self._known
-            if known != _LastRead(mark, True, self._view.version):
+            now, mark = self.clock.utcnow(), self.api.aggregates_mark()
+            if self._known != (mark, self.view.version):
                 self._read(mark, now)
         except errors.StoreFailed as problem:
             LOG.warning('The aggregates may have changed: %s', problem)
-        return self._view.all()
+        return self.view.all()
 
     def _read(self, mark: AggregatesMark, now: datetime.datetime) -> None:
         """Read them; again, if a message has changed them meanwhile."""
+        overlap = datetime.timedelta(seconds=self.overlap_s)
         for _ in range(ATTEMPTS):
-            version = self._view.version
-            if self._view.replace(self._api.aggregates(), version):
-                settled = mark.newest is None or mark.newest < now - self._overlap
-                self._known = _LastRead(mark, settled, self._view.version)
+            version = self.view.version
+            if self.view.replace(self.api.aggregates(), version):
+                settled = mark.newest is None or mark.newest < now - overlap
+                self._known = (mark, self.view.version) if settled else None
                 return
         self._known = None
+
+
+@dataclass(eq=False)
+class ConfigWarnings:
+    """Warnings of filters and weighers about their options and about metadata.
+
+    Logs each once until its cause is gone; asks when aggregates changed.
+    """
+
+    profile: Profile
+    aggregates: AggregateView
+    _version: int | None = None
+    _warned: Sequence[PluginWarning] = ()
+
+    def log(self) -> None:
+        """Log what was not found the time before."""
+        version = self.aggregates.version
+        if version == self._version:
+            return
+        found = self.profile.config_warnings(self.aggregates.groups())
+        for warning in found:
+            if warning not in self._warned:
+                LOG.log(warning.level, '%s', warning)
+        self._version = version
+        self._warned = found
+
+
+@dataclass(eq=False)
+class AggregateSync:
+    """Warns of an aggregate that placement lacks once, until it is found to be mended.
+
+    Nova copies the hosts of an aggregate to placement when they change; where that
+    failed, placement offers no host for a request that asks for the aggregate. One host
+    of it is asked about: that costs the same for any number of hosts. Threads may
+    share it.
+    """
+
+    view: ClusterView
+    placement: Placement
+    clock: Clock = SYSTEM_CLOCK
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _look_at: dict[str, float] = field(default_factory=dict)
+    _warned: LogOnce = field(default_factory=LogOnce)
+
+    def look(self, context: RequestContext, uuids: Collection[str]) -> None:
+        """Look at those of these aggregates whose time has come, and warn."""
+        known = self.view.aggregates.all() if uuids else []
+        asked_for = {a.uuid: a for a in known if a.uuid and a.uuid in uuids and a.hosts}
+        now = self.clock.monotonic()
+        with self._lock:
+            due = [uuid for uuid in asked_for if self._look_at.get(uuid, now) <= now]
+            due = due[:MOST_LOOKS]
+            self._look_at.update(dict.fromkeys(due, now + LOOK_AGAIN_S))
+        for uuid in due:
+            if self.clock.monotonic() < now + LOOK_FOR_S:
+                self._look(context, uuid, asked_for[uuid])
+
+    def _look(self, context: RequestContext, uuid: str, aggregate: Aggregate) -> None:
+        host, node_uuid = self._node_of(aggregate)
+        if node_uuid is None:
+            return
+        known = self.placement.aggregates(context, node_uuid)
+        if known is None:
+            return
+        if uuid in known:
+            self._warned.ends(uuid)
+        elif self._warned.begins(uuid):
+            LOG.warning(
+                'Placement does not know that host %s is in aggregate %s (%s), and '
+                'finds no host for requests that ask for the aggregate; mend it with: '
+                'nova-manage placement sync_aggregates',
+                host,
+                aggregate.name,
+                uuid,
+            )
+
+    def _node_of(self, aggregate: Aggregate) -> tuple[str, str | None]:
+        """Return a host of an aggregate and the uuid of its node, if one is known."""
+        try:
+            for host in sorted(aggregate.hosts)[:MOST_LOOKS]:
+                for _, _, uuid in self.view.nodes_named(host, None):
+                    return host, uuid
+        except errors.StoreFailed as problem:
+            LOG.debug('The hosts of %s are not known: %s', aggregate.name, problem)
+        return '', None

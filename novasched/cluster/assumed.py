@@ -2,13 +2,16 @@
 """Instances assumed to be on their hosts until the rows of the compute nodes show them.
 
 Placement knows what was claimed of its resources. What it does not track, such as
-NUMA nodes, devices and the members of server groups, is remembered here.
+NUMA nodes, devices and the members of server groups, is remembered here. When a pick
+counts, and when it ends: docs/decisions/0007-what-was-picked-is-assumed.md.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import is_
 from typing import Any, NamedTuple, Self
 
@@ -16,19 +19,10 @@ import numpy as np
 from oslo_config import cfg
 
 from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.assumed_usage import (
-    NUMBERS,
-    SHAPES,
-    HostKey,
-    HostPicks,
-    Pick,
-    ReportedInstances,
-    UsageRow,
-)
 from novasched.cluster.view import ClusterView
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.columns import Instances
-from novasched.scheduler.consumption import added_member
+from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.hosts import (
     Categories,
@@ -36,6 +30,8 @@ from novasched.scheduler.hosts import (
     HostTable,
     Objects,
     Snapshot,
+    added_member,
+    consume,
 )
 from novasched.scheduler.pipeline import Profile
 
@@ -70,11 +66,197 @@ remembers what it picked.
     ]
 }
 
+NUMBERS = (
+    'free_ram_mb',
+    'free_disk_mb',
+    'vcpus_used',
+    'num_instances',
+    'num_io_ops',
+)
+SHAPES = ('numa_topology', 'pci_stats')
+FREE_RAM, VCPUS_USED = NUMBERS.index('free_ram_mb'), NUMBERS.index('vcpus_used')
 MADE_OF = (*NUMBERS, *SHAPES, 'updated', 'uuid', 'cell_uuid')
+
+KNOWN_FOR_S = 5.0
+"""How long a pick is remembered after its host shows it: by requests that have looked
+at the host before, and, of members of server groups, by those that come late."""
 LOOK_EVERY_S = 1.0
 """How often what is over is looked for while no row changes."""
 MOST_LOOKS = 3
 """How often hosts are taken from the view while rows come to show what was picked."""
+
+ReportedInstances = Callable[[str], Mapping[str, Any] | None]
+"""Returns the instances that a host reports, by uuid; None: it is not believed."""
+HostKey = tuple[str, str]
+"""A host: the uuid of its cell and that of its node."""
+
+
+class UsageRow(NamedTuple):
+    """Usage in the row of a host: NUMBERS, then SHAPES, in their order."""
+
+    updated: Any
+    numbers: tuple[int, ...]
+    shapes: tuple[Any, ...]
+
+    @classmethod
+    def all_at(cls, base: Snapshot, places: Sequence[int]) -> Iterator[Self]:
+        """Yield the rows in some places of the columns of the view."""
+        rows = np.array(places, np.intp)
+        stamps = base.column('updated')[rows].tolist()
+        numbers = [base.column(name)[rows].tolist() for name in NUMBERS]
+        shapes = [base.column(name)[rows].tolist() for name in SHAPES]
+        return map(cls, stamps, zip(*numbers, strict=True), zip(*shapes, strict=True))
+
+    def follows(self, other: UsageRow) -> bool:
+        """Return True if this is another row than ``other``, and not an older one."""
+        older = self.updated and other.updated and self.updated < other.updated
+        return not older and self != other
+
+
+def group_of(request: RequestSpec) -> str | None:
+    """Return the uuid of the server group of a request, if it has one."""
+    group = request.instance_group if 'instance_group' in request else None
+    return group.uuid if group is not None and 'uuid' in group else None
+
+
+@dataclass(eq=False)
+class Pick:
+    """An instance and the host that was picked for it.
+
+    ``request`` is that of the instance, with its providers; ``limits`` what filters
+    recorded for the host; ``seen`` the row of the host at that time, ``known`` whether
+    the instance was on the host before. Once the row has as little free memory, in
+    MiB, and as many CPUs used as ``awaited`` says, the instance is in it.
+    """
+
+    key: HostKey
+    host: str
+    request: RequestSpec
+    limits: Mapping[str, Any]
+    seen: UsageRow
+    known: bool
+    awaited: tuple[int, int]
+    until_s: float
+    number: int
+    shown_s: float | None = None
+
+    @property
+    def uuid(self) -> str:
+        return self.request.instance_uuid
+
+    @functools.cached_property
+    def group(self) -> str | None:
+        """The uuid of the server group of the instance."""
+        return group_of(self.request)
+
+    def is_in(self, row: UsageRow) -> bool:
+        """Return True if the usage of the host has grown by the instance."""
+        free_ram_mb, vcpus_used = self.awaited
+        enough = row.numbers[FREE_RAM] <= free_ram_mb
+        return enough and row.numbers[VCPUS_USED] >= vcpus_used
+
+    def await_more(self, other: Pick, sign: int) -> None:
+        """Wait for what another instance takes, too, or (-1) no longer for that."""
+        free_ram_mb, vcpus_used = self.awaited
+        more_mb, more = other.request.memory_mb, other.request.vcpus
+        self.awaited = free_ram_mb - sign * more_mb, vcpus_used + sign * more
+
+    def is_over(self, reported: ReportedInstances, now_s: float) -> bool:
+        """Return True once its time is up, or nothing is lost with it: all else
+        shows it."""
+        if self.until_s <= now_s:
+            return True
+        if self.shown_s is None or now_s - self.shown_s < KNOWN_FOR_S:
+            return False
+        named = None if self.group is None else reported(self.host)
+        return named is None or self.uuid in named
+
+
+@dataclass(eq=False)
+class HostPicks:
+    """The picks of one host in the order in which they were made.
+
+    ``place`` is where the host was found last in the columns, ``row`` its row there;
+    None: it was not looked for, or is gone.
+    """
+
+    place: int
+    row: UsageRow | None = None
+    picks: list[Pick] = field(default_factory=list)
+    _made_of: Any = None
+    _made: dict[str, Any] = field(default_factory=dict)
+
+    def later(self, number: int) -> list[Pick]:
+        """Return the picks after the one of that number."""
+        return [pick for pick in self.picks if pick.number > number]
+
+    def remove(self, pick: Pick) -> None:
+        """Forget a pick; the later ones are no longer waited for behind it."""
+        self.picks.remove(pick)
+        if pick.shown_s is None:
+            for other in self.later(pick.number):
+                other.await_more(pick, -1)
+
+    def settle(self, reported: ReportedInstances, now_s: float) -> bool:
+        """Forget what is over; True: the row was noticed to show a pick.
+
+        An instance that the host names itself, and did not before, is in any later
+        row, whatever left the host meanwhile; others are by their usage, in order.
+        """
+        for pick in list(self.picks):
+            if pick.is_over(reported, now_s):
+                self.remove(pick)
+        row = self.row
+        if row is None:
+            return False
+        due = [p for p in self.picks if p.shown_s is None and row.follows(p.seen)]
+        for pick in due:
+            if not pick.known and pick.uuid in (reported(pick.host) or ()):
+                pick.shown_s = now_s
+                for other in self.picks:  # it came before the earlier ones
+                    if other.number < pick.number and other.shown_s is None:
+                        other.await_more(pick, 1)
+        for pick in due:
+            if pick.shown_s is None and pick.is_in(row):
+                pick.shown_s = now_s
+        return any(pick.shown_s is not None for pick in due)
+
+    def values(self, fitting: Fitting) -> dict[str, Any]:
+        """Return the usage of the host with what its row does not show, by column;
+        nothing, if it shows all. Of SHAPES there are those that change."""
+        row, due = self.row, [pick for pick in self.picks if pick.shown_s is None]
+        if row is None or not due:
+            return {}
+        if self._made_of != (row, due):
+            self._made_of, self._made = (row, due), _consumed(row, due, fitting)
+        return self._made
+
+
+def _consumed(row: UsageRow, due: list[Pick], fitting: Fitting) -> dict[str, Any]:
+    """Return the usage of a host, as its row says, after it took some picks."""
+    columns: dict[str, Any] = {'host': _object(due[0].host), 'instances': _object({})}
+    for name, number in zip(NUMBERS, row.numbers, strict=True):
+        columns[name] = np.array([number])
+    for name, shape in zip(SHAPES, row.shapes, strict=True):
+        columns[name] = Categories([shape], np.zeros(1, np.intp))
+    alone = HostTable(Snapshot(columns))
+    for pick in due:
+        limits = _object(dict(pick.limits))
+        alone = consume(alone.with_columns(limits=limits), 0, pick.request)
+        alone = book(alone, 0, pick.request, fitting).hosts
+    values = {name: alone.snapshot.column(name).item(0) for name in NUMBERS}
+    for name, given in zip(SHAPES, row.shapes, strict=True):
+        shape = alone.snapshot.column(name).item(0)
+        if shape is not given:
+            values[name] = shape
+    return values
+
+
+def _object(value: Any) -> Objects:
+    """Return a column of one host."""
+    column: Objects = np.empty(1, object)
+    column[0] = value
+    return column
 
 
 class HostView(NamedTuple):
@@ -88,33 +270,27 @@ class HostView(NamedTuple):
     number: int
 
 
+@dataclass(eq=False)
 class AssumedInstances:
     """The picks of all requests of this process, by host. Any thread may call it.
 
-    ``reported`` gives the instances that a host reports.
+    ``reported`` gives the instances that a host reports. ``_changed`` are the columns
+    with the picks, and ``_members`` the picks of members of server groups by the place
+    of the host, as they follow from the columns ``_made_of``; none: from no others.
     """
 
-    def __init__(
-        self,
-        reported: ReportedInstances,
-        fitting: Fitting | None = None,
-        for_s: float = 60.0,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        self._reported = reported
-        self._fitting = fitting or Fitting()
-        self._for_s = for_s
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._hosts: dict[HostKey, HostPicks] = {}
-        self._number = 0
-        self._version = 0
-        self._settled = 0
-        self._base: list[Any] = []
-        self._looked_s = float('-inf')
-        self._changed: dict[str, Any] = {}
-        self._members: dict[int, list[Pick]] = {}
-        self._made = -1
+    reported: ReportedInstances
+    fitting: Fitting = field(default_factory=Fitting)
+    for_s: float = 60.0
+    clock: Clock = SYSTEM_CLOCK
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _hosts: dict[HostKey, HostPicks] = field(default_factory=dict)
+    _number: int = 0
+    _settled: int = 0
+    _looked_s: float = float('-inf')
+    _made_of: list[Any] = field(default_factory=list)
+    _changed: dict[str, Any] = field(default_factory=dict)
+    _members: dict[int, list[Pick]] = field(default_factory=dict)
 
     @classmethod
     def from_conf(cls, conf: Any, view: ClusterView, profile: Profile) -> Self | None:
@@ -135,23 +311,22 @@ class AssumedInstances:
         with self._lock:
             if settled == self._settled or looks <= 1:
                 base, number = hosts.snapshot, self._number
-                if not self._hosts:
-                    return HostView(hosts, base, number)
-                changed = hosts.with_columns(**self._columns(base))
-                hosts = with_members(changed, self._members)
+                if self._hosts:
+                    self._bring_up(base)
+                    hosts = hosts.with_columns(**self._changed)
+                    hosts = with_members(hosts, self._members)
                 return HostView(hosts, base, number)
         return self.see(take, looks - 1)
 
     def in_group(self, group: str) -> list[Pick]:
         """Return what was picked for the members of a server group, in order."""
-        with self._lock:
-            found = [
-                pick
-                for host in self._hosts.values()
-                for pick in host.picks
-                if pick.group == group
-            ]
+        found = self._all(lambda pick: pick.group == group)
         return sorted(found, key=lambda pick: pick.number)
+
+    def _all(self, wanted: Callable[[Pick], bool]) -> list[Pick]:
+        with self._lock:
+            hosts = self._hosts.values()
+            return [pick for host in hosts for pick in host.picks if wanted(pick)]
 
     def add(
         self,
@@ -166,37 +341,35 @@ class AssumedInstances:
         ``host`` is as the request sees it, ``base`` without what was picked. None:
         after the pick ``after``, another request picked the host: not one of ``mine``.
         """
-        key, place = (host.cell_uuid, host.uuid), host._row
-        known = request.instance_uuid in (self._reported(host.host) or ())
+        key = host.cell_uuid, host.uuid
+        (seen,) = UsageRow.all_at(base, [host._row])
+        known = request.instance_uuid in (self.reported(host.host) or ())
         free_ram_mb = host.free_ram_mb - request.memory_mb
         with self._lock:
-            of_host = self._hosts.get(key)
-            others = of_host.later(after) if of_host and after is not None else []
+            of_host = self._hosts.get(key) or HostPicks(host._row)
+            others = [] if after is None else of_host.later(after)
             if any(pick not in mine for pick in others):
                 return None
-            if of_host is None:
-                of_host = self._hosts[key] = HostPicks(place)
             self._number += 1
             pick = Pick(
                 key=key,
                 host=host.host,
                 request=request,
                 limits=dict(host.limits),
-                seen=UsageRow.at(base, place),
+                seen=seen,
                 known=known,
                 awaited=(free_ram_mb, host.vcpus_used + request.vcpus),
-                until_s=self._clock.monotonic() + self._for_s,
+                until_s=self.clock.monotonic() + self.for_s,
                 number=self._number,
             )
-            of_host.add(pick)
-            self._version += 1
+            of_host.picks.append(pick)
+            self._hosts[key] = of_host
+            self._made_of = []
             return pick
 
     def later(self, key: HostKey, number: int) -> list[Pick]:
         """Return what was picked on a host after the pick of that number."""
-        with self._lock:
-            of_host = self._hosts.get(key)
-            return of_host.later(number) if of_host else []
+        return self._all(lambda pick: pick.key == key and pick.number > number)
 
     def remove(self, picks: Collection[Pick]) -> None:
         """Forget picks: they were not claimed, or the claim was undone."""
@@ -205,16 +378,12 @@ class AssumedInstances:
                 of_host = self._hosts.get(pick.key)
                 if of_host is not None and pick in of_host.picks:
                     of_host.remove(pick)
-                    self._version += 1
+                    self._made_of = []
             self._drop_empty()
 
     def remove_instances(self, uuids: Collection[str]) -> None:
         """Forget what was picked for these instances: they are asked for again."""
-        with self._lock:
-            wanted = frozenset(uuids)
-            hosts = self._hosts.values()
-            found = [p for host in hosts for p in host.picks if p.uuid in wanted]
-        self.remove(found)
+        self.remove(self._all(lambda pick: pick.uuid in uuids))
 
     def __len__(self) -> int:
         return sum(len(host.picks) for host in list(self._hosts.values()))
@@ -222,77 +391,47 @@ class AssumedInstances:
     def _drop_empty(self) -> None:
         self._hosts = {key: host for key, host in self._hosts.items() if host.picks}
 
-    def _columns(self, base: Snapshot) -> dict[str, Any]:
-        """Return the columns that differ from those of the view."""
+    def _bring_up(self, base: Snapshot) -> None:
+        """Make the columns with the picks, unless all is as it was a moment ago."""
         made_of = [column_identity(base.column(name)) for name in MADE_OF]
-        if len(self._base) != len(made_of) or not all(map(is_, self._base, made_of)):
-            self._base = made_of
-            self._look(base)
-        elif self._clock.monotonic() - self._looked_s >= LOOK_EVERY_S:
-            self._look(base)
-        if self._made != self._version:
-            self._changed, self._made = self._change(base), self._version
-            self._members = self._find_members()
-        return self._changed
-
-    def _look(self, base: Snapshot) -> None:
-        """Find the rows of the hosts, and notice what they show by now."""
-        self._looked_s = self._clock.monotonic()
-        self._version += 1
-        self._find(base, self._hosts)
+        same = bool(self._made_of) and all(map(is_, self._made_of, made_of))
+        now_s = self.clock.monotonic()
+        if same and now_s - self._looked_s < LOOK_EVERY_S:
+            return
+        self._looked_s, self._made_of = now_s, made_of
+        self._find(base)
         for host in self._hosts.values():
-            if host.settle(self._reported, self._looked_s):
+            if host.settle(self.reported, now_s):
                 self._settled += 1
         self._drop_empty()
+        found = [host for host in self._hosts.values() if host.row is not None]
+        values = {host.place: host.values(self.fitting) for host in found}
+        self._changed = {}
+        for name in (*NUMBERS, *SHAPES):
+            of_name = {at: each[name] for at, each in values.items() if name in each}
+            if of_name:
+                changed = {name: list(of_name.values())}
+                column = base.replace(changed, np.array(list(of_name))).column(name)
+                self._changed[name] = column
+        members = {h.place: [p for p in h.picks if p.group is not None] for h in found}
+        self._members = {at: picks for at, picks in members.items() if picks}
 
-    @staticmethod
-    def _find(base: Snapshot, hosts: Mapping[HostKey, HostPicks]) -> None:
+    def _find(self, base: Snapshot) -> None:
         """Find the places of hosts in the columns of the view, and their rows."""
         uuids, cells = base.column('uuid'), base.column('cell_uuid')
         found = []
-        for key, host in hosts.items():
-            place = host.place
-            if place >= len(uuids) or (cells.item(place), uuids[place]) != key:
-                same = np.flatnonzero(uuids == key[1]).tolist()
-                place = next((at for at in same if cells.item(at) == key[0]), -1)
-            if place >= 0:
-                host.place = place
+        for (cell, uuid), host in self._hosts.items():
+            at = host.place
+            if at >= len(uuids) or (cells.item(at), uuids[at]) != (cell, uuid):
+                same = np.flatnonzero(uuids == uuid).tolist()
+                at = next((at for at in same if cells.item(at) == cell), -1)
+            host.row = None
+            if at >= 0:
+                host.place = at
                 found.append(host)
-            else:
-                host.show(None)
-        places = np.array([host.place for host in found], np.intp)
-        for host, row in zip(found, UsageRow.all_at(base, places), strict=True):
-            host.show(row)
-
-    def _change(self, base: Snapshot) -> dict[str, Any]:
-        """Return the columns of NUMBERS and SHAPES with what was picked."""
-        self._find(base, {k: h for k, h in self._hosts.items() if h.row is None})
-        places, values = [], []
-        for host in self._hosts.values():
-            of_host = host.values(self._fitting)
-            if of_host is not None:
-                places.append(host.place)
-                values.append(of_host)
-        if not places:
-            return {}
-        rows = np.array(places)
-        changed = base.replace(
-            {name: [each[name] for each in values] for name in NUMBERS}, rows
-        )
-        for name in SHAPES:
-            among = [at for at, each in enumerate(values) if name in each]
-            shapes = {name: [values[at][name] for at in among]}
-            changed = changed.replace(shapes, rows[among]) if among else changed
-        return {name: changed.column(name) for name in (*NUMBERS, *SHAPES)}
-
-    def _find_members(self) -> dict[int, list[Pick]]:
-        """Return the picks of members of server groups, by the place of the host."""
-        found: dict[int, list[Pick]] = {}
-        for host in self._hosts.values():
-            members = [pick for pick in host.picks if pick.group is not None]
-            if members and host.row is not None:
-                found[host.place] = members
-        return found
+        rows = UsageRow.all_at(base, [host.place for host in found])
+        for host, row in zip(found, rows, strict=True):
+            host.row = row
 
 
 def column_identity(column: Any) -> Any:

@@ -12,7 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
@@ -43,18 +43,17 @@ def retry_once(read: Callable[[], ResultT]) -> ResultT:
     return read()
 
 
-class _Call(NamedTuple):
-    future: Future[Any]
-    make: Callable[[], Any]
+_Call = tuple[Future[Any], Callable[[], Any]]
 
-    def run(self) -> Callable[[], None]:
-        """Make the call; return the function that hands the outcome to the caller."""
-        if not self.future.set_running_or_notify_cancel():
-            return lambda: None
-        try:
-            return functools.partial(self.future.set_result, self.make())
-        except BaseException as problem:  # noqa: BLE001 the caller gets it
-            return functools.partial(self.future.set_exception, problem)
+
+def _run(future: Future[Any], make: Callable[[], Any]) -> Callable[[], None]:
+    """Make a call; return the function that hands the outcome to the caller."""
+    if not future.set_running_or_notify_cancel():
+        return lambda: None
+    try:
+        return functools.partial(future.set_result, make())
+    except BaseException as problem:  # noqa: BLE001 the caller gets it
+        return functools.partial(future.set_exception, problem)
 
 
 class CellExecutor:
@@ -85,7 +84,7 @@ class CellExecutor:
             if self._idle <= 0 and len(self._threads) < self._width:
                 self._add_thread()
             self._idle -= 1
-            self._calls.put(_Call(future, make))
+            self._calls.put((future, make))
         return future
 
     def _add_thread(self) -> None:
@@ -101,7 +100,7 @@ class CellExecutor:
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
-            report = call.run()
+            report = _run(*call)
             with self._lock:
                 self._idle += 1
             report()

@@ -42,33 +42,6 @@ class QueryTime(NamedTuple):
         return min(self.window.now, later.window.now - elapsed)
 
 
-class KnownNodes(NamedTuple):
-    """The live compute nodes of a cell as they are known when a query begins.
-
-    ``live`` and ``total`` sum them up as ports.NodeNews does, ``takes`` counts the
-    answers that were taken in.
-    """
-
-    rows: Mapping[int, ComputeNodeRow] = {}
-    live: int = 0
-    total: int = 0
-    takes: int = 0
-
-    def mark(self, id_: int) -> int | None:
-        """Return the mark of a node; None: it is not known."""
-        row = self.rows.get(id_)
-        return None if row is None else row.mark
-
-    def explains(self, news: NodeNews, found: Mapping[int, ComputeNodeRow]) -> bool:
-        """Say whether the sum of all nodes is that of these, with the rows found."""
-        before = [self.rows[id_].mark for id_ in found if id_ in self.rows]
-        after = [row.mark for row in found.values() if row.deleted == 0]
-        return (news.live, news.total) == (
-            self.live - len(before) + len(after),
-            self.total - sum(before) + sum(after),
-        )
-
-
 class CellAnswer(NamedTuple):
     """Answer of one cell. ``services`` are all, or None when only the news were
     asked for, and the services ``found`` of hosts that had none.
@@ -79,29 +52,12 @@ class CellAnswer(NamedTuple):
     """
 
     nodes: list[ComputeNodeRow]
-    services: list[ServiceRow] | None
+    services: list[ServiceRow] | None = None
     news: ServiceNews = ServiceNews([], [])
     found: Sequence[ServiceRow] = ()
     gone: Collection[int] = ()
     invalid: Sequence[InvalidValue] = ()
     summed: tuple[int, int] | None = None
-
-    def readable(self, known: KnownNodes) -> CellAnswer:
-        """Return the answer without values that no nova writes, and name those.
-
-        Rows that are known already were looked at before.
-        """
-        invalid: list[InvalidValue] = []
-        listed = self.services
-        return self._replace(
-            nodes=readable_nodes(self.nodes, invalid, known.rows),
-            services=None if listed is None else readable_services(listed, invalid),
-            news=self.news._replace(live=readable_services(self.news.live, invalid)),
-            invalid=invalid,
-        )
-
-
-NOTHING = KnownNodes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,43 +65,49 @@ class CellQuery:
     """One query to a cell, on its way.
 
     ``number`` says which began later; ``since`` is None when all is asked for.
+    ``rows`` are the nodes of the cell by id, as answers bring them; when the query
+    began they summed up to ``summed``, as ports.NodeNews does, after ``takes`` answers.
     ``hosts_without_service`` are those known to have none, ``look_for`` those of which
-    that is to be found out again. ``heartbeats`` are those that count instead of the
-    ones in the rows.
+    that is to be found out again. ``heartbeats`` count instead of those in the rows.
     """
 
     cell_uuid: str
     number: int
     moment: QueryTime
     since: datetime.datetime | None
+    all_services: bool
+    rows: Mapping[int, ComputeNodeRow]
+    summed: tuple[int, int]
+    takes: int
     services: Services
-    all_services: bool = False
-    hosts_without_service: Collection[str] = ()
-    look_for: Collection[str] = ()
-    known: KnownNodes = NOTHING
-    heartbeats: Heartbeats | None = None
+    hosts_without_service: Collection[str]
+    look_for: Collection[str]
+    heartbeats: Heartbeats | None
 
     def ask(self, store: CellStore) -> CellAnswer:
-        """Read what changed, or all. The services come last: those of a node were
-        committed before it."""
-        since = self.since
+        """Read what changed, or all, without values that no nova writes.
+
+        The services come last: those of a node were committed before it.
+        """
+        since, invalid = self.since, list[InvalidValue]()
         with store.together() as rows:
             if since is None:
-                answer = CellAnswer(rows.compute_nodes(), None)
+                answer = CellAnswer(rows.compute_nodes())
             else:
                 answer = self._changed_nodes(rows, since)
+            nodes = readable_nodes(answer.nodes, invalid, self.rows)
+            answer = answer._replace(nodes=nodes, invalid=invalid)
             if since is None or self.all_services:
                 services = self._dated(rows.compute_services())
-                return answer._replace(services=services).readable(self.known)
+                return answer._replace(services=readable_services(services, invalid))
             news = self._service_news(rows, since)
-            answer = answer._replace(news=news).readable(self.known)
+            news = news._replace(live=readable_services(news.live, invalid))
+            answer = answer._replace(news=news)
             strangers = self._strangers(answer)
             if not strangers:
                 return answer
-            invalid = list(answer.invalid)
             services = self._dated(rows.compute_services_of(strangers))
-            found = readable_services(services, invalid)
-            return answer._replace(found=found, invalid=invalid)
+            return answer._replace(found=readable_services(services, invalid))
 
     def _dated(self, rows: list[ServiceRow]) -> list[ServiceRow]:
         return self.heartbeats.dated(rows) if self.heartbeats else rows
@@ -174,23 +136,31 @@ class CellQuery:
         They are those stamped since a moment; where these do not explain the sum of
         all, those whose marks differ, too: first of the recent ones, then of all.
         """
-        known, news = self.known, rows.compute_node_news(since)
+        known, news = self.rows, rows.compute_node_news(since)
         ids = rows.compute_node_marks(since) if news.ids is None else news.ids
         found = _by_id(rows, ids)
         marks: dict[int, int] = {}
         summed = news.live, news.total
         for moment in (since - self.moment.window.span, None):
-            if known.explains(news, found):
-                return CellAnswer(list(found.values()), None, summed=summed)
+            if self._explains(news, found):
+                return CellAnswer(list(found.values()), summed=summed)
             marks = rows.compute_node_marks(moment)
-            differing = [
-                id_
-                for id_, mark in marks.items()
-                if mark != (found[id_].mark if id_ in found else known.mark(id_))
-            ]
+            differing = []
+            for id_, mark in marks.items():
+                row = found.get(id_) or known.get(id_)
+                if row is None or row.mark != mark:
+                    differing.append(id_)
             found |= _by_id(rows, differing)
-        gone = known.rows.keys() - marks.keys() - found.keys()
-        return CellAnswer(list(found.values()), None, gone=gone, summed=summed)
+        gone = known.keys() - marks.keys() - found.keys()
+        return CellAnswer(list(found.values()), gone=gone, summed=summed)
+
+    def _explains(self, news: NodeNews, found: Mapping[int, ComputeNodeRow]) -> bool:
+        """Say whether all nodes sum up to the known ones with the rows found."""
+        before = [self.rows[id_].mark for id_ in found if id_ in self.rows]
+        after = [row.mark for row in found.values() if row.deleted == 0]
+        live, total = self.summed
+        live += len(after) - len(before)
+        return (news.live, news.total) == (live, total + sum(after) - sum(before))
 
     def _strangers(self, answer: CellAnswer) -> list[str]:
         """Return the hosts that have nodes, and no service that is known."""

@@ -13,7 +13,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Any, NamedTuple, Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 
 from oslo_config import cfg
 
@@ -76,58 +77,39 @@ STEADY_S = 60.0
 that answers a small question only would hold up a request every other second."""
 
 
-class _Pause(NamedTuple):
-    """A cell is unavailable, or on trial, until ``until``, in monotonic seconds; it was
-    tried again after ``after_s``."""
+@dataclass
+class CircuitBreaker:
+    """Circuit breaker of one cell; the caller holds a lock.
 
-    until: float
-    after_s: float
+    While it is open, the cell is unavailable, and due for a retry at ``until_s``;
+    ``after_s`` is that pause. Once closed again it is on trial until ``until_s``.
+    """
 
+    failures: int = 0
+    is_open: bool = False
+    until_s: float = float('-inf')
+    after_s: float = 0.0
 
-class RetryBackoff:
-    """The pauses of cells by uuid, ``longest_s`` at most; the caller holds a lock."""
+    def open(self, now_s: float, longest_s: float, *, alone: bool) -> bool:
+        """Make the cell unavailable; return whether it was available before.
 
-    def __init__(self, clock: Clock, longest_s: float) -> None:
-        self._clock = clock
-        self._longest_s = longest_s
-        self._pauses: dict[str, _Pause] = {}
-        self._trials: dict[str, _Pause] = {}
+        For longer each time, unless it is ``alone``: no other cell gives hosts.
+        """
+        was_open = self.is_open
+        starts = alone or (not was_open and self.until_s <= now_s)
+        after_s = FIRST_RETRY_S if starts else self.after_s * 2
+        self.after_s = min(after_s, longest_s)
+        self.until_s = now_s + self.after_s
+        self.is_open = True
+        return not was_open
 
-    def __contains__(self, uuid: str) -> bool:
-        return uuid in self._pauses
-
-    def is_over(self, uuid: str) -> bool:
-        """Say whether a cell has no pause, or one that has lasted long enough."""
-        pause = self._pauses.get(uuid)
-        return pause is None or pause.until <= self._clock.monotonic()
-
-    def begin(self, uuid: str, *, alone: bool) -> bool:
-        """Make a cell unavailable, for longer each time, unless it is ``alone``: there
-        is no other to take hosts from. Return whether it was available before."""
-        now_s = self._clock.monotonic()
-        trial = self._trials.pop(uuid, None)
-        if trial is not None and trial.until <= now_s:
-            trial = None
-        before = self._pauses.get(uuid, trial)
-        after_s = FIRST_RETRY_S if before is None or alone else before.after_s * 2
-        after_s = min(after_s, self._longest_s)
-        is_new = uuid not in self._pauses
-        self._pauses[uuid] = _Pause(now_s + after_s, after_s)
-        return is_new
-
-    def end(self, uuid: str) -> bool:
-        """Put a cell on trial; return whether it was unavailable."""
-        pause = self._pauses.pop(uuid, None)
-        if pause is None:
-            return False
-        until = self._clock.monotonic() + STEADY_S
-        self._trials[uuid] = _Pause(until, pause.after_s)
-        return True
-
-    def forget(self, uuid: str) -> None:
-        """Forget that there ever was a pause."""
-        self._pauses.pop(uuid, None)
-        self._trials.pop(uuid, None)
+    def close(self, now_s: float) -> bool:
+        """Put the cell on trial; return whether it was unavailable."""
+        was_open = self.is_open
+        if was_open:
+            self.until_s = now_s + STEADY_S
+        self.failures, self.is_open = 0, False
+        return was_open
 
 
 ResultT = TypeVar('ResultT')
@@ -152,15 +134,15 @@ class Cells:
     ) -> None:
         self.patience_s = timeout_s if patience_s is None else patience_s
         self._stores = stores
+        self._clock = clock
         self._timeout_s = timeout_s
+        self._retry_interval_s = retry_interval_s
         self._threads = threads
         self._lock = threading.Lock()
         self._cells: dict[str, Cell] = {}
+        self._circuits: dict[str, CircuitBreaker] = {}
         self._executors: dict[str, CellExecutor] = {}
-        self._backoff = RetryBackoff(clock, retry_interval_s)
-        self._failures: dict[str, int] = {}
         self._closed = False
-        self.cell0: Cell | None = None
 
     @classmethod
     def from_conf(cls, conf: Any, stores: CellStores, clock: Clock) -> Self:
@@ -180,54 +162,61 @@ class Cells:
         changed. What was known of their databases is forgotten."""
         found = {cell.uuid: cell for cell in cells}
         with self._lock:
-            before = self._by_uuid()
+            before = self._cells
             changed = {
                 uuid
                 for uuid in before.keys() | found.keys()
                 if before.get(uuid) != found.get(uuid)
             }
-            self.cell0 = found.pop(CELL0_UUID, None)
             self._cells = found
-            for uuid in changed:
-                self._backoff.forget(uuid)
-                self._failures.pop(uuid, None)
-                if uuid in self._executors:
-                    self._executors.pop(uuid).close()
+            kept = {u: c for u, c in self._circuits.items() if u not in changed}
+            self._circuits = {u: kept.get(u) or CircuitBreaker() for u in found}
+            for uuid in changed & self._executors.keys():
+                self._executors.pop(uuid).close()
         if changed:
             self._stores.forget(changed)
-            LOG.debug('Found %d cells: %s', len(found), ', '.join(found))
-            disabled = [uuid for uuid, cell in found.items() if cell.disabled]
+            uuids = [cell.uuid for cell in self.all()]
+            LOG.debug('Found %d cells: %s', len(uuids), ', '.join(uuids))
+            disabled = [cell.uuid for cell in self.all() if cell.disabled]
             LOG.debug('Found %d disabled cells: %s', len(disabled), ', '.join(disabled))
         return changed
 
-    def _by_uuid(self) -> dict[str, Cell]:
-        cell0 = {} if self.cell0 is None else {CELL0_UUID: self.cell0}
-        return {**self._cells, **cell0}
+    @property
+    def cell0(self) -> Cell | None:
+        return self._cells.get(CELL0_UUID)
 
     def all(self) -> list[Cell]:
         """Return the cells but cell0, disabled ones included, by id."""
-        return list(self._cells.values())
+        return [cell for cell in self._cells.values() if cell.uuid != CELL0_UUID]
 
     def enabled(self) -> list[Cell]:
         """Return the cells that hosts are taken from."""
-        return [cell for cell in self._cells.values() if not cell.disabled]
+        return [cell for cell in self.all() if not cell.disabled]
 
     def get(self, uuid: str) -> Cell | None:
-        return self._cells.get(uuid)
+        return None if uuid == CELL0_UUID else self._cells.get(uuid)
+
+    def _circuit(self, cell: Cell) -> CircuitBreaker:
+        """Return that of a cell; a closed one, if it is not mapped any more."""
+        return self._circuits.get(cell.uuid) or CircuitBreaker()
+
+    def _is_available(self, cell: Cell) -> bool:
+        return not self._circuit(cell).is_open
 
     def unavailable(self) -> list[Cell]:
         """Return the enabled cells that are not asked now: late, or kept failing."""
-        return [cell for cell in self.enabled() if cell.uuid in self._backoff]
+        return [cell for cell in self.enabled() if not self._is_available(cell)]
 
     def due_for_retry(self) -> list[Cell]:
         """Return the cells, cell0 and disabled ones included, that are unavailable
         and due to be tried again."""
-        cells = list(self._by_uuid().values())
-        return [c for c in cells if c.uuid in self._backoff and self.may_be_asked(c)]
+        unavailable = [c for c in self._cells.values() if not self._is_available(c)]
+        return [cell for cell in unavailable if self.may_be_asked(cell)]
 
     def may_be_asked(self, cell: Cell) -> bool:
         """Say whether a cell is available, or due to be tried again."""
-        return self._backoff.is_over(cell.uuid)
+        circuit = self._circuit(cell)
+        return not circuit.is_open or circuit.until_s <= self._clock.monotonic()
 
     def ask(
         self,
@@ -249,7 +238,7 @@ class Cells:
         asked = {
             self._put(question, cell): cell
             for cell in cells
-            if not self._closed and (probe or cell.uuid not in self._backoff)
+            if not self._closed and (probe or self._is_available(cell))
         }
         limit_s = timeout_s or self._timeout_s
         patience_s = self.patience_s if timeout_s is None else limit_s
@@ -257,25 +246,20 @@ class Cells:
         answers = {}
         for future, cell in asked.items():
             late = future in late_ones
-            level = logging.DEBUG if cell.uuid in self._backoff else logging.WARNING
-            if late:
-                future.cancel()
-                LOG.log(level, 'Timeout getting %s for cell %s', what, cell.uuid)
-            elif self._succeeded(future, cell, what, level):
+            if self._has_answered(future, cell, what, late):
                 answers[cell.uuid] = future.result()
-            if judges and cell.uuid in answers:
-                self._close_circuit(cell)
-            elif judges and self._open_circuit(cell, late):
-                self._drop_connections(cell)
+            if judges:
+                self._judge(cell, cell.uuid in answers, late)
         return answers
 
-    def _succeeded(
-        self,
-        future: Future[ResultT],
-        cell: Cell,
-        what: str,
-        level: int,
+    def _has_answered(
+        self, future: Future[Any], cell: Cell, what: str, late: bool
     ) -> bool:
+        level = logging.WARNING if self._is_available(cell) else logging.DEBUG
+        if late:
+            future.cancel()
+            LOG.log(level, 'Timeout getting %s for cell %s', what, cell.uuid)
+            return False
         problem = future.exception()
         if isinstance(problem, errors.StoreFailed):
             LOG.log(level, 'Failed to get %s for cell %s: %s', what, cell.uuid, problem)
@@ -297,44 +281,41 @@ class Cells:
     def _open(self, cell: Cell) -> CellStore:
         """Open a cell as it is mapped now."""
         with self._lock:
-            mapped = self._by_uuid().get(cell.uuid)
+            mapped = self._cells.get(cell.uuid)
             if self._closed or mapped is None:
                 problem = 'the service is stopping' if self._closed else 'no such cell'
                 raise errors.StoreFailed(f'cell {cell.uuid}', problem)
             return self._stores.open(mapped)
 
-    def _close_circuit(self, cell: Cell) -> None:
-        with self._lock:
-            self._failures.pop(cell.uuid, None)
-            if self._backoff.end(cell.uuid):
-                LOG.info('Cell %s answers again', cell.uuid)
+    def _judge(self, cell: Cell, answered: bool, late: bool) -> None:
+        """Close the circuit of a cell that answered; open that of one that is late or
+        keeps failing. Both are logged once.
 
-    def _open_circuit(self, cell: Cell, late: bool) -> bool:
-        """Open the circuit of a cell that is late or keeps failing, and log that once;
-        return whether it is late, and mapped as it was."""
-        uuid = cell.uuid
+        Calls that hang end by themselves; later ones get new threads and connections.
+        """
+        now_s = self._clock.monotonic()
         with self._lock:
-            if uuid not in self._by_uuid():
-                return False
-            failures = self._failures[uuid] = self._failures.get(uuid, 0) + 1
-            if late or failures >= FAILURES or uuid in self._backoff:
-                others = [c.uuid for c in self.enabled() if c.uuid != uuid]
-                alone = all(other in self._backoff for other in others)
-                if self._backoff.begin(uuid, alone=alone):
+            circuit = self._circuits.get(cell.uuid)
+            if circuit is None:  # it is not mapped any more
+                return
+            if answered:
+                if circuit.close(now_s):
+                    LOG.info('Cell %s answers again', cell.uuid)
+                return
+            circuit.failures += 1
+            if late or circuit.failures >= FAILURES or circuit.is_open:
+                others = [c for c in self.enabled() if c.uuid != cell.uuid]
+                alone = not any(map(self._is_available, others))
+                if circuit.open(now_s, self._retry_interval_s, alone=alone):
                     LOG.error(
                         'Cell %s(%s) is left out of all decisions until it answers',
-                        uuid,
+                        cell.uuid,
                         cell.name,
                     )
-        return late
-
-    def _drop_connections(self, cell: Cell) -> None:
-        """Let hung calls end by themselves; later ones get new threads, connections."""
-        with self._lock:
-            executor = self._executors.pop(cell.uuid, None)
-        if executor is not None:
-            executor.close()
-        self._stores.forget({cell.uuid})
+            if late and cell.uuid in self._executors:
+                self._executors.pop(cell.uuid).close()
+        if late:
+            self._stores.forget({cell.uuid})
 
     def close(self, join_s: float = 0.0) -> None:
         """Ask nothing more, and close the connections.

@@ -45,11 +45,9 @@ class ClockSkew:
         """Ask the cells that hosts are taken from."""
         cells = self._cells.enabled()
         found = self._cells.ask(self._look, cells, what='the time', judges=False)
-        for cell in cells:
-            if cell.uuid in found:
-                skew, ahead = found[cell.uuid]
-                self._tell_of_database(cell, skew)
-                self._tell_of_computes(cell, ahead)
+        for uuid, (skew, ahead) in found.items():
+            self._log_database(uuid, skew)
+            self._log_computes(uuid, ahead)
 
     def _look(
         self, cell: Cell, store: CellStore
@@ -62,30 +60,30 @@ class ClockSkew:
         nearest = min(max(theirs, before), after)
         return theirs - nearest, store.computes_seen_after(after + self._bound)
 
-    def _tell_of_database(self, cell: Cell, skew: datetime.timedelta) -> None:
+    def _log_database(self, cell_uuid: str, skew: datetime.timedelta) -> None:
         differs = abs(skew) > self._bound
-        if differs and self._differing.begins(cell.uuid):
+        if differs and self._differing.begins(cell_uuid):
             LOG.warning(
                 'The clock of the database of cell %s is %.0f s %s ours',
-                cell.uuid,
+                cell_uuid,
                 abs(skew.total_seconds()),
                 'ahead of' if skew > datetime.timedelta() else 'behind',
             )
-        elif not differs and self._differing.ends(cell.uuid):
-            LOG.info('The clock of the database of cell %s is right again', cell.uuid)
+        elif not differs and self._differing.ends(cell_uuid):
+            LOG.info('The clock of the database of cell %s is right again', cell_uuid)
 
-    def _tell_of_computes(self, cell: Cell, rows: Iterable[ServiceRow]) -> None:
+    def _log_computes(self, cell_uuid: str, rows: Iterable[ServiceRow]) -> None:
         now = self._clock.utcnow()
         ahead = {r.host: r.last_seen_up - now for r in rows if r.last_seen_up}
-        new = self._ahead[cell.uuid].new(ahead)
+        new = self._ahead[cell_uuid].new(ahead)
         if new:
             LOG.warning(
                 'Heartbeats of %d computes of cell %s are from the future, up to %.0f '
                 's by our clock: %s',
                 len(new),
-                cell.uuid,
+                cell_uuid,
                 max(ahead[host] for host in new).total_seconds(),
-                named(new),
+                first_names(new),
             )
 
     def compare(self, cell_uuid: str, rows: Iterable[ServiceRow]) -> None:
@@ -111,88 +109,66 @@ class ClockSkew:
                 len(new),
                 cell_uuid,
                 most.total_seconds(),
-                named(new),
+                first_names(new),
                 ' They count as down.' if most > self._down_time else '',
             )
 
 
-class TimestampSkew:
-    """Compares stamps with the time at which a row was written at the earliest, or
-    was read; ``bound`` is by how much they may differ."""
+def log_stamps(
+    named: LogOnce,
+    query: CellQuery,
+    since: datetime.datetime | None,
+    bound: datetime.timedelta,
+    changed: Collection[ComputeNodeRow],
+) -> None:
+    """Name the hosts of changed rows whose stamps are not those of our clock.
 
-    def __init__(self, bound: datetime.timedelta) -> None:
-        self._bound = bound
-        self._named: dict[str, LogOnce] = defaultdict(LogOnce)
-
-    def forget(self, cell_uuid: str) -> None:
-        """Forget what was named of a cell."""
-        self._named.pop(cell_uuid, None)
-
-    def look(
-        self,
-        query: CellQuery,
-        since: datetime.datetime | None,
-        known: Mapping[int, ComputeNodeRow],
-        changed: Collection[ComputeNodeRow],
-    ) -> None:
-        """Name the hosts of changed rows whose stamps are not those of our clock.
-
-        A row that has changed was written after the last query began: after ``since``,
-        which is ``bound`` earlier, None for the first. ``known`` are the rows before.
-        """
-        if since is None:
-            return
-        oldest, now = since.replace(microsecond=0), query.moment.window.now
-        behind: dict[str, datetime.timedelta] = {}
-        ahead: dict[str, datetime.timedelta] = {}
-        silent = []
-        named_before = self._named[query.cell_uuid]
-        for row in changed:
-            before, stamp = known.get(row.id), _stamp(row)
-            if row.host is None or (before is not None and before.host is None):
-                continue
-            if stamp is not None and stamp > now + self._bound:
-                ahead[row.host] = stamp - now
-            elif stamp is not None and stamp >= oldest:
-                named_before.ends(row.host)
-            elif before is not None and stamp == _stamp(before):
-                # Of a host that was named, it is a second change of one second.
-                if row.host not in named_before:
-                    silent.append(row)
-            elif stamp is not None:
-                behind[row.host] = since + self._bound - stamp
-        limit = query.moment.window.span
-        self._tell(query.cell_uuid, behind, 'behind', limit)
-        self._tell(query.cell_uuid, ahead, 'ahead of', limit)
-        if silent:
+    A row that has changed was written after the last query began: after ``since``,
+    which is ``bound`` earlier, None for the first. Stamps may differ by ``bound``.
+    ``named`` are the hosts of the cell that were named before.
+    """
+    if since is None:
+        return
+    oldest, now = since.replace(microsecond=0), query.moment.window.now
+    behind: dict[str, datetime.timedelta] = {}
+    ahead: dict[str, datetime.timedelta] = {}
+    silent = []
+    for row in changed:
+        before, stamp = query.rows.get(row.id), _stamp(row)
+        if row.host is None or (before is not None and before.host is None):
+            continue
+        if stamp is not None and stamp > now + bound:
+            ahead[row.host] = stamp - now
+        elif stamp is not None and stamp >= oldest:
+            named.ends(row.host)
+        elif before is not None and stamp == _stamp(before):
+            # Of a host that was named, it is a second change of one second.
+            if row.host not in named:
+                silent.append(row)
+        elif stamp is not None:
+            behind[row.host] = since + bound - stamp
+    for where, found in (('behind', behind), ('ahead of', ahead)):
+        new = sorted(filter(named.begins, found))
+        if new:
+            most = max(found[host] for host in new)
+            far = most > query.moment.window.span
             LOG.warning(
-                '%d compute nodes changed, but their time stamps say that they did '
-                'not; one is %s',
-                len(silent),
-                silent[0].hypervisor_hostname,
+                'The time stamps of %d compute nodes of cell %s are up to %.0f s %s '
+                'our clock%s: %s. Do the clocks of the conductors agree, or were they '
+                'committed late?',
+                len(new),
+                query.cell_uuid,
+                most.total_seconds(),
+                where,
+                ', more than service_down_time' if far else '',
+                first_names(new),
             )
-
-    def _tell(
-        self,
-        cell_uuid: str,
-        found: Mapping[str, datetime.timedelta],
-        where: str,
-        limit: datetime.timedelta,
-    ) -> None:
-        new = sorted(filter(self._named[cell_uuid].begins, found))
-        if not new:
-            return
-        most = max(found[host] for host in new)
+    if silent:
         LOG.warning(
-            'The time stamps of %d compute nodes of cell %s are up to %.0f s %s our '
-            'clock%s: %s. Do the clocks of the conductors agree, or were they '
-            'committed late?',
-            len(new),
-            cell_uuid,
-            most.total_seconds(),
-            where,
-            ', more than service_down_time' if most > limit else '',
-            named(new),
+            '%d compute nodes changed, but their time stamps say that they did '
+            'not; one is %s',
+            len(silent),
+            silent[0].hypervisor_hostname,
         )
 
 
@@ -200,6 +176,6 @@ def _stamp(row: ComputeNodeRow) -> datetime.datetime | None:
     return row.updated_at or row.created_at
 
 
-def named(hosts: list[str]) -> str:
+def first_names(hosts: list[str]) -> str:
     """Return the first few names, and whether there are more."""
     return ', '.join(hosts[:MOST_NAMES]) + (', ...' if hosts[MOST_NAMES:] else '')

@@ -68,66 +68,55 @@ class Discovered:
     failed: list[errors.NovaschedError] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class Discovery:
-    """Searches for new hosts if this host leads.
+    """Searches for new hosts if this host leads. Nova: scheduler/manager.py.
 
     ``discover`` searches all cells; ``has_turn`` says whether this process is
-    the one of its host that does it. Nova: the periodic task of the scheduler.
+    the one of its host that does it.
     """
 
-    def __init__(
-        self,
-        services: ServiceDirectory,
-        host: str,
-        clock: Clock,
-        down_time_s: int,
-        discover: Callable[[], Discovered],
-        has_turn: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._services = services
-        self._host = host
-        self._clock = clock
-        self._down_time_s = down_time_s
-        self._discover = discover
-        self._has_turn = has_turn
-        self._races = LogOnce()
-        self._failing = LogOnce()
+    services: ServiceDirectory
+    host: str
+    clock: Clock
+    down_time_s: int
+    discover: Callable[[], Discovered]
+    has_turn: Callable[[], bool] = lambda: True
+    _races: LogOnce = field(default_factory=LogOnce)
+    _failing: LogOnce = field(default_factory=LogOnce)
 
     def discover_hosts(self) -> None:
         """Search if this host leads; log a failure."""
         try:
-            self._discover_if_leader()
+            leader = self._leader()
+            if leader != self.host:
+                LOG.debug(
+                    'Current leader is %s, skipping discover hosts on %s',
+                    leader,
+                    self.host,
+                )
+            elif self.has_turn():
+                self._log(self.discover())
         except errors.StoreFailed as problem:
             LOG.warning('The search for new hosts failed: %s', problem)
         except Exception:  # a periodic task is run again
             LOG.exception('The search for new hosts failed')
-
-    def _discover_if_leader(self) -> None:
-        leader = self._leader()
-        if leader != self._host:
-            LOG.debug(
-                'Current leader is %s, skipping discover hosts on %s',
-                leader,
-                self._host,
-            )
-        elif self._has_turn():
-            self._tell(self._discover())
 
     def _leader(self) -> str | None:
         """Return the host of the scheduler that searches; None: there is none.
 
         Who asks is alive, whether its first heartbeat is written yet or not.
         """
-        window = Window.around(self._clock.utcnow(), self._down_time_s)
+        window = Window.around(self.clock.utcnow(), self.down_time_s)
         alive = [
             row.host
-            for row in self._services.of_program(BINARY)
+            for row in self.services.of_program(BINARY)
             if not (row.disabled or row.forced_down)
-            and (row.host == self._host or window.holds(row))
+            and (row.host == self.host or window.holds(row))
         ]
         return min(alive, default=None)
 
-    def _tell(self, outcome: Discovered) -> None:
+    def _log(self, outcome: Discovered) -> None:
         if outcome.mapped:
             names = ','.join(f'{cell.name}:{host}' for cell, host in outcome.mapped)
             LOG.info('Discovered %d new hosts: %s', len(outcome.mapped), names)

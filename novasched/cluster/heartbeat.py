@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from novasched import errors
@@ -20,26 +21,21 @@ SERVICE_VERSION = 74
 FIRST_BEAT_S = 5.0
 
 
+@dataclass(eq=False)
 class Heartbeat:
-    """Says every ``interval_s`` seconds that the service lives; 0: never."""
+    """Says every ``interval_s`` seconds that the service lives; 0: never.
 
-    def __init__(
-        self,
-        store: ServiceStore,
-        host: str,
-        interval_s: float,
-        on_created: Callable[[ServiceRow], None] = lambda row: None,
-        binary: str = BINARY,
-        topic: str = TOPIC,
-    ) -> None:
-        self._store = store
-        self._host = host
-        self._interval_s = interval_s
-        self._on_created = on_created
-        self._binary = binary
-        self._topic = topic
-        self._runner: PeriodicRunner | None = None
-        self._failing = LogOnce()
+    ``on_created`` gets the row, if there was none.
+    """
+
+    store: ServiceStore
+    host: str
+    interval_s: float
+    on_created: Callable[[ServiceRow], None] = lambda row: None
+    binary: str = BINARY
+    topic: str = TOPIC
+    _runner: PeriodicRunner | None = None
+    _failing: LogOnce = field(default_factory=LogOnce)
 
     @classmethod
     def from_conf(
@@ -59,15 +55,15 @@ class Heartbeat:
 
         Raises errors.ServiceTooOld and errors.StoreFailed.
         """
-        self._row, created = self._store.register(
-            self._host, self._binary, self._topic, SERVICE_VERSION
+        self._row, created = self.store.register(
+            self.host, self.binary, self.topic, SERVICE_VERSION
         )
         if created:
-            self._on_created(self._row)
+            self.on_created(self._row)
         self._count = self._row.report_count
-        if self._interval_s:
-            first_s = min(FIRST_BEAT_S, self._interval_s)
-            beat = self._interval_s, self.beat
+        if self.interval_s:
+            beat = self.interval_s, self.beat
+            first_s = min(FIRST_BEAT_S, self.interval_s)
             self._runner = PeriodicRunner('heartbeat', [beat], [first_s])
             self._runner.start()
 
@@ -79,7 +75,7 @@ class Heartbeat:
         """Write one heartbeat; a failure is logged once until it is over."""
         self._count += 1
         try:
-            found = self._store.beat(self._row.id, self._count)
+            found = self.store.beat(self._row.id, self._count)
         except errors.StoreFailed as problem:
             if self._failing.begins():
                 LOG.error('Lost connection for reporting service status: %s', problem)
@@ -90,6 +86,6 @@ class Heartbeat:
             LOG.error(
                 'The services table record for the %s service on host %s is gone. '
                 'Restart this service to make a new one.',
-                self._binary,
-                self._host,
+                self.binary,
+                self.host,
             )

@@ -11,13 +11,14 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from oslo_config import cfg
 
 from novasched.clock import Clock
 from novasched.cluster.nodes import CellNodes
-from novasched.cluster.services import Services, SilentComputes
+from novasched.cluster.services import SilentComputes
 
 LOG = logging.getLogger(__name__)
 
@@ -54,17 +55,15 @@ A host of the silent cell may then be chosen where nova would choose another.
 }
 
 
+@dataclass(eq=False)
 class HeartbeatGrace:
     """Decides for which cells the last heartbeats still count."""
 
-    def __init__(
-        self, clock: Clock, grace_s: float = 300.0, for_each_cell: bool = False
-    ) -> None:
-        self._clock = clock
-        self._grace_s = grace_s
-        self._for_each_cell = for_each_cell
-        self._since_s: dict[str, float] = {}
-        self._granted: frozenset[str] = frozenset()
+    clock: Clock
+    grace_s: float = 300.0
+    for_each_cell: bool = False
+    _since_s: dict[str, float] = field(default_factory=dict)
+    _granted: frozenset[str] = frozenset()
 
     @classmethod
     def from_conf(cls, conf: Any, clock: Clock) -> Self:
@@ -74,62 +73,53 @@ class HeartbeatGrace:
 
     def judge(self, cells: Mapping[str, CellNodes], available: Iterable[str]) -> None:
         """Let silent computes of the available cells count as up where they may, and
-        of no other cell."""
+        of no other cell.
+
+        Logs once of each cell that falls silent, is heard of again or gets no more.
+        """
         found = {uuid: cells[uuid].services for uuid in available if uuid in cells}
-        granted = self.granted(found)
+        silent = {u: s.silent for u, s in found.items() if s.silent is not None}
+        for uuid in self._since_s.keys() - silent.keys():
+            del self._since_s[uuid]
+            if uuid in found:
+                LOG.info('Computes of cell %s are heard of again', uuid)
+        for uuid in silent.keys() - self._since_s.keys():
+            self._since_s[uuid] = self.clock.monotonic()
+            LOG.error(
+                'All computes of cell %s have fallen silent at once, %d that were up '
+                'among them; the last was heard of at %s UTC. Do the clocks agree, and '
+                'does the message bus, the conductor or the database of the cell take '
+                'what they report?',
+                uuid,
+                len(silent[uuid].hosts),
+                silent[uuid].last,
+            )
+        some_is_up = any(services.some_is_usable() for services in found.values())
+        granted = frozenset[str]()
+        if self.for_each_cell or not some_is_up:
+            granted = frozenset(u for u, s in silent.items() if self._is_granted(u, s))
+        self._log_change(granted, silent.keys())
+        self._granted = granted
         for uuid, cell in cells.items():
             kept = uuid in granted
             if cell.services.kept != kept:
                 cell.services = cell.services._replace(kept=kept)
                 cell.services_version += 1
 
-    def granted(self, cells: Mapping[str, Services]) -> frozenset[str]:
-        """Return the uuids of those of the cells that are granted the grace now.
-
-        ``cells`` are the services of all cells that hosts are taken from. Tells
-        once of each cell that falls silent, is heard of again or gets no more grace.
-        """
-        silent = {u: s.silent for u, s in cells.items() if s.silent is not None}
-        for uuid in self._since_s.keys() - silent.keys():
-            del self._since_s[uuid]
-            if uuid in cells:
-                LOG.info('Computes of cell %s are heard of again', uuid)
-        for uuid in silent.keys() - self._since_s.keys():
-            self._since_s[uuid] = self._clock.monotonic()
-            _tell(uuid, silent[uuid])
-        granted = frozenset(u for u, s in silent.items() if self._is_granted(u, s))
-        if granted and not self._for_each_cell:
-            some_is_up = any(s.some_is_usable() for s in cells.values())
-            granted = frozenset() if some_is_up else granted
-        self._tell_of_change(granted, silent.keys())
-        self._granted = granted
-        return granted
-
     def _is_granted(self, uuid: str, silent: SilentComputes) -> bool:
         """Say whether the grace is not over, for us or for one who has just come."""
-        silent_s = self._clock.monotonic() - self._since_s[uuid]
-        age = self._clock.utcnow() - silent.since
-        grace = datetime.timedelta(seconds=self._grace_s)
-        return silent_s < self._grace_s and age < grace
+        silent_s = self.clock.monotonic() - self._since_s[uuid]
+        age = self.clock.utcnow() - silent.since
+        grace = datetime.timedelta(seconds=self.grace_s)
+        return silent_s < self.grace_s and age < grace
 
-    def _tell_of_change(self, granted: frozenset[str], silent: Set[str]) -> None:
+    def _log_change(self, granted: frozenset[str], silent: Set[str]) -> None:
         for uuid in granted - self._granted:
             LOG.error(
                 'The computes of cell %s that were up when the last heartbeat came '
                 'count as up for %d s at most',
                 uuid,
-                self._grace_s,
+                self.grace_s,
             )
         for uuid in (self._granted - granted) & silent:
             LOG.error('The computes of cell %s count as down from now on', uuid)
-
-
-def _tell(uuid: str, silent: SilentComputes) -> None:
-    LOG.error(
-        'All computes of cell %s have fallen silent at once, %d that were up among '
-        'them; the last was heard of at %s UTC. Do the clocks agree, and does the '
-        'message bus, the conductor or the database of the cell take what they report?',
-        uuid,
-        len(silent.hosts),
-        silent.last,
-    )

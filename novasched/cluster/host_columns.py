@@ -12,7 +12,7 @@ import ipaddress
 import json
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,52 +29,47 @@ LOG = logging.getLogger(__name__)
 
 LARGEST_COUNT = 2**31 - 1
 
-# The values of a host by kind; those in TEXTS have few distinct ones.
-INTS = (
-    'total_usable_ram_mb',
-    'free_ram_mb',
-    'total_usable_disk_gb',
-    'disk_mb_used',
-    'free_disk_mb',
-    'vcpus_total',
-    'vcpus_used',
-    'num_instances',
-    'num_io_ops',
-    'failed_builds',
-)
-FLOATS = (
-    'cpu_allocation_ratio',
-    'ram_allocation_ratio',
-    'disk_allocation_ratio',
-    'hypervisor_version',
-)
-OBJECTS = (
-    'host',
-    'nodename',
-    'uuid',
-    'hypervisor_hostname',
-    'host_ip',
-    'stats',
-    'updated',
-)
-TEXTS = (
-    'hypervisor_type',
-    'cpu_info',
-    'supported_instances',
-    'numa_topology',
-    'pci_stats',
-    'metrics',
-)
-
 NodeKey = tuple[str, int]
 
-CATEGORIES = ('cell_uuid', *TEXTS)
-DTYPES: dict[str, Any] = {
-    **dict.fromkeys(INTS, np.int64),
-    **dict.fromkeys(FLOATS, np.float64),
-    **dict.fromkeys(OBJECTS, object),
-    **dict.fromkeys(CATEGORIES, np.intp),
+KINDS: dict[str, type] = {
+    'host': object,
+    'nodename': object,
+    'uuid': object,
+    'total_usable_ram_mb': int,
+    'free_ram_mb': int,
+    'total_usable_disk_gb': int,
+    'disk_mb_used': int,
+    'free_disk_mb': int,
+    'vcpus_total': int,
+    'vcpus_used': int,
+    'num_instances': int,
+    'num_io_ops': int,
+    'failed_builds': int,
+    'cpu_allocation_ratio': float,
+    'ram_allocation_ratio': float,
+    'disk_allocation_ratio': float,
+    'hypervisor_type': str,
+    'hypervisor_version': float,
+    'hypervisor_hostname': object,
+    'host_ip': object,
+    'cpu_info': str,
+    'supported_instances': str,
+    'numa_topology': str,
+    'pci_stats': str,
+    'metrics': str,
+    'stats': object,
+    'updated': object,
 }
+"""The values of a host; those of kind str are few, and numbered, as is its cell."""
+
+CATEGORIES = ('cell_uuid', *(name for name, kind in KINDS.items() if kind is str))
+DTYPES: dict[type, Any] = {
+    int: np.int64,
+    float: np.float64,
+    object: np.object_,
+    str: np.intp,
+}
+UNREPORTED: dict[type, float] = {int: 0, float: float('nan')}
 
 OPTS = {
     'DEFAULT': [
@@ -126,8 +121,13 @@ def host_values(row: ComputeNodeRow, ratios: Ratios) -> dict[str, Any]:
     _update_from_compute_node.
     """
     if row.free_disk_gb is None:
-        return _unreported(row)
-    stats = _stats(row)
+        values = {name: UNREPORTED.get(kind) for name, kind in KINDS.items()}
+        names = {'host': row.host, 'nodename': row.hypervisor_hostname}
+        return {**values, **names, 'stats': {}}
+    stats = _parsed_stats(row.stats)
+    if stats is None:
+        LOG.warning('Ignoring the stats of %s: not a JSON object', row.host)
+        stats = {}
     return {
         'host': row.host,
         'nodename': row.hypervisor_hostname,
@@ -136,7 +136,7 @@ def host_values(row: ComputeNodeRow, ratios: Ratios) -> dict[str, Any]:
         'free_ram_mb': row.free_ram_mb or 0,
         'total_usable_disk_gb': row.local_gb,
         'disk_mb_used': row.local_gb_used * 1024,
-        'free_disk_mb': _free_disk_gb(row) * 1024,
+        'free_disk_mb': _free_disk_gb(row, row.free_disk_gb) * 1024,
         'vcpus_total': row.vcpus,
         'vcpus_used': row.vcpus_used,
         'num_instances': _counter(row, stats, 'num_instances'),
@@ -159,38 +159,16 @@ def host_values(row: ComputeNodeRow, ratios: Ratios) -> dict[str, Any]:
     }
 
 
-def _unreported(row: ComputeNodeRow) -> dict[str, Any]:
-    return {
-        **dict.fromkeys(INTS, 0),
-        **dict.fromkeys(FLOATS, float('nan')),
-        **dict.fromkeys((*OBJECTS, *TEXTS)),
-        'host': row.host,
-        'nodename': row.hypervisor_hostname,
-        'stats': {},
-    }
-
-
-def _free_disk_gb(row: ComputeNodeRow) -> int:
-    free = row.free_disk_gb or 0
+def _free_disk_gb(row: ComputeNodeRow, free: int) -> int:
     least = row.disk_available_least
-    if least is None:
-        return free
-    if least > free:
+    if least is not None and least > free:
         LOG.warning(
             'Host %s has more disk space than database expected (%s GB > %s GB)',
             row.hypervisor_hostname,
             least,
             free,
         )
-    return min(least, free)
-
-
-def _stats(row: ComputeNodeRow) -> Mapping[str, str | None]:
-    stats = _parsed_stats(row.stats)
-    if stats is None:
-        LOG.warning('Ignoring the stats of %s: not a JSON object', row.host)
-        return {}
-    return stats
+    return free if least is None else min(least, free)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -211,12 +189,12 @@ def _parsed_stats(text: str | None) -> Mapping[str, str | None] | None:
 def _counter(row: ComputeNodeRow, stats: Mapping[str, str | None], name: str) -> int:
     try:
         count = int(stats.get(name) or 0)
+        if abs(count) <= LARGEST_COUNT:
+            return count
     except ValueError:
-        count = None
-    if count is None or abs(count) > LARGEST_COUNT:
-        LOG.warning('Ignoring %s of %s: %s is no number', name, row.host, stats[name])
-        return 0
-    return count
+        pass
+    LOG.warning('Ignoring %s of %s: %s is no number', name, row.host, stats[name])
+    return 0
 
 
 @functools.lru_cache(maxsize=65536)
@@ -240,39 +218,40 @@ def supported_instances(text: str | None) -> list[list[str]]:
     if not isinstance(entries, list):
         LOG.warning('Ignoring supported_instances, not a JSON list: %.200s', text)
         return []
-    found = (_supported_instance(entry) for entry in entries)
-    return [entry for entry in found if entry is not None]
+    found = []
+    for entry in entries:
+        try:
+            architecture, hypervisor_type, vm_mode = entry
+            names = [
+                machine.ARCHITECTURE.coerce(None, 'architecture', architecture),
+                machine.HYPERVISOR_TYPE.coerce(
+                    None, 'hypervisor_type', hypervisor_type
+                ),
+                machine.VM_MODE.coerce(None, 'vm_mode', vm_mode),
+            ]
+        except (ValueError, TypeError):
+            LOG.warning('Ignoring an entry of supported_instances: %.200r', entry)
+        else:
+            found.append(names)
+    return found
 
 
-def _supported_instance(entry: Any) -> list[str] | None:
-    try:
-        architecture, hypervisor_type, vm_mode = entry
-        return [
-            machine.ARCHITECTURE.coerce(None, 'architecture', architecture),
-            machine.HYPERVISOR_TYPE.coerce(None, 'hypervisor_type', hypervisor_type),
-            machine.VM_MODE.coerce(None, 'vm_mode', vm_mode),
-        ]
-    except (ValueError, TypeError):
-        LOG.warning('Ignoring an entry of supported_instances: %.200r', entry)
-        return None
-
-
+@dataclass(eq=False)
 class Encoder:
     """Numbers the distinct values of a column; a number never changes meaning.
 
     ``values`` is appended to, and replaced when values are renumbered.
     """
 
-    def __init__(self, parse: Callable[[Any], Any] | None = None) -> None:
-        self.values: list[Any] = []
-        self._codes: dict[Hashable, int] = {}
-        self._parse = parse
+    parse: Callable[[Any], Any] = lambda value: value
+    values: list[Any] = field(default_factory=list)
+    _codes: dict[Hashable, int] = field(default_factory=dict)
 
     def code(self, value: Hashable) -> int:
         """Return the number of a value; a new one is parsed, and given the next."""
         code = self._codes.get(value)
         if code is None:
-            parsed = self._parse(value) if self._parse else value
+            parsed = self.parse(value)
             code = self._codes[value] = len(self.values)
             self.values.append(parsed)
         return code
@@ -302,7 +281,8 @@ class HostColumns:
 
     def __init__(self) -> None:
         self._position: dict[NodeKey, int] = {}
-        self._arrays = {name: np.empty(0, dtype) for name, dtype in DTYPES.items()}
+        kinds = {'cell_uuid': str, **KINDS}
+        self._arrays = {name: np.empty(0, DTYPES[kind]) for name, kind in kinds.items()}
         self._encoders = {name: Encoder() for name in CATEGORIES}
         self._encoders['supported_instances'] = Encoder(supported_instances)
         for name, read in (('numa_topology', host_topology), ('pci_stats', HostPools)):

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 from oslo_config import cfg
 
 from novasched import errors
 from novasched.cluster.cells import Cells
-from novasched.ports import CellStore, InstanceRow
+from novasched.cluster.snapshot import hosts_of, object_column
+from novasched.ports import CellStore, ImageRow, InstanceRow
 from novasched.scheduler.hosts import HostTable, Objects
 
 LOG = logging.getLogger(__name__)
@@ -71,10 +71,8 @@ class InstanceView:
         with self._lock:
             known = self._hosts.get(host)
             if known is not None:
-                self._hosts[host] = _HostInstances(
-                    {**known.instances, **instances}, True
-                )
-            elif len(instances) > 1:
+                instances = {**known.instances, **instances}
+            if known is not None or len(instances) > 1:
                 self._hosts[host] = _HostInstances(dict(instances), True)
 
     def delete(self, host: str, uuid: str) -> None:
@@ -95,18 +93,14 @@ class InstanceView:
                 return
             rows = {uuid: InstanceRow(uuid, host) for uuid in wanted}
             self._hosts[host] = _HostInstances(rows, False)
-        if known is None:
-            LOG.info(
-                "Received a sync request from an unknown host '%s'. Re-created its "
-                'InstanceList.',
-                host,
-            )
-        else:
-            LOG.info(
-                "The instance sync for host '%s' did not match. Re-created its "
-                'InstanceList.',
-                host,
-            )
+        LOG.info(
+            "Received a sync request from an unknown host '%s'. Re-created its "
+            'InstanceList.'
+            if known is None
+            else "The instance sync for host '%s' did not match. Re-created its "
+            'InstanceList.',
+            host,
+        )
 
     def reported(self, host: str) -> dict[str, Any] | None:
         """Return the instances of a host by uuid, if its own word is believed."""
@@ -125,19 +119,15 @@ class InstanceView:
         self._asked = True
         found: dict[HostKey, dict[str, Any]] = {}
         unknown: dict[str, list[str]] = {}
-        for cell, host in dict.fromkeys(_hosts_of(table)):
+        for cell, host in dict.fromkeys(hosts_of(table)):
             reported = self.reported(host)
             found[cell, host] = {} if reported is None else reported
             if reported is None:
                 unknown.setdefault(cell, []).append(host)
-        for cell, rows in (read(unknown) if unknown else {}).items():
-            for row in rows:
-                # MySQL finds names in any case; only the very name is meant.
-                if (cell, row.host) in found:
-                    found[cell, row.host][row.uuid] = row
-        return _column(table, found)
+        _put_in(found, read(unknown) if unknown else {})
+        return object_column(table, map(found.__getitem__, hosts_of(table)))
 
-    def compare(self, hosts: Mapping[str, list[str]], read: Read) -> None:
+    def compare(self, hosts: Mapping[str, Set[str]], read: Read) -> None:
         """Read the instances of the hosts that are believed; stop believing those
         that were wrong.
 
@@ -150,33 +140,22 @@ class InstanceView:
             believed = {h: known for h, known in self._hosts.items() if known.complete}
         if not asked or not self._tracked:
             return
-        found: dict[str, dict[str, Any]] = {}
-        wanted: dict[str, list[str]] = {}
-        for cell, names in hosts.items():
-            for host in believed.keys() & names:
-                found[host] = {}
-                wanted.setdefault(cell, []).append(host)
+        wanted = {
+            uuid: sorted(believed.keys() & names) for uuid, names in hosts.items()
+        }
+        wanted = {uuid: names for uuid, names in wanted.items() if names}
+        found = {host: dict[str, Any]() for names in wanted.values() for host in names}
         for rows in (read(wanted) if wanted else {}).values():
             for row in rows:
                 if row.host in found:
                     found[row.host][row.uuid] = row
-        self._correct(believed, found)
-
-    def _correct(
-        self,
-        believed: Mapping[str, _HostInstances],
-        found: Mapping[str, dict[str, Any]],
-    ) -> None:
-        """Take what was found, except of hosts that have said something since."""
         wrong = []
         with self._lock:
-            for host, rows in found.items():
+            for host, instances in found.items():
                 known = believed[host]
-                if (
-                    self._hosts.get(host) is known
-                    and known.instances.keys() != rows.keys()
-                ):
-                    self._hosts[host] = _HostInstances(rows, False)
+                has_said_more = self._hosts.get(host) is not known
+                if not has_said_more and known.instances.keys() != instances.keys():
+                    self._hosts[host] = _HostInstances(instances, False)
                     wrong.append(host)
             self._doubted = False
         if wrong:
@@ -193,15 +172,17 @@ class InstanceView:
             self._hosts = {h: known for h, known in self._hosts.items() if h in hosts}
 
 
-def _hosts_of(table: HostTable) -> list[HostKey]:
-    return list(zip(table.cell_uuid.tolist(), table.host.tolist(), strict=True))
-
-
-def _column(table: HostTable, found: Mapping[HostKey, Any]) -> Objects:
-    column: Objects = np.empty(len(table.snapshot), object)
-    for place, key in zip(table.rows.tolist(), _hosts_of(table), strict=True):
-        column[place] = found[key]
-    return column
+def _put_in(
+    found: Mapping[HostKey, dict[str, Any]],
+    read: Mapping[str, Iterable[Any]],
+    value: Callable[[Any], Any] = lambda row: row,
+) -> None:
+    """Put what is read of instances, by cell, into the dicts of the hosts."""
+    for cell, rows in read.items():
+        for row in rows:
+            # MySQL finds names in any case; only the very name is meant.
+            if (cell, row.host) in found:
+                found[cell, row.host][row.uuid] = value(row)
 
 
 class InstanceReader:
@@ -232,23 +213,21 @@ class InstanceReader:
         Instances whose images have the same properties share them. Raises
         errors.StoreFailed if a cell does not answer.
         """
-        found: dict[HostKey, dict[str, Mapping[str, str]]] = {}
         asked: dict[str, list[str]] = {}
-        for cell, host in dict.fromkeys(_hosts_of(table)):
-            found[cell, host] = {}
+        for cell, host in dict.fromkeys(hosts_of(table)):
             asked.setdefault(cell, []).append(host)
         images: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
+
+        def image(row: ImageRow) -> Mapping[str, str]:
+            key = frozenset(row.properties.items())
+            return images.setdefault(key, row.properties)
+
+        found = {key: dict[str, Any]() for key in hosts_of(table)}
         read = self._ask(
             asked, lambda store, names: store.images_on(names), 'images of instances'
         )
-        for cell, rows in read.items():
-            for row in rows:
-                # MySQL finds names in any case; only the very name is meant.
-                if (cell, row.host) in found:
-                    key = frozenset(row.properties.items())
-                    image = images.setdefault(key, row.properties)
-                    found[cell, row.host][row.uuid] = image
-        return _column(table, found)
+        _put_in(found, read, image)
+        return object_column(table, map(found.__getitem__, hosts_of(table)))
 
     def _ask(
         self,

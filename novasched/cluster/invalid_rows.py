@@ -11,10 +11,10 @@ from __future__ import annotations
 import datetime
 import logging
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, get_args, get_type_hints
 
+from novasched.cluster.services import STAMPS
 from novasched.log_once import LogOnce
 from novasched.ports import ComputeNodeRow, ServiceRow
 
@@ -23,19 +23,16 @@ LOG = logging.getLogger(__name__)
 LARGEST = 2**31 - 1
 """The largest number that an integer column of nova's holds."""
 
-_ACCEPTED = {float: (int, float)}
-_PLACES = [
-    (place, name, _ACCEPTED.get(kind, (kind,)))
-    for place, (name, kind) in enumerate(
-        (name, (get_args(hint) or (hint,))[0])
-        for name, hint in get_type_hints(ComputeNodeRow).items()
-    )
+_TYPES = {
+    name: (int, float) if kind is float else (kind,)
+    for name, hint in get_type_hints(ComputeNodeRow).items()
+    for kind in get_args(hint)[:1] or (hint,)
     if name != 'mark'
-]
-"""Place, name and accepted types of each column."""
+}
+"""Accepted types of each column but the mark, which is the last."""
 
 _NAMES = ('host', 'hypervisor_hostname')
-_ALWAYS = (
+_AMOUNTS = (
     'vcpus',
     'vcpus_used',
     'memory_mb',
@@ -45,8 +42,6 @@ _ALWAYS = (
     'hypervisor_version',
 )
 """What a node that has reported its usage has reported, too."""
-
-_STAMPS = ('last_seen_up', 'created_at', 'updated_at')
 
 
 class InvalidValue(NamedTuple):
@@ -89,18 +84,11 @@ def blank(row: ComputeNodeRow) -> ComputeNodeRow:
 
 
 def _invalid_column(row: ComputeNodeRow) -> str | None:
-    for place, name, types in _PLACES:
-        value = row[place]
+    for (name, types), value in zip(_TYPES.items(), row, strict=False):
         if value is not None and (type(value) not in types or not _fits(value)):
             return name
-    for name in _NAMES:
-        if not getattr(row, name):
-            return name
-    if row.free_disk_gb is not None:
-        for name in _ALWAYS:
-            if getattr(row, name) is None:
-                return name
-    return None
+    needed = _NAMES if row.free_disk_gb is None else _NAMES + _AMOUNTS
+    return next((n for n in needed if getattr(row, n) in (None, '')), None)
 
 
 def _fits(value: object) -> bool:
@@ -118,10 +106,10 @@ def readable_services(
     """
     found = []
     for row in rows:
-        wrong = [name for name in _STAMPS if not _is_time(getattr(row, name))]
         if type(row.host) is not str:
             invalid.append(_invalid('services', row, 'host'))
             continue
+        wrong = [name for name in STAMPS if not _is_time(getattr(row, name))]
         if wrong:
             invalid.append(_invalid('services', row, wrong[0]))
             row = row._replace(updated_at=None)
@@ -140,26 +128,16 @@ def _invalid(table: str, row: ComputeNodeRow | ServiceRow, column: str) -> Inval
     return InvalidValue(table, row.id, str(row.host), column, f'{value:.60}')
 
 
-class InvalidRowLog:
-    """Names a column that cannot be used once, until it has another value."""
-
-    def __init__(self) -> None:
-        self._named: dict[str, LogOnce] = defaultdict(LogOnce)
-
-    def log(self, cell_uuid: str, found: Iterable[InvalidValue]) -> None:
-        for invalid in found:
-            row = invalid.table, invalid.id
-            if self._named[cell_uuid].begins(row, invalid):
-                LOG.warning(
-                    'Ignoring row %d of %s in cell %s, of host %s: its %s is %s',
-                    invalid.id,
-                    invalid.table,
-                    cell_uuid,
-                    invalid.host,
-                    invalid.column,
-                    invalid.value,
-                )
-
-    def forget(self, cell_uuid: str) -> None:
-        """Forget what was named of a cell."""
-        self._named.pop(cell_uuid, None)
+def log_invalid(named: LogOnce, cell_uuid: str, found: Iterable[InvalidValue]) -> None:
+    """Name a column of a cell that cannot be used once, until it has another value."""
+    for invalid in found:
+        if named.begins((invalid.table, invalid.id), invalid):
+            LOG.warning(
+                'Ignoring row %d of %s in cell %s, of host %s: its %s is %s',
+                invalid.id,
+                invalid.table,
+                cell_uuid,
+                invalid.host,
+                invalid.column,
+                invalid.value,
+            )

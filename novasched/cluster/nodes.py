@@ -9,32 +9,42 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from novasched.cluster.cell_query import CellAnswer, CellQuery, KnownNodes, QueryTime
-from novasched.cluster.clock_skew import TimestampSkew
+from novasched.clock import Clock
+from novasched.cluster.cell_query import CellAnswer, CellQuery, QueryTime
+from novasched.cluster.cells import Cells
+from novasched.cluster.clock_skew import log_stamps
 from novasched.cluster.host_columns import HostColumns, Ratios, host_values
-from novasched.cluster.invalid_rows import InvalidRowLog
-from novasched.cluster.services import Services
-from novasched.ports import ComputeNodeRow, Heartbeats, ServiceRow
+from novasched.cluster.invalid_rows import log_invalid
+from novasched.cluster.services import Services, Window
+from novasched.log_once import LogOnce
+from novasched.ports import Cell, ComputeNodeRow, Heartbeats, ServiceRow
 
 SERVICES_AGE_S = 5.0
 """How often the service of a node that has none is looked for."""
+
+ASIDE_AGE_S = 60.0
+"""For how long changes will do of a cell that only requests which name it read."""
+
+ATTEMPTS = 5
+"""How often a cell is asked whose answer an older one came in between of."""
 
 
 @dataclass(eq=False)
 class CellNodes:
     """Compute nodes and services of one cell.
 
-    ``services_version`` grows with what filters see, and ``total`` is the sum of the
-    marks of the rows.
+    ``services_version`` grows with what filters see, ``total`` is the sum of the marks
+    of the rows, and ``takes`` counts the answers.
 
-    Of the questions answered, ``taken`` is the newest, ``whole`` the number of the
-    newest for all nodes and ``listed`` that for all services. While questions
-    overlap, ``seen`` has the newest that showed a node, be it alive or deleted, and
-    ``heard`` that which showed that the service of a host came or went. ``looked_s`` is
-    when the services of ``hosts_without_service`` were looked for.
+    Of the queries answered, ``taken`` is the newest, ``whole`` the number of the newest
+    for all nodes and ``listed`` that for all services. Since these, ``seen`` has the
+    newest that showed a node, be it alive or deleted, and ``heard`` that which showed
+    that the service of a host came or went. ``looked_s`` is when the services of
+    ``hosts_without_service`` were looked for. The LogOnce are for its log lines.
     """
 
     rows: dict[int, ComputeNodeRow] = field(default_factory=dict)
@@ -47,9 +57,10 @@ class CellNodes:
     taken: CellQuery | None = None
     whole: int = 0
     listed: int = 0
-    under_way: set[int] = field(default_factory=set)
     seen: dict[int, int] = field(default_factory=dict)
     heard: dict[str, int] = field(default_factory=dict)
+    invalid_rows: LogOnce = field(default_factory=LogOnce)
+    wrong_clocks: LogOnce = field(default_factory=LogOnce)
 
     def since(
         self, moment: QueryTime, overlap: datetime.timedelta
@@ -59,13 +70,9 @@ class CellNodes:
             return None
         return self.taken.moment.before(moment) - overlap
 
-    def known(self) -> KnownNodes:
-        """Return what a delta is compared with."""
-        return KnownNodes(self.rows, len(self.rows), self.total, self.takes)
-
     def is_in_doubt(self, query: CellQuery, answer: CellAnswer) -> bool:
         """Say whether another answer was taken meanwhile, that may have been older."""
-        others = self.takes > query.known.takes + 1
+        others = self.takes > query.takes + 1
         return others and answer.summed not in (None, (len(self.rows), self.total))
 
     def look_for(self, moment: QueryTime) -> frozenset[str]:
@@ -104,11 +111,12 @@ class CellNodes:
         """Take in an answer and its news."""
         self.takes += 1
         number = query.number
-        if self.under_way - {number}:
-            shown = [*gone, *(row.id for row in answer.nodes)]
-            self.seen.update(
-                (id_, number) for id_ in shown if not self._is_outdone(id_, query)
-            )
+        shown = [*gone, *(row.id for row in answer.nodes)]
+        new = {id_: number for id_ in shown if not self._is_outdone(id_, query)}
+        self.seen.update(new)
+        if query.since is None and number > self.whole:
+            self.whole = number
+            self.seen = {id_: n for id_, n in self.seen.items() if n > number}
         for id_, row in changed.items():
             before = self.rows.get(id_)
             self.total += row.mark - (0 if before is None else before.mark)
@@ -116,10 +124,6 @@ class CellNodes:
         for id_ in gone:
             self.total -= self.rows.pop(id_).mark
         self._take_services(query, answer)
-        if query.since is None:
-            self.whole = max(self.whole, number)
-        if self._is_newest(query):
-            self.taken = query
         asked, without = changed, self.hosts_without_service
         if answer.services is not None or answer.news.deleted:
             asked, without = self.rows, frozenset()
@@ -128,19 +132,19 @@ class CellNodes:
             h for h in hosts if not self.services.knows(h)
         )
 
-    def _is_newest(self, query: CellQuery) -> bool:
-        return self.taken is None or self.taken.number < query.number
-
     def _take_services(self, query: CellQuery, answer: CellAnswer) -> None:
-        services = self.services
+        services, number = self.services, query.number
+        is_newest = self.taken is None or self.taken.number < number
         if answer.services is not None:
-            services = self._listed_services(query, answer.services)
-        elif self._is_newest(query):
+            services = self._listed_services(number, answer.services)
+        elif is_newest:
             rows = [*answer.news.live, *answer.found]
             services = services.with_some(rows, answer.news.deleted)
-            if self.under_way - {query.number}:
-                self._hear(query, services)
-        if self._is_newest(query):
+            if services.rows is not self.services.rows:
+                news = services.rows.items() ^ self.services.rows.items()
+                self.heard.update((host, number) for host, _ in news)
+        if is_newest:
+            self.taken = query
             services = services.with_unavailable(
                 answer.news.live if answer.services is None else answer.services,
                 query.moment.window,
@@ -151,22 +155,16 @@ class CellNodes:
             self.services_version += 1
         self.services = services
 
-    def _hear(self, query: CellQuery, services: Services) -> None:
-        """Note of which hosts the service came or went."""
-        if services.rows is not self.services.rows:
-            news = services.rows.items() ^ self.services.rows.items()
-            self.heard.update((host, query.number) for host, _ in news)
-
-    def _listed_services(self, query: CellQuery, rows: list[ServiceRow]) -> Services:
+    def _listed_services(self, number: int, rows: list[ServiceRow]) -> Services:
         """Return all services as listed, but for what was heard since."""
-        services, number = self.services, query.number
+        services = self.services
         if self.listed > number:
             return services
         self.listed = number
-        since = {host for host, heard in self.heard.items() if heard > number}
-        heard = [row for host, row in services.rows.items() if host in since]
+        self.heard = {host: n for host, n in self.heard.items() if n > number}
+        heard = [row for host, row in services.rows.items() if host in self.heard]
         return services.with_rows(
-            [*(row for row in rows if row.host not in since), *heard]
+            [*(row for row in rows if row.host not in self.heard), *heard]
         )
 
 
@@ -183,8 +181,6 @@ class ComputeNodes:
         self._heartbeats = heartbeats
         self._overlap = datetime.timedelta(seconds=overlap_s)
         self._numbers = itertools.count(1)
-        self._invalid_rows = InvalidRowLog()
-        self._timestamp_skew = TimestampSkew(self._overlap)
         self.cells: dict[str, CellNodes] = {}
         self.hosts = HostColumns()
         self.changes = 0
@@ -197,23 +193,22 @@ class ComputeNodes:
         complete: bool = False,
         all_services: bool = False,
     ) -> CellQuery:
-        """Return the question for what changed in a cell since the last answer, or
-        for all. Call ``end`` whatever becomes of it."""
+        """Return the query for what changed in a cell since the last, or for all."""
         cell = self.cells.setdefault(cell_uuid, CellNodes())
-        query = CellQuery(
-            cell_uuid,
-            next(self._numbers),
-            moment,
-            None if complete else cell.since(moment, self._overlap),
-            cell.services,
-            all_services,
-            cell.hosts_without_service,
-            cell.look_for(moment),
-            cell.known(),
-            self._heartbeats,
+        return CellQuery(
+            cell_uuid=cell_uuid,
+            number=next(self._numbers),
+            moment=moment,
+            since=None if complete else cell.since(moment, self._overlap),
+            all_services=all_services,
+            rows=cell.rows,
+            summed=(len(cell.rows), cell.total),
+            takes=cell.takes,
+            services=cell.services,
+            hosts_without_service=cell.hosts_without_service,
+            look_for=cell.look_for(moment),
+            heartbeats=self._heartbeats,
         )
-        cell.under_way.add(query.number)
-        return query
 
     def take(self, query: CellQuery, answer: CellAnswer) -> bool:
         """Take in an answer; rebuild only hosts whose row differs.
@@ -222,12 +217,12 @@ class ComputeNodes:
         answer was taken meanwhile, so the question is to be put again.
         """
         uuid, cell = query.cell_uuid, self.cells.get(query.cell_uuid)
-        if cell is None or query.number not in cell.under_way:
+        if cell is None or cell.rows is not query.rows:
             return True
-        self._invalid_rows.log(uuid, answer.invalid)
+        log_invalid(cell.invalid_rows, uuid, answer.invalid)
         changed, gone = cell.news(query, answer)
         since = cell.since(query.moment, self._overlap)
-        self._timestamp_skew.look(query, since, cell.rows, changed.values())
+        log_stamps(cell.wrong_clocks, query, since, self._overlap, changed.values())
         self._change(
             {(uuid, id_): row for id_, row in changed.items()},
             [(uuid, id_) for id_ in gone],
@@ -235,28 +230,17 @@ class ComputeNodes:
         cell.take(query, answer, changed, gone)
         return not cell.is_in_doubt(query, answer)
 
-    def end(self, query: CellQuery) -> None:
-        """Say that no answer will come any more."""
-        cell = self.cells.get(query.cell_uuid)
-        if cell is not None:
-            cell.under_way.discard(query.number)
-            if not cell.under_way:
-                cell.seen.clear()
-                cell.heard.clear()
-
-    def asked_at(self) -> dict[str, float]:
-        """Return when what is known of each cell was asked for, by uuid."""
-        taken = [(uuid, cell.taken) for uuid, cell in list(self.cells.items())]
-        return {uuid: last.moment.monotonic_s for uuid, last in taken if last}
-
     def forget(self, cell_uuids: Collection[str]) -> None:
         """Forget everything about some cells."""
         for uuid in cell_uuids:
             cell = self.cells.pop(uuid, None)
             if cell is not None:
-                self._invalid_rows.forget(uuid)
-                self._timestamp_skew.forget(uuid)
                 self._change({}, [(uuid, id_) for id_ in cell.rows])
+
+    def asked_at(self) -> dict[str, float]:
+        """Return when what is known of each cell was asked for, by uuid."""
+        taken = [(uuid, cell.taken) for uuid, cell in list(self.cells.items())]
+        return {uuid: last.moment.monotonic_s for uuid, last in taken if last}
 
     def _change(
         self,
@@ -295,3 +279,76 @@ class ComputeNodes:
             for uuid, rows in found.items()
             if rows
         }
+
+
+@dataclass(eq=False)
+class CellReader:
+    """Reads into ``nodes``, which ``lock`` guards; several may read at once."""
+
+    cells: Cells
+    nodes: ComputeNodes
+    clock: Clock
+    down_time_s: int
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    _whole_s: dict[str, float] = field(default_factory=dict)
+
+    def window(self) -> Window:
+        """Return the heartbeats that count now."""
+        return Window.around(self.clock.utcnow(), self.down_time_s)
+
+    def read(
+        self,
+        cells: Iterable[Cell],
+        *,
+        complete: bool = False,
+        all_services: bool = False,
+        probe: bool = False,
+        timeout_s: float | None = None,
+    ) -> frozenset[str]:
+        """Read what changed, or all; return the uuids of the cells that answered."""
+        asked, answered = list(cells), set[str]()
+        for _ in range(ATTEMPTS):
+            taken = self._ask(asked, complete, all_services, probe, timeout_s)
+            answered.update(taken)
+            asked = [cell for cell in asked if not taken.get(cell.uuid, True)]
+            complete = all_services = False
+            if not asked:
+                break
+        return frozenset(answered)
+
+    def _ask(
+        self,
+        cells: list[Cell],
+        complete: bool,
+        all_services: bool,
+        probe: bool,
+        timeout_s: float | None,
+    ) -> dict[str, bool]:
+        """Put one query to each cell; return by the uuids of those that answered
+        whether that is enough."""
+        moment = QueryTime(self.window(), self.clock.monotonic())
+        with self.lock:
+            queries = {
+                cell.uuid: self.nodes.begin(
+                    cell.uuid, moment, complete=complete, all_services=all_services
+                )
+                for cell in cells
+            }
+        answers = self.cells.ask(
+            lambda cell, store: queries[cell.uuid].ask(store),
+            cells,
+            probe=probe,
+            timeout_s=timeout_s,
+        )
+        with self.lock:
+            return {u: self.nodes.take(queries[u], a) for u, a in answers.items()}
+
+    def read_aside(self, cell: Cell) -> frozenset[str]:
+        """Read what changed in a cell; all, if that was not done lately."""
+        now_s = self.clock.monotonic()
+        complete = now_s - self._whole_s.get(cell.uuid, float('-inf')) >= ASIDE_AGE_S
+        may_be_asked = self.cells.may_be_asked(cell)
+        answered = self.read([cell], complete=complete, probe=may_be_asked)
+        if complete and answered:
+            self._whole_s[cell.uuid] = now_s
+        return answered

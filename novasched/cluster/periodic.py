@@ -95,24 +95,22 @@ class PeriodicRunner:
         name = getattr(run, '__name__', repr(run))
         try:
             run()
-        except errors.StoreFailed as problem:
-            if self._is_new(number, problem):
-                LOG.warning('%s failed, trying again: %s', name, problem)
-        except Exception as problem:  # the thread must outlive a defect
-            if self._is_new(number, problem):
-                LOG.exception('%s failed, trying again: %s', name, problem)
+        except Exception as problem:
+            if self._failing.begins(number, f'{type(problem).__name__}: {problem}'):
+                defect = not isinstance(problem, errors.StoreFailed)
+                LOG.log(
+                    logging.ERROR if defect else logging.WARNING,
+                    '%s failed, trying again: %s',
+                    name,
+                    problem,
+                    exc_info=defect,
+                )
         else:
             if self._failing.ends(number):
                 LOG.info('%s succeeds again', name)
 
-    def _is_new(self, number: int, problem: Exception) -> bool:
-        """Note a failure; return whether the last attempt failed otherwise, or not."""
-        return self._failing.begins(number, f'{type(problem).__name__}: {problem}')
-
     def _run(self) -> None:
-        while not self._stopped.wait(
-            max(0.0, min(self._due) - self._clock.monotonic())
-        ):
+        while not self._stopped.wait(max(0, min(self._due) - self._clock.monotonic())):
             self.run_due()
 
 
@@ -140,15 +138,13 @@ class PeriodicTasks:
         ]
         # Messages that came between the first look and the queue are lost: so now.
         delays_s = [0.0, *(interval_s for interval_s, _ in tasks[1:])]
-        retry = (retry_interval_s, view.retry_left_out)
+        retry = retry_interval_s, view.retry_left_out
         self._runners = [
             # Retries have their own thread: a hung full read must not delay them.
             PeriodicRunner('retry', [retry], [retry_interval_s], clock),
             PeriodicRunner('upkeep', tasks, delays_s, clock),
+            *(PeriodicRunner(o[1].__name__, [o], [0.0], clock) for o in others),
         ]
-        for each in others:
-            name = each[1].__name__
-            self._runners.append(PeriodicRunner(name, [each], [0.0], clock))
 
     @classmethod
     def from_conf(
@@ -194,10 +190,8 @@ class HostLock:
 
     def acquire(self) -> bool:
         """Take the lock, and keep it; False if another process has it."""
-        self._held = self._held or self._bind()
-        return self._held
-
-    def _bind(self) -> bool:
+        if self._held:
+            return True
         made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             made.bind(self._address)
@@ -207,4 +201,5 @@ class HostLock:
                 raise
             return False
         weakref.finalize(self, made.close)
+        self._held = True
         return True

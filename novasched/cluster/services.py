@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from oslo_config import cfg
 
-from novasched.cluster.cells import Cells
 from novasched.ports import ServiceRow
 
 OPTS = {
@@ -39,6 +38,8 @@ OPTS = {
         ),
     ]
 }
+
+STAMPS = ('last_seen_up', 'created_at', 'updated_at')
 
 OLDEST_COMPUTE_VERSION = 72
 OLDEST_RELEASE = 'Gazpacho'
@@ -102,9 +103,6 @@ class Unavailable(NamedTuple):
     row: ServiceRow
     up: bool
 
-    def state(self) -> tuple[Any, ...]:
-        return self.up, self.row.disabled, self.row.disabled_reason
-
 
 LEAST_COMPUTES = 3
 """From how many on it is no accident that all fall silent at once."""
@@ -151,20 +149,18 @@ class Services(NamedTuple):
         self, rows: Iterable[ServiceRow], deleted: Collection[int] = ()
     ) -> Services:
         """Take in live rows that may be new, and forget the rows of these ids."""
-        new = {row.host: row for row in rows if not self._has(row)}
-        gone = (
-            {host for host, row in self.rows.items() if row.id in deleted}
-            if deleted
-            else set()
-        )
-        if not new and not gone:
+        known = self.rows
+        new = {
+            row.host: row
+            for row in rows
+            if row.host not in known or known[row.host].id != row.id
+        }
+        kept = known
+        if deleted:
+            kept = {host: row for host, row in known.items() if row.id not in deleted}
+        if not new and len(kept) == len(known):
             return self
-        kept = {host: row for host, row in self.rows.items() if host not in gone}
-        return self._with(kept | new)
-
-    def _has(self, row: ServiceRow) -> bool:
-        known = self.rows.get(row.host)
-        return known is not None and known.id == row.id
+        return self._with({**kept, **new})
 
     def with_unavailable(self, rows: Iterable[ServiceRow], window: Window) -> Services:
         """Take all that must not be used, as they are now, from among these rows."""
@@ -189,8 +185,7 @@ class Services(NamedTuple):
 
     def kept_hosts(self) -> frozenset[str]:
         """Return the silent hosts that count as up all the same."""
-        kept = self.silent if self.kept else None
-        return frozenset() if kept is None else kept.hosts
+        return self.silent.hosts if self.kept and self.silent else frozenset()
 
     def is_disabled(self, host: str) -> bool:
         found = self.unavailable.get(host)
@@ -211,19 +206,12 @@ class Services(NamedTuple):
         row = found.row if found is not None else self._alive(host, window)
         if host in self.kept_hosts():
             row = row._replace(last_seen_up=window.oldest)
-        return ReadOnly(
-            row._replace(
-                last_seen_up=aware(row.last_seen_up),
-                created_at=aware(row.created_at),
-                updated_at=aware(row.updated_at),
-            )._asdict()
-        )
+        stamps = {name: aware(getattr(row, name)) for name in STAMPS}
+        return ReadOnly({**row._asdict(), **stamps})
 
     def _alive(self, host: str, window: Window) -> ServiceRow:
         row = self.rows[host]
-        seen = row.last_seen_up
-        if not window.holds(row):
-            seen = window.oldest
+        seen = row.last_seen_up if window.holds(row) else window.oldest
         return row._replace(
             disabled=False, disabled_reason=None, forced_down=False, last_seen_up=seen
         )
@@ -238,58 +226,27 @@ def _fallen_silent(
         return None
     beats = {each.row.host: _heartbeat(each.row) for each in found}
     times = [beat for beat in beats.values() if beat is not None]
-    last = max(
-        (t for t in times if t <= window.newest), default=max(times, default=None)
-    )
-    if last is None:
+    if not times:
         return None
+    last = max((t for t in times if t <= window.newest), default=max(times))
     forced = {each.row.host for each in found if each.row.forced_down}
     hosts = frozenset(
         host
         for host, beat in beats.items()
         if beat is not None and abs(last - beat) <= window.span and host not in forced
     )
-    return (
-        None
-        if len(hosts) < LEAST_COMPUTES
-        else SilentComputes(last, last + window.span, hosts)
-    )
+    if len(hosts) < LEAST_COMPUTES:
+        return None
+    return SilentComputes(last, last + window.span, hosts)
 
 
 def _states(services: Services) -> dict[str, tuple[Any, ...]]:
-    return {host: found.state() for host, found in services.unavailable.items()}
+    return {
+        host: (up, row.disabled, row.disabled_reason)
+        for host, (row, up) in services.unavailable.items()
+    }
 
 
 def aware(moment: datetime.datetime | None) -> datetime.datetime | None:
     """Give a time of the database, UTC without a zone, its zone."""
     return None if moment is None else moment.replace(tzinfo=datetime.UTC)
-
-
-class ComputeVersions:
-    """The lowest version of the computes by cell, as each last reported."""
-
-    def __init__(self, cells: Cells) -> None:
-        self._cells = cells
-        self._versions: dict[str, int] = {}
-
-    def check(self, *, judges: bool = False) -> None:
-        """Ask the cells, disabled ones and cell0 too; one that fails keeps its own.
-
-        ``judges``: a cell that is late is unavailable from then on.
-        """
-        cells = self._cells.all()
-        if self._cells.cell0 is not None:
-            cells.append(self._cells.cell0)
-        found = self._cells.ask(
-            lambda cell, store: store.minimum_compute_version(),
-            cells,
-            what='the lowest compute version',
-            judges=judges,
-        )
-        known = {cell.uuid for cell in cells}
-        kept = {u: v for u, v in self._versions.items() if u in known}
-        self._versions = {**kept, **found}
-
-    def minimum(self) -> int:
-        """Return the lowest version of all cells; 0: no computes."""
-        return min(filter(None, self._versions.values()), default=0)

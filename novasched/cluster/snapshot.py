@@ -45,11 +45,10 @@ class Composed(NamedTuple):
 
     def service_column(self, table: HostTable, window: Window) -> Objects:
         """Return the services of the hosts of a table, as filters see them."""
-        column: Objects = np.empty(len(table.snapshot), object)
-        places = table.rows.tolist(), table.host.tolist(), table.cell_uuid.tolist()
-        for place, host, cell in zip(*places, strict=True):
-            column[place] = self.services[cell].describe(host, window)
-        return column
+        return object_column(
+            table,
+            (self.services[c].describe(host, window) for c, host in hosts_of(table)),
+        )
 
 
 class Composer:
@@ -65,21 +64,22 @@ class Composer:
 
         The snapshot is the last, if nothing has changed.
         """
-        nodes = self._nodes
+        nodes, aggregates = self._nodes, self._aggregates.version
         services = tuple((u, c.services_version) for u, c in nodes.cells.items())
-        aggregates = self._aggregates.version
-        made_of = (nodes.changes, aggregates, services)
         snapshot, usable = self._keep(
-            'snapshot', made_of, lambda: self._compose(aggregates, services)
+            'snapshot',
+            (nodes.changes, aggregates, services),
+            lambda: self._compose(aggregates, services),
         )
         cells: Categories[str] = snapshot.column('cell_uuid')
+        usable = self._keep(
+            'usable',
+            (nodes.hosts.members, services, cell_uuids),
+            lambda: usable & cells.map(cell_uuids.__contains__),
+        )
         return Composed(
             snapshot,
-            self._keep(
-                'usable',
-                (nodes.hosts.members, services, cell_uuids),
-                lambda: usable & cells.map(cell_uuids.__contains__),
-            ),
+            usable,
             nodes.hosts.by_uuid,
             nodes.hosts.duplicate_uuids,
             {uuid: cell.services for uuid, cell in nodes.cells.items()},
@@ -126,8 +126,8 @@ class Composer:
             for place in places[unavailable].tolist():
                 disabled[place] = known.is_disabled(hosts[place])
                 up[place] = known.is_up(hosts[place])
-        for place in np.flatnonzero(~usable).tolist():
-            LOG.warning('No compute service record found for host %s', hosts[place])
+        for name in hosts[~usable].tolist():
+            LOG.warning('No compute service record found for host %s', name)
         return usable, disabled, up
 
 
@@ -145,19 +145,29 @@ def _aggregates_column(
     return Categories(values, column)
 
 
+def hosts_of(table: HostTable) -> list[tuple[str, str]]:
+    """Return the uuid of the cell and the name of each host of a table."""
+    return list(zip(table.cell_uuid.tolist(), table.host.tolist(), strict=True))
+
+
+def object_column(table: HostTable, values: Iterable[Any]) -> Objects:
+    """Return a column of a value for each host of a table, None for other hosts."""
+    column: Objects = np.empty(len(table.snapshot), object)
+    for place, value in zip(table.rows.tolist(), values, strict=True):
+        column[place] = value
+    return column
+
+
 def candidates_column(
     table: HostTable, candidates: Mapping[str, list[Any]] | None
 ) -> Objects:
     """Return new lists of the candidates of each host of a table."""
-    column: Objects = np.empty(len(table.snapshot), object)
-    for place, uuid in zip(table.rows.tolist(), table.uuid.tolist(), strict=True):
-        column[place] = [] if candidates is None else list(candidates[uuid])
-    return column
+    uuids = table.uuid.tolist()
+    return object_column(
+        table, ([] if candidates is None else list(candidates[u]) for u in uuids)
+    )
 
 
 def limits_column(table: HostTable) -> Objects:
     """Return a new dict for each host of a table, for filters to write to."""
-    column: Objects = np.empty(len(table.snapshot), object)
-    for place in table.rows.tolist():
-        column[place] = dict[str, Any]()
-    return column
+    return object_column(table, (dict[str, Any]() for _ in table.rows))

@@ -10,8 +10,10 @@ when a filter or weigher first looks at them.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Container, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -19,14 +21,13 @@ from oslo_config import cfg
 
 from novasched.clock import Clock
 from novasched.cluster.aggregates import AggregateReader, AggregateView
-from novasched.cluster.cell_reader import CellReader, Refresh
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import ClockSkew
 from novasched.cluster.heartbeat_grace import HeartbeatGrace
 from novasched.cluster.host_columns import Ratios
 from novasched.cluster.instances import InstanceReader, InstanceView
-from novasched.cluster.nodes import ComputeNodes
-from novasched.cluster.services import ComputeVersions, down_time
+from novasched.cluster.nodes import CellReader, ComputeNodes
+from novasched.cluster.services import down_time
 from novasched.cluster.snapshot import Composer, candidates_column, limits_column
 from novasched.ports import ApiStore, Cell, Heartbeats
 from novasched.scheduler.aggregates import Aggregate
@@ -59,6 +60,48 @@ BACKGROUND_TIMEOUT_S = 60.0
 not for cells that are late with a small question."""
 
 
+@dataclass(eq=False)
+class Refresh:
+    """Runs ``read`` so that each caller gets one that began after it called.
+
+    Callers that come while one is running share the next. ``max_age_s`` lets a
+    caller be content with a refresh that began at most so long ago.
+    """
+
+    read: Callable[[], None]
+    clock: Clock
+    max_age_s: float = 0.0
+    _turn: threading.Condition = field(default_factory=threading.Condition)
+    _running: bool = False
+    _started: int = 0
+    _finished: int = 0
+    _began_at: float = float('-inf')
+
+    def __call__(self) -> None:
+        with self._turn:
+            if self.clock.monotonic() - self._began_at < self.max_age_s:
+                return
+            wanted = self._started + 1
+            while self._running and self._finished < wanted:
+                self._turn.wait()
+            if self._finished >= wanted:
+                return
+            self._running = True
+            self._started += 1
+            began_at = self.clock.monotonic()
+        succeeded = False
+        try:
+            self.read()
+            succeeded = True
+        finally:
+            with self._turn:
+                self._running = False
+                if succeeded:
+                    self._finished = self._started
+                    self._began_at = began_at
+                self._turn.notify_all()
+
+
 class ClusterView:
     """Hosts, services, aggregates and instances of all cells.
 
@@ -81,10 +124,9 @@ class ClusterView:
         heartbeats: Heartbeats | None = None,
     ) -> None:
         self._api = api
-        self._clock = clock
-        self._available: frozenset[str] = frozenset()
         self.cells = cells
-        self._versions = ComputeVersions(cells)
+        self._available: frozenset[str] = frozenset()
+        self._versions: dict[str, int] = {}
         self._clock_skew = ClockSkew(cells, clock, overlap_s, service_down_time_s)
         self._heartbeat_grace = heartbeat_grace or HeartbeatGrace(clock)
         self.aggregates = AggregateView()
@@ -131,10 +173,17 @@ class ClusterView:
         that cannot is unavailable, and read in the background when it answers.
         """
         self.check(judges=True)
-        self._set_available(
-            self._reader.read(
-                self.cells.enabled(), complete=True, timeout_s=BACKGROUND_TIMEOUT_S
-            )
+        self._set_available(self._read_patiently(self.cells.enabled()))
+
+    def _read_patiently(
+        self, cells: list[Cell], *, all_services: bool = False
+    ) -> frozenset[str]:
+        """Read all, or all services, without the haste of a request."""
+        return self._reader.read(
+            cells,
+            complete=not all_services,
+            all_services=all_services,
+            timeout_s=BACKGROUND_TIMEOUT_S,
         )
 
     def check(self, *, judges: bool = False) -> None:
@@ -148,63 +197,73 @@ class ClusterView:
             with self._lock:
                 self._nodes.forget(changed)
         self._aggregate_reader.read()
-        self._versions.check(judges=judges)
+        self._read_versions(judges)
+
+    def _read_versions(self, judges: bool) -> None:
+        """Ask the cells, disabled ones and cell0 too; one that fails keeps its own."""
+        cells = self.cells.all()
+        if self.cells.cell0 is not None:
+            cells.append(self.cells.cell0)
+        found = self.cells.ask(
+            lambda cell, store: store.minimum_compute_version(),
+            cells,
+            what='the lowest compute version',
+            judges=judges,
+        )
+        known = {cell.uuid for cell in cells}
+        kept = {u: v for u, v in self._versions.items() if u in known}
+        self._versions = {**kept, **found}
+
+    def minimum_compute_version(self) -> int:
+        """Return the lowest nova-compute version of all cells; 0: no computes."""
+        return min(filter(None, self._versions.values()), default=0)
 
     def current_aggregates(self) -> list[Aggregate]:
         """Return the aggregates by id as they are now, if the database can be asked."""
         return self._aggregate_reader.current()
 
-    def minimum_compute_version(self) -> int:
-        """Return the lowest nova-compute version of all cells; 0: no computes."""
-        return self._versions.minimum()
-
     def read_services(self) -> None:
         """Find services that came or went without a word, and clocks that differ."""
         self._clock_skew.check()
-        answered = self._reader.read(
-            self.cells.enabled(), all_services=True, timeout_s=BACKGROUND_TIMEOUT_S
-        )
+        answered = self._read_patiently(self.cells.enabled(), all_services=True)
         with self._lock:
-            cells = {
-                u: self._nodes.cells[u] for u in answered if u in self._nodes.cells
+            services = {
+                uuid: cell.services.rows
+                for uuid, cell in self._nodes.cells.items()
+                if uuid in answered
             }
-            services = {uuid: cell.services.rows for uuid, cell in cells.items()}
         for uuid, rows in services.items():
             self._clock_skew.compare(uuid, rows.values())
 
     def reconcile(self) -> None:
         """Read all hosts of the available cells."""
-        self._reader.read(
-            self.cells.enabled(), complete=True, timeout_s=BACKGROUND_TIMEOUT_S
+        self._read_patiently(self.cells.enabled())
+        self.instances.keep(
+            {host for names in self._hosts().values() for host in names}
         )
-        with self._lock:
-            names = {
-                r.host for c in self._nodes.cells.values() for r in c.rows.values()
-            }
-        self.instances.keep(names)
 
     def check_instances(self) -> None:
         """Find instances that moved unreported, if requests ask for instances."""
-        with self._lock:
-            cells = {u: c for u, c in self._nodes.cells.items() if u in self._available}
-            hosts = {
-                uuid: sorted({row.host for row in cell.rows.values() if row.host})
-                for uuid, cell in cells.items()
-            }
+        hosts = {u: names for u, names in self._hosts().items() if u in self._available}
         reader = InstanceReader(self.cells, BACKGROUND_TIMEOUT_S)
         self.instances.compare(hosts, reader.instances)
 
+    def _hosts(self) -> dict[str, set[str]]:
+        """Return the names of the hosts of each cell."""
+        with self._lock:
+            return {
+                uuid: {row.host for row in cell.rows.values() if row.host}
+                for uuid, cell in self._nodes.cells.items()
+            }
+
     def retry_left_out(self) -> None:
         """Ask the cells whose time has come; the next refresh shows them again."""
-        due = self.cells.due_for_retry()
         answering = self.cells.ask(
-            lambda _, store: store.minimum_compute_version(), due, probe=True
+            lambda _, store: store.minimum_compute_version(),
+            self.cells.due_for_retry(),
+            probe=True,
         )
-        self._reader.read(
-            [cell for cell in self.cells.enabled() if cell.uuid in answering],
-            complete=True,
-            timeout_s=BACKGROUND_TIMEOUT_S,
-        )
+        self._read_patiently([c for c in self.cells.enabled() if c.uuid in answering])
 
     def refresh(self) -> None:
         """Read what changed in the enabled cells since the last time.
@@ -260,11 +319,8 @@ class ClusterView:
             rows = np.flatnonzero(composed.usable)
         else:
             rows = np.array(composed.places(candidates), np.intp)
-        window, table = (
-            self._reader.window(),
-            HostTable(composed.snapshot.apart(), rows),
-        )
-        reader = InstanceReader(self.cells)
+        table = HostTable(composed.snapshot.apart(), rows)
+        window, reader = self._reader.window(), InstanceReader(self.cells)
         return table.with_columns(
             allocation_candidates=candidates_column(table, candidates),
             limits=Lazy(lambda: limits_column(table)),

@@ -1,12 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs, one module each, and their common parts."""
+"""The programs, one module each, and how all of them end.
 
+Ctrl-C and a closed pipe end them quietly.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
 import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from novasched.cmd import ending
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
 
-# Before anything that takes long to import.
-ending.hook_interpreter()
+UNREAD = 141
+"""The exit code of a program whose output is not read on, as shells have it."""
+
+
+def quietly(run: Callable[[list[str]], int], argv: Sequence[str] | None) -> int:
+    """Run a program; return its exit code, also after Ctrl-C or on a closed pipe.
+
+    Its arguments are those of the process if ``argv`` is None.
+    """
+    try:
+        try:
+            return run(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            if sys.stdout is not None and not sys.stdout.closed:
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter writes what is left once more when it shuts down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
+
+
+def _ending(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook that ends the process after Ctrl-C, and else does as ``hook``."""
+
+    def end(what: Any, *more: Any) -> Any:
+        kind = what if isinstance(what, type) else what.exc_type
+        if issubclass(kind, KeyboardInterrupt):
+            os._exit(INTERRUPTED)
+        return hook(what, *more)
+
+    return end
+
+
+# Before anything that takes long to import: Ctrl-C may come while modules are imported,
+# or when the interpreter shuts down.
+for _hook in ('excepthook', 'unraisablehook'):
+    setattr(sys, _hook, _ending(getattr(sys, _hook)))
 
 # The libraries load eventlet where it is installed, whether it is used or not; its ten
 # lines hide ours, and who chose it knows.

@@ -10,12 +10,11 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from oslo_config import cfg
 
 from novasched import configuration, errors
-from novasched.cmd import ending
+from novasched.cmd import quietly
 
 QUESTIONS = {'-h', '--help', '--version'}
 COMPLETION = '--shell_completion'
@@ -25,49 +24,45 @@ BACKEND = '[DEFAULT] concurrency_backend'
 BACKEND_ENVIRONMENT = 'OS_NOVA_DISABLE_EVENTLET_PATCHING'
 
 
-class DaemonProgram(NamedTuple):
-    """A daemon: its name, what it says it does, and options of its command line."""
-
-    name: str
-    does: str
-    options: Sequence[cfg.Opt] = ()
-
-
 def run(
-    program: DaemonProgram,
+    name: str,
+    does: str,
     argv: Sequence[str] | None,
     serve: Callable[[Sequence[str]], int],
+    options: Sequence[cfg.Opt] = (),
 ) -> int:
-    """Run a daemon; what keeps it from running is one line and exit code 1."""
-    words = sys.argv[1:] if argv is None else argv
-    return ending.quietly(lambda: _run(program, words, serve))
+    """Run a daemon; what keeps it from running is one line and exit code 1.
+
+    Its help says what it ``does``, and shows its ``options``.
+    """
+
+    def start(words: Sequence[str]) -> int:
+        try:
+            if COMPLETION in (word.partition('=')[0] for word in words):
+                raise errors.OptionError(COMPLETION, 'not offered', 'Leave it out')
+            if QUESTIONS.intersection(words):
+                _answer(name, does, options, words)
+            select_backend(words)
+            return serve(words)
+        except (errors.NovaschedError, cfg.Error) as problem:
+            sys.stderr.write(f'{name}: {problem}\n')
+            return 1
+
+    return quietly(start, argv)
 
 
-def _run(
-    program: DaemonProgram, argv: Sequence[str], serve: Callable[[Sequence[str]], int]
-) -> int:
-    try:
-        if COMPLETION in (word.partition('=')[0] for word in argv):
-            raise errors.OptionError(COMPLETION, 'not offered', 'Leave it out')
-        if QUESTIONS.intersection(argv):
-            _answer(program, argv)
-        select_backend(argv)
-        return serve(argv)
-    except (errors.NovaschedError, cfg.Error) as problem:
-        sys.stderr.write(f'{program.name}: {problem}\n')
-        return 1
-
-
-def _answer(program: DaemonProgram, argv: Sequence[str]) -> None:
+def _answer(
+    name: str, does: str, options: Sequence[cfg.Opt], argv: Sequence[str]
+) -> None:
     """Print the help or the version and exit, without loading the daemon."""
     from oslo_log import log
 
     conf = cfg.ConfigOpts()
     conf.unregister_opt(cfg.StrOpt(COMPLETION.removeprefix('--')))
     log.register_options(conf)
-    conf.register_cli_opts(program.options)
+    conf.register_cli_opts(options)
     version = f'novasched {importlib.metadata.version("novasched")}'
-    conf(list(argv), prog=program.name, description=program.does, version=version)
+    conf(list(argv), prog=name, description=does, version=version)
 
 
 def select_backend(argv: Sequence[str]) -> str:

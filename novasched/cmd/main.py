@@ -13,7 +13,7 @@ from typing import Any
 
 from cliff.commandmanager import CommandManager
 
-from novasched.cmd import ending
+from novasched.cmd import quietly
 from novasched.command_line import CommandLine
 
 COMMANDS = 'novasched.cli'
@@ -54,9 +54,7 @@ class Novasched(CommandLine):
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; return its exit code. SIGTERM stops it as Ctrl-C does."""
-    argv = sys.argv[1:] if argv is None else argv
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not sys.warnoptions:
         warnings.simplefilter('ignore')
-    words = argv or ['help']
-    return ending.quietly(lambda: Novasched().run(words))
+    return quietly(lambda words: Novasched().run(words or ['help']), argv)

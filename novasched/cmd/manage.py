@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cliff.command import Command
 
-from novasched.cmd import ending
+from novasched.cmd import quietly
 from novasched.manage import cell_v2
 from novasched.manage.program import CommandProgram
 
@@ -30,8 +30,7 @@ def commands() -> dict[str, type[Command]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, as nova-manage has them."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    return ending.quietly(lambda: CommandProgram(commands()).run(words))
+    return quietly(lambda words: CommandProgram(commands()).run(words), argv)
 
 
 if __name__ == '__main__':

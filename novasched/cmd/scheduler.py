@@ -12,14 +12,13 @@ from oslo_config import cfg
 
 from novasched.cmd import daemon
 
-PROGRAM = daemon.DaemonProgram(
-    'novasched-scheduler', 'Choose hosts for instances, as nova-scheduler does.'
-)
+NAME = 'novasched-scheduler'
+DOES = 'Choose hosts for instances, as nova-scheduler does.'
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the daemon; what keeps it from running is one line and exit code 1."""
-    return daemon.run(PROGRAM, argv, _serve)
+    return daemon.run(NAME, DOES, argv, _serve)
 
 
 def _serve(argv: Sequence[str]) -> int:
@@ -33,13 +32,11 @@ def _serve(argv: Sequence[str]) -> int:
         instrumented.sharing(conf, count) as shared,
         contextlib.closing(instrumented.announcement(conf, count)) as announcement,
     ):
-        make = functools.partial(instrumented.from_conf, conf, shared)
-        reread = functools.partial(preflight.reread, conf, argv)
         worker = workers.Worker(
-            make,
-            reread,
-            lambda: guru_meditation.watch(conf),
+            functools.partial(instrumented.from_conf, conf, shared),
+            functools.partial(preflight.reread, conf, argv),
+            functools.partial(guru_meditation.watch, conf),
             announcement,
         )
         guru_meditation.arrange(conf, worker.state)
-        return workers.serve(conf, worker, count, *shared.beside)
+        return workers.serve(conf, worker, count, shared)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from novasched.cmd import ending
+from novasched.cmd import quietly
 from novasched.manage.status import Status, UpgradeCheck
 
 COMMANDS = {'upgrade check': UpgradeCheck}
@@ -14,8 +14,7 @@ COMMANDS = {'upgrade check': UpgradeCheck}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, as nova-status has them."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    return ending.quietly(lambda: Status(COMMANDS).run(words))
+    return quietly(lambda words: Status(COMMANDS).run(words), argv)
 
 
 if __name__ == '__main__':

@@ -11,24 +11,33 @@ from typing import Any
 
 from oslo_config import cfg
 
-from novasched.compat import config_options
-from novasched.compat.driver_loading import CACHING, DEFAULT, NOVA_DRIVERS
+from novasched.compat.driver_loading import (
+    CACHING,
+    DEFAULT,
+    NOVA_DRIVERS,
+    config_options,
+)
 
-NOVAS = 'nova.scheduler.'
-HOST_MANAGER = 'host_manager'
-IRONIC_HOST_MANAGER = 'ironic_host_manager'
+ALL_FILTERS = 'nova.scheduler.filters.all_filters'
+STANDARD_FILTERS = 'nova.scheduler.filters.standard_filters'
+BARE_MACHINES = (
+    'is not needed today: an instance takes all of a bare machine by the resource '
+    'class of its flavor, in placement.'
+)
 HOST_MANAGERS = {
-    HOST_MANAGER: HOST_MANAGER,
-    IRONIC_HOST_MANAGER: IRONIC_HOST_MANAGER,
-    'nova.scheduler.host_manager.HostManager': HOST_MANAGER,
-    'nova.scheduler.ironic_host_manager.IronicHostManager': IRONIC_HOST_MANAGER,
+    'host_manager': '',
+    'ironic_host_manager': BARE_MACHINES,
+    'nova.scheduler.host_manager.HostManager': 'is what every cloud has today.',
+    'nova.scheduler.ironic_host_manager.IronicHostManager': BARE_MACHINES,
 }
+"""By what the option says, the warning, if there is one."""
+NOT_LOADED = 'is not loaded: the states of hosts are held one way.'
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'scheduler': [
         cfg.StrOpt(
             'host_manager',
-            default=HOST_MANAGER,
+            default='host_manager',
             deprecated_name='scheduler_host_manager',
             deprecated_group='DEFAULT',
             help="""
@@ -82,56 +91,33 @@ DRIVERS = {
 def warnings(conf: Any) -> Iterator[str]:
     """Yield a line for each thing that is set and is today called otherwise, is not
     served any more, or is not what clouds should have."""
-    yield from _driver(conf.scheduler.driver)
-    yield from _host_manager(conf.scheduler.host_manager)
-    yield from _classes(conf.filter_scheduler)
-    yield from config_options.warnings(conf)
-    yield from _zones(conf)
-
-
-def _driver(named: str) -> Iterator[str]:
+    named = conf.scheduler.driver
     name = NOVA_DRIVERS.get(named, named)
     if name != named:
         yield f'[scheduler] driver: {named} is called {name} today.'
     if name not in (DEFAULT, CACHING):
         meaning = DRIVERS.get(name, 'it alone answers for what it chooses')
         yield f'[scheduler] driver is {name}, not {DEFAULT}: {meaning}.'
-
-
-def _host_manager(named: str) -> Iterator[str]:
-    name = HOST_MANAGERS.get(named)
-    option = f'[scheduler] host_manager is {named}'
-    if name is None:
-        yield f'{option}, which is not loaded: the states of hosts are held one way.'
-    elif name == IRONIC_HOST_MANAGER:
+    host_manager = conf.scheduler.host_manager
+    if said := HOST_MANAGERS.get(host_manager, NOT_LOADED):
+        yield f'[scheduler] host_manager is {host_manager}, which {said}'
+    group = conf.filter_scheduler
+    if STANDARD_FILTERS in group.available_filters:
         yield (
-            f'{option}, which is not needed today: an instance takes all of a bare '
-            'machine by the resource class of its flavor, in placement.'
-        )
-    elif name != named:
-        yield f'{option}, which is what every cloud has today.'
-
-
-def _classes(group: Any) -> Iterator[str]:
-    standard = f'{NOVAS}filters.standard_filters'
-    if standard in group.available_filters:
-        yield (
-            f'[filter_scheduler] available_filters: {standard} is called '
-            f'{NOVAS}filters.all_filters today.'
+            f'[filter_scheduler] available_filters: {STANDARD_FILTERS} is called '
+            f'{ALL_FILTERS} today.'
         )
     if group.use_baremetal_filters:
-        wanted = ','.join(group.baremetal_enabled_filters)
         yield (
             '[filter_scheduler] use_baremetal_filters is deprecated: '
             'baremetal_enabled_filters is what runs. Set enabled_filters to '
-            f'{wanted} for the same filters.'
+            f'{",".join(group.baremetal_enabled_filters)} for the same filters.'
         )
-
-
-def _zones(conf: Any) -> Iterator[str]:
-    if conf.scheduler.query_placement_for_availability_zone:
-        return
-    if 'AvailabilityZoneFilter' not in conf.filter_scheduler.enabled_filters:
+    _, unreadable = config_options(conf)
+    if unreadable:
+        yield unreadable
+    asks_zones = conf.scheduler.query_placement_for_availability_zone
+    if not asks_zones and 'AvailabilityZoneFilter' not in group.enabled_filters:
         yield (
             '[scheduler] query_placement_for_availability_zone is off and '
             '[filter_scheduler] enabled_filters lacks AvailabilityZoneFilter: the '

@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib.metadata
+import json
+import pathlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import stevedore
 from oslo_config import cfg
 
 from novasched import errors
-from novasched.compat import config_options
 from novasched.compat.legacy_driver import LegacyDriver
-from novasched.drivers import Driver, DriverContext
+from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.objects import context
+from novasched.objects.context import RequestContext
 
 NAMESPACE = 'novasched.scheduler.driver'
 NOVAS_NAMESPACE = 'nova.scheduler.driver'
@@ -27,9 +30,22 @@ NOVA_DRIVERS = {
     'nova.scheduler.chance.ChanceScheduler': 'chance_scheduler',
     'nova.scheduler.filter_scheduler.FilterScheduler': DEFAULT,
 }
+JSON_FILE = 'scheduler_json_config_location'
 TASKS_INTERVAL_S = 60
 
 OPTS: dict[str, list[cfg.Opt]] = {
+    'DEFAULT': [
+        cfg.StrOpt(
+            JSON_FILE,
+            default='',
+            help="""
+File with a JSON object for filters, of releases up to Newton.
+
+Filters that look at ``config_options`` of a request find it there. It is read at the
+start. If it cannot be, the start warns and ``config_options`` is empty.
+""",
+        ),
+    ],
     'scheduler': [
         cfg.StrOpt(
             'driver',
@@ -53,16 +69,56 @@ drivers; or the dotted path of a class. One that was written for nova is given w
             help='Seconds between runs of the periodic tasks that a driver may have; '
             'the first is at the start. 0: 60, less: no such tasks.',
         ),
-    ]
+    ],
 }
+
+
+class WithConfigOptions(Driver):
+    """Lets another driver choose, with ``config_options`` in each request."""
+
+    def __init__(self, driver: Driver, values: Mapping[str, Any]) -> None:
+        super().__init__(driver.parts)
+        self.USES_ALLOCATION_CANDIDATES = driver.USES_ALLOCATION_CANDIDATES
+        self._driver = driver
+        self._values = values
+
+    def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
+        # Filters may write to it, and that is for one request.
+        work.request['config_options'] = copy.deepcopy(self._values)
+        return self._driver.select_destinations(work)
+
+    def run_periodic_tasks(self, context: RequestContext) -> None:
+        self._driver.run_periodic_tasks(context)
 
 
 def driver_from_conf(conf: Any, parts: DriverContext) -> Driver:
     """Load the driver that the option names. Raises errors.OptionError."""
     cls = _class_of(conf.scheduler.driver)
     ours = isinstance(cls, type) and issubclass(cls, Driver)
-    driver: Driver = cls(parts) if ours else LegacyDriver(cls, parts)
-    return config_options.given_to(driver, conf)
+    return with_config_options(cls(parts) if ours else LegacyDriver(cls, parts), conf)
+
+
+def with_config_options(driver: Driver, conf: Any) -> Driver:
+    """Return a driver whose requests have what the file says; itself without one."""
+    values, _ = config_options(conf)
+    return WithConfigOptions(driver, values) if values else driver
+
+
+def config_options(conf: Any) -> tuple[dict[str, Any], str | None]:
+    """Return what the file says, and what to warn of if it cannot be read."""
+    path = conf[JSON_FILE]
+    try:
+        found = json.loads(pathlib.Path(path).read_text()) if path else {}
+    except (OSError, ValueError) as raised:
+        problem = str(raised)
+    else:
+        if isinstance(found, dict):
+            return found, None
+        problem = f'it has a {type(found).__name__} in the place of an object'
+    return {}, (
+        f'[DEFAULT] {JSON_FILE} is {path}, which cannot be read: {problem}. '
+        'Filters that look at config_options find it empty.'
+    )
 
 
 def _class_of(named: str) -> Any:
@@ -82,8 +138,7 @@ def _class_of(named: str) -> Any:
     if '.' in name:
         return _loaded(name, functools.partial(pkgutil.resolve_name, name))
     names = sorted({*installed, *novas.names})
-    meant = errors.did_you_mean(name, names)
-    said = f'no driver is called {name}.{meant}'
+    said = f'no driver is called {name}.{errors.did_you_mean(name, names)}'
     raise _wrong(said, f'Set it to one of: {", ".join(names)}')
 
 

@@ -85,6 +85,14 @@ class HostManager:
         usable = hosts[~hosts.service_disabled & hosts.service_up]
         return list(dict.fromkeys(usable.host.tolist()))
 
+    def service_is_up(self, service: Mapping[str, Any]) -> bool:
+        """Return True if a compute service, as hosts show it, was heard from in time.
+
+        Nova: servicegroup/api.py.
+        """
+        hosts = self.get_all_host_states(None)
+        return any(each.service_up for each in hosts if each.host == service['host'])
+
     def _refreshed(
         self, uuids: Iterable[str] | None, request: RequestSpec | None = None
     ) -> HostTable:
@@ -113,11 +121,12 @@ class HostManager:
             index = filter_class_names
             filter_class_names = None
         profile = Profile(self._filters(filter_class_names), weighers=())
-        served, request = self._served(), self._request(spec_obj)
+        _, lap, logged = self._served()
+        request = self._request(spec_obj)
         table = table_of(states)
-        decision = decide(profile, table, request, random.Random(0), index, served.lap)
-        decision = replace(decision, took_s=served.lap.took_s())
-        log_decision(decision, served.logged)
+        decision = decide(profile, table, request, random.Random(0), index, lap)
+        decision = replace(decision, took_s=lap.took_s())
+        log_decision(decision, logged)
         self._parts.on_decision(decision)
         return list(decision.weighed.hosts.states())
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from novasched import errors
 from novasched.compat.host_manager import HostManager
@@ -21,6 +23,7 @@ from novasched.drivers.host_candidates import KnownRoots, by_provider
 from novasched.drivers.selections import SelectionMaker
 from novasched.objects import legacy
 from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Candidate
 from novasched.scheduler.hosts import HostState
@@ -55,7 +58,7 @@ class Scheduler(abc.ABC):
 
     USES_ALLOCATION_CANDIDATES = True
     host_manager: HostManager
-    servicegroup_api: ServiceGroup
+    servicegroup_api: HostManager
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: B027
         """Do nothing; drivers of all releases call it in their own ways."""
@@ -70,18 +73,6 @@ class Scheduler(abc.ABC):
     @abc.abstractmethod
     def select_destinations(self, *args: Any, **kwargs: Any) -> Any:
         """Choose the hosts: what a driver is there for."""
-
-
-class ServiceGroup:
-    """Tells drivers which services are up."""
-
-    def __init__(self, host_manager: HostManager) -> None:
-        self._host_manager = host_manager
-
-    def service_is_up(self, service: Mapping[str, Any]) -> bool:
-        """Say whether a compute service, as hosts show it, was heard from in time."""
-        hosts = self._host_manager.get_all_host_states(None)
-        return any(each.service_up for each in hosts if each.host == service['host'])
 
 
 class LegacyDriver(Driver):
@@ -102,16 +93,15 @@ class LegacyDriver(Driver):
     def select_destinations(self, work: ScheduleRequest) -> ScheduleResult:
         nodes = self.parts.view.node_uuids()
         offered = by_provider(work.candidates, nodes, self._roots.uuids())
-        values = _values(work, offered)
         lap = self.parts.watch.of(work.context.request_id)
         with (
             self._named(),
             self._host_manager.serving(work.request, lap),
             lap('Driver', self._name, 0),
         ):
-            given = [values[name]() for name in self._parameters]
+            given = _arguments(self._parameters, work, offered)
             found = self._driver.select_destinations(work.context, *given)
-            reading = _Reading(self.parts, work, offered)
+            reading = _Reading(self.parts, work, offered or {})
             choices = [reading.choices(each) for each in found or ()]
         if len(choices) < work.required or not all(choices):
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
@@ -137,8 +127,7 @@ def _made(cls: Any, host_manager: HostManager) -> Any:
     """Make a driver; it has what its base class gave it in nova."""
     try:
         driver = cls.__new__(cls)
-        driver.host_manager = host_manager
-        driver.servicegroup_api = ServiceGroup(host_manager)
+        driver.host_manager = driver.servicegroup_api = host_manager
         driver.__init__()
     except Exception as problem:  # a plugin may raise anything
         raise _unusable(cls, repr(problem)) from problem
@@ -158,19 +147,15 @@ def parameters_of(driver: Any) -> tuple[str, ...]:
     method = getattr(driver, 'select_destinations', None)
     if not callable(method):
         raise _unusable(type(driver), 'it has no method select_destinations')
-    taken = list(inspect.signature(method).parameters.values())
-    named = [p for p in taken if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    required = sum(p.default is p.empty for p in named) - 1
-    most = len(named) - 1
-    if any(p.kind is p.VAR_POSITIONAL for p in taken):
-        most = len(MODERN)
-    first = named[1].name if len(named) > 1 else ''
+    signature = inspect.signature(method)
+    taken = list(signature.parameters)
     for row in ROWS:
-        if row is DICTS and first == 'spec_obj':
+        if row is DICTS and taken[1:2] == ['spec_obj']:
             continue
-        if required <= len(row) <= most:
+        with contextlib.suppress(TypeError):
+            signature.bind('context', *row)
             return row
-    shown = ', '.join(p.name for p in taken)
+    shown = ', '.join(taken)
     why = f'its select_destinations takes ({shown}), which no release of nova gave it'
     raise _unusable(type(driver), why)
 
@@ -178,31 +163,35 @@ def parameters_of(driver: Any) -> tuple[str, ...]:
 def _uses_candidates(cls: type, parameters: Sequence[str]) -> bool:
     """Say whether a driver wants allocation candidates: if it takes them, unless
     it says otherwise."""
-    for each in cls.__mro__:
-        if each is not Scheduler and 'USES_ALLOCATION_CANDIDATES' in vars(each):
-            return bool(vars(each)['USES_ALLOCATION_CANDIDATES'])
-    return 'alloc_reqs_by_rp_uuid' in parameters
+    option = 'USES_ALLOCATION_CANDIDATES'
+    others = [vars(each) for each in cls.__mro__ if each is not Scheduler]
+    said = [each[option] for each in others if option in each]
+    return bool(said[0]) if said else 'alloc_reqs_by_rp_uuid' in parameters
 
 
-def _values(
-    work: ScheduleRequest, offered: Mapping[str, list[Candidate]] | None
-) -> dict[str, Callable[[], Any]]:
-    """Return what makes each parameter; without candidates they are None."""
+def _arguments(
+    parameters: Sequence[str],
+    work: ScheduleRequest,
+    offered: Mapping[str, list[Candidate]] | None,
+) -> list[Any]:
+    """Return what follows the context; those of candidates are None without any."""
     answer, request = work.candidates, work.request
-    return {
-        'spec_obj': lambda: request,
-        'instance_uuids': lambda: work.instance_uuids,
-        'alloc_reqs_by_rp_uuid': lambda: offered,
-        'provider_summaries': lambda: answer.summaries if answer else None,
-        'allocation_request_version': lambda: answer.version if answer else None,
-        'return_alternates': lambda: work.return_alternates,
-        'request_spec': lambda: {
+    if parameters is DICTS:
+        request_spec = {
             **legacy.request_spec_dict(request),
             'num_instances': work.required,
             'instance_uuids': work.instance_uuids,
-        },
-        'filter_properties': lambda: legacy.filter_properties_dict(request),
+        }
+        return [request_spec, legacy.filter_properties_dict(request)]
+    values = {
+        'spec_obj': request,
+        'instance_uuids': work.instance_uuids,
+        'alloc_reqs_by_rp_uuid': offered,
+        'provider_summaries': answer.summaries if answer else None,
+        'allocation_request_version': answer.version if answer else None,
+        'return_alternates': work.return_alternates,
     }
+    return [values[name] for name in parameters]
 
 
 class _Choice(NamedTuple):
@@ -213,21 +202,18 @@ class _Choice(NamedTuple):
     candidate: Candidate | None
 
 
+@dataclass
 class _Reading:
     """Makes choices of whatever a driver answers for an instance."""
 
-    def __init__(
-        self,
-        parts: DriverContext,
-        work: ScheduleRequest,
-        offered: Mapping[str, list[Candidate]] | None,
-    ) -> None:
-        version = work.candidates.version if work.candidates else None
-        self._maker = SelectionMaker(version, parts.default_availability_zone)
-        self._view = parts.view
-        self._request = work.request
-        self._offered = offered or {}
-        self._known: list[HostState] | None = None
+    parts: DriverContext
+    work: ScheduleRequest
+    offered: Mapping[str, list[Candidate]]
+
+    @functools.cached_property
+    def _known(self) -> list[HostState]:
+        cell = self.work.request.target_cell_uuid
+        return list(self.parts.view.hosts(None, cell).states())
 
     def choices(self, answer: Any) -> list[_Choice]:
         """Return the selected host and its alternates, if there are any."""
@@ -242,17 +228,14 @@ class _Reading:
             return answer
         if isinstance(answer, Mapping):
             answer = self._found(answer)
-        host = cast(HostState, answer)
-        return self._maker.selection(host, next(iter(self._left(host)), None))
-
-    def _left(self, host: HostState) -> Sequence[Candidate]:
-        return host.allocation_candidates or self._offered.get(host.uuid, [])
+        host: HostState = answer
+        left = host.allocation_candidates or self.offered.get(host.uuid, [])
+        version = self.work.candidates.version if self.work.candidates else None
+        maker = SelectionMaker(version, self.parts.default_availability_zone)
+        return maker.selection(host, next(iter(left), None))
 
     def _found(self, answer: Mapping[str, Any]) -> HostState:
         """Look up the host that a dict names, and give it the limits in it."""
-        if self._known is None:
-            hosts = self._view.hosts(None, self._request.target_cell_uuid)
-            self._known = list(hosts.states())
         name, node = answer['host'], answer.get('nodename')
         for host in self._known:
             if host.host == name and node in (None, host.nodename):
@@ -277,24 +260,28 @@ def _candidate(selection: Selection) -> Candidate | None:
 def _placed(
     work: ScheduleRequest, choices: Sequence[Sequence[_Choice]]
 ) -> ScheduleResult:
-    """Claim a host for each instance: the first that placement grants.
-
-    Where claims are made, a host that has no candidate is none.
-    """
+    """Claim a host for each instance: the first that placement grants."""
     request, kept = work.request, []
     alternates = None if work.return_alternates else 1
     for index, chosen in enumerate(choices):
         if work.instance_uuids:
             request = request.for_instance(work.instance_uuids[index])
-        refused = 0
-        for one in chosen:
-            if work.claims is None:
-                break
-            if one.candidate and work.claims.make(request, one.candidate):
-                break
-            refused += 1
-        else:
-            raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
-        kept.append([each.selection for each in chosen[refused:][:alternates]])
-        request = request.with_group_on(chosen[refused].host)
+        granted = _granted(work, request, chosen)
+        kept.append([each.selection for each in granted[:alternates]])
+        request = request.with_group_on(granted[0].host)
     return ScheduleResult(kept, request)
+
+
+def _granted(
+    work: ScheduleRequest, request: RequestSpec, chosen: Sequence[_Choice]
+) -> Sequence[_Choice]:
+    """Return the choices from that on which placement grants.
+
+    Where claims are made, a host that has no candidate is none.
+    """
+    for place, one in enumerate(chosen):
+        if work.claims is None:
+            return chosen
+        if one.candidate and work.claims.make(request, one.candidate):
+            return chosen[place:]
+    raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)

@@ -19,21 +19,17 @@ from types import ModuleType
 from typing import Any
 
 from novasched import errors
-from novasched.compat import handlers
+from novasched.compat import plugin_adapter
 from novasched.compat.legacy_driver import Scheduler
 from novasched.objects import context
 from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
-from novasched.scheduler import aggregates
+from novasched.scheduler import aggregates, weighers
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.legacy.type_affinity import others
+from novasched.scheduler.filters.legacy.removed import others
 from novasched.scheduler.hosts import HostState
-from novasched.scheduler.weighers import (
-    BaseHostWeigher,
-    WeighedHost,
-    normalize,
-    numbers,
-)
+from novasched.scheduler.weighers import BaseHostWeigher, WeighedHost, Weigher, numbers
 
 LOG = logging.getLogger(__name__)
 
@@ -45,23 +41,56 @@ OURS = {
     FILTERS: ('novasched.scheduler.filters', 'novasched.scheduler.filters.legacy'),
     WEIGHTS: ('novasched.scheduler.weighers',),
 }
+
+
+def _together(package: str, stems: str, ours: str) -> dict[str, tuple[str, ...]]:
+    """Return by name the modules of nova for which one of ours stands."""
+    return {f'{package}.{stem}': (ours,) for stem in stems.split()}
+
+
 RENAMED: dict[str, tuple[str, ...]] = {
-    f'{FILTERS}.affinity_filter': (
-        'novasched.scheduler.filters.affinity',
-        'novasched.scheduler.filters.legacy.group_affinity',
-    ),
-    f'{FILTERS}.exact_core_filter': ('novasched.scheduler.filters.legacy.exact',),
-    f'{FILTERS}.exact_disk_filter': ('novasched.scheduler.filters.legacy.exact',),
-    f'{FILTERS}.exact_ram_filter': ('novasched.scheduler.filters.legacy.exact',),
+    f'{FILTERS}.affinity_filter': ('novasched.scheduler.filters.affinity',),
     f'{FILTERS}.extra_specs_ops': ('novasched.scheduler.extra_specs',),
     f'{FILTERS}.legacy': (),  # a package of ours only
     f'{FILTERS}.json_filter': ('novasched.scheduler.filters.json_query',),
     f'{FILTERS}.trusted_filter': ('novasched.attestation.trusted',),
     f'{FILTERS}.type_filter': (
-        'novasched.scheduler.filters.aggregate_type_affinity',
-        'novasched.scheduler.filters.legacy.type_affinity',
+        'novasched.scheduler.filters.aggregate',
+        'novasched.scheduler.filters.legacy.removed',
     ),
-    f'{WEIGHTS}.compute': ('novasched.scheduler.weighers.build_failures',),
+    **_together(
+        FILTERS,
+        'aggregate_image_properties_isolation aggregate_instance_extra_specs '
+        'aggregate_multitenancy_isolation',
+        'novasched.scheduler.filters.aggregate',
+    ),
+    **_together(
+        FILTERS,
+        'dedicated_cloud_filter local_disk_filter vgpu_filter',
+        'novasched.scheduler.filters.legacy.own',
+    ),
+    **_together(
+        FILTERS,
+        'availability_zone_filter retry_filter',
+        'novasched.scheduler.filters.legacy.removed',
+    ),
+    f'{FILTERS}.all_hosts_filter': ('novasched.scheduler.filters.compute',),
+    **_together(
+        FILTERS,
+        'io_ops_filter num_instances_filter',
+        'novasched.scheduler.filters.host_limit',
+    ),
+    **_together(
+        FILTERS,
+        'core_filter disk_filter ram_filter '
+        'exact_core_filter exact_disk_filter exact_ram_filter',
+        'novasched.scheduler.filters.legacy.overcommit',
+    ),
+    **_together(
+        WEIGHTS,
+        'compute cpu cross_cell disk hypervisor_version io_ops num_instances pci ram',
+        'novasched.scheduler.weighers.resources',
+    ),
     f'{COMMON}.jsonutils': ('oslo_serialization.jsonutils',),
     f'{COMMON}.log': ('oslo_log.log',),
     f'{COMMON}.timeutils': ('oslo_utils.timeutils',),
@@ -135,6 +164,66 @@ class CandidateFilterMixin:
         return kept
 
 
+class _Handler:
+    """Finds and runs filters or weighers for plugins that do so themselves."""
+
+    base: type
+    get_all_classes: Classes
+
+    def get_matching_classes(self, loadable_class_names: Iterable[str]) -> list[type]:
+        """Return what dotted paths name. Raises errors.ClassNotFound."""
+        found = [plugin_adapter.at(path, self.base) for path in loadable_class_names]
+        return [cls for by_name in found for cls in by_name.values()]
+
+
+class HostFilterHandler(_Handler):
+    """Runs the filters that it is given. Nova: filters.py."""
+
+    base = BaseHostFilter
+
+    def get_filtered_objects(
+        self,
+        filters: Iterable[BaseHostFilter],
+        objs: Iterable[HostState],
+        spec_obj: RequestSpec,
+        index: int = 0,
+    ) -> list[HostState] | None:
+        """Return the hosts that pass; None if a filter says to stop filtering."""
+        hosts = list(objs)
+        for each in filters:
+            if each.run_filter_for_index(index):
+                passed = each.filter_all(hosts, spec_obj)
+                if passed is None:
+                    return None
+                hosts = list(passed)
+                if not hosts:
+                    break
+        return hosts
+
+
+class HostWeightHandler(_Handler):
+    """Asks the weighers that it is given. Nova: weights.py."""
+
+    base = BaseHostWeigher
+
+    def get_weighed_objects(
+        self,
+        weighers: Iterable[Weigher],
+        obj_list: Iterable[HostState],
+        weighing_properties: RequestSpec,
+    ) -> Sequence[WeighedHost]:
+        """Return the hosts with the sums of their weights, the best one first."""
+        weighed = [WeighedHost(host) for host in obj_list]
+        if len(weighed) < 2:
+            return weighed
+        for each in weighers:
+            raw = each.weigh_objects(weighed, weighing_properties)
+            scaled = normalize(raw, each.minval, each.maxval)
+            for host, weight in zip(weighed, scaled, strict=False):
+                host.weight += each.weight_multiplier(host.obj) * weight
+        return sorted(weighed, key=lambda host: host.weight, reverse=True)
+
+
 def validate_num_values(
     vals: set[str],
     default: Any = None,
@@ -150,106 +239,105 @@ def validate_num_values(
     return based_on([cast_to(value) for value in vals]) if vals else default
 
 
-def _get_weight_multiplier(
+def get_weight_multiplier(
     host_state: HostState, multiplier_name: str, multiplier_config: float
 ) -> float:
-    values = _values(host_state, multiplier_name)
+    values = aggregate_values_from_key(host_state, multiplier_name)
     return aggregates.lowest(values, float, multiplier_config)
 
 
-def _instance_uuids_overlap(host_state: HostState, uuids: str | Iterable[str]) -> bool:
+def aggregate_values_from_key(host_state: HostState, key_name: str) -> set[str]:
+    return aggregates.values(host_state.aggregates, key_name)
+
+
+def aggregate_metadata_get_by_host(
+    host_state: HostState, key: str | None = None
+) -> dict[str, set[str]]:
+    return aggregates.metadata(host_state.aggregates, key)
+
+
+def instance_uuids_overlap(host_state: HostState, uuids: str | Iterable[str]) -> bool:
     uuids = [uuids] if isinstance(uuids, str) else uuids
     return not set(uuids).isdisjoint(host_state.instances)
 
 
-def _other_types_on_host(host_state: HostState, instance_type_id: int) -> bool:
+def other_types_on_host(host_state: HostState, instance_type_id: int) -> bool:
     return bool(others(host_state.instances, instance_type_id))
 
 
-def _normalize(
-    weight_list: Sequence[float],
+def normalize(
+    weight_list: Iterable[float],
     minval: float | None = None,
     maxval: float | None = None,
 ) -> list[float]:
-    found: list[float] = normalize(numbers(weight_list), minval, maxval).tolist()
-    return found
+    weights = weighers.normalize(numbers(weight_list), minval, maxval)
+    return [float(weight) for weight in weights]
+
+
+def get_admin_context(read_deleted: str = 'no') -> RequestContext:
+    return context.admin()
 
 
 def _as_is(text: str) -> str:
     return text
 
 
-def _admin_context(read_deleted: str = 'no') -> RequestContext:
-    return context.admin()
-
-
 def _knowing(handler: type, found: Classes) -> type:
     """Return a handler that also knows all that are installed."""
-    namespace = {'get_all_classes': lambda self: found()}
-    return type(handler.__name__, (handler,), namespace)
+    return type(handler.__name__, (handler,), {'get_all_classes': staticmethod(found)})
+
+
+def _named(*things: Any) -> dict[str, Any]:
+    """Return classes and functions by the names that nova has for them."""
+    return {thing.__name__: thing for thing in things}
 
 
 def _contents(
     conf: Any, all_filters: Classes, all_weighers: Classes
 ) -> dict[str, dict[str, Any]]:
     """Return what the modules hold that are more than built-ins."""
-    filters = {'BaseFilter': BaseHostFilter}
-    weighers = {
-        'BaseWeigher': BaseHostWeigher,
-        'WeighedObject': WeighedHost,
-        'normalize': _normalize,
-    }
+    filter_handler = _knowing(HostFilterHandler, all_filters)
+    weight_handler = _knowing(HostWeightHandler, all_weighers)
     translations = dict.fromkeys(('_', '_LC', '_LE', '_LI', '_LW'), _as_is)
     return {
         'nova': {},
         'nova.conf': {'CONF': conf},
-        'nova.context': {
-            'RequestContext': RequestContext,
-            'get_admin_context': _admin_context,
-        },
-        EXCEPTION: {'NoValidHost': NoValidHost, 'NovaException': NovaException},
-        'nova.filters': filters,
+        'nova.context': _named(RequestContext, get_admin_context),
+        EXCEPTION: _named(NoValidHost, NovaException),
+        'nova.filters': {'BaseFilter': BaseHostFilter},
         'nova.i18n': translations,
-        'nova.objects': {'Selection': Selection},
+        'nova.objects': _named(Selection),
         'nova.openstack': {},
         COMMON: {},
         f'{COMMON}.gettextutils': translations,
         'nova.scheduler': {},
-        'nova.scheduler.driver': {'Scheduler': Scheduler},
-        'nova.scheduler.filter_scheduler': {'FilterScheduler': FilterScheduler},
-        'nova.scheduler.host_manager': {'HostState': HostState},
+        'nova.scheduler.driver': _named(Scheduler),
+        'nova.scheduler.filter_scheduler': _named(FilterScheduler),
+        'nova.scheduler.host_manager': _named(HostState),
         FILTERS: {
-            'BaseHostFilter': BaseHostFilter,
-            'CandidateFilterMixin': CandidateFilterMixin,
-            'HostFilterHandler': _knowing(handlers.HostFilterHandler, all_filters),
+            **_named(BaseHostFilter, CandidateFilterMixin, filter_handler),
             'all_filters': all_filters,
             'standard_filters': all_filters,
         },
-        f'{FILTERS}.utils': {
-            'aggregate_metadata_get_by_host': _metadata,
-            'aggregate_values_from_key': _values,
-            'instance_uuids_overlap': _instance_uuids_overlap,
-            'other_types_on_host': _other_types_on_host,
-            'validate_num_values': validate_num_values,
-        },
-        'nova.scheduler.utils': {'get_weight_multiplier': _get_weight_multiplier},
+        f'{FILTERS}.utils': _named(
+            aggregate_metadata_get_by_host,
+            aggregate_values_from_key,
+            instance_uuids_overlap,
+            other_types_on_host,
+            validate_num_values,
+        ),
+        'nova.scheduler.utils': _named(get_weight_multiplier),
         WEIGHTS: {
-            'BaseHostWeigher': BaseHostWeigher,
-            'HostWeightHandler': _knowing(handlers.HostWeightHandler, all_weighers),
-            'WeighedHost': WeighedHost,
+            **_named(BaseHostWeigher, WeighedHost, weight_handler),
             'all_weighers': all_weighers,
         },
-        'nova.weights': weighers,
+        'nova.weights': {
+            'BaseWeigher': BaseHostWeigher,
+            'WeighedObject': WeighedHost,
+            'normalize': normalize,
+        },
         OSLO: {},
     }
-
-
-def _values(host_state: HostState, key_name: str) -> set[str]:
-    return aggregates.values(host_state.aggregates, key_name)
-
-
-def _metadata(host_state: HostState, key: str | None = None) -> dict[str, set[str]]:
-    return aggregates.metadata(host_state.aggregates, key)
 
 
 def _built_ins(name: str) -> tuple[str, ...]:
@@ -281,9 +369,6 @@ class NovaImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         # Without a name: "from package import" would say less if it knew it.
         raise ModuleNotFoundError(f'novasched lends plugins no {fullname}')
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """Leave it to Python."""
 
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__

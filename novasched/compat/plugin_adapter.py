@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import inspect
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -208,22 +208,15 @@ def classes(thing: Any, base: type) -> dict[str, type]:
     Raises TypeError if there is none. What else a function gives is left out: it may
     be there for another purpose, and enabling it is an error with its name.
     """
+    found: dict[str, type] = {}
     if inspect.isfunction(thing):
-        found = _adopted(thing(), base)
+        for cls in filter(inspect.isclass, thing()):
+            with contextlib.suppress(TypeError):
+                found[cls.__name__] = adopt(cls, base)
     elif inspect.isclass(thing) and thing.__name__[0] != '_':
-        found = {thing.__name__: adopt(thing, base)}
-    else:
-        found = {}
+        found[thing.__name__] = adopt(thing, base)
     if not found:
         raise TypeError(WRONG_TYPE)
-    return found
-
-
-def _adopted(given: Iterable[Any], base: type) -> dict[str, type]:
-    found: dict[str, type] = {}
-    for cls in filter(inspect.isclass, given):
-        with contextlib.suppress(TypeError):
-            found[cls.__name__] = adopt(cls, base)
     return found
 
 

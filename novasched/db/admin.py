@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import uuid as uuids
 from collections.abc import Callable
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -24,7 +25,14 @@ _m = tables.cell_mappings.c
 def map_cell0(api: Database, database_connection: str, now: datetime.datetime) -> bool:
     """Add the mapping of cell0; False if there is one already."""
     return api.insert(
-        _mapping(CELL0_UUID, 'cell0', CELL0_TRANSPORT, database_connection, False, now)
+        _mapping(
+            now,
+            uuid=CELL0_UUID,
+            name='cell0',
+            transport_url=CELL0_TRANSPORT,
+            database_connection=database_connection,
+            disabled=False,
+        )
     )
 
 
@@ -53,27 +61,20 @@ def create_cell(
         return twin, False
     uuid = str(uuids.uuid4())
     made = api.insert(
-        _mapping(uuid, name, transport_url, database_connection, disabled, now)
+        _mapping(
+            now,
+            uuid=uuid,
+            name=name,
+            transport_url=transport_url,
+            database_connection=database_connection,
+            disabled=disabled,
+        )
     )
     return uuid, made
 
 
-def _mapping(
-    uuid: str,
-    name: str | None,
-    transport_url: str,
-    database_connection: str,
-    disabled: bool,
-    now: datetime.datetime,
-) -> sa.Insert:
-    return sa.insert(tables.cell_mappings).values(
-        uuid=uuid,
-        name=name,
-        transport_url=transport_url,
-        database_connection=database_connection,
-        disabled=disabled,
-        created_at=now,
-    )
+def _mapping(now: datetime.datetime, **values: Any) -> sa.Insert:
+    return sa.insert(tables.cell_mappings).values(created_at=now, **values)
 
 
 class HostDiscovery:
@@ -134,7 +135,7 @@ class HostDiscovery:
 
     def _by_service(self, cell: Cell, database: Database, outcome: Discovered) -> None:
         with database.read() as connection:
-            rows = services.read(connection, services.COMPUTE)
+            rows = services.read(connection)
         mapped = self._mapped() if rows else set()
         for row in rows:
             if self._is_mapped(row.host, mapped):
@@ -155,8 +156,7 @@ class HostDiscovery:
             return cells.host_cell(connection, host) is not None
 
     def _map(self, cell: Cell, host: str, outcome: Discovered) -> bool:
-        c = tables.cell_mappings.c
-        cell_id = sa.select(c.id).where(c.uuid == cell.uuid).scalar_subquery()
+        cell_id = sa.select(_m.id).where(_m.uuid == cell.uuid).scalar_subquery()
         made = self._api.insert(
             sa.insert(tables.host_mappings).values(
                 host=host, cell_id=cell_id, created_at=self._clock.utcnow()

@@ -29,10 +29,18 @@ _MARK = sa.union_all(
 
 def read(connection: sa.Connection) -> list[Aggregate]:
     """Return all aggregates by id, with their hosts and their metadata."""
-    hosts = _hosts(connection)
-    metadata = _metadata(connection)
-    c = tables.aggregates.c
-    rows = connection.execute(sa.select(c.id, c.uuid, c.name).order_by(c.id))
+    hosts: dict[int, set[str]] = collections.defaultdict(set)
+    h = tables.aggregate_hosts.c
+    query = sa.select(h.aggregate_id, h.host).where(h.host.is_not(None))
+    for aggregate_id, host in connection.execute(query):
+        hosts[aggregate_id].add(host)
+    metadata: dict[int, dict[str, str]] = collections.defaultdict(dict)
+    m = tables.aggregate_metadata.c
+    texts = sa.select(m.aggregate_id, m.key, m.value).order_by(m.id)
+    for aggregate_id, key, value in connection.execute(texts):
+        metadata[aggregate_id][key] = value
+    a = tables.aggregates.c
+    rows = connection.execute(sa.select(a.id, a.uuid, a.name).order_by(a.id))
     return [
         Aggregate(id_, uuid, name, frozenset(hosts[id_]), metadata[id_])
         for id_, uuid, name in rows
@@ -48,21 +56,3 @@ def mark(connection: sa.Connection) -> AggregatesMark:
     counts = tuple(sorted(map(tuple, found)))
     stamps = [stamp for row in found for stamp in row[3:] if stamp is not None]
     return AggregatesMark(counts, max(stamps, default=None))
-
-
-def _hosts(connection: sa.Connection) -> dict[int, set[str]]:
-    c = tables.aggregate_hosts.c
-    hosts: dict[int, set[str]] = collections.defaultdict(set)
-    query = sa.select(c.aggregate_id, c.host).where(c.host.is_not(None))
-    for aggregate_id, host in connection.execute(query):
-        hosts[aggregate_id].add(host)
-    return hosts
-
-
-def _metadata(connection: sa.Connection) -> dict[int, dict[str, str]]:
-    c = tables.aggregate_metadata.c
-    metadata: dict[int, dict[str, str]] = collections.defaultdict(dict)
-    query = sa.select(c.aggregate_id, c.key, c.value).order_by(c.id)
-    for aggregate_id, key, value in connection.execute(query):
-        metadata[aggregate_id][key] = value
-    return metadata

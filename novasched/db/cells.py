@@ -15,6 +15,9 @@ from novasched.ports import Cell
 
 LOG = logging.getLogger(__name__)
 
+_c, _h = tables.cell_mappings.c, tables.host_mappings.c
+_MAPPED = tables.host_mappings.join(tables.cell_mappings, _h.cell_id == _c.id)
+
 
 class UrlDefaults(NamedTuple):
     """The configured URLs that the templates of cell mappings are filled from."""
@@ -25,9 +28,8 @@ class UrlDefaults(NamedTuple):
 
 def read(connection: sa.Connection, defaults: UrlDefaults) -> list[Cell]:
     """Return all cells by id, with the templates in their URLs filled in."""
-    c = tables.cell_mappings.c
-    columns = (c.uuid, c.name, c.transport_url, c.database_connection, c.disabled)
-    rows = connection.execute(sa.select(*columns).order_by(c.id))
+    columns = (_c.uuid, _c.name, _c.transport_url, _c.database_connection, _c.disabled)
+    rows = connection.execute(sa.select(*columns).order_by(_c.id))
     return [
         Cell(
             uuid,
@@ -42,24 +44,20 @@ def read(connection: sa.Connection, defaults: UrlDefaults) -> list[Cell]:
 
 def host_cell(connection: sa.Connection, host: str) -> str | None:
     """Return the uuid of the cell that a compute host is mapped to."""
-    cell, mapping = tables.cell_mappings, tables.host_mappings
-    joined = mapping.join(cell, mapping.c.cell_id == cell.c.id)
-    query = sa.select(cell.c.uuid).select_from(joined).where(mapping.c.host == host)
+    query = sa.select(_c.uuid).select_from(_MAPPED).where(_h.host == host)
     return connection.execute(query).scalars().first()
 
 
 def mapped_hosts(connection: sa.Connection) -> set[str]:
     """Return the names of all hosts that are mapped to some cell."""
-    return set(connection.execute(sa.select(tables.host_mappings.c.host)).scalars())
+    return set(connection.execute(sa.select(_h.host)).scalars())
 
 
 def hosts_by_cell(connection: sa.Connection) -> dict[str, list[str]]:
     """Return the hosts that are mapped to each cell, by the uuid of the cell."""
-    cell, mapping = tables.cell_mappings, tables.host_mappings
-    joined = mapping.join(cell, mapping.c.cell_id == cell.c.id)
-    query = sa.select(cell.c.uuid, mapping.c.host).select_from(joined)
+    query = sa.select(_c.uuid, _h.host).select_from(_MAPPED).order_by(_h.id)
     found: dict[str, list[str]] = {}
-    for uuid, host in connection.execute(query.order_by(mapping.c.id)):
+    for uuid, host in connection.execute(query):
         found.setdefault(uuid, []).append(host)
     return found
 
@@ -69,26 +67,20 @@ def fill(template: str | None, configured: str | None) -> str | None:
 
     A template that cannot be filled is logged and returned as it is.
     """
-    if template is None:
-        return None
-    if not configured:
-        if '{' in template:
-            LOG.error(
-                'The template %s of a cell mapping cannot be filled: '
-                'the URL that it refers to is not configured.',
-                transactions.mask(template),
-            )
+    if template is None or not (configured or '{' in template):
         return template
-    try:
-        return template.format(**url_parts(configured))
-    except (LookupError, ValueError, AttributeError) as problem:
-        LOG.error(
-            'The template %s of a cell mapping cannot be filled: %s: %s',
-            transactions.mask(template),
-            type(problem).__name__,
-            problem,
-        )
-        return template
+    reason = 'the URL that it refers to is not configured.'
+    if configured:
+        try:
+            return template.format(**url_parts(configured))
+        except (LookupError, ValueError, AttributeError) as problem:
+            reason = f'{type(problem).__name__}: {problem}'
+    LOG.error(
+        'The template %s of a cell mapping cannot be filled: %s',
+        transactions.mask(template),
+        reason,
+    )
+    return template
 
 
 def url_parts(url: str) -> Mapping[str, str]:

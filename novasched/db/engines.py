@@ -33,15 +33,6 @@ read of one in the background may. Requests wait less; cluster.cells sees to it.
 
 CONNECT_TIMEOUT_S = 10.0
 
-MYSQL_DRIVERS = frozenset(
-    family + driver
-    for family in ('mysql', 'mariadb')
-    for driver in ('', '+pymysql', '+mysqldb')
-)
-POSTGRESQL_DRIVERS = frozenset(
-    {'postgresql', 'postgresql+psycopg2', 'postgresql+psycopg'}
-)
-
 USABLE = 'Use mysql+pymysql, postgresql+psycopg2 or sqlite'
 EXTRAS = {
     'mysql+pymysql': "pip install 'novasched[mysql]'",
@@ -123,19 +114,15 @@ def check(
             said = transactions.describe(problem)
             unreachable = isinstance(problem, db_exc.DBConnectionError)
             if not unreachable or attempts == max_retries:
-                raise _unusable(engine, option, said) from problem
+                raise errors.OptionError(
+                    option,
+                    f'{transactions.location(engine)} cannot be used: {said}',
+                    'Check that the server runs, that the database exists, '
+                    'and that the user and the password are right',
+                ) from problem
         attempts += 1
         LOG.warning('%s: %s. Trying again in %s s.', option, said, retry_interval_s)
         wait(retry_interval_s)
-
-
-def _unusable(engine: sa.Engine, option: str, said: str) -> errors.OptionError:
-    return errors.OptionError(
-        option,
-        f'{transactions.location(engine)} cannot be used: {said}',
-        'Check that the server runs, that the database exists, '
-        'and that the user and the password are right',
-    )
 
 
 def _engine(
@@ -179,10 +166,8 @@ def _same_database(url: sa.URL, connection: str | None) -> bool:
     if not connection:
         return False
     other = _parsed(connection, '', MAIN)
-    return (url.host, url.port, url.database) == (
-        other.host,
-        other.port,
-        other.database,
+    return all(
+        getattr(url, x) == getattr(other, x) for x in ('host', 'port', 'database')
     )
 
 
@@ -215,35 +200,30 @@ def _parsed(connection: str, parameters: str, option: str) -> sa.URL:
 
 def _bounded(url: sa.URL, timeout_s: float) -> sa.URL:
     """Give the URL the driver's timeouts, except those that it has already."""
-    limits = {
-        key: value
-        for key, value in _limits(url.drivername, timeout_s).items()
-        if key not in url.query
-    }
-    return url.update_query_dict(limits)
+    limits = _limits(url.drivername, timeout_s)
+    return url.update_query_dict({**limits, **url.query})
 
 
-def _limits(driver: str, timeout_s: float) -> Mapping[str, str]:
+def _limits(drivername: str, timeout_s: float) -> Mapping[str, str]:
     """Return the timeouts of a driver, in its own words; none if it is unknown."""
     whole = str(max(1, math.ceil(timeout_s)))
     connect = str(max(1, math.ceil(min(timeout_s, CONNECT_TIMEOUT_S))))
     milliseconds = str(max(1, math.ceil(timeout_s * 1000)))
-    if driver in MYSQL_DRIVERS:
+    backend, _, driver = drivername.partition('+')
+    if backend in ('mysql', 'mariadb') and driver in ('', 'pymysql', 'mysqldb'):
         return {
             'connect_timeout': connect,
             'read_timeout': whole,
             'write_timeout': whole,
         }
-    if driver in POSTGRESQL_DRIVERS:
+    if backend == 'postgresql' and driver in ('', 'psycopg2', 'psycopg'):
         return {
             'connect_timeout': connect,
             'options': f'-c statement_timeout={milliseconds}',
             'tcp_user_timeout': milliseconds,
             'keepalives_idle': connect,  # notices a network that is gone
         }
-    if driver.partition('+')[0] == 'sqlite':
-        return {'timeout': str(timeout_s)}
-    return {}
+    return {'timeout': str(timeout_s)} if backend == 'sqlite' else {}
 
 
 def engine_of(

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute nodes of a cell: everything, or what changed since a moment."""
+"""Compute nodes of a cell, and the instances on them.
+
+Nodes are read whole, or what changed since a moment.
+"""
 
 from __future__ import annotations
 
 import datetime
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +18,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from novasched.db import tables
-from novasched.ports import ComputeNodeRow, NodeNews, shared
+from novasched.ports import ComputeNodeRow, ImageRow, InstanceRow, NodeNews, shared
 
 PAGE = 1000
 """Rows of one answer: the texts of a hundred thousand at once would be a gigabyte."""
@@ -43,26 +46,16 @@ class _Seconds(FunctionElement[int]):
     type = sa.BigInteger()
 
 
+_SECONDS_SQL = {
+    'postgresql': 'CAST(floor(EXTRACT(epoch FROM {})) AS BIGINT)',
+    'sqlite': "CAST(strftime('%s', {}) AS INTEGER)",
+}
+
+
 @compiles(_Seconds)
 def _compile_seconds(element: _Seconds, compiler: SQLCompiler, **options: Any) -> str:
     stamp = compiler.process(element.clauses, **options)
-    return f'to_seconds({stamp})'
-
-
-@compiles(_Seconds, 'postgresql')
-def _compile_seconds_postgresql(
-    element: _Seconds, compiler: SQLCompiler, **options: Any
-) -> str:
-    stamp = compiler.process(element.clauses, **options)
-    return f'CAST(floor(EXTRACT(epoch FROM {stamp})) AS BIGINT)'
-
-
-@compiles(_Seconds, 'sqlite')
-def _compile_seconds_sqlite(
-    element: _Seconds, compiler: SQLCompiler, **options: Any
-) -> str:
-    stamp = compiler.process(element.clauses, **options)
-    return f"CAST(strftime('%s', {stamp}) AS INTEGER)"
+    return _SECONDS_SQL.get(compiler.dialect.name, 'to_seconds({})').format(stamp)
 
 
 _ZERO, _ONE = (sa.literal_column(text, sa.Integer) for text in '01')
@@ -121,8 +114,8 @@ def read(connection: sa.Connection, page_size: int = PAGE) -> list[ComputeNodeRo
     rows: list[ComputeNodeRow] = []
     while True:
         after = rows[-1].id if rows else 0
-        page = _rows(connection.execute(_PAGE, {'after': after, 'page': page_size}))
-        rows += _named(connection, page)
+        page = _rows(connection, _PAGE, {'after': after, 'page': page_size})
+        rows += page
         if len(page) < page_size:
             return rows
 
@@ -156,13 +149,8 @@ def read_of(connection: sa.Connection, ids: Sequence[int]) -> list[ComputeNodeRo
     """Return the rows with these ids, deleted ones too, by id."""
     rows: list[ComputeNodeRow] = []
     for first in range(0, len(ids), PAGE):
-        page = {'ids': ids[first : first + PAGE]}
-        rows += _named(connection, _rows(connection.execute(_OF, page)))
+        rows += _rows(connection, _OF, {'ids': ids[first : first + PAGE]})
     return rows
-
-
-def _rows(result: sa.CursorResult[tuple[object, ...]]) -> list[ComputeNodeRow]:
-    return list(map(_row, result))
 
 
 _ALIKE = [place for place, name in enumerate(ComputeNodeRow._fields) if name in ALIKE]
@@ -176,16 +164,17 @@ def _row(found: Sequence[Any]) -> ComputeNodeRow:
     return ComputeNodeRow._make(values)
 
 
-def _named(
-    connection: sa.Connection, rows: list[ComputeNodeRow]
+def _rows(
+    connection: sa.Connection, query: sa.Select[Any], values: dict[str, Any]
 ) -> list[ComputeNodeRow]:
-    """Give the nodes without a host that of the service that they belong to."""
+    """Return rows; nodes without a host get that of the service they belong to."""
+    rows = list(map(_row, connection.execute(query, values)))
     wanted = {row.service_id for row in rows if row.host is None}
     if not wanted:
         return rows
     s = tables.services.c
-    query = sa.select(s.id, s.host).where(s.id.in_(sorted(wanted - {None})))
-    hosts = {row.id: row.host for row in connection.execute(query)}
+    named = sa.select(s.id, s.host).where(s.id.in_(sorted(wanted - {None})))
+    hosts = {row.id: row.host for row in connection.execute(named)}
     return [
         row._replace(host=hosts.get(row.service_id)) if row.host is None else row
         for row in rows
@@ -211,3 +200,55 @@ def set_mapped(connection: sa.Connection, node_id: int, now: datetime.datetime) 
     connection.execute(
         sa.update(table).where(_c.id == node_id).values(mapped=1, updated_at=now)
     )
+
+
+CHUNK = 10000  # names in one IN list; SQLite takes 32766 parameters at most
+
+_i = tables.instances.c
+_m = tables.instance_system_metadata.c
+IMAGE_PREFIX = 'image_'
+_IMAGES = (
+    sa.select(_i.uuid, _i.host, _m.key, _m.value)
+    .join_from(tables.instances, tables.instance_system_metadata)
+    .where(_i.deleted == 0, _m.key.startswith(IMAGE_PREFIX, autoescape=True))
+    .order_by(_m.id)
+)
+_INSTANCES = sa.select(_i.uuid, _i.host, _i.instance_type_id).where(
+    _i.deleted == 0, _i.host.is_not(None)
+)
+
+
+def instances_on(connection: sa.Connection, hosts: Sequence[str]) -> list[InstanceRow]:
+    """Return the instances with deleted = 0 on any of the hosts.
+
+    Soft-deleted and hidden instances are among them, as in nova.
+    """
+    return [
+        InstanceRow._make(row)
+        for chunk in chunks(hosts)
+        for row in connection.execute(_INSTANCES.where(_i.host.in_(chunk)))
+    ]
+
+
+def images_on(connection: sa.Connection, hosts: Sequence[str]) -> list[ImageRow]:
+    """Return the image properties of the instances with deleted = 0 on the hosts.
+
+    Instances without any are left out. Deleted properties count, as in nova; of
+    two of one name the newer does.
+    """
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for chunk in chunks(hosts):
+        for uuid, host, key, value in connection.execute(
+            _IMAGES.where(_i.host.in_(chunk))
+        ):
+            # LIKE finds keys in any case on some back-ends.
+            if key.startswith(IMAGE_PREFIX) and value is not None:
+                properties = found.setdefault((uuid, host), {})
+                properties[key.removeprefix(IMAGE_PREFIX)] = value
+    return [ImageRow(*of, properties) for of, properties in found.items()]
+
+
+def chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the values in parts that fit into one IN list."""
+    for start in range(0, len(values), CHUNK):
+        yield values[start : start + CHUNK]

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Concatenate, ParamSpec
 
 import sqlalchemy as sa
 from oslo_log import log as logging
@@ -15,32 +15,30 @@ from oslo_utils import uuidutils
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.discovery import Discovered
-from novasched.db import (
-    admin,
-    aggregates,
-    cells,
-    hosts,
-    instances,
-    services,
-    transactions,
-)
+from novasched.db import admin, hosts, services, tables, transactions
+from novasched.db import aggregates as aggregate_rows
+from novasched.db import cells as cell_rows
 from novasched.db.engines import engine_of, label
 from novasched.db.transactions import Database, Result
-from novasched.ports import (
-    AggregatesMark,
-    Cell,
-    ComputeNodeRow,
-    ImageRow,
-    InstanceRow,
-    NodeNews,
-    ServiceNews,
-    ServiceRow,
-)
-from novasched.scheduler.aggregates import Aggregate
+from novasched.ports import Cell, ServiceRow
 
 LOG = logging.getLogger(__name__)
 
 REGISTER_ATTEMPTS = 5
+
+P = ParamSpec('P')
+
+
+def _asking(
+    question: Callable[Concatenate[sa.Connection, P], Result],
+) -> Callable[Concatenate[Any, P], Result]:
+    """Return a method of a store that asks a question of its database."""
+
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        answer: Result = self._ask(lambda c: question(c, *args, **kwargs))
+        return answer
+
+    return method
 
 
 class SqlApiStore:
@@ -51,22 +49,18 @@ class SqlApiStore:
     """
 
     def __init__(
-        self, engine: sa.Engine, defaults: cells.UrlDefaults | None = None
+        self, engine: sa.Engine, defaults: cell_rows.UrlDefaults | None = None
     ) -> None:
         self._database = Database(engine)
-        self._defaults = defaults or cells.UrlDefaults()
+        self._ask = self._database.reading
+        self._defaults = defaults or cell_rows.UrlDefaults()
 
     def cells(self) -> list[Cell]:
-        return self._database.reading(lambda c: cells.read(c, self._defaults))
+        return self._ask(lambda c: cell_rows.read(c, self._defaults))
 
-    def host_cell(self, host: str) -> str | None:
-        return self._database.reading(lambda c: cells.host_cell(c, host))
-
-    def aggregates(self) -> list[Aggregate]:
-        return self._database.reading(aggregates.read)
-
-    def aggregates_mark(self) -> AggregatesMark:
-        return self._database.reading(aggregates.mark)
+    host_cell = _asking(cell_rows.host_cell)
+    aggregates = _asking(aggregate_rows.read)
+    aggregates_mark = _asking(aggregate_rows.mark)
 
     def map_new_hosts(self, make_engine: Callable[[str], sa.Engine]) -> Discovered:
         """Map the new hosts of all cells to their cells.
@@ -106,62 +100,24 @@ class SqlCellStore:
         with database.read() as connection:
             yield SqlCellStore(database.engine, database.name, connection)
 
-    def _read(self, question: Callable[[sa.Connection], Result]) -> Result:
+    def _ask(self, question: Callable[[sa.Connection], Result]) -> Result:
         if self._connection is not None:
             return question(self._connection)
         with self._database.read() as connection:
             return question(connection)
 
-    def compute_nodes(self) -> list[ComputeNodeRow]:
-        return self._read(hosts.read)
-
-    def compute_node_news(self, since: datetime.datetime) -> NodeNews:
-        return self._read(lambda c: hosts.read_news(c, since))
-
-    def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
-        return self._read(lambda c: hosts.read_marks(c, since))
-
-    def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
-        return self._read(lambda c: hosts.read_of(c, ids))
-
-    def compute_services(self) -> list[ServiceRow]:
-        return self._read(lambda c: services.read(c, services.COMPUTE))
-
-    def compute_services_of(self, hosts: Sequence[str]) -> list[ServiceRow]:
-        return self._read(lambda c: services.read_of(c, services.COMPUTE, hosts))
-
-    def service_news(
-        self,
-        since: datetime.datetime,
-        wide: datetime.datetime,
-        known_id: int,
-        oldest: datetime.datetime,
-        newest: datetime.datetime,
-    ) -> ServiceNews:
-        return self._read(
-            lambda c: services.read_news(
-                c, services.COMPUTE, since, wide, known_id, oldest, newest
-            )
-        )
-
-    def minimum_compute_version(self) -> int:
-        return self._read(lambda c: services.minimum_version(c, services.COMPUTE))
-
-    def utcnow(self) -> datetime.datetime:
-        return self._read(transactions.utcnow)
-
-    def computes_seen_after(self, moment: datetime.datetime) -> list[ServiceRow]:
-        return self._read(
-            lambda c: services.read_seen_after(c, services.COMPUTE, moment)
-        )
-
-    def instances_on(self, hosts: Sequence[str]) -> list[InstanceRow]:
-        return self._read(lambda c: instances.on_hosts(c, hosts)) if hosts else []
-
-    def images_on(self, hosts: Sequence[str]) -> list[ImageRow]:
-        if not hosts:
-            return []
-        return self._read(lambda c: instances.images_on_hosts(c, hosts))
+    compute_nodes = _asking(hosts.read)
+    compute_node_news = _asking(hosts.read_news)
+    compute_node_marks = _asking(hosts.read_marks)
+    compute_nodes_of = _asking(hosts.read_of)
+    compute_services = _asking(services.read)
+    compute_services_of = _asking(services.read_of)
+    service_news = _asking(services.read_news)
+    minimum_compute_version = _asking(services.minimum_version)
+    computes_seen_after = _asking(services.read_seen_after)
+    instances_on = _asking(hosts.instances_on)
+    images_on = _asking(hosts.images_on)
+    utcnow = _asking(transactions.utcnow)
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
@@ -182,7 +138,9 @@ class SqlCellStores:
     def open(self, cell: Cell) -> SqlCellStore:
         with self._lock:
             if cell.uuid not in self._stores:
-                self._stores[cell.uuid] = self._opened(cell)
+                self._stores[cell.uuid] = SqlCellStore(
+                    *engine_of(cell, self._make_engine)
+                )
             return self._stores[cell.uuid]
 
     def forget(self, uuids: Iterable[str] | None = None) -> None:
@@ -191,9 +149,6 @@ class SqlCellStores:
             stores = [self._stores.pop(name) for name in names if name in self._stores]
         for store in stores:
             store.close()
-
-    def _opened(self, cell: Cell) -> SqlCellStore:
-        return SqlCellStore(*engine_of(cell, self._make_engine))
 
 
 class SqlServiceStore:
@@ -206,15 +161,18 @@ class SqlServiceStore:
         new_uuid: Callable[[], str] = uuidutils.generate_uuid,
     ) -> None:
         self._database = Database(engine)
+        self._ask = self._database.reading
         self._clock = clock
         self._new_uuid = new_uuid
+
+    of_program = _asking(services.read)
 
     def register(
         self, host: str, binary: str, topic: str, version: int
     ) -> tuple[ServiceRow, bool]:
         inserted = False
         for _ in range(REGISTER_ATTEMPTS):
-            row = self._find(host, binary)
+            row = self._ask(lambda c: services.find(c, host, binary))
             if row is None:
                 inserted = self._insert(host, binary, topic, version)
             elif row.version != version:
@@ -231,28 +189,46 @@ class SqlServiceStore:
 
         Raises errors.ServiceTooOld when all live ones are newer.
         """
-        minimum = self._database.reading(lambda c: services.minimum_version(c, binary))
+        minimum = self._ask(lambda c: services.minimum_version(c, binary))
         if minimum > version:
             raise errors.ServiceTooOld(version, minimum)
 
     def beat(self, service_id: int, report_count: int) -> bool:
         now = self._clock.utcnow()
-        return self._database.retrying(
-            lambda connection: services.beat(connection, service_id, report_count, now)
+        s = tables.services.c
+        # It moves only if the count grows. MySQL assigns from left to right, so the
+        # comparison comes before the count is overwritten.
+        seen = sa.case((s.report_count < report_count, now), else_=s.last_seen_up)
+        return self._update(
+            service_id,
+            (s.last_seen_up, seen),
+            (s.report_count, report_count),
+            (s.updated_at, now),
         )
 
-    def of_program(self, binary: str) -> list[ServiceRow]:
-        return self._database.reading(lambda c: services.read(c, binary))
-
-    def _find(self, host: str, binary: str) -> ServiceRow | None:
-        return self._database.reading(lambda c: services.find(c, host, binary))
+    def _update(self, service_id: int, *values: tuple[Any, Any]) -> bool:
+        """Set columns of a row, in this order; False if the row is gone."""
+        s = tables.services.c
+        change = sa.update(tables.services).where(s.id == service_id, s.deleted == 0)
+        return self._database.retrying(
+            lambda c: c.execute(change.ordered_values(*values)).rowcount > 0
+        )
 
     def _insert(self, host: str, binary: str, topic: str, version: int) -> bool:
         """Insert the row; False if a sibling was faster."""
         self.check_version(binary, version)
         return self._database.insert(
-            services.insertion(
-                host, binary, topic, version, self._clock.utcnow(), self._new_uuid()
+            sa.insert(tables.services).values(
+                host=host,
+                binary=binary,
+                topic=topic,
+                report_count=0,
+                disabled=False,
+                forced_down=False,
+                deleted=0,
+                version=version,
+                uuid=self._new_uuid(),
+                created_at=self._clock.utcnow(),
             )
         )
 
@@ -265,7 +241,5 @@ class SqlServiceStore:
             row.version,
             version,
         )
-        now = self._clock.utcnow()
-        self._database.retrying(
-            lambda connection: services.set_version(connection, row.id, version, now)
-        )
+        s = tables.services.c
+        self._update(row.id, (s.version, version), (s.updated_at, self._clock.utcnow()))

@@ -2,236 +2,163 @@
 """The tables of nova that scheduling reads or writes, as nova declares them.
 
 ``API`` holds those of the API database, ``CELL`` those of a cell's database;
-names, types, keys and nullability are nova's on each back-end.
+names, types and nullability are nova's on each back-end. Nova makes the tables, and
+their keys and indexes.
 """
 
 from __future__ import annotations
 
-import sqlalchemy as sa
+from typing import Any
 
-from novasched.db.columns import (
-    Address,
-    MediumText,
-    amount,
-    flag,
-    identity,
-    soft_stamps,
-    stamps,
-    string,
-    table,
-    uuid,
-)
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql
+
+from novasched.db.transactions import Database
 
 API = sa.MetaData()
 CELL = sa.MetaData()
 
+KINDS: dict[str, Any] = {
+    'key': sa.Integer(),
+    'int': sa.Integer(),
+    'bigint': sa.BigInteger(),
+    'float': sa.Float(),
+    'boolean': sa.Boolean(),
+    'datetime': sa.DateTime(),
+    'string': sa.String(255),
+    'uuid': sa.String(36),
+    'text': sa.Text(),
+    'mediumtext': sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb'),
+    'address': sa.String(39).with_variant(postgresql.INET(), 'postgresql'),
+}
+
+
+def table(
+    metadata: sa.MetaData, name: str, columns: str, *parts: Any, **kinds: Any
+) -> sa.Table:
+    """Return a table, transactional on MySQL too.
+
+    ``columns`` are names, each with one of KINDS, one of ``kinds`` or the column that
+    it is a foreign key to; ``!`` forbids null. The time stamps that every table of the
+    database starts with are added.
+    """
+    stamps = ['created_at', 'updated_at', *(['deleted_at'] if metadata is CELL else [])]
+    listed = [f'{stamp} datetime' for stamp in stamps] + columns.split(',')
+    made = [_column(each, KINDS | kinds) for each in listed]
+    return sa.Table(name, metadata, *made, *parts, mysql_engine='InnoDB')
+
+
+def _column(declared: str, kinds: dict[str, Any]) -> sa.Column[Any]:
+    name, kind = declared.split()
+    plain = kind.removesuffix('!')
+    return sa.Column(
+        name,
+        sa.ForeignKey(plain) if '.' in plain else kinds[plain],
+        nullable=plain == kind,
+        primary_key=plain == 'key',
+    )
+
+
 cell_mappings = table(
-    'cell_mappings',
     API,
-    *stamps(),
-    identity(),
-    uuid(),
-    string('name'),
-    sa.Column('transport_url', sa.Text),
-    sa.Column('database_connection', sa.Text),
-    flag('disabled'),
-    sa.UniqueConstraint('uuid', name='uniq_cell_mappings0uuid'),
-    sa.Index('uuid_idx', 'uuid'),
+    'cell_mappings',
+    'id key!, uuid uuid!, name string, transport_url text, database_connection text,'
+    'disabled boolean',
 )
 
 host_mappings = table(
-    'host_mappings',
     API,
-    *stamps(),
-    identity(),
-    sa.Column('cell_id', sa.ForeignKey('cell_mappings.id'), nullable=False),
-    string('host', nullable=False),
-    sa.UniqueConstraint('host', name='uniq_host_mappings0host'),
-    sa.Index('host_idx', 'host'),
+    'host_mappings',
+    'id key!, cell_id cell_mappings.id!, host string!',
 )
 
 aggregates = table(
-    'aggregates',
     API,
-    *stamps(),
-    identity(),
-    uuid(nullable=True),
-    string('name'),
-    sa.UniqueConstraint('name', name='uniq_aggregate0name'),
-    sa.Index('aggregate_uuid_idx', 'uuid'),
+    'aggregates',
+    'id key!, uuid uuid, name string',
 )
 
 aggregate_hosts = table(
-    'aggregate_hosts',
     API,
-    *stamps(),
-    identity(),
-    string('host'),
-    sa.Column('aggregate_id', sa.ForeignKey('aggregates.id'), nullable=False),
-    sa.UniqueConstraint(
-        'host', 'aggregate_id', name='uniq_aggregate_hosts0host0aggregate_id'
-    ),
+    'aggregate_hosts',
+    'id key!, host string, aggregate_id aggregates.id!',
 )
 
 aggregate_metadata = table(
-    'aggregate_metadata',
     API,
-    *stamps(),
-    identity(),
-    sa.Column('aggregate_id', sa.ForeignKey('aggregates.id'), nullable=False),
-    string('key', nullable=False),
-    string('value', nullable=False),
-    sa.UniqueConstraint(
-        'aggregate_id', 'key', name='uniq_aggregate_metadata0aggregate_id0key'
-    ),
-    sa.Index('aggregate_metadata_key_idx', 'key'),
+    'aggregate_metadata',
+    'id key!, aggregate_id aggregates.id!, key string!, value string!',
 )
 
 services = table(
-    'services',
     CELL,
-    *soft_stamps(),
-    identity(),
-    string('host'),
-    string('binary'),
-    string('topic'),
-    amount('report_count', nullable=False),
-    flag('disabled'),
-    amount('deleted'),
-    string('disabled_reason'),
-    sa.Column('last_seen_up', sa.DateTime),
-    flag('forced_down'),
-    amount('version'),
-    uuid(nullable=True),
-    sa.UniqueConstraint(
-        'host', 'topic', 'deleted', name='uniq_services0host0topic0deleted'
-    ),
-    sa.UniqueConstraint(
-        'host', 'binary', 'deleted', name='uniq_services0host0binary0deleted'
-    ),
-    sa.Index('services_uuid_idx', 'uuid', unique=True),
+    'services',
+    'id key!, host string, binary string, topic string, report_count int!,'
+    'disabled boolean, deleted int, disabled_reason string, last_seen_up datetime,'
+    'forced_down boolean, version int, uuid uuid',
 )
 
 compute_nodes = table(
-    'compute_nodes',
     CELL,
-    *soft_stamps(),
-    identity(),
-    amount('service_id'),
-    amount('vcpus', nullable=False),
-    amount('memory_mb', nullable=False),
-    amount('local_gb', nullable=False),
-    amount('vcpus_used', nullable=False),
-    amount('memory_mb_used', nullable=False),
-    amount('local_gb_used', nullable=False),
-    sa.Column('hypervisor_type', MediumText, nullable=False),
-    amount('hypervisor_version', nullable=False),
-    sa.Column('cpu_info', MediumText, nullable=False),
-    amount('disk_available_least'),
-    amount('free_ram_mb'),
-    amount('free_disk_gb'),
-    amount('current_workload'),
-    amount('running_vms'),
-    string('hypervisor_hostname'),
-    amount('deleted'),
-    sa.Column('host_ip', Address),
-    sa.Column('supported_instances', sa.Text),
-    sa.Column('pci_stats', sa.Text),
-    sa.Column('metrics', sa.Text),
-    sa.Column('extra_resources', sa.Text),
-    sa.Column('stats', sa.Text),
-    sa.Column('numa_topology', sa.Text),
-    string('host'),
-    sa.Column('ram_allocation_ratio', sa.Float),
-    sa.Column('cpu_allocation_ratio', sa.Float),
-    uuid(nullable=True),
-    sa.Column('disk_allocation_ratio', sa.Float),
-    amount('mapped'),
-    sa.UniqueConstraint(
-        'host',
-        'hypervisor_hostname',
-        'deleted',
-        name='uniq_compute_nodes0host0hypervisor_hostname0deleted',
-    ),
-    sa.Index('compute_nodes_uuid_idx', 'uuid', unique=True),
+    'compute_nodes',
+    'id key!, service_id int, vcpus int!, memory_mb int!, local_gb int!,'
+    'vcpus_used int!, memory_mb_used int!, local_gb_used int!,'
+    'hypervisor_type mediumtext!, hypervisor_version int!, cpu_info mediumtext!,'
+    'disk_available_least int, free_ram_mb int, free_disk_gb int,'
+    'current_workload int, running_vms int, hypervisor_hostname string, deleted int,'
+    'host_ip address, supported_instances text, pci_stats text, metrics text,'
+    'extra_resources text, stats text, numa_topology text, host string,'
+    'ram_allocation_ratio float, cpu_allocation_ratio float, uuid uuid,'
+    'disk_allocation_ratio float, mapped int',
 )
 
 instances = table(
-    'instances',
     CELL,
-    *soft_stamps(),
-    identity(),
-    amount('internal_id'),
-    string('user_id'),
-    string('project_id'),
-    string('image_ref'),
-    string('kernel_id'),
-    string('ramdisk_id'),
-    amount('launch_index'),
-    string('key_name'),
-    sa.Column('key_data', MediumText),
-    amount('power_state'),
-    string('vm_state'),
-    amount('memory_mb'),
-    amount('vcpus'),
-    string('hostname'),
-    string('host'),
-    sa.Column('user_data', MediumText),
-    string('reservation_id'),
-    sa.Column('launched_at', sa.DateTime),
-    sa.Column('terminated_at', sa.DateTime),
-    string('display_name'),
-    string('display_description'),
-    string('availability_zone'),
-    flag('locked'),
-    string('os_type'),
-    sa.Column('launched_on', MediumText),
-    amount('instance_type_id'),
-    string('vm_mode'),
-    uuid(),
-    string('architecture'),
-    string('root_device_name'),
-    sa.Column('access_ip_v4', Address),
-    sa.Column('access_ip_v6', Address),
-    string('config_drive'),
-    string('task_state'),
-    string('default_ephemeral_device'),
-    string('default_swap_device'),
-    amount('progress'),
-    flag('auto_disk_config'),
-    flag('shutdown_terminate'),
-    flag('disable_terminate'),
-    amount('root_gb'),
-    amount('ephemeral_gb'),
-    string('cell_name'),
-    string('node'),
-    amount('deleted'),
-    sa.Column('locked_by', sa.Enum('owner', 'admin', name='instances0locked_by')),
-    amount('cleaned'),
-    uuid('ephemeral_key_uuid', nullable=True),
-    flag('hidden'),
-    sa.Column('compute_id', sa.BigInteger),
-    sa.UniqueConstraint('uuid', name='uniq_instances0uuid'),
-    sa.Index('instances_task_state_updated_at_idx', 'task_state', 'updated_at'),
-    sa.Index('instances_uuid_deleted_idx', 'uuid', 'deleted'),
-    sa.Index('instances_updated_at_project_id_idx', 'updated_at', 'project_id'),
-    sa.Index('instances_host_node_deleted_idx', 'host', 'node', 'deleted'),
-    sa.Index('instances_project_id_idx', 'project_id'),
-    sa.Index('instances_host_deleted_cleaned_idx', 'host', 'deleted', 'cleaned'),
-    sa.Index('instances_reservation_id_idx', 'reservation_id'),
-    sa.Index('instances_project_id_deleted_idx', 'project_id', 'deleted'),
-    sa.Index('instances_deleted_created_at_idx', 'deleted', 'created_at'),
-    sa.Index('instances_terminated_at_launched_at_idx', 'terminated_at', 'launched_at'),
-    sa.Index('instances_compute_id_deleted_idx', 'compute_id', 'deleted'),
+    'instances',
+    'id key!, internal_id int, user_id string, project_id string, image_ref string,'
+    'kernel_id string, ramdisk_id string, launch_index int, key_name string,'
+    'key_data mediumtext, power_state int, vm_state string, memory_mb int, vcpus int,'
+    'hostname string, host string, user_data mediumtext, reservation_id string,'
+    'launched_at datetime, terminated_at datetime, display_name string,'
+    'display_description string, availability_zone string, locked boolean,'
+    'os_type string, launched_on mediumtext, instance_type_id int, vm_mode string,'
+    'uuid uuid!, architecture string, root_device_name string, access_ip_v4 address,'
+    'access_ip_v6 address, config_drive string, task_state string,'
+    'default_ephemeral_device string, default_swap_device string, progress int,'
+    'auto_disk_config boolean, shutdown_terminate boolean, disable_terminate boolean,'
+    'root_gb int, ephemeral_gb int, cell_name string, node string, deleted int,'
+    'locked_by owner, cleaned int, ephemeral_key_uuid uuid, hidden boolean,'
+    'compute_id bigint',
+    owner=sa.Enum('owner', 'admin', name='instances0locked_by'),
 )
 
 instance_system_metadata = table(
-    'instance_system_metadata',
     CELL,
-    *soft_stamps(),
-    identity(),
-    sa.Column('instance_uuid', sa.ForeignKey('instances.uuid'), nullable=False),
-    string('key', nullable=False),
-    string('value'),
-    amount('deleted'),
+    'instance_system_metadata',
+    'id key!, instance_uuid instances.uuid!, key string!, value string, deleted int',
 )
+
+
+def lacking(database: Database, metadata: sa.MetaData) -> list[str]:
+    """Return, for people, the tables and columns that a database lacks."""
+    with database.read() as connection:
+        inspector = sa.inspect(connection)
+        present = set(inspector.get_table_names())
+        tables = metadata.sorted_tables
+        missing = [table.name for table in tables if table.name not in present]
+        lines = (
+            [f'{database.name} has no table {", ".join(missing)}'] if missing else []
+        )
+        for table in tables:
+            if table.name in present and (absent := columns_lacking(inspector, table)):
+                lines.append(
+                    f'the table {table.name} of {database.name} has no column '
+                    f'{", ".join(absent)}'
+                )
+    return lines
+
+
+def columns_lacking(inspector: sa.Inspector, table: sa.Table) -> list[str]:
+    """Return the names of the columns that a table of a database lacks."""
+    found = {column['name'] for column in inspector.get_columns(table.name)}
+    return sorted({column.name for column in table.columns} - found)

@@ -10,22 +10,23 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from novasched import errors
-from novasched.drivers.claim_journal import ClaimJournal
-from novasched.drivers.remaining_capacity import RemainingCapacity
+from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import (
+    Caller,
     Candidate,
     Claimed,
     ClaimRefused,
     ClaimRequest,
     ClaimUnknown,
+    Entry,
+    Intent,
+    Journal,
     Placement,
 )
 
 LOG = logging.getLogger(__name__)
-
-ATTEMPTING = 'Attempting to claim resources in the placement API for instance %s'
 
 LEFT_BEHIND = (
     'Allocations of %s may be left behind: %s. When placement answers again, remove '
@@ -34,6 +35,93 @@ LEFT_BEHIND = (
 
 UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
+
+
+class ClaimJournal:
+    """Keeps the open journal entries of a request by consumer; without a journal, none.
+
+    Without a ``caller`` the request counts as answered as soon as the claims stand.
+    """
+
+    def __init__(
+        self, journal: Journal | None = None, caller: Caller | None = None
+    ) -> None:
+        self._journal = journal
+        self._caller = caller
+        self._open: dict[str, Entry] = {}
+
+    def intend(
+        self,
+        request_id: str | None,
+        project_id: str | None,
+        wanted: Sequence[ClaimRequest],
+    ) -> None:
+        """Write down claims that are about to be made."""
+        if self._journal is None:
+            return
+        within_s = self._caller.patience_left_s() if self._caller else None
+        intents = []
+        for one in wanted:
+            allocations = one.candidate['allocations']
+            amounts = {name: part['resources'] for name, part in allocations.items()}
+            intents.append(
+                Intent(
+                    request_id,
+                    one.consumer_uuid,
+                    project_id,
+                    amounts,
+                    undo_within_s=within_s,
+                )
+            )
+        consumers = [one.consumer_uuid for one in wanted]
+        self._open.update(zip(consumers, self._journal.intend(intents), strict=True))
+
+    def settle(self, *consumers: str) -> None:
+        """Settle the entries of consumers: recovery leaves their claims alone."""
+        for consumer in consumers:
+            if entry := self._open.pop(consumer, None):
+                entry.settle()
+
+    def end(self, error: BaseException) -> None:
+        """Leave the entries open for recovery if ``error`` ends the process.
+
+        An Exception settles them: the caller gets an error, and may claim again.
+        """
+        if isinstance(error, Exception):
+            self.settle(*list(self._open))
+        while self._open:
+            self._open.popitem()[1].leave()
+
+    def check_caller(self) -> None:
+        """Raise CallerGone when the caller waits no more for the answer."""
+        if self._caller is not None:
+            self._caller.check()
+
+    def answer(self, undo: Callable[[], None] = lambda: None) -> None:
+        """Settle the entries once the answer is delivered.
+
+        ``undo`` is called if the answer cannot be delivered.
+        """
+        entries = list(self._open.values())
+        self._open.clear()
+
+        def settle() -> None:
+            for entry in entries:
+                entry.settle()
+
+        def take_back() -> None:
+            try:
+                undo()
+            finally:
+                settle()
+
+        if self._caller is None:
+            settle()
+            return
+        for entry in entries:
+            entry.answering()
+        self._caller.when_answered(settle)
+        self._caller.if_undeliverable(take_back)
 
 
 class Claims:
@@ -62,7 +150,7 @@ class Claims:
         self._version = version
         self._made: list[Claimed | ClaimUnknown] = []
         self.room = room or RemainingCapacity({})
-        self._claim_journal = claim_journal or ClaimJournal()
+        self._journal = claim_journal or ClaimJournal()
         self.refused = 0
         self.conflicts = 0
         self.left_behind: list[str] = []
@@ -78,7 +166,7 @@ class Claims:
         traceback: TracebackType | None,
     ) -> None:
         if error is None:
-            self._claim_journal.answer(self._undo_unread if self._made else None)
+            self._journal.answer(self._undo_unread)
             return
         ended_by = error
         try:
@@ -90,12 +178,12 @@ class Claims:
         finally:
             for forget in self.if_undone:
                 forget()
-            self._claim_journal.end(ended_by)
+            self._journal.end(ended_by)
 
     def check_caller(self) -> None:
         """Raise CallerGone if something is claimed and the caller waits no more."""
         if self._made:
-            self._claim_journal.check_caller()
+            self._journal.check_caller()
 
     def make(self, request: RequestSpec, candidate: Candidate) -> bool:
         """Claim a candidate for the instance of the request; False: refused.
@@ -106,8 +194,8 @@ class Claims:
         host. Raises errors.NoValidHost when placement cannot be reached, so that it is
         not tried for each host.
         """
-        LOG.debug(ATTEMPTING, request.instance_uuid)
-        with self._written(request, [ClaimRequest(request.instance_uuid, candidate)]):
+        wanted = [ClaimRequest(request.instance_uuid, candidate)]
+        with self._written(request, wanted):
             outcome = self._placement.claim(
                 self._context,
                 request.instance_uuid,
@@ -117,23 +205,14 @@ class Claims:
                 self._user_of(request),
                 adds=request.is_move,
             )
-        match outcome:
-            case Claimed():
-                self._made.append(outcome)
-                self.room.take(candidate)
-            case ClaimUnknown():
-                self._made.append(outcome)
-                self._give_up(outcome)
-            case ClaimRefused():
-                self._claim_journal.settle(request.instance_uuid)
-                self._check_reached(outcome)
-                self.refused += 1
-                self.conflicts += outcome.conflicted
-                self.room.refuse(candidate, outcome.exhausted)
-                LOG.debug(
-                    'Claim for %s refused: %s', request.instance_uuid, outcome.text
-                )
-        return isinstance(outcome, Claimed)
+        if isinstance(outcome, ClaimRefused):
+            self._refuse(wanted, outcome)
+            self.conflicts += outcome.conflicted
+            self.room.refuse(candidate, outcome.exhausted)
+            LOG.debug('Claim for %s refused: %s', request.instance_uuid, outcome.text)
+            return False
+        self._keep([outcome], wanted)
+        return True
 
     def make_all(self, request: RequestSpec, wanted: Sequence[ClaimRequest]) -> bool:
         """Claim for several instances, which hold nothing, all or none; False: none.
@@ -142,8 +221,6 @@ class Claims:
         claims are undone. Raises errors.NoValidHost when placement cannot be
         reached.
         """
-        for one in wanted:
-            LOG.debug(ATTEMPTING, one.consumer_uuid)
         with self._written(request, wanted):
             outcome = self._placement.claim_all(
                 self._context,
@@ -153,18 +230,11 @@ class Claims:
                 self._user_of(request),
             )
         if isinstance(outcome, ClaimRefused):
-            self._claim_journal.settle(*(one.consumer_uuid for one in wanted))
-            self._check_reached(outcome)
-            self.refused += 1
+            self._refuse(wanted, outcome)
             self.room.refuse_all([one.candidate for one in wanted], outcome.exhausted)
             LOG.debug('Claims for %d instances refused: %s', len(wanted), outcome.text)
             return False
-        self._made += outcome
-        for claim in outcome:
-            if isinstance(claim, ClaimUnknown):
-                self._give_up(claim)
-        for one in wanted:
-            self.room.take(one.candidate)
+        self._keep(outcome, wanted)
         return True
 
     @contextlib.contextmanager
@@ -176,11 +246,16 @@ class Claims:
         An errors.RequestError means that nothing was claimed. Whatever else ends the
         context leaves the journal entries open.
         """
-        self._claim_journal.intend(self._context.request_id, request.project_id, wanted)
+        for one in wanted:
+            LOG.debug(
+                'Attempting to claim resources in the placement API for instance %s',
+                one.consumer_uuid,
+            )
+        self._journal.intend(self._context.request_id, request.project_id, wanted)
         try:
             yield
         except errors.RequestError:
-            self._claim_journal.settle(*(one.consumer_uuid for one in wanted))
+            self._journal.settle(*(one.consumer_uuid for one in wanted))
             raise
         except Exception as defect:
             for one in wanted:
@@ -191,23 +266,34 @@ class Claims:
         user_id = request.user_id if 'user_id' in request else None
         return user_id or self._user_id
 
-    def _check_reached(self, refused: ClaimRefused) -> None:
-        """Raise errors.NoValidHost where it was not the candidate that was refused."""
+    def _refuse(self, wanted: Sequence[ClaimRequest], refused: ClaimRefused) -> None:
+        """Count a refusal; raise errors.NoValidHost where placement was not reached."""
+        self._journal.settle(*(one.consumer_uuid for one in wanted))
+        self.refused += 1
         if refused.status == 0:
-            self.refused += 1
             LOG.warning(
                 'Placement cannot be reached, no host is tried any more: %s',
                 refused.text,
             )
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
 
+    def _keep(
+        self, made: Sequence[Claimed | ClaimUnknown], wanted: Sequence[ClaimRequest]
+    ) -> None:
+        """Remember claims; undo all where the outcome of one is unknown."""
+        self._made += made
+        for claim in made:
+            if isinstance(claim, ClaimUnknown):
+                self._give_up(claim)
+        for one in wanted:
+            self.room.take(one.candidate)
+
     def _give_up(self, claim: ClaimUnknown) -> NoReturn:
         """Undo all, as the request ends here; say whether something is left."""
         consumer = claim.consumer_uuid
         LOG.warning('No answer to the claim for %s: %s', consumer, claim.text)
         self._undo_all()
-        left = consumer in self.left_behind
-        became = 'may be left behind' if left else 'was undone'
+        became = 'may be left behind' if consumer in self.left_behind else 'was undone'
         raise errors.AllocationUpdateFailed(
             consumer,
             f'placement did not answer, and the claim {became}; try again',
@@ -221,13 +307,15 @@ class Claims:
         left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
         self._made.clear()
         # Recovery must not undo them later: the caller may claim again until then.
-        self._claim_journal.settle(*consumers)
+        self._journal.settle(*consumers)
         self.left_behind += left
         for consumer, why in left.items():
             LOG.error(LEFT_BEHIND, consumer, why, consumer)
 
     def _undo_unread(self) -> None:
         """Undo claims whose answer reached no reader."""
+        if not self._made:
+            return
         LOG.warning(
             'The answer to request %s could not be delivered; its claims are undone',
             self._context.request_id,

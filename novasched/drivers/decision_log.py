@@ -42,7 +42,12 @@ def log_decision(decision: Decision, logged: Logged) -> None:
         LOG.debug('Filtered %s', list(decision.weighed.hosts.states()))
         for weighing in decision.weighed.weighings:
             _log_weighing(decision, weighing)
-        LOG.debug('Weighed [%s]', ', '.join(_weighed(decision)))
+        totals = decision.totals.tolist()
+        weighed = [
+            f'WeighedHost [host: {host!r}, weight: {total}]'
+            for host, total in zip(decision.ranked.states(), totals, strict=True)
+        ]
+        LOG.debug('Weighed [%s]', ', '.join(weighed))
 
 
 def _log_steps(decision: Decision) -> None:
@@ -67,7 +72,8 @@ def _log_nothing_left(decision: Decision) -> None:
         LOG.info('Filter %s returned 0 hosts', decision.steps[-1].name)
     if LOG.isEnabledFor(logging.DEBUG):
         _log_reasons(decision)
-        LOG.debug(REMOVED_ALL, uuid, _survivors(decision))
+        survivors = [(one.name, _names(one.after) or None) for one in decision.steps]
+        LOG.debug(REMOVED_ALL, uuid, survivors)
     LOG.info(REMOVED_ALL, uuid, decision.funnel())
 
 
@@ -91,10 +97,6 @@ def _log_reasons(decision: Decision) -> None:
             LOG.debug('Filter %s rejected %d host(s): %s', step.name, count, why)
 
 
-def _survivors(decision: Decision) -> list[tuple[str, list[tuple[str, str]] | None]]:
-    return [(step.name, _names(step.after) or None) for step in decision.steps]
-
-
 def _names(hosts: Any) -> list[tuple[str, str]]:
     return list(zip(hosts.host.tolist(), hosts.nodename.tolist(), strict=True))
 
@@ -111,8 +113,3 @@ def _log_weighing(decision: Decision, weighing: Weighing) -> None:
     ):
         by_name = dict(zip(names, values, strict=True))
         LOG.debug('%s: %s %s', weighing.name, title, by_name)
-
-
-def _weighed(decision: Decision) -> list[str]:
-    pairs = zip(decision.ranked.states(), decision.totals.tolist(), strict=True)
-    return [f'WeighedHost [host: {host!r}, weight: {total}]' for host, total in pairs]

@@ -15,19 +15,18 @@ from novasched.drivers.claims import Claims
 from novasched.drivers.decision_log import Logged, log_decision
 from novasched.drivers.host_candidates import (
     KnownRoots,
+    RemainingCapacity,
     by_provider,
     offers,
     with_providers,
 )
-from novasched.drivers.remaining_capacity import RemainingCapacity
 from novasched.drivers.reservation import GroupTurns, Reservation
 from novasched.drivers.selections import Picked, SelectionMaker, are_kept_apart
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidate, ClaimRequest
-from novasched.scheduler.consumption import consume
 from novasched.scheduler.fit.claim import book
-from novasched.scheduler.hosts import HostTable
+from novasched.scheduler.hosts import HostTable, consume
 from novasched.scheduler.pipeline import decide
 from novasched.scheduler.trace import Decision
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The allocation candidates of each host, and the order in which they are tried."""
+"""The allocation candidates of hosts: their order, and what capacity is left."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Container, Iterator, Mapping
-from typing import Any
+import math
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any, Self
 
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.objects.request_spec import RequestSpec
@@ -14,7 +16,8 @@ from novasched.scheduler.hosts import HostState, HostTable
 
 LOG = logging.getLogger(__name__)
 
-
+Stock = tuple[str, str]
+"""A provider, by uuid, and a resource class."""
 FORGET_AFTER_S = 600.0
 """A known root is looked up again after this time: it may have got a parent."""
 
@@ -56,20 +59,16 @@ def by_provider(
         for uuid in uuids:
             found.setdefault(uuid, []).append(candidate)
         if not any(uuid in nodes for uuid in uuids) and not roots.issuperset(uuids):
-            above = _above(uuids, candidates.summaries)
+            above = {
+                uuid: candidates.summaries[uuid].get('root_provider_uuid') or uuid
+                for uuid in uuids
+                if uuid in candidates.summaries
+            }
             roots.update(uuid for uuid, root in above.items() if root == uuid)
             for root in dict.fromkeys(above.values()):
                 if root not in uuids:
                     found.setdefault(root, []).append(candidate)
     return found
-
-
-def _above(uuids: Collection[str], summaries: Mapping[str, Any]) -> dict[str, str]:
-    """Return the root of each provider that has a summary."""
-    known = {uuid: summaries[uuid] for uuid in uuids if uuid in summaries}
-    return {
-        uuid: each.get('root_provider_uuid') or uuid for uuid, each in known.items()
-    }
 
 
 def offers(hosts: HostTable) -> Iterator[tuple[HostState, Candidate]]:
@@ -102,3 +101,84 @@ def with_providers(request: RequestSpec, candidate: Candidate | None) -> Request
         for group in groups
     ]
     return request.replaced(requested_resources=filled)
+
+
+class RemainingCapacity:
+    """What placement offered, less what was claimed or refused since.
+
+    Only a claim that cannot succeed does not fit: one that asks for what this
+    request itself has used up, or for as much as was refused before. The summaries
+    are not looked at before something was taken.
+    """
+
+    def __init__(self, summaries: Mapping[str, Any]) -> None:
+        self._summaries = summaries
+        self._taken: Counter[Stock] = Counter()
+        self._refused: dict[Stock, int] = {}
+        self._most: dict[Stock, int] = {}
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+        copied = type(self)(self._summaries)
+        copied._taken = self._taken.copy()
+        copied._refused = self._refused.copy()
+        copied._most = self._most.copy()
+        return copied
+
+    def fits(self, candidate: Candidate) -> bool:
+        """Say whether a claim of the candidate may succeed."""
+        return all(self._has(stock, amount) for stock, amount in _amounts(candidate))
+
+    def fits_all(self, candidates: Iterable[Candidate]) -> bool:
+        """Say whether claims of all the candidates may succeed together."""
+        room = self.copy()
+        for candidate in candidates:
+            if not room.fits(candidate):
+                return False
+            room.take(candidate)
+        return True
+
+    def take(self, candidate: Candidate) -> None:
+        """Count the candidate as claimed."""
+        for stock, amount in _amounts(candidate):
+            self._taken[stock] += amount
+
+    def refuse(self, candidate: Candidate, exhausted: Stock | None) -> None:
+        """Remember of what placement has not as much as the candidate asks for."""
+        for stock, amount in _amounts(candidate):
+            if stock == exhausted:
+                self._refused[stock] = min(amount, self._refused.get(stock, amount))
+
+    def refuse_all(
+        self, candidates: Iterable[Candidate], exhausted: Stock | None
+    ) -> None:
+        """Remember of what placement has not as much as these ask for together."""
+        if exhausted is None:
+            return
+        total = sum(dict(_amounts(each)).get(exhausted, 0) for each in candidates)
+        if total:
+            less = self._taken[exhausted] + total - 1
+            self._most[exhausted] = min(less, self._most.get(exhausted, less))
+
+    def _has(self, stock: Stock, amount: int) -> bool:
+        taken = self._taken.get(stock, 0)
+        if amount >= self._refused.get(stock, math.inf):
+            return False
+        if taken + amount > self._most.get(stock, math.inf):
+            return False
+        return not taken or taken + amount <= self._free(stock)
+
+    def _free(self, stock: Stock) -> float:
+        """Return what was free when placement was asked; inf: it did not say."""
+        uuid, resource_class = stock
+        try:
+            summary = self._summaries[uuid]['resources'][resource_class]
+            return int(summary['capacity'] - summary['used'])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return math.inf  # also for NaN and infinity
+
+
+def _amounts(candidate: Candidate) -> Iterator[tuple[Stock, int]]:
+    for uuid, allocation in candidate['allocations'].items():
+        for resource_class, amount in allocation['resources'].items():
+            yield (uuid, resource_class), amount

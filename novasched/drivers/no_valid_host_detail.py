@@ -87,7 +87,7 @@ class NoValidHostDetail:
 
     def of_cells(self, reason: str, cells: tuple[str, ...]) -> str:
         """Add which cells were left out."""
-        return self._added(reason, *self._of_cells(cells))
+        return self._added(reason, self._of_cells(cells))
 
     def over_all(
         self, last: Decision | None, offered: HostTable, profile: Profile
@@ -120,7 +120,7 @@ class NoValidHostDetail:
             return reason
         which = f'For server {index + 1} of {required}:' if required > 1 else ''
         cells = self._of_cells(decision.cells_left_out)
-        return self._added(reason, which, *self._of_hosts(decision), *cells)
+        return self._added(reason, which, *self._of_hosts(decision), cells)
 
     def _added(self, reason: str, *more: str) -> str:
         said = ' '.join(filter(None, more))
@@ -133,21 +133,20 @@ class NoValidHostDetail:
             return 'Placement has no allocation candidates for what is asked for.'
         if not answer.status:
             return 'Placement did not answer.'
-        words = _words_of(answer.text)
+        try:  # an error of placement comes in JSON
+            words = str(json.loads(answer.text)['errors'][0]['detail']).strip()
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+            words = answer.text
         for unknown, kind in UNKNOWN:
             if found := unknown.search(words):
                 name = f' {found[1]}' if self.level is Level.ADMIN else ''
                 return f'Placement does not know the {kind}{name} that is asked for.'
-        said = f'Placement answered with HTTP {answer.status}'
-        if self.level is Level.ADMIN:
-            return f'{said}: {words[:LONGEST_ANSWER]}'
-        return f'{said}.'
+        more = f': {words[:LONGEST_ANSWER]}' if self.level is Level.ADMIN else '.'
+        return f'Placement answered with HTTP {answer.status}{more}'
 
-    def _of_cells(self, cells: tuple[str, ...]) -> Iterator[str]:
-        if cells and self.level is Level.ADMIN:
-            yield f'Cells left out: {", ".join(cells)}.'
-        elif cells:
-            yield f'Cells left out: {len(cells)}.'
+    def _of_cells(self, cells: tuple[str, ...]) -> str:
+        named = ', '.join(cells) if self.level is Level.ADMIN else len(cells)
+        return f'Cells left out: {named}.' if cells else ''
 
     def _of_hosts(self, decision: Decision) -> Iterator[str]:
         """Yield a sentence for each way in which hosts were lost."""
@@ -175,19 +174,10 @@ class NoValidHostDetail:
         return f'{step.name} {rejected} of {len(step.before)} ({said})'
 
     def _of_code(self, code: Code, hosts: list[str]) -> str:
-        said = f'{code} {len(hosts)}'
         if self.level is not Level.ADMIN:
-            return said
+            return f'{code} {len(hosts)}'
         dots = ' ...' if len(hosts) > MOST_NAMES else ''
-        return f'{said}: {" ".join(hosts[:MOST_NAMES])}{dots}'
-
-
-def _words_of(text: str) -> str:
-    """Return what an error of placement says, which comes in JSON; else all of it."""
-    try:
-        return str(json.loads(text)['errors'][0]['detail']).strip()
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
-        return text
+        return f'{code} {len(hosts)}: {" ".join(hosts[:MOST_NAMES])}{dots}'
 
 
 def _by_code(step: Step, request: RequestSpec) -> dict[Code, list[str]]:

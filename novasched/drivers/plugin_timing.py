@@ -7,7 +7,6 @@ import logging
 import math
 import threading
 import weakref
-from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 from oslo_config import cfg
@@ -53,7 +52,7 @@ class PluginTiming:
         self._named_at: dict[tuple[str, str], float] = {}
         self._lock = threading.Lock()
         self._laps: weakref.WeakSet[Lap] = weakref.WeakSet()
-        self._told: set[Running] = set()
+        self._stuck: set[Running] = set()
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
@@ -61,7 +60,7 @@ class PluginTiming:
 
     def of(self, request_id: str | None) -> Lap:
         """Return what watches the filters, weighers and driver of one request."""
-        lap = Lap(self.clock, request_id, self.budget_s, self._over_budget)
+        lap = Lap(self, request_id)
         with self._lock:
             self._laps.add(lap)
         return lap
@@ -72,28 +71,27 @@ class PluginTiming:
             laps = list(self._laps)
         return {lap.thread: now for lap in laps if (now := lap.running())}
 
-    def stuck(self, older_than_s: float) -> list[Running]:
-        """Return what has been running for longer, the longest first."""
-        before = self.clock.monotonic() - older_than_s
-        found = [each for each in self.running().values() if each.since < before]
-        return sorted(found, key=lambda each: each.since)
-
     def log_stuck(self, older_than_s: float = STUCK_AFTER_S) -> None:
         """Log what has been running for longer, once for each time that it is."""
-        stuck = self.stuck(older_than_s)
+        now = self.clock.monotonic()
+        running = sorted(self.running().values(), key=lambda each: each.since)
+        stuck = [each for each in running if now - each.since > older_than_s]
         for each in stuck:
-            if each not in self._told:
+            if each not in self._stuck:
                 LOG.warning(
                     '%s %s has been running for %d s for request %s',
                     each.kind,
                     each.extension,
-                    self.clock.monotonic() - each.since,
+                    now - each.since,
                     each.request_id,
                 )
-        self._told = set(stuck)
+        self._stuck = set(stuck)
 
-    def _over_budget(self, run: Running, hosts: int, runs: int, took_s: float) -> None:
-        """Name a filter or weigher in the log, unless that was done lately."""
+    def over_budget(self, run: Running, hosts: int, runs: int, took_s: float) -> None:
+        """Name a filter or weigher in the log, unless that was done lately.
+
+        ``took_s`` is for all of its ``runs`` for the request.
+        """
         extension, now = (run.kind, run.extension), self.clock.monotonic()
         with self._lock:
             if now - self._named_at.get(extension, -math.inf) < NAMED_EVERY_S:
@@ -112,10 +110,6 @@ class PluginTiming:
         )
 
 
-Over = Callable[[Running, int, int, float], None]
-"""Is called with what ran, for how many hosts, how often, and the seconds of all."""
-
-
 class Lap:
     """Watches one request, in the thread that decides it.
 
@@ -123,32 +117,13 @@ class Lap:
     context manager and keeps plain tuples: it must cost nothing.
     """
 
-    __slots__ = (
-        '__weakref__',
-        '_at_work',
-        '_budget_s',
-        '_clock',
-        '_ended',
-        '_over',
-        '_request_id',
-        '_spent',
-        'thread',
-    )
-
-    def __init__(
-        self,
-        clock: Clock,
-        request_id: str | None,
-        budget_s: float,
-        over: Over,
-    ) -> None:
+    def __init__(self, timing: PluginTiming, request_id: str | None) -> None:
         self.thread = threading.get_ident()
-        self._clock = clock.monotonic
+        self._timing = timing
+        self._clock = timing.clock.monotonic
         self._request_id = request_id
-        self._budget_s = budget_s
-        self._over = over
         self._at_work: list[tuple[str, str, int, float]] = []
-        self._ended: list[tuple[str, float]] = []
+        self._took_s: dict[str, float] = {}
         self._spent: dict[str, tuple[float, int]] = {}
 
     def __call__(self, kind: str, name: str, hosts: int) -> Self:
@@ -162,13 +137,12 @@ class Lap:
     def __exit__(self, *problem: object) -> None:
         kind, name, hosts, since = self._at_work.pop()
         took_s = self._clock() - since
-        self._ended.append((name, took_s))
+        self._took_s[name] = self._took_s.get(name, 0.0) + took_s
         spent_s, runs = self._spent.get(name, (0.0, 0))
         self._spent[name] = spent_s, runs = spent_s + took_s, runs + 1
-        if spent_s > self._budget_s and kind != DRIVER:
-            self._over(
-                Running(kind, name, self._request_id, since), hosts, runs, spent_s
-            )
+        if spent_s > self._timing.budget_s and kind != DRIVER:
+            run = Running(kind, name, self._request_id, since)
+            self._timing.over_budget(run, hosts, runs, spent_s)
 
     def running(self) -> Running | None:
         """Return what runs now, the innermost."""
@@ -178,8 +152,5 @@ class Lap:
 
     def took_s(self) -> dict[str, float]:
         """Return the seconds that each took since this was last asked."""
-        found: dict[str, float] = {}
-        for name, took_s in self._ended:
-            found[name] = found.get(name, 0.0) + took_s
-        self._ended.clear()
+        found, self._took_s = self._took_s, {}
         return found

@@ -9,18 +9,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from weakref import WeakValueDictionary
 
-from novasched.cluster.assumed import AssumedInstances, HostView
-from novasched.cluster.assumed_usage import HostKey, Pick, group_of
+from novasched.cluster.assumed import (
+    AssumedInstances,
+    HostKey,
+    HostView,
+    Pick,
+    group_of,
+)
 from novasched.drivers import ScheduleRequest
-from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.consumption import consume
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.fitting import Fitting
-from novasched.scheduler.hosts import HostState, HostTable
+from novasched.scheduler.hosts import HostState, HostTable, consume
 
 LOG = logging.getLogger(__name__)
 
@@ -39,8 +42,9 @@ class GroupTurns:
     def __init__(self, within_s: float = TURN_WITHIN_S) -> None:
         self._within_s = within_s
         self._lock = threading.Lock()
-        self._turns: dict[str, threading.Lock] = {}
-        self._users: Counter[str] = Counter()
+        self._turns: WeakValueDictionary[str, threading.Semaphore] = (
+            WeakValueDictionary()
+        )
 
     @contextlib.contextmanager
     def of(self, group: str | None) -> Iterator[None]:
@@ -52,26 +56,20 @@ class GroupTurns:
             yield
             return
         with self._lock:
-            turn = self._turns.setdefault(group, threading.Lock())
-            self._users[group] += 1
-        entered = False
+            turn = self._turns.setdefault(group, threading.Semaphore())
+        entered = turn.acquire(timeout=self._within_s)
+        if not entered:
+            LOG.warning(
+                'Another request of server group %s has not ended for %d s; this '
+                'one is served without knowing what that one picks.',
+                group,
+                self._within_s,
+            )
         try:
-            entered = turn.acquire(timeout=self._within_s)
-            if not entered:
-                LOG.warning(
-                    'Another request of server group %s has not ended for %d s; this '
-                    'one is served without knowing what that one picks.',
-                    group,
-                    self._within_s,
-                )
             yield
         finally:
             if entered:
                 turn.release()
-            with self._lock:
-                self._users[group] -= 1
-                if not self._users[group]:
-                    del self._users[group], self._turns[group]
 
 
 class Reservation:
@@ -129,7 +127,13 @@ class Reservation:
         picks = self._sees.in_group(uuid) if uuid and self._sees is not None else []
         if group is None or not picks:
             return request
-        return request.replaced(instance_group=_grown(group, picks))
+        members = list(group.members or ()) if 'members' in group else []
+        hosts = list(group.hosts or ()) if 'hosts' in group else []
+        group = group.replaced(
+            members=list(dict.fromkeys([*members, *(pick.uuid for pick in picks)])),
+            hosts=list(dict.fromkeys([*hosts, *(pick.host for pick in picks)])),
+        )
+        return request.replaced(instance_group=group)
 
     def reserve(self, host: HostState, request: RequestSpec) -> bool:
         """Let others see that the instance of the request takes the host.
@@ -174,13 +178,3 @@ class Reservation:
                 hosts = book(hosts, host._row, pick.request, fitting).hosts
         LOG.debug('Another request picked %s meanwhile; selecting anew.', host)
         return hosts
-
-
-def _grown(group: InstanceGroup, picks: Iterable[Pick]) -> InstanceGroup:
-    """Return a group that knows of more members and their hosts."""
-    members = list(group.members or ()) if 'members' in group else []
-    hosts = list(group.hosts or ()) if 'hosts' in group else []
-    return group.replaced(
-        members=list(dict.fromkeys([*members, *(pick.uuid for pick in picks)])),
-        hosts=list(dict.fromkeys([*hosts, *(pick.host for pick in picks)])),
-    )

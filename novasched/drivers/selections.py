@@ -50,6 +50,8 @@ class SelectionMaker:
         Without a candidate the text is ``null`` and there is no version, as in
         nova: objects/selection.py, from_host_state.
         """
+        found = aggregates.metadata(host.aggregates, 'availability_zone')
+        zones = found.get('availability_zone', ())
         return Selection(
             compute_node_uuid=host.uuid,
             service_host=host.host,
@@ -58,13 +60,8 @@ class SelectionMaker:
             limits=limits(host),
             allocation_request=json.dumps(candidate),
             allocation_request_version=self.version if candidate else None,
-            availability_zone=self._zone(host),
+            availability_zone=min(zones, default=self.default_availability_zone),
         )
-
-    def _zone(self, host: HostState) -> str:
-        found = aggregates.metadata(host.aggregates, 'availability_zone')
-        zones = found.get('availability_zone', ())
-        return min(zones, default=self.default_availability_zone)
 
     def with_alternates(
         self, picked: Sequence[Picked], hosts: HostTable, count: int, own: bool = False
@@ -76,32 +73,15 @@ class SelectionMaker:
         one each in turn. Nova: scheduler/manager.py, _get_alternate_hosts.
         """
         taken = {one.host._row for one in picked}
-        found = [[self.selection(one.host, one.candidate)] for one in picked]
+        offers = [self._alternates(one, hosts, taken) for one in picked]
         if own:
             used = {(one.host.cell_uuid, one.host.host) for one in picked}
-            offers = [
-                self._unused(self._alternates(one, hosts, taken), used)
-                for one in picked
-            ]
-            for _ in range(count):
-                for selections, offer in zip(found, offers, strict=True):
-                    selections.extend(itertools.islice(offer, 1))
-        else:
-            for one, selections in zip(picked, found, strict=True):
-                offer = self._alternates(one, hosts, taken)
-                selections.extend(itertools.islice(offer, count))
+            offers = [_unused(offer, used) for offer in offers]
+        found = [[self.selection(one.host, one.candidate)] for one in picked]
+        for _ in range(count):
+            for selections, offer in zip(found, offers, strict=True):
+                selections.extend(itertools.islice(offer, 1))
         return found
-
-    @staticmethod
-    def _unused(
-        offer: Iterator[Selection], used: set[tuple[str, str]]
-    ) -> Iterator[Selection]:
-        """Yield the selections on hosts not in ``used``, and add these hosts to it."""
-        for selection in offer:
-            host = selection.cell_uuid, selection.service_host
-            if host not in used:
-                used.add(host)
-                yield selection
 
     def _alternates(
         self, picked: Picked, hosts: HostTable, taken: Set[int]
@@ -112,7 +92,9 @@ class SelectionMaker:
             if picked.candidate is None:
                 yield self.selection(host, None)
             elif host.allocation_candidates:
-                yield self.selection(host, self._fitting(host))
+                offered: list[Candidate] = host.allocation_candidates
+                fitting = next(filter(self.fits, offered), offered[0])
+                yield self.selection(host, fitting)
             else:
                 LOG.debug(
                     "A host state with uuid = '%s' that did not have any remaining "
@@ -121,9 +103,16 @@ class SelectionMaker:
                     host.uuid,
                 )
 
-    def _fitting(self, host: HostState) -> Candidate:
-        offered: list[Candidate] = host.allocation_candidates
-        return next(filter(self.fits, offered), offered[0])
+
+def _unused(
+    offer: Iterator[Selection], used: set[tuple[str, str]]
+) -> Iterator[Selection]:
+    """Yield the selections on hosts not in ``used``, and add these hosts to it."""
+    for selection in offer:
+        host = selection.cell_uuid, selection.service_host
+        if host not in used:
+            used.add(host)
+            yield selection
 
 
 def are_kept_apart(request: RequestSpec) -> bool:

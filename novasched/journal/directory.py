@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from oslo_config import cfg
 
-from novasched.journal.files import File
+from novasched.journal.store import File
 
 NAME = 'novasched'
 ROOTS_DIRECTORY = '/var/lib/novasched'
@@ -49,6 +49,20 @@ _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM
 """Errors that pass: a worker that starts while the disk is full must take the directory
 that the others have."""
 
+NOWHERE = (
+    'There is no journal of claims, so the claims of a killed worker will not be '
+    'undone. Set [DEFAULT] state_path or [novasched] journal_dir to a directory that '
+    'the user of the service can write. Tried: %s'
+)
+INSTEAD = (
+    'The journal of claims is in %s, as what is set cannot be written by the user of '
+    'the service. Tried: %s'
+)
+NOT_NOW = (
+    'The journal of claims in %s cannot be written now, what a killed worker has '
+    'claimed may stay: %s'
+)
+
 
 class Candidate(NamedTuple):
     """A directory in question; ``option`` names it, None: it is a default."""
@@ -58,39 +72,11 @@ class Candidate(NamedTuple):
 
 
 class Directory(NamedTuple):
-    """The directory that was chosen, and those before it that cannot be written.
-
-    ``path`` None: there is none. ``problem`` is why it cannot be written just now.
-    """
+    """The directory that was chosen, None: no candidate can be written, and what the
+    operator must know of it."""
 
     path: str | None
-    refused: Sequence[tuple[Candidate, OSError]] = ()
-    problem: OSError | None = None
-
-    def warning(self) -> str | None:
-        """Return what the operator must know, or None."""
-        reasons = '; '.join(
-            f'{one.path} ({one.option or "a default"}): {problem.strerror or problem}'
-            for one, problem in self.refused
-        )
-        if self.path is None:
-            return (
-                'There is no journal of claims, so the claims of a killed worker will '
-                'not be undone. Set [DEFAULT] state_path or [novasched] journal_dir to '
-                'a directory that the user of the service can write. Tried: '
-                f'{reasons or "nothing"}'
-            )
-        if any(one.option for one, _ in self.refused):
-            return (
-                f'The journal of claims is in {self.path}, as what is set cannot be '
-                f'written by the user of the service. Tried: {reasons}'
-            )
-        if self.problem:
-            return (
-                f'The journal of claims in {self.path} cannot be written now, what a '
-                f'killed worker has claimed may stay: {self.problem}'
-            )
-        return None
+    warning: str | None = None
 
 
 def candidates(
@@ -134,17 +120,21 @@ def look(path: str) -> None:
 
 def choose(found: Sequence[Candidate], attempt: Callable[[str], None]) -> Directory:
     """Return the first that can be written, by what raises OSError if it cannot be."""
-    refused: list[tuple[Candidate, OSError]] = []
-    for one in found:
+    tried: list[str] = []
+    is_option_refused = False
+    for path, option in found:
+        problem = None
         try:
-            attempt(one.path)
-        except OSError as problem:
-            if problem.errno in _PASSING:
-                return Directory(one.path, refused, problem)
-            refused.append((one, problem))
-        else:
-            return Directory(one.path, refused)
-    return Directory(None, refused)
+            attempt(path)
+        except OSError as error:
+            problem = error
+        if problem is None or problem.errno in _PASSING:
+            if is_option_refused:
+                return Directory(path, INSTEAD % (path, '; '.join(tried)))
+            return Directory(path, NOT_NOW % (path, problem) if problem else None)
+        tried.append(f'{path} ({option or "a default"}): {problem.strerror or problem}')
+        is_option_refused |= option is not None
+    return Directory(None, NOWHERE % ('; '.join(tried) or 'nothing'))
 
 
 def from_conf(conf: cfg.ConfigOpts, attempt: Callable[[str], None] = look) -> Directory:

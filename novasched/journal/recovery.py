@@ -5,15 +5,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from oslo_config import cfg
 
 from novasched import errors
 from novasched.journal import directory
-from novasched.journal.files import File, abandoned
-from novasched.journal.records import OPEN, SETTLED, Moment, Record
-from novasched.journal.writing import FileJournal
+from novasched.journal.store import (
+    OPEN,
+    SETTLED,
+    File,
+    FileJournal,
+    Moment,
+    Record,
+    abandoned,
+)
 from novasched.log_once import LogOnce
 from novasched.ports import UndoUnanswered
 
@@ -49,11 +56,11 @@ default rpc_response_timeout."""
 
 
 class ClaimUndo(Protocol):
-    """Claims as placement has them.
+    """Claims as placement has them: what the consumer ``holds`` once it is claimed, and
+    the ``generation`` that it had before.
 
-    ``holds`` is what the consumer holds once it is claimed, and ``generation`` the one
-    that it had before; for a consumer that was claimed for again, both say no. Both
-    raise errors.AllocationDeleteFailed, and UndoUnanswered where placement is away.
+    For a consumer that was claimed for again, both say no. Both raise
+    errors.AllocationDeleteFailed, and UndoUnanswered where placement is away.
     """
 
     def stands(
@@ -96,11 +103,11 @@ class Recovery:
     def undo_left_claims(self) -> None:
         """Go through all files of workers that are no more."""
         look = Look(self._own.now, self._claims, self._at_most_s)
-        for file in abandoned(self._own.directory, look.complain):
+        for file in abandoned(self._own.directory, look.unreadable.__setitem__):
             try:
                 look.take_over(file)
             except OSError as problem:
-                look.complain(file.path, problem)
+                look.unreadable[file.path] = problem
         for path in self._unreadable.new(look.unreadable):
             reason = look.unreadable[path]
             LOG.warning('The journal of claims cannot be used, %s: %s', path, reason)
@@ -108,25 +115,20 @@ class Recovery:
             LOG.warning('Claims in the journal are kept for later: %s', look.kept[0])
 
 
+@dataclass
 class Look:
     """One look at all files of workers that are no more.
 
-    ``kept`` are the reasons why claims are kept for the next one.
+    ``unreadable`` are the files that cannot be read or written, by path, ``kept`` the
+    reasons why claims are kept for the next look.
     """
 
-    def __init__(
-        self, now: Callable[[], Moment], claims: ClaimUndo, at_most_s: float
-    ) -> None:
-        self._now = now
-        self._claims = claims
-        self._at_most_s = at_most_s
-        self._is_away = False
-        self.unreadable: dict[str, OSError] = {}
-        self.kept: list[errors.AllocationDeleteFailed] = []
-
-    def complain(self, path: str, problem: OSError) -> None:
-        """Take in that a file cannot be read or written."""
-        self.unreadable[path] = problem
+    now: Callable[[], Moment]
+    claims: ClaimUndo
+    at_most_s: float
+    unreadable: dict[str, OSError] = field(default_factory=dict)
+    kept: list[errors.AllocationDeleteFailed] = field(default_factory=list)
+    is_away: bool = False
 
     def take_over(self, file: File) -> None:
         """Do what can be done for each line; remove the file if nothing is kept.
@@ -137,38 +139,33 @@ class Look:
         is_done = True
         # Those that may be undone come first: their time runs out.
         for record in sorted(content.records, key=lambda one: self._left_s(one) <= 0):
-            if record.state != SETTLED:
-                if self._is_done(record):
-                    self._settle(file, record)
-                else:
-                    is_done = False
-        if not is_done:
-            return
-        if content.odd:
+            if record.state == SETTLED:
+                continue
+            if not self._is_done(record):
+                is_done = False
+                continue
+            try:
+                file.mark(record.offset, SETTLED)
+            except OSError as problem:  # the end of the file may do
+                self.unreadable[file.path] = problem
+        if is_done and content.odd:
             LOG.warning(
                 'The journal of a killed worker has lines that cannot be read, %d; it '
                 'is kept as %s. Claims in it are not undone.',
                 content.odd,
                 file.set_aside(),
             )
-        else:
+        elif is_done:
             file.remove()
-
-    def _settle(self, file: File, record: Record) -> None:
-        """Where that cannot be written, the end of the file may do."""
-        try:
-            file.mark(record.offset, SETTLED)
-        except OSError as problem:
-            self.complain(file.path, problem)
 
     def _left_s(self, record: Record) -> float:
         """Return for how many seconds the claim may still be undone."""
-        age_s = self._now().since(record.written)
+        age_s = self.now().since(record.written)
         if age_s is None:
             return 0.0
         patience_s = record.intent.undo_within_s
         certain_s = (PATIENCE_S if patience_s is None else patience_s) - MARGIN_S
-        return min(certain_s, self._at_most_s) - age_s
+        return min(certain_s, self.at_most_s) - age_s
 
     def _is_done(self, record: Record) -> bool:
         """Undo a claim, or name it; not as long as it may arrive, and be undone."""
@@ -187,10 +184,10 @@ class Look:
 
     def _is_undone(self, record: Record) -> bool:
         intent = record.intent
-        if self._is_away:
+        if self.is_away:
             return False
         try:
-            undone = self._claims.undo(
+            undone = self.claims.undo(
                 intent.consumer_uuid,
                 record.holds(),
                 intent.before,
@@ -198,7 +195,7 @@ class Look:
                 lambda: self._left_s(record),
             )
         except errors.AllocationDeleteFailed as problem:
-            self._is_away = isinstance(problem, UndoUnanswered)
+            self.is_away = isinstance(problem, UndoUnanswered)
             self.kept.append(problem)
             return False
         if undone:
@@ -210,18 +207,19 @@ class Look:
         return undone
 
     def _may_stand(self, record: Record) -> bool:
-        """Find out whether the consumer holds what was claimed; None: not known."""
-        intent = record.intent
+        """Say whether the consumer holds what was claimed; yes where placement is
+        away."""
         if not record.added():
             return False
-        if self._is_away:
+        if self.is_away:
             return True
+        intent = record.intent
         try:
-            return self._claims.stands(
+            return self.claims.stands(
                 intent.consumer_uuid, record.holds(), intent.generation
             )
         except errors.AllocationDeleteFailed as problem:
-            self._is_away = isinstance(problem, UndoUnanswered)
+            self.is_away = isinstance(problem, UndoUnanswered)
             return True
 
 
@@ -271,4 +269,4 @@ def kept_in(path: str | None, claims: ClaimUndo, at_most_s: float) -> JournalSet
 
 def prepare(conf: cfg.ConfigOpts) -> str | None:
     """Make the directory of the journal; return what an operator must know of it."""
-    return directory.from_conf(conf, directory.make).warning()
+    return directory.from_conf(conf, directory.make).warning

@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from urllib import parse
 
+import oslo_messaging  # type: ignore[import-untyped]
 import sqlalchemy as sa
+from oslo_config import cfg
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.cluster.discovery import Discovered
 from novasched.db import admin, cells, engines
 from novasched.db.transactions import Database, mask
 from novasched.manage.program import FAILED, Action, Ended, Listing
-from novasched.manage.urls import check_transport, concealed
 from novasched.ports import Cell
+from novasched.rpc.transport import HOW_TO_WRITE
+
+Rows = tuple[tuple[str, ...], Sequence[tuple[object, ...]]]
+"""What a listing shows: the names of its columns, and its rows."""
 
 TWIN = (
     'The specified transport_url and/or database_connection combination already '
@@ -38,15 +43,11 @@ class MapCell0(Action):
     255 a database could not be used.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--database_connection',
-            metavar='<database_connection>',
-            help='The database connection url for cell0. If not provided, that of '
-            'the main database is used, with _cell0 added to its name.',
-        )
-        return parser
+    arguments = {
+        '--database_connection <database_connection>': 'The database connection url '
+        'for cell0. If not provided, that of the main database is used, with _cell0 '
+        'added to its name.',
+    }
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         url = parsed_args.database_connection or self._beside_main()
@@ -75,35 +76,24 @@ class CreateCell(Action):
     255 the API database could not be used.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--name', metavar='<cell_name>', help='The name of the cell'
-        )
-        parser.add_argument(
-            '--database_connection',
-            metavar='<database_connection>',
-            help='The database url for the cell database',
-        )
-        parser.add_argument(
-            '--transport-url',
-            metavar='<transport_url>',
-            help='The transport url for the cell message queue',
-        )
-        parser.add_argument(
-            '--verbose', action='store_true', help='Output the uuid of the created cell'
-        )
-        parser.add_argument(
-            '--disabled', action='store_true', help='To create a pre-disabled cell.'
-        )
-        return parser
+    arguments = {
+        '--name <cell_name>': 'The name of the cell',
+        '--database_connection <database_connection>': 'The database url for the cell '
+        'database',
+        '--transport-url <transport_url>': 'The transport url for the cell message '
+        'queue',
+        '--verbose': 'Output the uuid of the created cell',
+        '--disabled': 'To create a pre-disabled cell.',
+    }
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         conf = self.app.conf
         transport = parsed_args.transport_url or self._configured(
             '--transport-url', '[DEFAULT]/transport_url', conf.transport_url
         )
-        self._check(transport)
+        filled = cells.fill(transport, self.app.url_defaults.transport_url)
+        if problem := check_transport(filled or ''):
+            raise Ended(f'Invalid transport URL: {problem}', 1)
         database = parsed_args.database_connection or self._configured(
             '--database_connection', '[database]/connection', conf.database.connection
         )
@@ -122,18 +112,10 @@ class CreateCell(Action):
             self.say(uuid)
         return 0
 
-    def _check(self, transport: str) -> None:
-        filled = cells.fill(transport, self.app.url_defaults.transport_url)
-        if problem := check_transport(filled or ''):
-            raise Ended(f'Invalid transport URL: {problem}', 1)
-
     def _configured(self, argument: str, option: str, value: str | None) -> str:
         if not value:
-            raise Ended(
-                f'Must specify {argument} if {option} is not set in the configuration '
-                'file.',
-                1,
-            )
+            text = f'Must specify {argument} if {option} is not set in the '
+            raise Ended(f'{text}configuration file.', 1)
         self.say(
             f'{argument} not provided in the command line, '
             f'using the value {option} from the configuration file'
@@ -148,33 +130,27 @@ class ListCells(Listing):
     could not be used.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--verbose',
-            action='store_true',
-            help='Show sensitive details, such as passwords',
-        )
-        return parser
+    arguments = {'--verbose': 'Show sensitive details, such as passwords'}
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        with self.app.api() as api, api.read() as connection:
-            found = cells.read(connection, self.app.url_defaults)
-        columns = ('Name', 'UUID', 'Transport URL', 'Database Connection', 'Disabled')
-        found.sort(key=lambda cell: cell.name or '')
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         show: Callable[[str], str] = mask
         if parsed_args.verbose:
             show = str
         elif parsed_args.formatter == 'table':
             show = concealed
-        return columns, [_row(cell, show) for cell in found]
-
-
-def _row(cell: Cell, show: Callable[[str], str]) -> tuple[object, ...]:
-    urls = (cell.transport_url or '', cell.database_connection or '')
-    return (cell.name or '', cell.uuid, *map(show, urls), cell.disabled)
+        rows = [
+            (
+                cell.name or '',
+                cell.uuid,
+                show(cell.transport_url or ''),
+                show(cell.database_connection or ''),
+                cell.disabled,
+            )
+            for cell in self.app.all_cells()
+        ]
+        rows.sort(key=lambda row: row[0])
+        columns = ('Name', 'UUID', 'Transport URL', 'Database Connection', 'Disabled')
+        return columns, rows
 
 
 class ListHosts(Listing):
@@ -183,31 +159,22 @@ class ListHosts(Listing):
     Exit codes: 0 done, 1 there is no such cell, 255 the API database could not be used.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--cell_uuid',
-            metavar='<cell_uuid>',
-            help='List the hosts of this cell only.',
-        )
-        return parser
+    arguments = {'--cell_uuid <cell_uuid>': 'List the hosts of this cell only.'}
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         wanted = parsed_args.cell_uuid
         with self.app.api() as api, api.read() as connection:
             found = cells.read(connection, self.app.url_defaults)
             hosts = cells.hosts_by_cell(connection)
         if wanted and wanted not in {cell.uuid for cell in found}:
             raise Ended(f'Cell with uuid {wanted} was not found.', 1)
-        rows: list[tuple[object, ...]] = [
+        rows = [
             (cell.name, cell.uuid, host)
             for cell in found
             if wanted in (None, cell.uuid)
             for host in hosts.get(cell.uuid, ())
         ]
-        rows.sort(key=lambda row: str(row[2]))
+        rows.sort(key=lambda row: row[2])
         return ('Cell Name', 'Cell UUID', 'Hostname'), rows
 
 
@@ -220,55 +187,36 @@ class DiscoverHosts(Action):
     a cell is unknown or a database could not be used.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--cell_uuid',
-            metavar='<cell_uuid>',
-            help='If provided only this cell will be searched for new hosts to map.',
-        )
-        parser.add_argument(
-            '--verbose',
-            action='store_true',
-            help='Provide detailed output when discovering hosts.',
-        )
-        parser.add_argument(
-            '--strict',
-            action='store_true',
-            help='Considered successful (exit code 0) only when an unmapped host '
-            'is discovered. Any other outcome will be considered a failure '
-            '(non-zero exit code).',
-        )
-        parser.add_argument(
-            '--by-service',
-            action='store_true',
-            help='Discover hosts by service instead of compute node',
-        )
-        return parser
+    arguments = {
+        '--cell_uuid <cell_uuid>': 'If provided only this cell will be searched for '
+        'new hosts to map.',
+        '--verbose': 'Provide detailed output when discovering hosts.',
+        '--strict': 'Considered successful (exit code 0) only when an unmapped host '
+        'is discovered. Any other outcome will be considered a failure (non-zero '
+        'exit code).',
+        '--by-service': 'Discover hosts by service instead of compute node',
+    }
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
+        wanted = parsed_args.cell_uuid
+        say = self.say if parsed_args.verbose else lambda line: None
         with ExitStack() as stack:
             api = stack.enter_context(self.app.api())
             with api.read() as connection:
                 found = cells.read(connection, self.app.url_defaults)
-            wanted = parsed_args.cell_uuid
             if wanted:
                 found = [cell for cell in found if cell.uuid == wanted]
-            if wanted and not found:
-                self.app.LOG.error('Cell %s has no mapping.', wanted)
-                return FAILED
+                if not found:
+                    self.app.LOG.error('Cell %s has no mapping.', wanted)
+                    return FAILED
+            else:
+                say(f'Found {len(found)} cell mappings.')
 
             def open_cell(cell: Cell) -> Database:
                 return stack.enter_context(self.app.cell(cell))
 
-            say = self.say if parsed_args.verbose else lambda line: None
-            if not wanted:
-                say(f'Found {len(found)} cell mappings.')
             discovery = admin.HostDiscovery(api, open_cell, say)
             outcome = discovery.run(found, parsed_args.by_service)
-        return self._code(outcome, parsed_args.strict)
-
-    def _code(self, outcome: Discovered, strict: bool) -> int:
         for problem in outcome.failed:
             self.app.LOG.error('%s', problem)
         if outcome.raced:
@@ -277,4 +225,33 @@ class DiscoverHosts(Action):
             return FAILED
         if outcome.raced:
             return 2
-        return 1 if strict and not outcome.mapped else 0
+        return 1 if parsed_args.strict and not outcome.mapped else 0
+
+
+def check_transport(url: str) -> str | None:
+    """Return what is wrong with the URL of a message queue; None: nothing."""
+    try:
+        oslo_messaging.TransportURL.parse(cfg.ConfigOpts(), url)
+    except oslo_messaging.InvalidTransportURL as problem:
+        return str(problem)
+    except ValueError as problem:
+        # Where there is a password, the text may hold a part of it.
+        return HOW_TO_WRITE if '@' in url else str(problem)
+    return None
+
+
+def concealed(url: str) -> str:
+    """Return a URL as nova-manage shows it: put together again, without password.
+
+    So slashes before an absent host are fewer, and of a list of hosts the last
+    one is shown. Passwords in its query are masked, too.
+    """
+    try:
+        parts = parse.urlparse(url)
+        if parts.password is not None:
+            host = parts.netloc.rpartition('@')[2]
+            place = f'{parts.username or ""}:****@{host}'
+            parts = parts._replace(netloc=place)
+        return mask(parts.geturl())
+    except ValueError:
+        return mask(url)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import metadata
-from typing import Any, TextIO
+from typing import Any, ClassVar, TextIO
 
 import prettytable
 import sqlalchemy as sa
@@ -45,10 +45,24 @@ class Ended(Exception):
 
 
 class Action(command.Command):
-    """A command on the databases; a failure is one line and exit code ``failed``."""
+    """A command on the databases; a failure is one line and exit code ``failed``.
+
+    ``arguments`` are its options as its help shows them, each with its help.
+    """
 
     app: CommandProgram
+    arguments: ClassVar[Mapping[str, str]] = {}
     failed = FAILED
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        for shown, text in self.arguments.items():
+            name, _, metavar = shown.partition(' ')
+            if metavar:
+                parser.add_argument(name, metavar=metavar, help=text)
+            else:
+                parser.add_argument(name, action='store_true', help=text)
+        return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         try:
@@ -84,8 +98,7 @@ class CentredTable(base.ListFormatter):
         parsed_args: argparse.Namespace,
     ) -> None:
         table = prettytable.PrettyTable(list(column_names))
-        for row in data:
-            table.add_row(list(row))
+        table.add_rows([list(row) for row in data])
         stdout.write(f'{table}\n')
 
 
@@ -173,37 +186,37 @@ class CommandProgram(CommandLine):
         else:
             self.LOG.error('%s', problem)
 
-    @contextmanager
-    def api(self) -> Iterator[Database]:
+    def api(self) -> AbstractContextManager[Database]:
         """Open the API database. Raises errors.OptionError."""
-        with self._opened(engines.api_engine(self.conf), engines.API) as database:
-            yield database
+        return _opened(engines.api_engine(self.conf), engines.API)
 
-    @contextmanager
-    def main(self) -> Iterator[Database]:
+    def main(self) -> AbstractContextManager[Database]:
         """Open the main database. Raises errors.OptionError."""
-        with self._opened(engines.main_engine(self.conf), engines.MAIN) as database:
-            yield database
+        return _opened(engines.main_engine(self.conf), engines.MAIN)
 
-    @contextmanager
-    def cell(self, cell: Cell) -> Iterator[Database]:
+    def cell(self, cell: Cell) -> AbstractContextManager[Database]:
         """Open the database of a cell. Raises errors.OptionError."""
-        engine = engines.cell_engine(self.conf, cell.database_connection or '')
-        with self._opened(engine, engines.CELL) as database:
-            yield database
+        url = cell.database_connection or ''
+        return _opened(engines.cell_engine(self.conf, url), engines.CELL)
+
+    def all_cells(self) -> list[Cell]:
+        """Return all cells, cell0 included. Raises errors.NovaschedError."""
+        with self.api() as api, api.read() as connection:
+            return cells.read(connection, self.url_defaults)
 
     @property
     def url_defaults(self) -> cells.UrlDefaults:
         """The configured URLs that templates in cell mappings refer to."""
         return cells.UrlDefaults(self.conf.database.connection, self.conf.transport_url)
 
-    @contextmanager
-    def _opened(self, engine: sa.Engine, option: str) -> Iterator[Database]:
-        try:
-            engines.check(engine, option)
-            yield Database(engine)
-        finally:
-            engine.dispose()
+
+@contextmanager
+def _opened(engine: sa.Engine, option: str) -> Iterator[Database]:
+    try:
+        engines.check(engine, option)
+        yield Database(engine)
+    finally:
+        engine.dispose()
 
 
 def _version() -> str:

@@ -23,11 +23,11 @@ from oslo_config import cfg
 from novasched import errors, opts, preflight
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
-from novasched.db import cells, schema, services, tables
+from novasched.db import cells, services, tables
 from novasched.db.stores import SqlServiceStore
 from novasched.manage.program import Action, CommandProgram
 from novasched.placement import session
-from novasched.ports import CELL0_UUID, Cell
+from novasched.ports import CELL0_UUID
 from novasched.rpc import transport
 
 TITLE = 'Upgrade Check Results'
@@ -52,41 +52,6 @@ class Verdict(NamedTuple):
 
 SUCCESS = Verdict(CheckCode.SUCCESS)
 
-
-class Status(CommandProgram):
-    """Reads the whole configuration of the scheduler and looks at what it names."""
-
-    NAME = 'novasched-status'
-    DESCRIPTION = 'Tell whether novasched-scheduler can run in this cloud.'
-    CONSOLE_MESSAGE_FORMAT = f'{NAME}: %(message)s'
-    CONFIGURED_AS = 'nova-scheduler'
-
-    def register_options(self, conf: cfg.ConfigOpts) -> None:
-        """Register every option of the scheduler."""
-        opts.register(conf)
-
-    def cells(self) -> list[Cell]:
-        """Return all cells, cell0 included. Raises errors.NovaschedError."""
-        with self.api() as api, api.read() as connection:
-            return cells.read(connection, self.url_defaults)
-
-
-def cells_v2(program: Status) -> Verdict:
-    """Look for cell0, a first cell, and host mappings if there are computes."""
-    with program.api() as api, api.read() as connection:
-        uuids = {cell.uuid for cell in cells.read(connection, program.url_defaults)}
-        mapped = cells.mapped_hosts(connection)
-    if len(uuids) < 2:
-        return Verdict(CheckCode.FAILURE, FEW_CELLS)
-    if CELL0_UUID not in uuids:
-        return Verdict(CheckCode.FAILURE, NO_CELL0)
-    if mapped:
-        return SUCCESS
-    if _has_nodes(program):
-        return Verdict(CheckCode.FAILURE, NO_MAPPINGS)
-    return Verdict(CheckCode.SUCCESS, NO_HOSTS)
-
-
 FEW_CELLS = (
     'There needs to be at least two cell mappings, one for cell0 and one for your '
     "first cell. Run commands 'novasched-manage cell_v2 map_cell0' and "
@@ -104,12 +69,55 @@ NO_HOSTS = (
     'No host mappings or compute nodes were found. Remember to run command '
     "'novasched-manage cell_v2 discover_hosts' when new compute hosts are deployed."
 )
+NO_CREDENTIALS = 'No credentials specified for placement API in nova.conf.'
+WRONG_CREDENTIALS = 'Placement service credentials do not work.'
+NOT_RUNNING = 'Placement API does not seem to be running.'
+PLACEMENT_PROBLEMS = {
+    ksa.MissingAuthPlugin: NO_CREDENTIALS,
+    ksa.Unauthorized: WRONG_CREDENTIALS,
+    ksa.EndpointNotFound: 'Placement API endpoint not found.',
+    ksa.DiscoveryFailure: 'Discovery for placement API URI failed.',
+}
+
+
+def failure(details: str) -> Verdict:
+    """Return the verdict that something stops an upgrade."""
+    return Verdict(CheckCode.FAILURE, details)
+
+
+class Status(CommandProgram):
+    """Reads the whole configuration of the scheduler and looks at what it names."""
+
+    NAME = 'novasched-status'
+    DESCRIPTION = 'Tell whether novasched-scheduler can run in this cloud.'
+    CONSOLE_MESSAGE_FORMAT = f'{NAME}: %(message)s'
+    CONFIGURED_AS = 'nova-scheduler'
+
+    def register_options(self, conf: cfg.ConfigOpts) -> None:
+        """Register every option of the scheduler."""
+        opts.register(conf)
+
+
+def cells_v2(program: Status) -> Verdict:
+    """Look for cell0, a first cell, and host mappings if there are computes."""
+    with program.api() as api, api.read() as connection:
+        uuids = {cell.uuid for cell in cells.read(connection, program.url_defaults)}
+        mapped = cells.mapped_hosts(connection)
+    if len(uuids) < 2:
+        return failure(FEW_CELLS)
+    if CELL0_UUID not in uuids:
+        return failure(NO_CELL0)
+    if mapped:
+        return SUCCESS
+    if _has_nodes(program):
+        return failure(NO_MAPPINGS)
+    return Verdict(CheckCode.SUCCESS, NO_HOSTS)
 
 
 def _has_nodes(program: Status) -> bool:
     """Say whether some cell has a live compute node."""
     query = sa.select(sa.exists().where(tables.compute_nodes.c.deleted == 0))
-    for cell in program.cells():
+    for cell in program.all_cells():
         with program.cell(cell) as database, database.read() as connection:
             if connection.execute(query).scalar():
                 return True
@@ -120,54 +128,38 @@ def placement_api(program: Status) -> Verdict:
     """Ask placement for its version."""
     adapter = session.from_conf(program.conf)
     if adapter.auth is None:
-        return Verdict(CheckCode.FAILURE, NO_CREDENTIALS)
+        return failure(NO_CREDENTIALS)
     try:
         answer = adapter.get('/')
         newest = answer.json()['versions'][0]['max_version']
-    except ksa.MissingAuthPlugin:
-        return Verdict(CheckCode.FAILURE, NO_CREDENTIALS)
-    except ksa.Unauthorized:
-        return Verdict(CheckCode.FAILURE, 'Placement service credentials do not work.')
-    except ksa.EndpointNotFound:
-        return Verdict(CheckCode.FAILURE, 'Placement API endpoint not found.')
-    except ksa.DiscoveryFailure:
-        return Verdict(CheckCode.FAILURE, 'Discovery for placement API URI failed.')
     except ksa.ClientException as problem:
-        return Verdict(CheckCode.FAILURE, f'{NOT_RUNNING} {problem}')
+        kinds = (kind for kind in PLACEMENT_PROBLEMS if isinstance(problem, kind))
+        known = [PLACEMENT_PROBLEMS[kind] for kind in kinds]
+        return failure(known[0] if known else f'{NOT_RUNNING} {problem}')
     except (requests.exceptions.JSONDecodeError, LookupError, TypeError):
-        if answer.status_code == requests.codes.unauthorized:
-            return Verdict(
-                CheckCode.FAILURE, 'Placement service credentials do not work.'
-            )
-        return Verdict(CheckCode.FAILURE, NOT_RUNNING)
+        refused = answer.status_code == requests.codes.unauthorized
+        return failure(WRONG_CREDENTIALS if refused else NOT_RUNNING)
     finally:
         adapter.session.session.close()
     needed = '.'.join(map(str, PLACEMENT_VERSION))
     if tuple(map(int, newest.split('.'))) >= PLACEMENT_VERSION:
         return SUCCESS
-    return Verdict(
-        CheckCode.FAILURE, f'Placement API version {needed} needed, you have {newest}.'
-    )
-
-
-NO_CREDENTIALS = 'No credentials specified for placement API in nova.conf.'
-NOT_RUNNING = 'Placement API does not seem to be running.'
+    return failure(f'Placement API version {needed} needed, you have {newest}.')
 
 
 def computes(program: Status) -> Verdict:
     """Look for computes that are older than supported, in every cell."""
     versions = []
-    for cell in program.cells():
+    for cell in program.all_cells():
         with program.cell(cell) as database, database.read() as connection:
             versions.append(services.minimum_version(connection, services.COMPUTE))
     oldest = min(filter(None, versions), default=OLDEST_COMPUTE_VERSION)
     if oldest >= OLDEST_COMPUTE_VERSION:
         return SUCCESS
-    return Verdict(
-        CheckCode.FAILURE,
+    return failure(
         f'Current Nova version does not support computes older than {OLDEST_RELEASE} '
         f'but the minimum compute service level in your system is {oldest} and the '
-        f'oldest supported service level is {OLDEST_COMPUTE_VERSION}.',
+        f'oldest supported service level is {OLDEST_COMPUTE_VERSION}.'
     )
 
 
@@ -182,15 +174,13 @@ def databases(program: Status) -> Verdict:
     """Look for the tables and columns that are read, in every database."""
     missing: list[str] = []
     with program.api() as api:
-        missing += schema.lacking(api, tables.API)
+        missing += tables.lacking(api, tables.API)
     with program.main() as main:
-        missing += schema.lacking(main, tables.CELL)
-    for cell in program.cells():
+        missing += tables.lacking(main, tables.CELL)
+    for cell in program.all_cells():
         with program.cell(cell) as database:
-            missing += schema.lacking(database, tables.CELL)
-    if not missing:
-        return SUCCESS
-    return Verdict(CheckCode.FAILURE, f'{"; ".join(dict.fromkeys(missing))}.')
+            missing += tables.lacking(database, tables.CELL)
+    return failure(f'{"; ".join(dict.fromkeys(missing))}.') if missing else SUCCESS
 
 
 def message_queue(program: Status) -> Verdict:
@@ -245,7 +235,7 @@ def judge(program: Status) -> dict[str, Verdict]:
         except errors.NovaschedError as problem:
             before = first.setdefault(_cause(problem), name)
             said = str(problem) if before == name else f'Skipped: see {before}.'
-            verdicts[name] = Verdict(CheckCode.FAILURE, said)
+            verdicts[name] = failure(said)
     return verdicts
 
 

@@ -3,33 +3,128 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import requests
 from keystoneauth1 import exceptions as ksa
+from keystoneauth1.access.service_catalog import ServiceCatalogV2
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.plugin import BaseAuthPlugin
 from keystoneauth1.service_token import ServiceTokenAuthWrapper
+from keystoneauth1.session import Session
 from oslo_config import cfg
 
 from novasched import errors, http
-from novasched.network import session
-from novasched.network.session import UserAccess
 from novasched.objects.context import RequestContext
 from novasched.resources.requirements import NetworkOrSubnet, Port
 
 LOG = logging.getLogger(__name__)
 
-MOST_PAGES = 1000
+OPTS: dict[str, list[cfg.Opt]] = {
+    'neutron': [
+        *http.options('network'),
+        cfg.IntOpt(
+            'http_retries',
+            default=3,
+            min=0,
+            help="""
+How often a request is sent again when the network service refuses the connection.
 
+``[neutron] connect_retries`` comes first where it is set. 0: it is sent once. A
+service that does not answer in time is not asked again.
+""",
+        ),
+    ],
+    'service_user': [
+        cfg.BoolOpt(
+            'send_service_user_token',
+            default=False,
+            help="""
+Send a token of this service along with the token of the user.
+
+The network service takes a user's token that expired while the request was on its way
+when a service vouches for it. The credentials are those of this group.
+
+Related options:
+
+* ``[service_user] auth_type``, and what that asks for
+* ``[keystone_authtoken] service_token_roles`` of the network service
+""",
+        ),
+        *http.credential_options(),
+    ],
+    'novasched': [
+        http.timeout_option('neutron', 'the network service', 30),
+    ],
+}
+
+MOST_PAGES = 1000
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 60.0
 
 Result = TypeVar('Result')
+
+
+def adapter_from_conf(conf: cfg.ConfigOpts) -> Adapter:
+    """Make the adapter that all requests to the network service go through.
+
+    Raises errors.OptionError for options that make no sense.
+    """
+    adapter = http.adapter_from_conf(conf, 'neutron')
+    if adapter.connect_retries is None:
+        adapter.connect_retries = conf.neutron.http_retries
+    return adapter
+
+
+def service_auth_from_conf(conf: cfg.ConfigOpts) -> BaseAuthPlugin | None:
+    """Return the credentials for the service token; None: none is to be sent.
+
+    Neutron accepts an expired user token that comes with a service token.
+    Raises errors.OptionError for options that make no sense.
+    """
+    if not conf.service_user.send_service_user_token:
+        return None
+    found = http.auth_from_conf(conf, 'service_user')
+    if found is None:
+        LOG.warning(
+            '[service_user] send_service_user_token is set, but auth_type is not: '
+            'no service token is sent'
+        )
+    return found
+
+
+class UserAccess(BaseAuthPlugin):
+    """Credentials of the user of a request: token and service catalog.
+
+    ``own`` are the credentials of this service: they know where the network service
+    is when the catalog does not say.
+    """
+
+    def __init__(
+        self, context: RequestContext, own: BaseAuthPlugin | None = None
+    ) -> None:
+        super().__init__()
+        self._own = own
+        self._token = context.auth_token
+        self._catalog = ServiceCatalogV2(
+            [dict(service) for service in context.service_catalog]
+        )
+
+    def get_token(self, session: Session) -> str | None:
+        return self._token
+
+    def get_endpoint(self, session: Session, **wanted: Any) -> str | None:
+        """Return the URL of the network service; None: neither catalog has it."""
+        keys = ('service_type', 'interface', 'service_name', 'region_name')
+        try:
+            return self._catalog.url_for(**{key: wanted.get(key) for key in keys})
+        except ksa.CatalogException:
+            return self._own.get_endpoint(session, **wanted) if self._own else None
 
 
 class NetworkClient:
@@ -37,8 +132,8 @@ class NetworkClient:
 
     Ports are looked up as the user, who must see them; segments with the
     credentials of ``adapter``. Where one is missing, the other stands in. Without
-    an adapter there is no network service to ask. ``sleep`` waits between attempts,
-    in seconds. A token of ``service`` goes along with that of a user.
+    an adapter there is no network service to ask. A token of ``service`` goes along
+    with that of a user.
     """
 
     def __init__(
@@ -54,10 +149,8 @@ class NetworkClient:
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
-        """Read ``[neutron]`` and ``[service_user]``; see session.from_conf()."""
-        return cls(
-            session.from_conf(conf), service=session.service_auth_from_conf(conf)
-        )
+        """Read ``[neutron]`` and ``[service_user]``; raises errors.OptionError."""
+        return cls(adapter_from_conf(conf), service=service_auth_from_conf(conf))
 
     def close(self) -> None:
         """Close the connections."""
@@ -65,7 +158,6 @@ class NetworkClient:
             self._adapter.session.session.close()
 
     def port(self, context: RequestContext, port_id: str) -> Port:
-        """Raises errors.PortNotFound for a port that the user does not see."""
         url = f'/v2.0/ports/{quote(port_id, safe="")}'
         answer = self._get(context, self._user(context) or self._own, url)
         if answer.status_code == requests.codes.not_found:
@@ -75,22 +167,14 @@ class NetworkClient:
     def segments(
         self, context: RequestContext, place: NetworkOrSubnet
     ) -> frozenset[str]:
-        """A subnet has none where the service does not know of segments."""
         problem = f'Failed to access {place.kind} {place.id}'
+        auth = self._own or self._user(context)
         if place.kind == 'subnet':
-            auth = self._own or self._user(context)
             url = f'/v2.0/subnets/{quote(place.id, safe="")}'
             return _read(self._get(context, auth, url), parse_segments, problem)
-        return self._segments_of_network(context, place.id, problem)
-
-    def _segments_of_network(
-        self, context: RequestContext, network_id: str, problem: str
-    ) -> frozenset[str]:
-        """Ask page by page, as the service may bound what it says at once."""
-        auth = self._own or self._user(context)
-        query = urlencode({'network_id': network_id, 'fields': 'segment_id'})
+        query = urlencode({'network_id': place.id, 'fields': 'segment_id'})
         found: frozenset[str] = frozenset()
-        for _ in range(MOST_PAGES):
+        for _ in range(MOST_PAGES):  # the service may bound what it says at once
             answer = self._get(context, auth, f'/v2.0/subnets?{query}')
             page = _read(answer, parse_page, problem)
             found |= page.segments
@@ -116,7 +200,7 @@ class NetworkClient:
         if self._adapter is None or auth is None:
             raise errors.NetworkUnauthorized('Not authorized.')
         try:
-            answer = self._sent(self._adapter, context, auth, url)
+            answer = self._sent(self._adapter, url, auth, http.headers(context))
         except ksa.Unauthorized as error:
             raise errors.NetworkUnauthorized('Not authorized.') from error
         except ksa.ClientException as error:
@@ -129,34 +213,34 @@ class NetworkClient:
         return answer
 
     def _sent(
-        self, adapter: Adapter, context: RequestContext, auth: BaseAuthPlugin, url: str
+        self, adapter: Adapter, url: str, auth: BaseAuthPlugin, headers: dict[str, str]
     ) -> requests.Response:
         """Send a request, and again while the connection is refused.
 
         keystoneauth1 would also send again what took too long, and wait as long for
         each attempt.
         """
-        headers = {
-            'Accept': 'application/json',
-            'X-OpenStack-Request-ID': context.global_id,
-        }
-        options = {'auth': auth, 'headers': headers, 'raise_exc': False}
-        for attempt in range(adapter.connect_retries or 0):
+        send = functools.partial(
+            adapter.get, url, auth=auth, headers=headers, raise_exc=False
+        )
+        for delay_s in _delays_s(adapter):
             try:
-                return adapter.get(url, connect_retries=0, **options)
+                return send(connect_retries=0)
             except ksa.ConnectFailure as error:
                 if not http.was_refused(error):
                     raise
-            self._sleep(_delay_s(adapter, attempt))
-        return adapter.get(url, connect_retries=0, **options)
+            self._sleep(delay_s)
+        return send(connect_retries=0)
 
 
-def _delay_s(adapter: Adapter, attempt: int) -> float:
-    """Return how long to wait; unless an option says so as long as keystoneauth1."""
-    delay_s: float | None = adapter.connect_retry_delay
-    if delay_s is None:
-        delay_s = min(FIRST_DELAY_S * 2.0**attempt, LONGEST_DELAY_S)
-    return delay_s
+def _delays_s(adapter: Adapter) -> Iterator[float]:
+    """Yield how long to wait before each further attempt: unless an option says so,
+    as long as keystoneauth1."""
+    for attempt in range(adapter.connect_retries or 0):
+        if adapter.connect_retry_delay is not None:
+            yield adapter.connect_retry_delay
+        else:
+            yield min(FIRST_DELAY_S * 2.0**attempt, LONGEST_DELAY_S)
 
 
 def _read(

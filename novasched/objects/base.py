@@ -62,10 +62,6 @@ class NovaObject(ovo.VersionedObject):
     OBJ_SERIAL_NAMESPACE = 'nova_object'
     OBJ_PROJECT_NAMESPACE = 'nova'
 
-    SINCE: ClassVar[Mapping[str, str]] = {}
-    """The version that added a field, for those that writing for an older
-    version leaves out."""
-
     UNSET_DEFAULTS: ClassVar[Mapping[str, Callable[[], Any]]] = {}
     """Makes what an unset field reads as, for fields without a default."""
 
@@ -156,6 +152,22 @@ class NovaObject(ovo.VersionedObject):
             raise errors.UnsetField(name)
         return field.coerce(self, name, copy.deepcopy(field.default))
 
+    def if_set(self, name: str, default: Any = None) -> Any:
+        """Return a field, or the default where it is unset."""
+        return getattr(self, name) if name in self else default
+
+    def set_fields(self) -> dict[str, Any]:
+        """Return the fields that are set, by name."""
+        return {name: getattr(self, name) for name in self.fields if name in self}
+
+    @classmethod
+    def made_of(cls, **values: Any) -> Self:
+        """Return an object with these values, none a change; raises as assign()."""
+        made = cls()
+        made.assign(**values)
+        made.obj_reset_changes()
+        return made
+
     def assign(self, **values: Any) -> None:
         """Set fields; raises errors.InvalidRequest for a value that does not fit."""
         for name, value in values.items():
@@ -173,20 +185,6 @@ class NovaObject(ovo.VersionedObject):
         for name, value in values.items():
             new.__dict__[f'_obj_{name}'] = self.fields[name].coerce(new, name, value)
         return new
-
-    def obj_make_compatible(
-        self, primitive: dict[str, Any], target_version: str
-    ) -> None:
-        """Leave out what the target version does not have.
-
-        Objects inside change only where the caller gave a version manifest.
-        """
-        if getattr(self, '_obj_version_manifest', None):
-            super().obj_make_compatible(primitive, target_version)
-        target = version_numbers(target_version)
-        for name, since in self.SINCE.items():
-            if target < version_numbers(since):
-                primitive.pop(name, None)
 
 
 class ObjectWithItems(NovaObject):
@@ -210,10 +208,10 @@ class ObjectWithItems(NovaObject):
         return [name for name in self.fields if name in self]
 
     def values(self) -> list[Any]:
-        return [getattr(self, name) for name in self.keys()]
+        return list(self.set_fields().values())
 
     def items(self) -> list[tuple[str, Any]]:
-        return [(name, getattr(self, name)) for name in self.keys()]
+        return list(self.set_fields().items())
 
     def get(self, name: str, default: Any = None) -> Any:
         try:
@@ -246,12 +244,6 @@ class NovaPersistentObject(NovaTimestampObject):
 
 class NovaObjectList(ovo.ObjectListBase[Item], NovaObject):
     """A list of objects, itself an object with the field ``objects``."""
-
-    def obj_make_compatible(
-        self, primitive: dict[str, Any], target_version: str
-    ) -> None:
-        if getattr(self, '_obj_version_manifest', None):
-            super().obj_make_compatible(primitive, target_version)
 
 
 @functools.lru_cache(maxsize=1024)

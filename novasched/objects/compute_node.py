@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute nodes and what they say about themselves.
+"""Compute nodes, and the aggregates of their hosts.
 
 Between services a compute node travels only among the hosts that were tried
-before, with its two names and nothing else.
+before, with its two names and nothing else. Aggregates are cast by nova-api.
 """
 
 from __future__ import annotations
-
-import datetime
-from typing import ClassVar
 
 from netaddr import IPAddress  # type: ignore[import-untyped]
 
@@ -34,57 +31,10 @@ class HVSpec(NovaObject):
 
 
 @NovaObjectRegistry.register
-class MonitorMetric(NovaObject):
-    """A measurement. Percentages are whole numbers from 0 to 100."""
-
-    VERSION = '1.1'
-    SINCE: ClassVar = {'numa_membw_values': '1.1'}
-
-    name: str = fields.enum(
-        'cpu.frequency',
-        'cpu.user.time',
-        'cpu.kernel.time',
-        'cpu.idle.time',
-        'cpu.iowait.time',
-        'cpu.user.percent',
-        'cpu.kernel.percent',
-        'cpu.idle.percent',
-        'cpu.iowait.percent',
-        'cpu.percent',
-        'numa.membw.max',
-        'numa.membw.current',
-    )
-    value: int = fields.integer()
-    numa_membw_values: dict[str, int] | None = fields.integer_dict(nullable=True)
-    timestamp: datetime.datetime = fields.timestamp()
-    source: str = fields.string()
-
-
-@NovaObjectRegistry.register
-class MonitorMetricList(NovaObjectList[MonitorMetric]):
-    VERSION = '1.1'
-
-    objects: list[MonitorMetric] = fields.objects_of('MonitorMetric')
-
-
-@NovaObjectRegistry.register
 class ComputeNode(NovaPersistentObject):
     """A compute node. ``host`` names its service, ``hypervisor_hostname`` itself."""
 
     VERSION = '1.19'
-    SINCE: ClassVar = {
-        'stats': '1.3',
-        'host_ip': '1.4',
-        'numa_topology': '1.5',
-        'supported_hv_specs': '1.6',
-        'host': '1.7',
-        'pci_device_pools': '1.9',
-        'cpu_allocation_ratio': '1.14',
-        'ram_allocation_ratio': '1.14',
-        'uuid': '1.15',
-        'disk_allocation_ratio': '1.16',
-        'mapped': '1.17',
-    }
 
     id: int = fields.integer(read_only=True)
     uuid: str = fields.uuid(read_only=True)
@@ -124,3 +74,27 @@ class ComputeNodeList(NovaObjectList[ComputeNode]):
     VERSION = '1.17'
 
     objects: list[ComputeNode] = fields.objects_of('ComputeNode')
+
+
+@NovaObjectRegistry.register
+class Aggregate(NovaPersistentObject):
+    """A named set of compute service hosts with metadata."""
+
+    VERSION = '1.3'
+
+    id: int = fields.integer()
+    uuid: str = fields.uuid()
+    name: str = fields.string()
+    hosts: list[str] | None = fields.strings(nullable=True)
+    metadata: dict[str, str] | None = fields.string_dict(nullable=True)
+
+    @property
+    def availability_zone(self) -> str | None:
+        return (self.metadata or {}).get('availability_zone')
+
+
+@NovaObjectRegistry.register
+class AggregateList(NovaObjectList[Aggregate]):
+    VERSION = '1.3'
+
+    objects: list[Aggregate] = fields.objects_of('Aggregate')

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of fields: how each is checked, folded and written.
 
-The functions are used in class bodies, ``host: str = fields.string()``; they
-are typed Any so that the annotation is what readers of the attribute see.
+They are used in class bodies, ``host: str = fields.string()``, and give Any, so that
+the annotation is what readers of the attribute see.
 """
 
 from __future__ import annotations
 
+import functools
 import uuid as uuids
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -76,11 +77,6 @@ class Integer(ovo.Integer):
         return number
 
 
-STRING = ovo.String()
-INTEGER = Integer()
-UUID_TEXT = UUID()
-
-
 def field(
     kind: ovo.FieldType[Any],
     nullable: bool = False,
@@ -91,59 +87,40 @@ def field(
     return ovo.Field(kind, nullable=nullable, default=default, read_only=read_only)
 
 
-def string(**rules: Any) -> Any:
-    """Text; numbers are taken as text."""
-    return field(STRING, **rules)
+_STRING = ovo.String()
+INTEGER = Integer()
+_UUID = UUID()
+_NULLABLE_STRINGS = ovo.Dict(_STRING, nullable=True)
 
+string = functools.partial(field, _STRING)  # numbers are taken as text
+uuid = functools.partial(field, _UUID)  # as text, not checked
+integer = functools.partial(field, INTEGER)  # digits are taken as one
+real = functools.partial(field, ovo.Float())
+boolean = functools.partial(field, ovo.Boolean())
+flexible_boolean = functools.partial(
+    field, ovo.FlexibleBoolean()
+)  # also 'yes', 'off', '1'
+timestamp = functools.partial(field, ovo.DateTime())  # UTC, written in whole seconds
+ip = functools.partial(field, ovo.IPAddress())  # of either family, as netaddr.IPAddress
+ipv4 = functools.partial(field, ovo.IPV4Address())
+ipv6 = functools.partial(field, ovo.IPV6Address())
+version_predicate = functools.partial(field, ovo.VersionPredicate())  # '>=1.0,<2.0'
+anything = functools.partial(field, ovo.FieldType())  # passed on as it came
 
-def integer(**rules: Any) -> Any:
-    """A whole number; digits are taken as one."""
-    return field(INTEGER, **rules)
-
-
-def real(**rules: Any) -> Any:
-    """A number with a fraction."""
-    return field(ovo.Float(), **rules)
-
-
-def boolean(**rules: Any) -> Any:
-    """True or False."""
-    return field(ovo.Boolean(), **rules)
-
-
-def flexible_boolean(**rules: Any) -> Any:
-    """True, False, or a word such as 'yes', 'off' or '1'."""
-    return field(ovo.FlexibleBoolean(), **rules)
-
-
-def uuid(**rules: Any) -> Any:
-    """A uuid as text, not checked."""
-    return field(UUID_TEXT, **rules)
-
-
-def timestamp(**rules: Any) -> Any:
-    """A time of day in UTC, written in whole seconds."""
-    return field(ovo.DateTime(), **rules)
-
-
-def ip(**rules: Any) -> Any:
-    """An address of either family, as netaddr.IPAddress."""
-    return field(ovo.IPAddress(), **rules)
-
-
-def ipv4(**rules: Any) -> Any:
-    """An IPv4 address, as netaddr.IPAddress."""
-    return field(ovo.IPV4Address(), **rules)
-
-
-def ipv6(**rules: Any) -> Any:
-    """An IPv6 address, as netaddr.IPAddress."""
-    return field(ovo.IPV6Address(), **rules)
-
-
-def version_predicate(**rules: Any) -> Any:
-    """Text such as '>=1.0,<2.0'."""
-    return field(ovo.VersionPredicate(), **rules)
+strings = functools.partial(field, List(_STRING))
+string_lists = functools.partial(field, List(List(_STRING)))
+string_set = functools.partial(field, Set(_STRING))
+string_dict = functools.partial(field, ovo.Dict(_STRING))
+string_list_dict = functools.partial(field, ovo.Dict(List(_STRING)))
+nullable_string_dict = functools.partial(field, _NULLABLE_STRINGS)  # values may be None
+nullable_string_dicts = functools.partial(
+    field, List(_NULLABLE_STRINGS)
+)  # a list of these
+uuid_list = functools.partial(field, List(_UUID))
+integers = functools.partial(field, List(INTEGER))
+integer_set = functools.partial(field, Set(INTEGER))
+integer_sets = functools.partial(field, List(Set(INTEGER)))
+integer_dict = functools.partial(field, ovo.Dict(INTEGER))
 
 
 def enum(*values: str, **rules: Any) -> Any:
@@ -151,89 +128,13 @@ def enum(*values: str, **rules: Any) -> Any:
     return field(ovo.Enum(values), **rules)
 
 
-def folded_enum(
-    values: Collection[str], aliases: Mapping[str, str] | None = None, **rules: Any
-) -> Any:
-    """One of some words in any case; ``aliases`` are in lower case."""
-    return field(FoldedEnum(values, aliases), **rules)
-
-
-def strings(**rules: Any) -> Any:
-    """A list of texts."""
-    return field(List(STRING), **rules)
-
-
-def string_lists(**rules: Any) -> Any:
-    """A list of lists of texts."""
-    return field(List(List(STRING)), **rules)
-
-
-def string_set(**rules: Any) -> Any:
-    """A set of texts."""
-    return field(Set(STRING), **rules)
-
-
-def string_dict(**rules: Any) -> Any:
-    """A dict from text to text."""
-    return field(ovo.Dict(STRING), **rules)
-
-
-def nullable_string_dict(**rules: Any) -> Any:
-    """A dict from text to text or None."""
-    return field(ovo.Dict(STRING, nullable=True), **rules)
-
-
-def nullable_string_dicts(**rules: Any) -> Any:
-    """A list of dicts from text to text or None."""
-    return field(List(ovo.Dict(STRING, nullable=True)), **rules)
-
-
-def string_list_dict(**rules: Any) -> Any:
-    """A dict from text to a list of texts."""
-    return field(ovo.Dict(List(STRING)), **rules)
-
-
-def integers(**rules: Any) -> Any:
-    """A list of whole numbers."""
-    return field(List(INTEGER), **rules)
-
-
-def integer_set(**rules: Any) -> Any:
-    """A set of whole numbers."""
-    return field(Set(INTEGER), **rules)
-
-
-def integer_sets(**rules: Any) -> Any:
-    """A list of sets of whole numbers."""
-    return field(List(Set(INTEGER)), **rules)
-
-
-def integer_dict(**rules: Any) -> Any:
-    """A dict from text to whole numbers."""
-    return field(ovo.Dict(INTEGER), **rules)
-
-
-def uuid_list(**rules: Any) -> Any:
-    """A list of uuids as text."""
-    return field(List(UUID_TEXT), **rules)
-
-
 def object_of(name: str, **rules: Any) -> Any:
     """An object of the class of this name."""
     return ovo.ObjectField(name, **rules)
 
 
-class _Objects(ovo.ListOfObjectsField):
-    def __init__(self, name: str, **rules: Any) -> None:
-        super().__init__(name, **rules)
-        self._type = List(ovo.Object(name))
-
-
 def objects_of(name: str, **rules: Any) -> Any:
     """A list of objects of the class of this name."""
-    return _Objects(name, **rules)
-
-
-def anything(**rules: Any) -> Any:
-    """A value that is passed on as it came."""
-    return field(ovo.FieldType(), **rules)
+    made = ovo.ListOfObjectsField(name, **rules)
+    made._type = List(ovo.Object(name))
+    return made

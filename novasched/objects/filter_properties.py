@@ -9,22 +9,13 @@ former in the latter, with a few keys more, and may write there.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable,
-    ItemsView,
-    Iterable,
-    Iterator,
-    KeysView,
-    MutableMapping,
-    ValuesView,
-)
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from novasched.objects.image_meta import ImageMeta
 from novasched.objects.instance_group import InstanceGroup
 
 if TYPE_CHECKING:
-    from novasched.objects.base import NovaObject
     from novasched.objects.request_spec import RequestSpec, SchedulerRetries
 
 AS_THEY_ARE = (
@@ -48,23 +39,19 @@ _ABSENT: Any = object()
 
 def request_spec_dict(spec: RequestSpec) -> dict[str, Any]:
     """Return the ``request_spec`` of a request; objects in it stay objects."""
-    image = spec.image if 'image' in spec else None
+    image = spec.if_set('image')
     return {
-        'num_instances': spec.num_instances if 'num_instances' in spec else 1,
+        'num_instances': spec.if_set('num_instances', 1),
         'image': {} if image is None else _image_dict(image),
         'instance_properties': _instance_properties(spec),
-        'instance_type': spec.flavor if 'flavor' in spec else {},
+        'instance_type': spec.if_set('flavor', {}),
     }
 
 
-def _set_fields(thing: NovaObject) -> dict[str, Any]:
-    return {name: getattr(thing, name) for name in thing.fields if name in thing}
-
-
 def _image_dict(image: ImageMeta) -> dict[str, Any]:
-    values = _set_fields(image)
+    values = image.set_fields()
     if 'properties' in values:
-        values['properties'] = _set_fields(values['properties'])
+        values['properties'] = values['properties'].set_fields()
     return values
 
 
@@ -91,7 +78,7 @@ def filter_properties_dict(spec: RequestSpec) -> dict[str, Any]:
 
 
 def _hints(spec: RequestSpec) -> dict[str, Any] | None:
-    hints = spec.scheduler_hints if 'scheduler_hints' in spec else None
+    hints = spec.if_set('scheduler_hints')
     return None if hints is None else {name: _own(spec.hint(name)) for name in hints}
 
 
@@ -100,25 +87,11 @@ def _own(value: Any) -> Any:
     return list(value) if isinstance(value, list) else value
 
 
-def _retry(spec: RequestSpec) -> Any:
-    retry = spec.retry if 'retry' in spec else None
-    return _ABSENT if retry is None else _retry_dict(retry)
-
-
-def _retry_dict(retry: SchedulerRetries) -> dict[str, Any]:
+def _retry(retry: SchedulerRetries) -> dict[str, Any]:
     if 'num_attempts' not in retry or 'hosts' not in retry:
         return {}
     hosts = [[node.host, node.hypervisor_hostname] for node in retry.hosts]
     return {'num_attempts': retry.num_attempts, 'hosts': hosts}
-
-
-def _limits(spec: RequestSpec) -> Any:
-    limits = spec.limits if 'limits' in spec else None
-    return _ABSENT if limits is None else limits.to_dict()
-
-
-def _given(group: InstanceGroup, name: str) -> Iterable[str]:
-    return (getattr(group, name) if name in group else None) or ()
 
 
 def _os_type(spec: RequestSpec) -> str | None:
@@ -156,17 +129,23 @@ def _if_given(name: str) -> Key:
     """Return a key that is there when the field of that name is not empty."""
 
     def make(spec: RequestSpec) -> Any:
-        return _own(getattr(spec, name) if name in spec else None) or _ABSENT
+        return _own(spec.if_set(name)) or _ABSENT
 
     return _key(make, name)
 
 
-def _of_group(make: Callable[[InstanceGroup], Any]) -> Key:
-    def of_request(spec: RequestSpec) -> Any:
-        group = spec.instance_group if 'instance_group' in spec else None
-        return _ABSENT if group is None else make(group)
+def _of(name: str, make: Callable[[Any], Any]) -> Key:
+    """Return a key that is there when the object in the field of that name is."""
 
-    return _key(of_request, 'instance_group')
+    def of_request(spec: RequestSpec) -> Any:
+        found = spec.if_set(name)
+        return _ABSENT if found is None else make(found)
+
+    return _key(of_request, name)
+
+
+def _of_group(make: Callable[[InstanceGroup], Any]) -> Key:
+    return _of('instance_group', make)
 
 
 KEYS: dict[str, Key] = {
@@ -179,18 +158,16 @@ KEYS: dict[str, Key] = {
     'instance_type': _if_given('flavor'),
     'scheduler_hints': _key(_hints, 'scheduler_hints'),
     'config_options': _key(lambda spec: {}),
-    'project_id': _key(
-        lambda spec: spec.project_id if 'project_id' in spec else None, 'project_id'
-    ),
+    'project_id': _key(lambda spec: spec.if_set('project_id'), 'project_id'),
     'os_type': _key(_os_type, 'image'),
     **{name: _if_given(name) for name in HOST_LISTS},
-    'retry': _key(_retry, 'retry'),
-    'limits': _key(_limits, 'limits'),
+    'retry': _of('retry', _retry),
+    'limits': _of('limits', lambda limits: limits.to_dict()),
     'group_updated': _of_group(lambda group: True),
-    'group_hosts': _of_group(lambda group: set(_given(group, 'hosts'))),
+    'group_hosts': _of_group(lambda group: set(group.if_set('hosts') or ())),
     'group_policies': _of_group(lambda group: {group.policy} - {None}),
-    'group_members': _of_group(lambda group: set(_given(group, 'members'))),
-    'group_uuid': _of_group(lambda g: g.uuid if 'uuid' in g else _ABSENT),
+    'group_members': _of_group(lambda group: set(group.if_set('members') or ())),
+    'group_uuid': _of_group(lambda group: group.if_set('uuid', _ABSENT)),
     'pci_requests': _if_given('pci_requests'),
     'requested_destination': _if_given('requested_destination'),
 }
@@ -254,6 +231,15 @@ class FilterProperties(MutableMapping[str, Any]):
         return sum(1 for _ in self)
 
 
+def _of_dict(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of the request that is this one of its dict."""
+
+    def call(self: AnswersAsDict, *args: Any, **kwargs: Any) -> Any:
+        return method(self.filter_properties(), *args, **kwargs)
+
+    return call
+
+
 class AnswersAsDict:
     """A request that can be read and written like the dict of its time.
 
@@ -274,38 +260,19 @@ class AnswersAsDict:
     def __getitem__(self, key: str) -> Any:
         return self.filter_properties()[key]
 
-    def __setitem__(self, key: str, value: Any) -> None:
-        self.filter_properties()[key] = value
-
-    def __delitem__(self, key: str) -> None:
-        del self.filter_properties()[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.filter_properties())
-
-    def __len__(self) -> int:
-        return len(self.filter_properties())
-
     def get(self, key: str, default: Any = None) -> Any:
         return self.filter_properties().get(key, default)
 
-    def keys(self) -> KeysView[str]:
-        return self.filter_properties().keys()
-
-    def values(self) -> ValuesView[Any]:
-        return self.filter_properties().values()
-
-    def items(self) -> ItemsView[str, Any]:
-        return self.filter_properties().items()
-
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        return self.filter_properties().setdefault(key, default)
-
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        self.filter_properties().update(*args, **kwargs)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        return self.filter_properties().pop(key, *default)
+    __setitem__ = _of_dict(FilterProperties.__setitem__)
+    __delitem__ = _of_dict(FilterProperties.__delitem__)
+    __iter__ = _of_dict(FilterProperties.__iter__)
+    __len__ = _of_dict(FilterProperties.__len__)
+    keys = _of_dict(FilterProperties.keys)
+    values = _of_dict(FilterProperties.values)
+    items = _of_dict(FilterProperties.items)
+    setdefault = _of_dict(FilterProperties.setdefault)
+    update = _of_dict(FilterProperties.update)
+    pop = _of_dict(FilterProperties.pop)
 
     def copy(self) -> dict[str, Any]:
         """Return a plain dict."""

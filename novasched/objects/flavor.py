@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from novasched.objects import fields
 from novasched.objects.base import (
     NovaObjectRegistry,
@@ -18,7 +16,6 @@ class Flavor(ObjectWithItems, NovaPersistentObject):
     """A flavor. memory_mb and swap are in MiB, root_gb and ephemeral_gb in GiB."""
 
     VERSION = '1.2'
-    SINCE: ClassVar = {'description': '1.2'}
 
     id: int = fields.integer()
     name: str | None = fields.string(nullable=True)

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images and their properties."""
+"""Images and their properties, as objects and as the image service has them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+import itertools
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from novasched import errors
-from novasched.objects import fields, image_properties
+from novasched.objects import fields
 from novasched.objects.base import (
     NovaObject,
     NovaObjectRegistry,
@@ -28,44 +30,6 @@ class ImageMetaProps(NovaObject):
     """The properties of an image that nova knows; the others are dropped."""
 
     VERSION = '1.44'
-    SINCE: ClassVar = {
-        'hw_emulation_architecture': '1.31',
-        'hw_cpu_thread_policy': '1.9',
-        'hw_cpu_realtime_mask': '1.10',
-        'hw_firmware_type': '1.11',
-        'hw_firmware_stateless': '1.38',
-        'hw_input_bus': '1.29',
-        'hw_locked_memory': '1.33',
-        'hw_mem_encryption': '1.24',
-        'hw_mem_encryption_model': '1.42',
-        'hw_pci_numa_affinity_policy': '1.25',
-        'hw_pointer_model': '1.14',
-        'hw_pmu': '1.23',
-        'hw_rescue_bus': '1.15',
-        'hw_rescue_device': '1.15',
-        'hw_time_hpet': '1.21',
-        'hw_viommu_model': '1.34',
-        'hw_vif_multiqueue_enabled': '1.4',
-        'hw_tpm_model': '1.27',
-        'hw_tpm_version': '1.27',
-        'hw_ephemeral_encryption': '1.32',
-        'hw_ephemeral_encryption_format': '1.32',
-        'hw_ephemeral_encryption_secret_uuid': '1.37',
-        'hw_virtio_packed_ring': '1.35',
-        'hw_maxphysaddr_mode': '1.36',
-        'hw_maxphysaddr_bits': '1.36',
-        'hw_sound_model': '1.40',
-        'hw_usb_model': '1.41',
-        'hw_redirected_usb_ports': '1.41',
-        'img_hv_requested_version': '1.2',
-        'img_hv_type': '1.2',
-        'img_config_drive': '1.7',
-        'img_hide_hypervisor_id': '1.19',
-        'os_admin_user': '1.5',
-        'os_require_quiesce': '1.1',
-        'os_secure_boot': '1.13',
-        'traits_required': '1.20',
-    }
 
     hw_architecture: str = architecture()
     hw_emulation_architecture: str = architecture()
@@ -174,12 +138,10 @@ class ImageMetaProps(NovaObject):
     os_secure_boot: str = fields.enum('required', 'disabled', 'optional')
     os_skip_agent_inject_files_at_boot: bool = fields.flexible_boolean()
     os_skip_agent_inject_ssh: bool = fields.flexible_boolean()
-    os_type: str = fields.folded_enum(('linux', 'windows'))
+    os_type: str = fields.field(fields.FoldedEnum(('linux', 'windows')))
     traits_required: list[str] = fields.strings()
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a property, or the default when it is unset or unknown."""
-        return getattr(self, name) if name in self else default
+    get = NovaObject.if_set
 
     @classmethod
     def from_dict(cls, properties: Mapping[str, Any]) -> ImageMetaProps:
@@ -189,11 +151,8 @@ class ImageMetaProps(NovaObject):
         a value are dropped. Raises errors.InvalidRequest for a value that does
         not fit.
         """
-        known = image_properties.with_present_names(properties)
-        props = cls()
-        props.assign(**{k: v for k, v in known.items() if k in cls.fields})
-        props.obj_reset_changes()
-        return props
+        known = with_present_names(properties)
+        return cls.made_of(**{k: v for k, v in known.items() if k in cls.fields})
 
 
 @NovaObjectRegistry.register
@@ -235,10 +194,7 @@ class ImageMeta(NovaTimestampObject):
         properties = image.get('properties')
         if not isinstance(properties, ImageMetaProps):
             properties = ImageMetaProps.from_dict(_mapping(properties))
-        made = cls()
-        made.assign(**{**values, 'properties': properties})
-        made.obj_reset_changes()
-        return made
+        return cls.made_of(**{**values, 'properties': properties})
 
 
 _EMPTY = {
@@ -258,3 +214,98 @@ def _mapping(properties: Any) -> Mapping[str, Any]:
     if not isinstance(properties, Mapping):
         raise errors.InvalidRequest('ImageMeta.properties: a dict is required')
     return properties
+
+
+PRESENT_NAMES = {
+    'architecture': 'hw_architecture',
+    'owner_id': 'img_owner_id',
+    'vmware_disktype': 'hw_disk_type',
+    'vmware_image_version': 'img_version',
+    'vmware_ostype': 'os_distro',
+    'auto_disk_config': 'hw_auto_disk_config',
+    'ipxe_boot': 'hw_ipxe_boot',
+    'xenapi_device_id': 'hw_device_id',
+    'xenapi_image_compression_level': 'img_compression_level',
+    'vmware_linked_clone': 'img_linked_clone',
+    'xenapi_use_agent': 'img_use_agent',
+    'xenapi_skip_agent_inject_ssh': 'os_skip_agent_inject_ssh',
+    'xenapi_skip_agent_inject_files_at_boot': 'os_skip_agent_inject_files_at_boot',
+    'cache_in_nova': 'img_cache_in_nova',
+    'vm_mode': 'hw_vm_mode',
+    'bittorrent': 'img_bittorrent',
+    'mappings': 'img_mappings',
+    'block_device_mapping': 'img_block_device_mapping',
+    'bdm_v2': 'img_bdm_v2',
+    'root_device_name': 'img_root_device_name',
+    'hypervisor_version_requires': 'img_hv_requested_version',
+    'hypervisor_type': 'img_hv_type',
+}
+_JSON = ('img_mappings', 'img_block_device_mapping')
+
+
+def with_present_names(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties under their present names; those win over older ones.
+
+    Values are as they were, but for lists that the image service cannot keep:
+    ``hw_numa_mem.N``, ``hw_numa_cpus.N``, ``trait:X=required`` and JSON texts.
+    Raises errors.InvalidRequest when such a value is nonsense.
+    """
+    given = {name: value for name, value in properties.items() if value is not None}
+    found = {
+        **_adapter(given.get('vmware_adaptertype')),
+        **{new: given[old] for old, new in PRESENT_NAMES.items() if old in given},
+        **_numbered(given, 'hw_numa_mem', int),
+        **_numbered(given, 'hw_numa_cpus', cpu_ids),
+        **given,
+    }
+    for name in _JSON:
+        if isinstance(found.get(name), str):
+            found[name] = _checked(name, json.loads, found[name])
+    traits = _required_traits(given)
+    if traits:
+        found['traits_required'] = traits
+    return found
+
+
+def cpu_ids(text: str) -> set[int]:
+    """Return the numbers in text such as ``0-3,8,^2``. Raises ValueError."""
+    wanted: set[int] = set()
+    unwanted: set[int] = set()
+    for part in filter(None, (part.strip() for part in text.split(','))):
+        numbers = unwanted if part.startswith('^') else wanted
+        first, _, last = part.removeprefix('^').partition('-')
+        numbers.update(range(int(first), int(last or first) + 1))
+    return wanted - unwanted
+
+
+def _adapter(kind: Any) -> dict[str, str]:
+    if kind is None:
+        return {}
+    if kind == 'ide':
+        return {'hw_disk_bus': 'ide'}
+    return {'hw_disk_bus': 'scsi', 'hw_scsi_model': kind}
+
+
+def _numbered(
+    given: Mapping[str, Any], name: str, read: Callable[[str], Any]
+) -> dict[str, Any]:
+    keys = (f'{name}.{number}' for number in itertools.count())
+    present = itertools.takewhile(given.__contains__, keys)
+    values = [_checked(key, read, str(given[key])) for key in present]
+    return {name: values} if values else {}
+
+
+def _required_traits(given: Mapping[str, Any]) -> list[str]:
+    prefix = 'trait:'
+    return [
+        name.removeprefix(prefix)
+        for name, value in given.items()
+        if name.startswith(prefix) and value == 'required'
+    ]
+
+
+def _checked(name: str, read: Callable[[str], Any], text: str) -> Any:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise errors.InvalidRequest(f'ImageMetaProps.{name}: {error}') from error

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from netaddr import IPAddress  # type: ignore[import-untyped]
 from oslo_versionedobjects import exception as ovo_exception
@@ -18,22 +18,17 @@ from novasched.objects.base import (
     NovaPersistentObject,
 )
 from novasched.objects.flavor import Flavor
-from novasched.objects.instance_extra import (
-    EC2Ids,
-    InstanceDeviceMetadata,
-    InstanceFault,
-    InstanceInfoCache,
-    KeyPairList,
-    MigrationContext,
-    ResourceList,
-    TagList,
-    TrustedCerts,
-    VirtCPUModel,
-)
 from novasched.objects.numa import InstanceNUMATopology
-from novasched.objects.pci import InstancePCIRequests, PciDeviceList
-from novasched.objects.security_group import SecurityGroupList
-from novasched.objects.service import ServiceList
+from novasched.objects.pci import InstancePCIRequests
+from novasched.objects.request_spec import SecurityGroupList
+
+
+@NovaObjectRegistry.register
+class InstanceInfoCache(NovaPersistentObject):
+    VERSION = '1.5'
+
+    instance_uuid: str = fields.uuid()
+    network_info: Any = fields.anything(nullable=True)
 
 
 @NovaObjectRegistry.register
@@ -42,19 +37,10 @@ class Instance(NovaPersistentObject):
 
     Any version is read. A field that cannot be read, such as one with an object
     that is newer or unknown, is left unset; reading it raises why. Only the uuid
-    must be there.
+    must be there. Objects without a part in scheduling stay primitives.
     """
 
     VERSION = '2.8'
-    SINCE: ClassVar = {
-        'services': '2.1',
-        'keypairs': '2.2',
-        'device_metadata': '2.3',
-        'trusted_certs': '2.4',
-        'hidden': '2.6',
-        'resources': '2.7',
-        'compute_id': '2.8',
-    }
 
     id: int = fields.integer()
     user_id: str | None = fields.string(nullable=True)
@@ -69,7 +55,7 @@ class Instance(NovaPersistentObject):
     power_state: int | None = fields.integer(nullable=True)
     vm_state: str | None = fields.string(nullable=True)
     task_state: str | None = fields.string(nullable=True)
-    services: ServiceList = fields.object_of('ServiceList')
+    services: Any = fields.anything()
     memory_mb: int | None = fields.integer(nullable=True)
     vcpus: int | None = fields.integer(nullable=True)
     root_gb: int | None = fields.integer(nullable=True)
@@ -110,31 +96,27 @@ class Instance(NovaPersistentObject):
         'InstanceInfoCache', nullable=True
     )
     security_groups: SecurityGroupList = fields.object_of('SecurityGroupList')
-    fault: InstanceFault | None = fields.object_of('InstanceFault', nullable=True)
+    fault: Any = fields.anything(nullable=True)
     cleaned: bool = fields.boolean(default=False)
-    pci_devices: PciDeviceList | None = fields.object_of('PciDeviceList', nullable=True)
+    pci_devices: Any = fields.anything(nullable=True)
     numa_topology: InstanceNUMATopology | None = fields.object_of(
         'InstanceNUMATopology', nullable=True
     )
     pci_requests: InstancePCIRequests | None = fields.object_of(
         'InstancePCIRequests', nullable=True
     )
-    device_metadata: InstanceDeviceMetadata | None = fields.object_of(
-        'InstanceDeviceMetadata', nullable=True
-    )
-    tags: TagList = fields.object_of('TagList')
+    device_metadata: Any = fields.anything(nullable=True)
+    tags: Any = fields.anything()
     flavor: Flavor = fields.object_of('Flavor')
     old_flavor: Flavor | None = fields.object_of('Flavor', nullable=True)
     new_flavor: Flavor | None = fields.object_of('Flavor', nullable=True)
-    vcpu_model: VirtCPUModel | None = fields.object_of('VirtCPUModel', nullable=True)
-    ec2_ids: EC2Ids = fields.object_of('EC2Ids')
-    migration_context: MigrationContext | None = fields.object_of(
-        'MigrationContext', nullable=True
-    )
-    keypairs: KeyPairList = fields.object_of('KeyPairList')
-    trusted_certs: TrustedCerts | None = fields.object_of('TrustedCerts', nullable=True)
+    vcpu_model: Any = fields.anything(nullable=True)
+    ec2_ids: Any = fields.anything()
+    migration_context: Any = fields.anything(nullable=True)
+    keypairs: Any = fields.anything()
+    trusted_certs: Any = fields.anything(nullable=True)
     hidden: bool = fields.boolean(default=False)
-    resources: ResourceList | None = fields.object_of('ResourceList', nullable=True)
+    resources: Any = fields.anything(nullable=True)
 
     def __init__(self, context: Any = None, **kwargs: Any) -> None:
         super().__init__(context, **kwargs)

@@ -19,7 +19,6 @@ class InstanceGroup(NovaPersistentObject):
     """
 
     VERSION = '1.11'
-    SINCE: ClassVar = {'hosts': '1.10', 'policy': '1.11', '_rules': '1.11'}
     UNSET_DEFAULTS: ClassVar = {'_rules': dict}
 
     id: int = fields.integer()
@@ -50,10 +49,10 @@ class InstanceGroup(NovaPersistentObject):
         Where neither is set, both are None.
         """
         if attrname == 'policies':
-            policy = self.policy if 'policy' in self else None
+            policy = self.if_set('policy')
             self._give(attrname, None if policy is None else [policy])
         elif attrname == 'policy':
-            policies = self.policies if 'policies' in self else None
+            policies = self.if_set('policies')
             self._give(attrname, policies[0] if policies else None)
         else:
             super().obj_load_attr(attrname)

@@ -138,10 +138,8 @@ def _from_flavor(flavor: Any) -> dict[str, Flavor]:
     given = _mapping('instance_type', flavor)
     if not given:
         return {}
-    made = Flavor()
-    made.assign(**{name: given[name] for name in given if name in Flavor.fields})
-    made.obj_reset_changes()
-    return {'flavor': made}
+    known = {name: given[name] for name in given if name in Flavor.fields}
+    return {'flavor': Flavor.made_of(**known)}
 
 
 def _retry(retry: Any) -> SchedulerRetries | None:
@@ -150,15 +148,13 @@ def _retry(retry: Any) -> SchedulerRetries | None:
     if isinstance(retry, SchedulerRetries):
         return retry
     given = _mapping('retry', retry)
-    made = SchedulerRetries()
-    if 'hosts' in given:
-        hosts = [_tried(pair) for pair in given['hosts'] or ()]
-        made.assign(hosts=ComputeNodeList(objects=hosts))
-        made.hosts.obj_reset_changes()
-        if 'num_attempts' in given:
-            made.assign(num_attempts=given['num_attempts'])
-    made.obj_reset_changes()
-    return made
+    if 'hosts' not in given:
+        return SchedulerRetries()
+    hosts = [_tried(pair) for pair in given['hosts'] or ()]
+    values: dict[str, Any] = {'hosts': ComputeNodeList.made_of(objects=hosts)}
+    if 'num_attempts' in given:
+        values['num_attempts'] = given['num_attempts']
+    return SchedulerRetries.made_of(**values)
 
 
 def _tried(pair: Any) -> ComputeNode:
@@ -166,21 +162,17 @@ def _tried(pair: Any) -> ComputeNode:
         host, node = pair
     except (TypeError, ValueError) as error:
         raise errors.InvalidRequest(f'retry: {pair!r} is no host and node') from error
-    made = ComputeNode()
-    made.assign(host=host, hypervisor_hostname=node)
-    made.obj_reset_changes()
-    return made
+    return ComputeNode.made_of(host=host, hypervisor_hostname=node)
 
 
 def _limits(limits: Any) -> SchedulerLimits | None:
     if limits is None or isinstance(limits, SchedulerLimits):
         return limits
     given = _mapping('limits', limits)
-    made = SchedulerLimits()
-    made.assign(**{name: given.get(name) for name in ('vcpu', 'disk_gb', 'memory_mb')})
-    made.numa_topology = _object(NUMATopologyLimits, given.get('numa_topology'))
-    made.obj_reset_changes()
-    return made
+    return SchedulerLimits.made_of(
+        **{name: given.get(name) for name in ('vcpu', 'disk_gb', 'memory_mb')},
+        numa_topology=_object(NUMATopologyLimits, given.get('numa_topology')),
+    )
 
 
 def _group(wanted: Mapping[str, Any]) -> InstanceGroup | None:
@@ -189,16 +181,13 @@ def _group(wanted: Mapping[str, Any]) -> InstanceGroup | None:
     if wanted.get('group_updated') is not True:
         return None
     policies = list(wanted.get('group_policies') or ())
-    made = InstanceGroup()
-    made.assign(
+    uuid = wanted.get('group_uuid')
+    return InstanceGroup.made_of(
         policy=policies[0] if policies else None,
         hosts=list(wanted.get('group_hosts') or ()),
         members=list(wanted.get('group_members') or ()),
+        **({'uuid': uuid} if uuid else {}),
     )
-    if wanted.get('group_uuid'):
-        made.assign(uuid=wanted['group_uuid'])
-    made.obj_reset_changes()
-    return made
 
 
 def _hints(hints: Any) -> dict[str, list[Any]] | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
 
 from novasched.objects import fields
 
@@ -20,32 +20,16 @@ HYPERVISOR_TYPES = (
     'lxd', 'openvz', 'parallels', 'phyp', 'qemu', 'test', 'uml', 'vbox', 'vz', 'vmware',
     'xen', 'zvm', 'prsm',
 )
-# fmt: on
 VM_MODES = ('hvm', 'xen', 'uml', 'exe')
 SCSI_MODELS = (
-    'buslogic',
-    'ibmvscsi',
-    'lsilogic',
-    'lsisas1068',
-    'lsisas1078',
-    'virtio-scsi',
+    'buslogic', 'ibmvscsi', 'lsilogic', 'lsisas1068', 'lsisas1078', 'virtio-scsi',
     'vmpvscsi',
 )
 VIF_MODELS = (
-    'virtio',
-    'ne2k_pci',
-    'pcnet',
-    'rtl8139',
-    'e1000',
-    'e1000e',
-    'netfront',
-    'spapr-vlan',
-    'lan9118',
-    'sriov',
-    'vmxnet',
-    'vmxnet3',
-    'igb',
+    'virtio', 'ne2k_pci', 'pcnet', 'rtl8139', 'e1000', 'e1000e', 'netfront',
+    'spapr-vlan', 'lan9118', 'sriov', 'vmxnet', 'vmxnet3', 'igb',
 )
+# fmt: on
 DISK_BUSES = ('fdc', 'ide', 'sata', 'scsi', 'usb', 'virtio', 'xen', 'lxc', 'uml')
 
 ARCHITECTURE = fields.FoldedEnum(
@@ -72,32 +56,9 @@ VIF_MODEL = fields.FoldedEnum(
     },
 )
 
-
-def architecture(**rules: Any) -> Any:
-    """The processor of a machine."""
-    return fields.field(ARCHITECTURE, **rules)
-
-
-def hypervisor_type(**rules: Any) -> Any:
-    """The program that runs virtual machines."""
-    return fields.field(HYPERVISOR_TYPE, **rules)
-
-
-def vm_mode(**rules: Any) -> Any:
-    """How a virtual machine meets its hypervisor."""
-    return fields.field(VM_MODE, **rules)
-
-
-def scsi_model(**rules: Any) -> Any:
-    """The SCSI controller that a machine sees."""
-    return fields.field(SCSI_MODEL, **rules)
-
-
-def vif_model(**rules: Any) -> Any:
-    """The network card that a machine sees."""
-    return fields.field(VIF_MODEL, **rules)
-
-
-def disk_bus(**rules: Any) -> Any:
-    """What a disk is attached to."""
-    return fields.enum(*DISK_BUSES, **rules)
+architecture = functools.partial(fields.field, ARCHITECTURE)
+hypervisor_type = functools.partial(fields.field, HYPERVISOR_TYPE)
+vm_mode = functools.partial(fields.field, VM_MODE)
+scsi_model = functools.partial(fields.field, SCSI_MODEL)
+vif_model = functools.partial(fields.field, VIF_MODEL)
+disk_bus = functools.partial(fields.enum, *DISK_BUSES)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from netaddr import IPAddress  # type: ignore[import-untyped]
 
 from novasched.objects import fields
@@ -23,31 +21,9 @@ class NetworkMetadata(NovaObject):
 
 @NovaObjectRegistry.register
 class NetworkRequest(NovaObject):
-    """A network or a port that the instance is to be attached to.
-
-    Every unset field reads as None.
-    """
+    """A network or a port that the instance is to be attached to."""
 
     VERSION = '1.3'
-    SINCE: ClassVar = {
-        'pci_request_id': '1.1',
-        'tag': '1.2',
-        'arq_uuid': '1.3',
-        'device_profile': '1.3',
-    }
-
-    UNSET_DEFAULTS: ClassVar = dict.fromkeys(
-        (
-            'network_id',
-            'address',
-            'port_id',
-            'pci_request_id',
-            'tag',
-            'arq_uuid',
-            'device_profile',
-        ),
-        lambda: None,
-    )
 
     network_id: str | None = fields.string(nullable=True)
     address: IPAddress | None = fields.ip(nullable=True)
@@ -56,6 +32,9 @@ class NetworkRequest(NovaObject):
     tag: str | None = fields.string(nullable=True)
     arq_uuid: str | None = fields.uuid(nullable=True)
     device_profile: str | None = fields.string(nullable=True)
+
+    def _unset(self, name: str) -> None:
+        """Every unset field reads as None."""
 
 
 @NovaObjectRegistry.register

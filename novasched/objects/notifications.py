@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from novasched.objects import base, legacy
+from novasched.objects import base
 from novasched.objects.base import NovaObject
+from novasched.objects.filter_properties import request_spec_dict
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
@@ -27,17 +27,19 @@ _LEGACY_STAMP = '%Y-%m-%dT%H:%M:%S.%f'
 _STAMP = '%Y-%m-%dT%H:%M:%SZ'
 
 
-@dataclass(frozen=True)
 class Payload:
     """A kind of payload: ``fields`` that may be null, and those that may not.
 
     An unset field is null where it may be, and else left out.
     """
 
-    name: str
-    version: str
-    fields: tuple[str, ...]
-    required: tuple[str, ...] = ()
+    def __init__(
+        self, name: str, version: str, fields: str, required: str = ''
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.fields = fields.split()
+        self.required = required.split()
 
     def of(self, source: NovaObject, **given: Any) -> Primitive:
         """Return the payload; the fields are read from source if not given."""
@@ -62,70 +64,31 @@ class Payload:
 REQUEST_SPEC = Payload(
     'RequestSpecPayload',
     '1.1',
-    (
-        'project_id',
-        'user_id',
-        'availability_zone',
-        'flavor',
-        'force_hosts',
-        'force_nodes',
-        'ignore_hosts',
-        'instance_group',
-        'image',
-        'numa_topology',
-        'pci_requests',
-        'requested_destination',
-        'retry',
-        'scheduler_hints',
-    ),
-    ('instance_uuid', 'num_instances', 'security_groups'),
+    'project_id user_id availability_zone flavor force_hosts force_nodes ignore_hosts '
+    'instance_group image numa_topology pci_requests requested_destination retry '
+    'scheduler_hints',
+    'instance_uuid num_instances security_groups',
 )
 FLAVOR = Payload(
     'FlavorPayload',
     '1.4',
-    (
-        'flavorid',
-        'memory_mb',
-        'vcpus',
-        'root_gb',
-        'ephemeral_gb',
-        'rxtx_factor',
-        'vcpu_weight',
-        'extra_specs',
-        'projects',
-        'description',
-    ),
-    ('name', 'swap', 'disabled', 'is_public'),
+    'flavorid memory_mb vcpus root_gb ephemeral_gb rxtx_factor vcpu_weight extra_specs '
+    'projects description',
+    'name swap disabled is_public',
 )
 IMAGE_META = Payload(
     'ImageMetaPayload',
     '1.0',
-    (
-        'id',
-        'name',
-        'status',
-        'visibility',
-        'protected',
-        'checksum',
-        'owner',
-        'size',
-        'virtual_size',
-        'container_format',
-        'disk_format',
-        'created_at',
-        'updated_at',
-        'tags',
-        'direct_url',
-        'min_ram',
-        'min_disk',
-    ),
-    ('properties',),
+    'id name status visibility protected checksum owner size virtual_size '
+    'container_format disk_format created_at updated_at tags direct_url min_ram '
+    'min_disk',
+    'properties',
 )
 IMAGE_META_PROPS = Payload(
     'ImageMetaPropsPayload',
     '1.20',
-    (),
-    tuple(
+    '',
+    ' '.join(
         name
         for name in ImageMetaProps.fields
         if name != 'hw_ephemeral_encryption_secret_uuid'
@@ -134,63 +97,46 @@ IMAGE_META_PROPS = Payload(
 NUMA_TOPOLOGY = Payload(
     'InstanceNUMATopologyPayload',
     '1.0',
-    ('emulator_threads_policy',),
-    ('instance_uuid', 'cells'),
+    'emulator_threads_policy',
+    'instance_uuid cells',
 )
 NUMA_CELL = Payload(
     'InstanceNUMACellPayload',
     '1.2',
-    (
-        'cpuset_reserved',
-        'pagesize',
-        'cpu_topology',
-        'cpu_pinning_raw',
-        'cpu_policy',
-        'cpu_thread_policy',
-    ),
-    ('id', 'cpuset', 'pcpuset', 'memory'),
+    'cpuset_reserved pagesize cpu_topology cpu_pinning_raw cpu_policy '
+    'cpu_thread_policy',
+    'id cpuset pcpuset memory',
 )
-CPU_TOPOLOGY = Payload('VirtCPUTopologyPayload', '1.0', ('sockets', 'cores', 'threads'))
+CPU_TOPOLOGY = Payload('VirtCPUTopologyPayload', '1.0', 'sockets cores threads')
 PCI_REQUESTS = Payload(
-    'InstancePCIRequestsPayload', '1.0', (), ('instance_uuid', 'requests')
+    'InstancePCIRequestsPayload', '1.0', '', 'instance_uuid requests'
 )
 PCI_REQUEST = Payload(
     'InstancePCIRequestPayload',
     '1.1',
-    ('alias_name', 'request_id', 'numa_policy'),
-    ('count', 'spec'),
+    'alias_name request_id numa_policy',
+    'count spec',
 )
-DESTINATION = Payload(
-    'DestinationPayload', '1.0', ('aggregates',), ('host', 'node', 'cell')
-)
-CELL_MAPPING = Payload('CellMappingPayload', '2.0', ('name',), ('uuid', 'disabled'))
-RETRIES = Payload('SchedulerRetriesPayload', '1.0', (), ('num_attempts', 'hosts'))
+DESTINATION = Payload('DestinationPayload', '1.0', 'aggregates', 'host node cell')
+CELL_MAPPING = Payload('CellMappingPayload', '2.0', 'name', 'uuid disabled')
+RETRIES = Payload('SchedulerRetriesPayload', '1.0', '', 'num_attempts hosts')
 SERVER_GROUP = Payload(
     'ServerGroupPayload',
     '1.1',
-    ('name', 'user_id', 'project_id', 'policies', 'members', 'hosts', 'policy'),
-    ('uuid', 'rules'),
+    'name user_id project_id policies members hosts policy',
+    'uuid rules',
 )
 SERVICE_STATUS = Payload(
     'ServiceStatusPayload',
     '1.1',
-    ('disabled_reason', 'availability_zone', 'last_seen_up'),
-    (
-        'host',
-        'binary',
-        'topic',
-        'report_count',
-        'disabled',
-        'forced_down',
-        'version',
-        'uuid',
-    ),
+    'disabled_reason availability_zone last_seen_up',
+    'host binary topic report_count disabled forced_down version uuid',
 )
 
 
 def request_spec(spec: RequestSpec) -> Primitive:
     """Return the RequestSpecPayload of a request."""
-    instance = _value(spec, 'instance_uuid')
+    instance = spec.if_set('instance_uuid')
     return REQUEST_SPEC.of(
         spec,
         flavor=_made(spec, 'flavor', FLAVOR.of),
@@ -200,12 +146,12 @@ def request_spec(spec: RequestSpec) -> Primitive:
         instance_group=_made(spec, 'instance_group', _group),
         numa_topology=_made(spec, 'numa_topology', lambda it: _numa(it, instance)),
         pci_requests=_made(spec, 'pci_requests', lambda it: _pci(it, instance)),
-        num_instances=_num_instances(spec),
+        num_instances=spec.if_set('num_instances', 1),
         requested_destination=_made(spec, 'requested_destination', _destination),
         retry=_made(spec, 'retry', _retries),
         security_groups=[
-            _value(group, 'uuid') or _value(group, 'name')
-            for group in _value(spec, 'security_groups') or ()
+            group.if_set('uuid') or group.if_set('name')
+            for group in spec.if_set('security_groups') or ()
         ],
     )
 
@@ -223,19 +169,19 @@ def legacy_request_spec(spec: RequestSpec) -> Primitive:
 
     It never holds the request context, which nova's form repeats, token and all.
     """
-    plain: Primitive = _plain(legacy.request_spec_dict(spec))
+    plain: Primitive = _plain(request_spec_dict(spec))
     return plain
 
 
 def _image(image: ImageMeta) -> Primitive:
-    properties = _value(image, 'properties') or ImageMetaProps()
+    properties = image.if_set('properties') or ImageMetaProps()
     return IMAGE_META.of(image, properties=IMAGE_META_PROPS.of(properties))
 
 
 def _numa(topology: InstanceNUMATopology, instance_uuid: str | None) -> Primitive:
     return NUMA_TOPOLOGY.of(
         topology,
-        instance_uuid=_value(topology, 'instance_uuid') or instance_uuid,
+        instance_uuid=topology.if_set('instance_uuid') or instance_uuid,
         cells=[_numa_cell(cell) for cell in topology.cells],
     )
 
@@ -247,53 +193,45 @@ def _numa_cell(cell: InstanceNUMACell) -> Primitive:
 def _pci(requests: InstancePCIRequests, instance_uuid: str | None) -> Primitive:
     return PCI_REQUESTS.of(
         requests,
-        instance_uuid=_value(requests, 'instance_uuid') or instance_uuid,
+        instance_uuid=requests.if_set('instance_uuid') or instance_uuid,
         requests=[PCI_REQUEST.of(request) for request in requests.requests],
     )
 
 
 def _destination(destination: Destination) -> Primitive:
     found = {
-        'host': _value(destination, 'host'),
-        'node': _value(destination, 'node'),
+        'host': destination.if_set('host'),
+        'node': destination.if_set('node'),
         'cell': _made(destination, 'cell', CELL_MAPPING.of),
     }
     said = {name: value for name, value in found.items() if value is not None}
     return DESTINATION.primitive(
-        {**said, 'aggregates': _value(destination, 'aggregates')}
+        {**said, 'aggregates': destination.if_set('aggregates')}
     )
 
 
 def _retries(retries: SchedulerRetries) -> Primitive:
-    hosts = _value(retries, 'hosts') or ()
+    hosts = retries.if_set('hosts') or ()
     return RETRIES.of(retries, hosts=[node.hypervisor_hostname for node in hosts])
 
 
 def _group(group: InstanceGroup) -> Primitive:
-    policy = _value(group, 'policy')
-    rules = _value(group, '_rules') or {}
+    policy = group.if_set('policy')
+    rules = group.if_set('_rules') or {}
     return SERVER_GROUP.of(
         group,
-        policies=_value(group, 'policies') or (policy and [policy]),
+        policies=group.if_set('policies') or (policy and [policy]),
         rules={name: str(value) for name, value in rules.items()},
     )
 
 
-def _num_instances(spec: RequestSpec) -> int:
-    return spec.num_instances if 'num_instances' in spec else 1
-
-
-def _value(source: NovaObject, name: str) -> Any:
-    return getattr(source, name) if name in source else None
-
-
 def _made(source: NovaObject, name: str, make: Callable[[Any], Primitive]) -> Any:
-    value = _value(source, name)
+    value = source.if_set(name)
     return None if value is None else make(value)
 
 
 def _first(spec: RequestSpec, name: str) -> str | None:
-    values = _value(spec, name)
+    values = spec.if_set(name)
     return str(values[0]) if values else None
 
 
@@ -302,9 +240,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, InstancePCIRequests | InstancePCIRequest):
         return _attributes(value)
     if isinstance(value, NovaObject):
-        return {
-            name: _plain(getattr(value, name)) for name in value.fields if name in value
-        }
+        return {name: _plain(item) for name, item in value.set_fields().items()}
     if isinstance(value, datetime.datetime):
         return value.strftime(_LEGACY_STAMP)
     if isinstance(value, dict):
@@ -322,9 +258,5 @@ def _attributes(value: NovaObject) -> Primitive:
         '_changed_fields': sorted(value._changed_fields),
         '_context': None,
         'VERSION': value.VERSION,
-        **{
-            f'_obj_{name}': _plain(getattr(value, name))
-            for name in value.fields
-            if name in value
-        },
+        **{f'_obj_{name}': _plain(item) for name, item in value.set_fields().items()},
     }

@@ -6,18 +6,12 @@ Memory is in MiB, page sizes in KiB.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from oslo_versionedobjects import base as ovo
-from oslo_versionedobjects import exception as ovo_exception
 
 from novasched.objects import fields
-from novasched.objects.base import (
-    FilledObject,
-    NovaObject,
-    NovaObjectRegistry,
-    version_numbers,
-)
+from novasched.objects.base import FilledObject, NovaObject, NovaObjectRegistry
 from novasched.objects.network import NetworkMetadata
 
 CPU_POLICIES = ('dedicated', 'shared', 'mixed')
@@ -45,15 +39,6 @@ class InstanceNUMACell(ovo.VersionedObjectDictCompat, FilledObject):
     """
 
     VERSION = '1.6'
-    SINCE: ClassVar = {
-        'pagesize': '1.1',
-        'cpu_topology': '1.2',
-        'cpu_pinning_raw': '1.2',
-        'cpu_policy': '1.3',
-        'cpu_thread_policy': '1.3',
-        'cpuset_reserved': '1.4',
-        'pcpuset': '1.5',
-    }
     UNSET_DEFAULTS: ClassVar = {'pcpuset': set, 'cpu_topology': lambda: None}
 
     id: int = fields.integer()
@@ -79,30 +64,12 @@ class InstanceNUMACell(ovo.VersionedObjectDictCompat, FilledObject):
         raw = self.cpu_pinning_raw
         return None if raw is None else {int(cpu): host for cpu, host in raw.items()}
 
-    def obj_make_compatible(
-        self, primitive: dict[str, Any], target_version: str
-    ) -> None:
-        """Tell older readers about dedicated CPUs in the place that they know.
-
-        Raises oslo's ObjectActionError for a mixed cell, which they do not know.
-        """
-        target = version_numbers(target_version)
-        policy = self.cpu_policy
-        if target < (1, 6) and policy == 'mixed':
-            raise ovo_exception.ObjectActionError(
-                action='obj_make_compatible', reason='cpu_policy mixed is too new'
-            )
-        if target < (1, 5) and policy == 'dedicated' and 'pcpuset' in primitive:
-            primitive['cpuset'] = primitive['pcpuset']
-        super().obj_make_compatible(primitive, target_version)
-
 
 @NovaObjectRegistry.register
 class InstanceNUMATopology(ovo.VersionedObjectDictCompat, NovaObject):
     """The guest nodes of an instance; false when there are none."""
 
     VERSION = '1.3'
-    SINCE: ClassVar = {'emulator_threads_policy': '1.3'}
     UNSET_DEFAULTS: ClassVar = {'emulator_threads_policy': lambda: None}
 
     id: int = fields.integer()
@@ -111,7 +78,7 @@ class InstanceNUMATopology(ovo.VersionedObjectDictCompat, NovaObject):
     emulator_threads_policy: str | None = fields.enum('share', 'isolate', nullable=True)
 
     def __bool__(self) -> bool:
-        return 'cells' in self and bool(self.cells)
+        return bool(self.if_set('cells'))
 
 
 @NovaObjectRegistry.register
@@ -119,7 +86,6 @@ class NUMAPagesTopology(NovaObject):
     """The memory pages of one size on a host node, in pages."""
 
     VERSION = '1.1'
-    SINCE: ClassVar = {'reserved': '1.1'}
 
     size_kb: int = fields.integer()
     total: int = fields.integer()
@@ -132,14 +98,6 @@ class NUMACell(NovaObject):
     """A host node. ``siblings`` are its cores, in the order they are used up."""
 
     VERSION = '1.5'
-    SINCE: ClassVar = {
-        'pinned_cpus': '1.1',
-        'siblings': '1.1',
-        'mempages': '1.2',
-        'network_metadata': '1.3',
-        'pcpuset': '1.4',
-        'socket': '1.5',
-    }
     UNSET_DEFAULTS: ClassVar = {
         'network_metadata': lambda: NetworkMetadata(physnets=set(), tunneled=False),
         'socket': lambda: None,
@@ -175,7 +133,6 @@ class NUMATopologyLimits(NovaObject):
     """
 
     VERSION = '1.1'
-    SINCE: ClassVar = {'network_metadata': '1.1'}
 
     cpu_allocation_ratio: float = fields.real()
     ram_allocation_ratio: float = fields.real()

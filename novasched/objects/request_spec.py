@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from novasched.objects import fields
-from novasched.objects.base import FilledObject, NovaObject, NovaObjectRegistry
-from novasched.objects.cell_mapping import CellMapping
+from novasched.objects.base import (
+    FilledObject,
+    NovaObject,
+    NovaObjectList,
+    NovaObjectRegistry,
+    NovaPersistentObject,
+    NovaTimestampObject,
+)
 from novasched.objects.compute_node import ComputeNodeList
 from novasched.objects.filter_properties import AnswersAsDict
 from novasched.objects.flavor import Flavor
@@ -17,7 +24,20 @@ from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.network import NetworkMetadata, NetworkRequestList
 from novasched.objects.numa import InstanceNUMATopology, NUMATopologyLimits
 from novasched.objects.pci import InstancePCIRequests
-from novasched.objects.security_group import SecurityGroupList
+
+
+@NovaObjectRegistry.register
+class CellMapping(NovaTimestampObject):
+    """A cell. The templates in its URLs are filled in already."""
+
+    VERSION = '1.1'
+
+    id: int = fields.integer(read_only=True)
+    uuid: str = fields.uuid()
+    name: str | None = fields.string(nullable=True)
+    transport_url: str = fields.string()
+    database_connection: str = fields.string()
+    disabled: bool = fields.boolean(default=False)
 
 
 @NovaObjectRegistry.register
@@ -30,12 +50,6 @@ class Destination(NovaObject):
     """
 
     VERSION = '1.4'
-    SINCE: ClassVar = {
-        'cell': '1.1',
-        'aggregates': '1.2',
-        'allow_cross_cell_move': '1.3',
-        'forbidden_aggregates': '1.4',
-    }
 
     host: str = fields.string()
     node: str | None = fields.string(nullable=True)
@@ -72,7 +86,7 @@ class SchedulerLimits(FilledObject):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the members that are not None; objects stay objects."""
-        values = {name: getattr(self, name) for name in self.fields}
+        values = self.set_fields()
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -81,12 +95,6 @@ class RequestGroup(FilledObject):
     """Resources that must come from one provider, or may come from several."""
 
     VERSION = '1.3'
-    SINCE: ClassVar = {
-        'requester_id': '1.1',
-        'provider_uuids': '1.1',
-        'in_tree': '1.2',
-        'forbidden_aggregates': '1.3',
-    }
 
     use_same_provider: bool = fields.boolean(default=True)
     resources: dict[str, int] = fields.integer_dict(default={})
@@ -107,11 +115,36 @@ class RequestLevelParams(NovaObject):
     """
 
     VERSION = '1.1'
-    SINCE: ClassVar = {'same_subtree': '1.1'}
 
     root_required: set[str] = fields.string_set(default=set())
     root_forbidden: set[str] = fields.string_set(default=set())
     same_subtree: list[list[str]] = fields.string_lists(default=[])
+
+
+@NovaObjectRegistry.register
+class SecurityGroup(NovaPersistentObject):
+    """A security group, passed on; usually only its uuid is set, or only its name."""
+
+    VERSION = '1.2'
+
+    id: int = fields.integer()
+    name: str = fields.string()
+    description: str = fields.string()
+    user_id: str = fields.string()
+    project_id: str = fields.string()
+    uuid: str = fields.uuid()
+
+
+@NovaObjectRegistry.register
+class SecurityGroupList(NovaObjectList[SecurityGroup]):
+    VERSION = '1.1'
+
+    objects: list[SecurityGroup] = fields.objects_of('SecurityGroup')
+
+
+def _through(path: str) -> Any:
+    """Return a property that reads an attribute of an object inside."""
+    return property(operator.attrgetter(path))
 
 
 @NovaObjectRegistry.register
@@ -122,16 +155,6 @@ class RequestSpec(AnswersAsDict, NovaObject):
     """
 
     VERSION = '1.15'
-    SINCE: ClassVar = {
-        'requested_destination': '1.6',
-        'security_groups': '1.8',
-        'user_id': '1.9',
-        'network_metadata': '1.10',
-        'is_bfv': '1.11',
-        'requested_resources': '1.12',
-        'request_level_params': '1.13',
-        'requested_networks': '1.14',
-    }
     UNSET_DEFAULTS: ClassVar = {
         'security_groups': SecurityGroupList,
         'network_metadata': lambda: NetworkMetadata(physnets=set(), tunneled=False),
@@ -182,51 +205,27 @@ class RequestSpec(AnswersAsDict, NovaObject):
             return super().__contains__(name)
         return name in self.filter_properties()
 
-    @property
-    def vcpus(self) -> int:
-        return self.flavor.vcpus
-
-    @property
-    def memory_mb(self) -> int:
-        return self.flavor.memory_mb
-
-    @property
-    def root_gb(self) -> int:
-        return self.flavor.root_gb
-
-    @property
-    def ephemeral_gb(self) -> int:
-        return self.flavor.ephemeral_gb
-
-    @property
-    def swap(self) -> int:
-        """The swap disk in MiB."""
-        return self.flavor.swap
-
-    @property
-    def root_required(self) -> set[str]:
-        return self.request_level_params.root_required
-
-    @property
-    def root_forbidden(self) -> set[str]:
-        return self.request_level_params.root_forbidden
-
-    @property
-    def same_subtree(self) -> list[list[str]]:
-        return self.request_level_params.same_subtree
+    vcpus: int = _through('flavor.vcpus')
+    memory_mb: int = _through('flavor.memory_mb')
+    root_gb: int = _through('flavor.root_gb')
+    ephemeral_gb: int = _through('flavor.ephemeral_gb')
+    swap: int = _through('flavor.swap')  # in MiB
+    root_required: set[str] = _through('request_level_params.root_required')
+    root_forbidden: set[str] = _through('request_level_params.root_forbidden')
+    same_subtree: list[list[str]] = _through('request_level_params.same_subtree')
 
     @property
     def extra_specs(self) -> Mapping[str, str]:
         """The extra specs of the flavor; empty when it has none."""
-        return self.flavor.extra_specs if 'extra_specs' in self.flavor else {}
+        found: Mapping[str, str] = self.flavor.if_set('extra_specs', {})
+        return found
 
     @property
     def image_properties(self) -> ImageMetaProps:
         """The properties of the image; empty when there is no image."""
-        image = self.image if 'image' in self else None
-        if image is None or 'properties' not in image:
-            return ImageMetaProps()
-        return image.properties
+        image = self.if_set('image')
+        found = None if image is None else image.if_set('properties')
+        return found or ImageMetaProps()
 
     @property
     def is_rebuild(self) -> bool:
@@ -240,10 +239,10 @@ class RequestSpec(AnswersAsDict, NovaObject):
 
         A conductor names its cell, and the host that it leaves, if it is not to return.
         """
-        if 'ignore_hosts' in self and self.ignore_hosts:
+        if self.if_set('ignore_hosts'):
             return True
         destination = self.requested_destination
-        return bool(destination and 'cell' in destination and destination.cell)
+        return bool(destination and destination.if_set('cell'))
 
     @property
     def target_cell_uuid(self) -> str | None:
@@ -251,7 +250,7 @@ class RequestSpec(AnswersAsDict, NovaObject):
         destination = self.requested_destination
         if destination is None or destination.allow_cross_cell_move:
             return None
-        cell = destination.cell if 'cell' in destination else None
+        cell = destination.if_set('cell')
         return None if cell is None else cell.uuid
 
     @property
@@ -271,15 +270,14 @@ class RequestSpec(AnswersAsDict, NovaObject):
         return self.hint(hint_name, default)
 
     def _hints(self) -> Mapping[str, list[str]]:
-        hints = self.scheduler_hints if 'scheduler_hints' in self else None
-        return hints or {}
+        return self.if_set('scheduler_hints') or {}
 
     def with_group_on(self, host: str) -> RequestSpec:
         """Return the request with one more host of its server group, if it has one."""
-        group = self.instance_group if 'instance_group' in self else None
+        group = self.if_set('instance_group')
         if group is None:
             return self
-        hosts = list(group.hosts or ()) if 'hosts' in group else []
+        hosts = group.if_set('hosts') or ()
         return self.replaced(instance_group=group.replaced(hosts=[*hosts, host]))
 
     def for_instance(self, uuid: str) -> RequestSpec:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from novasched.objects import fields
 from novasched.objects.base import NovaObject, NovaObjectRegistry
@@ -19,7 +19,6 @@ class Selection(NovaObject):
     """
 
     VERSION = '1.1'
-    SINCE: ClassVar = {'availability_zone': '1.1'}
 
     compute_node_uuid: str = fields.uuid()
     service_host: str = fields.string()
@@ -35,7 +34,8 @@ class Selection(NovaObject):
 
         ``limits`` has the members that are not None, numa_topology as a primitive.
         """
-        limits = self.limits.to_dict() if 'limits' in self and self.limits else {}
+        given = self.if_set('limits')
+        limits = given.to_dict() if given else {}
         if 'numa_topology' in limits:
             limits['numa_topology'] = limits['numa_topology'].obj_to_primitive()
         return {'host': self.service_host, 'nodename': self.nodename, 'limits': limits}

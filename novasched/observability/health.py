@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from novasched import errors
 from novasched.clock import Clock
 from novasched.observability.serving import Response
 from novasched.observability.settings import Settings
@@ -31,18 +32,16 @@ def stamp(at: datetime.datetime) -> str:
 
 
 class Check(NamedTuple):
-    """How one component was at ``time``, ISO 8601 in UTC; ``output`` says why it is
-    not well. ``expired``: there was no news of it in time."""
+    """State of one component at ``time``, ISO 8601 in UTC; ``output`` says why it is
+    not well."""
 
     status: str
     time: str
     output: str = ''
-    expired: bool = False
 
     def to_dict(self) -> dict[str, str]:
         """Return the form that travels."""
-        found = {'status': self.status, 'time': self.time}
-        return {**found, 'output': self.output} if self.output else found
+        return {name: text for name, text in self._asdict().items() if text}
 
 
 Checker = Callable[[], Mapping[str, Check]]
@@ -57,10 +56,11 @@ class _News(NamedTuple):
 
 
 class Health:
-    """What is known of the components of one process; threads may share it.
+    """What is known of the components of one service; threads may share it.
 
     ``ttl_s`` is how long news count; 0: for ever. What is asked only now and then
     is well again with the next good news, and fails when two in a row are bad.
+    ``checkers`` are asked whenever somebody asks.
     """
 
     def __init__(self, clock: Clock, ttl_s: float = 300.0) -> None:
@@ -68,7 +68,7 @@ class Health:
         self._ttl_s = ttl_s
         self._lock = threading.Lock()
         self._news: dict[str, _News] = {}
-        self._checkers: tuple[Checker, ...] = ()
+        self.checkers: list[Checker] = []
         self.service_id: str | None = None
 
     def time(self) -> str:
@@ -84,19 +84,14 @@ class Health:
 
         Without ``status``, the first bad news is a warning.
         """
-        if status is None:
-            status = FAIL if self.is_bad(name) else WARN
-        self._keep(name, status, output)
+        before = self._news.get(name)
+        again = before is not None and before.status != PASS
+        self._keep(name, status or (FAIL if again else WARN), output)
 
     def _keep(self, name: str, status: str, output: str) -> None:
         clock = self._clock
         with self._lock:
             self._news[name] = _News(status, output, clock.utcnow(), clock.monotonic())
-
-    def is_bad(self, name: str) -> bool:
-        """Say whether the newest news of a component are bad."""
-        found = self._news.get(name)
-        return found is not None and found.status != PASS
 
     def wants_news(self, name: str) -> bool:
         """Say whether it is time to ask: the last news are bad, or half expired."""
@@ -106,18 +101,11 @@ class Health:
         age_s = self._clock.monotonic() - found.heard_s
         return bool(self._ttl_s) and age_s >= self._ttl_s / 2
 
-    def use_checkers(self, checkers: Iterable[Checker]) -> None:
-        """Ask these, and only these, whenever somebody asks; forget all news, as when
-        the configuration is read again."""
-        with self._lock:
-            self._checkers = tuple(checkers)
-            self._news.clear()
-
     def checks(self) -> dict[str, Check]:
         """Return how all components are, by name."""
         with self._lock:
             found = {name: self._judged(news) for name, news in self._news.items()}
-        for check in self._checkers:
+        for check in self.checkers:
             found.update(check())
         return dict(sorted(found.items()))
 
@@ -125,20 +113,36 @@ class Health:
         age_s = self._clock.monotonic() - news.heard_s
         if not self._ttl_s or age_s <= self._ttl_s:
             return Check(news.status, stamp(news.at), news.output)
-        output = f'no news for {age_s:.0f} s'
-        return Check(WARN, stamp(news.at), output, expired=True)
+        return Check(WARN, stamp(news.at), f'no news for {age_s:.0f} s')
+
+
+class Probe(NamedTuple):
+    """A question whose answer is news of a component: None, or what is wrong.
+
+    Unless ``always``, it is put only when there were no good news for long.
+    """
+
+    name: str
+    ask: Callable[[], str | None]
+    always: bool = False
+
+    def run(self, health: Health) -> None:
+        """Put the question if it is time to."""
+        if not self.always and not health.wants_news(self.name):
+            return
+        try:
+            problem = self.ask()
+        except errors.NovaschedError as error:
+            problem = str(error)
+        if problem is None:
+            health.good(self.name)
+        else:
+            health.bad(self.name, problem)
 
 
 def overall(checks: Iterable[Check]) -> str:
-    """Return the state of what has these checks: that of the worst.
-
-    Without any, nothing is known: a warning. When all have expired, it fails.
-    """
-    checks = list(checks)
-    if checks and all(check.expired for check in checks):
-        return FAIL
-    found = {check.status for check in checks}
-    return next((status for status in WORST if status in found), WARN)
+    """Return the worst state of all; without any, nothing is known: a warning."""
+    return min((check.status for check in checks), key=WORST.index, default=WARN)
 
 
 def answer(

@@ -19,14 +19,14 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from oslo_service import service  # type: ignore[import-untyped]
 
 from novasched.clock import Clock
+from novasched.log_once import LogOnce
 from novasched.observability import health, worker
-from novasched.observability.catalogue import NullRecorder
+from novasched.observability.catalogue import Recorder
 from novasched.observability.health import FAIL, PASS, READY, WARN, WORST, Check, stamp
 from novasched.observability.serving import Endpoint, Response, Route, ask
 from novasched.observability.settings import Address, Settings
@@ -40,7 +40,6 @@ LOG = logging.getLogger(__name__)
 DEADLINE_S = 2.0
 RETRY_S = 5.0
 ENDING_INTERVAL_S = 0.2
-GONE = (ConnectionRefusedError, FileNotFoundError)
 
 ENVIRONMENT = 'PROMETHEUS_MULTIPROC_DIR'
 """Where prometheus_client keeps values that processes share."""
@@ -69,48 +68,33 @@ class Workers:
         directory: str,
         expected: int,
         forget: Callable[[int], None] = lambda pid: None,
-        deadline_s: float = DEADLINE_S,
     ) -> None:
-        self._directory = pathlib.Path(directory)
+        self.directory = directory
+        self.forget = forget
         self._expected = expected
-        self._forget = forget
-        self._deadline_s = deadline_s
         self._seen = False
 
-    def ask(self, url: str) -> list[tuple[int, bytes | Exception]]:
-        """Ask all at once; return what each of those that live answered, by id."""
-        paths = sorted(self._directory.glob(worker.SOCKET.format('*')))
+    def reports(self, url: str = worker.HEALTH) -> list[WorkerReport]:
+        """Ask all at once; there is no report of a worker that is dead."""
+        paths = sorted(pathlib.Path(self.directory).glob(worker.SOCKET.format('*')))
         if not paths:
             return []
         with concurrent.futures.ThreadPoolExecutor(len(paths)) as pool:
-            answers = pool.map(lambda path: self._ask(path, url), paths)
-            found = zip((int(path.stem) for path in paths), answers, strict=True)
-            return [(pid, answer) for pid, answer in found if answer is not None]
+            reports = pool.map(functools.partial(self._report, url), paths)
+            return [report for report in reports if report is not None]
 
-    def _ask(self, path: pathlib.Path, url: str) -> bytes | Exception | None:
+    def _report(self, url: str, path: pathlib.Path) -> WorkerReport | None:
+        pid = int(path.stem)
         try:
-            return ask(str(path), url, self._deadline_s)[1]
-        except GONE:
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
-            self._forget(int(path.stem))
-            return None
-        except (OSError, http.client.HTTPException) as problem:
-            return problem
-
-    def reports(self) -> list[WorkerReport]:
-        """Ask all workers for their health."""
-        return [self._read(pid, answer) for pid, answer in self.ask(worker.HEALTH)]
-
-    def _read(self, pid: int, answer: bytes | Exception) -> WorkerReport:
-        try:
-            if isinstance(answer, Exception):
-                raise answer
-            body = json.loads(answer)
+            body = json.loads(ask(str(path), url, DEADLINE_S)[1])
             checks = {name: Check(**found) for name, found in body['checks'].items()}
             return WorkerReport(pid, checks, body['serviceId'])
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            self.forget(pid)
+            return None
         except TimeoutError:
-            problem = f'does not answer within {self._deadline_s:g} s'
+            problem = f'does not answer within {DEADLINE_S:g} s'
         except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
             problem = f'cannot be asked: {error}'
         return WorkerReport(pid, problem=f'worker {pid} {problem}')
@@ -162,7 +146,7 @@ def not_ready(reports: list[WorkerReport]) -> str | None:
 
 class HostService(service.ServiceBase):  # type: ignore[misc]
     """The process that serves health and metrics until it is stopped, and then until
-    the last worker has ended.
+    the last worker has ended. Workers share it, for their ``observer``.
     """
 
     def __init__(
@@ -173,13 +157,24 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         metrics: SharedMetrics | None = None,
     ) -> None:
         self._settings = settings
-        self._workers = workers
+        self.workers = workers
         self._clock = clock
         self._metrics = metrics
         self._endpoints: list[Endpoint] = []
         self._service_id: str | None = None
         self._stopping = threading.Event()
         self._stopped = threading.Event()
+
+    @functools.cached_property
+    def observer(self) -> Observer:
+        """That of a worker; look at it in its process only."""
+        return Observer(
+            self._settings,
+            self._clock,
+            self.workers.directory,
+            Recorder() if self._metrics is None else self._metrics.of_worker(),
+            self.workers.forget,
+        )
 
     def start(self) -> None:
         for address, routes in self._routes().items():
@@ -189,15 +184,14 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 
     def _started(self, endpoint: Endpoint, address: Address) -> bool:
         """Listen as soon as it is possible; a restart may find the address in use."""
-        is_logged = False
+        failing = LogOnce()
         while not self._stopping.is_set():
             try:
                 endpoint.start()
                 return True
             except OSError as problem:
-                if not is_logged:
+                if failing.begins():
                     LOG.error('Cannot listen at %s yet: %s', address, problem)
-                is_logged = True
                 self._stopping.wait(RETRY_S)
         return False
 
@@ -213,9 +207,9 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
 
     def show_health(self, headers: Mapping[str, str]) -> Response:
         """Response for all workers."""
-        reports, time = self._workers.reports(), stamp(self._clock.utcnow())
+        reports, time = self.workers.reports(), stamp(self._clock.utcnow())
         checks = merged(reports)
-        checks['workers'] = self._workers.check(reports, time)
+        checks['workers'] = self.workers.check(reports, time)
         if self._stopping.is_set():
             checks[READY] = Check(WARN, time, worker.STOPPING)
         ids = (each.service_id for each in reports if each.service_id)
@@ -225,7 +219,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
     def show_ready(self, headers: Mapping[str, str]) -> Response:
         """Say whether requests are taken: by one worker at least."""
         reason = worker.STOPPING if self._stopping.is_set() else None
-        reason = reason or not_ready(self._workers.reports())
+        reason = reason or not_ready(self.workers.reports())
         body = {'ready': reason is None, 'reason': reason or ''}
         return Response(
             503 if reason else 200,
@@ -238,7 +232,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         self, metrics: SharedMetrics, headers: Mapping[str, str]
     ) -> Response:
         """Return the metrics of all workers, which first set their gauges."""
-        self._workers.ask(worker.GAUGES)
+        self.workers.reports(worker.GAUGES)
         return metrics.show(headers)
 
     @property
@@ -258,7 +252,7 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
                 endpoint.stop()
 
     def _is_any_alive(self) -> bool:
-        return any(not each.problem for each in self._workers.reports())
+        return any(not each.problem for each in self.workers.reports())
 
     def wait(self) -> None:
         self._stopped.wait()
@@ -267,66 +261,36 @@ class HostService(service.ServiceBase):  # type: ignore[misc]
         """Nothing is kept here that a reload could change."""
 
 
-@dataclass(frozen=True)
-class Shared:
-    """What the workers of a host share, and ``beside`` them the services that show it:
-    none where nothing is to be shown."""
-
-    settings: Settings
-    clock: Clock
-    directory: str = ''
-    metrics: SharedMetrics | None = None
-    beside: tuple[HostService, ...] = ()
-
-    @functools.cached_property
-    def observer(self) -> Observer:
-        """That of a worker; look at it in its process only."""
-        return Observer(
-            self.settings,
-            self.clock,
-            self.directory,
-            NullRecorder() if self.metrics is None else self.metrics.of_worker(),
-            _forgetting(self.metrics),
-        )
-
-
-def _forgetting(metrics: SharedMetrics | None) -> Callable[[int], None]:
-    """Return what forgets the gauges of a process that is gone."""
-    return (lambda pid: None) if metrics is None else metrics.forget
-
-
 @contextlib.contextmanager
-def shared(settings: Settings, workers: int, clock: Clock) -> Iterator[Shared]:
-    """Make what the workers of a host share, before they are forked.
+def shared(
+    settings: Settings, workers: int, clock: Clock
+) -> Iterator[HostService | None]:
+    """Make what so many workers share, before they are forked; None: nothing is shown.
 
-    It is removed when the process that made it is done.
+    Its directory, for this user alone, is removed by the process that made it.
     """
     if not settings.health and not settings.metrics:
-        yield Shared(settings, clock)
+        yield None
         return
-    with _directory() as directory:
-        metrics = _metrics(directory, settings.prefix) if settings.metrics else None
-        asked = Workers(directory, workers, _forgetting(metrics))
-        beside = HostService(settings, asked, clock, metrics)
-        yield Shared(settings, clock, directory, metrics, (beside,))
-
-
-def _metrics(directory: str, prefix: str) -> SharedMetrics:
-    os.environ[ENVIRONMENT] = directory
-    # It settles at its import where values are kept: see there.
-    from novasched.observability import prometheus
-
-    return prometheus.SharedMetrics(directory, prefix)
-
-
-@contextlib.contextmanager
-def _directory() -> Iterator[str]:
-    """Make a directory for this user alone; a forked process does not remove it."""
     above = os.environ.get(RUNTIME, '').partition(':')[0] or None
     directory, maker = tempfile.mkdtemp(prefix='novasched-', dir=above), os.getpid()
     try:
-        yield directory
+        yield _host_service(settings, directory, workers, clock)
     finally:
         if os.getpid() == maker:
             os.environ.pop(ENVIRONMENT, None)
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def _host_service(
+    settings: Settings, directory: str, workers: int, clock: Clock
+) -> HostService:
+    if not settings.metrics:
+        return HostService(settings, Workers(directory, workers), clock)
+    os.environ[ENVIRONMENT] = directory
+    # It settles at its import where values are kept: see there.
+    from novasched.observability.prometheus import SharedMetrics
+
+    metrics = SharedMetrics(directory, settings.prefix)
+    asked = Workers(directory, workers, metrics.forget)
+    return HostService(settings, asked, clock, metrics)

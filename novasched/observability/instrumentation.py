@@ -4,77 +4,275 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
+from novasched import errors
 from novasched.candidate_query import QueryPolicy
 from novasched.clock import SYSTEM_CLOCK, Clock
-from novasched.cluster.cells import Cells
 from novasched.cluster.view import ClusterView
 from novasched.observability import catalogue
-from novasched.observability.catalogue import MetricRecorder, NullRecorder
-from novasched.observability.health import FAIL, PASS, WARN, Check, Checker, Health
-from novasched.observability.ports import (
-    InstrumentedApiStore,
-    InstrumentedPlacement,
-    InstrumentedServiceStore,
-)
-from novasched.observability.requests import RequestTracker, StageTimer
+from novasched.observability.catalogue import Metric, Recorder
+from novasched.observability.health import FAIL, PASS, WARN, Check, Health
 from novasched.observability.settings import Settings
-from novasched.ports import ApiStore, Placement, ServiceStore
+from novasched.ports import (
+    ApiStore,
+    Candidates,
+    Claimed,
+    ClaimRefused,
+    ClaimUnknown,
+    Placement,
+    QueryFailed,
+    ServiceRow,
+    ServiceStore,
+)
+from novasched.resources.prefilters import Prefilter
 from novasched.scheduler.trace import Decision
+
+PLUGINS_EVERY = 10
+"""One request, and one decision, in so many has its plugins measured: all would cost
+too much."""
 
 CHECKS_MISSED = 3
 """So many times in a row must a cell not have been read, to be called old."""
 
+PLACEMENT_STAGES = {
+    'candidates': 'Query',
+    'claim': 'Claim',
+    'claim_all': 'Claim',
+    'undo': 'Undo',
+}
+"""The stage that a call to placement is."""
 
-class Freshness:
-    """Compares what the view knows with the clock.
 
-    ``asked_at`` has the time of the last answer of each cell, by uuid.
+@contextlib.contextmanager
+def news_of(name: str, health: Health) -> Iterator[None]:
+    """Take what is done within as news of a component."""
+    try:
+        yield
+    except errors.StoreFailed as problem:
+        health.bad(name, str(problem))
+        raise
+    health.good(name)
+
+
+class InstrumentedApiStore:
+    """The API database: each answer is news. Satisfies ports.ApiStore."""
+
+    def __init__(self, inner: ApiStore, health: Health) -> None:
+        self._inner = inner
+        self._health = health
+
+    def __getattr__(self, method: str) -> Any:
+        return news_of('api_db', self._health)(getattr(self._inner, method))
+
+
+class InstrumentedServiceStore:
+    """The services rows: the heartbeats of this program. Satisfies
+    ports.ServiceStore."""
+
+    def __init__(self, inner: ServiceStore, health: Health) -> None:
+        self._inner = inner
+        self._health = health
+
+    def register(
+        self, host: str, binary: str, topic: str, version: int
+    ) -> tuple[ServiceRow, bool]:
+        row, created = self._inner.register(host, binary, topic, version)
+        self._health.service_id = row.uuid
+        return row, created
+
+    def beat(self, service_id: int, report_count: int) -> bool:
+        with news_of('heartbeat', self._health):
+            found = self._inner.beat(service_id, report_count)
+        if not found:
+            self._health.bad('heartbeat', 'the services row is gone', FAIL)
+        return found
+
+
+class InstrumentedPlacement:
+    """Placement, measured and counted; what it answers is news of its health.
+    Satisfies ports.Placement."""
+
+    def __init__(self, inner: Placement, instrumentation: Instrumentation) -> None:
+        self._inner = inner
+        self._stage = instrumentation.stage
+        self._recorder = instrumentation.recorder
+        self._health = instrumentation.health
+
+    def __getattr__(self, method: str) -> Any:
+        call = getattr(self._inner, method)
+        stage = PLACEMENT_STAGES.get(method)
+        return functools.partial(self._call, stage, call) if stage else call
+
+    def _call(
+        self, stage: str, call: Callable[..., Any], *args: Any, **more: Any
+    ) -> Any:
+        try:
+            with self._stage(stage):
+                answer = call(*args, **more)
+        except errors.NovaschedError:
+            if stage == 'Claim':
+                self._recorder.count(catalogue.CLAIMS, 'error')
+            raise
+        for each in answer if isinstance(answer, Sequence) else [answer]:
+            self._take_in(each)
+        return answer
+
+    def _take_in(self, answer: object) -> None:
+        count = self._recorder.count
+        match answer:
+            case Candidates():
+                self._health.good('placement')
+                found = len(answer.requests)
+                count(catalogue.QUERIES, 'found' if found else 'none')
+                self._recorder.observe(catalogue.CANDIDATES, found)
+            case QueryFailed():
+                count(catalogue.QUERIES, 'failed')
+                self._judge(answer.status, answer.text)
+            case Claimed():
+                self._health.good('placement')
+                count(catalogue.CLAIMS, 'claimed')
+            case ClaimUnknown():
+                self._health.bad('placement', answer.text)
+                count(catalogue.CLAIMS, 'unknown')
+            case ClaimRefused():
+                self._judge(answer.status, answer.text)
+                refused = 'conflict' if answer.status == 409 else 'refused'
+                count(catalogue.CLAIMS, refused)
+
+    def _judge(self, status: int, text: str) -> None:
+        """What placement answers with its own mouth, it is there to say."""
+        if 0 < status < 500 and status not in (401, 403):
+            self._health.good('placement')
+        else:
+            self._health.bad('placement', f'HTTP {status}: {text}' if status else text)
+
+
+class RequestTracker:
+    """Counts requests, and knows how long each has been under way.
+
+    ``threads`` is how many there can be at once. Satisfies ports.Requests.
     """
 
     def __init__(
-        self,
-        cells: Cells,
-        asked_at: Callable[[], dict[str, float]],
-        clock: Clock,
-        health: Health,
-        check_interval_s: float,
+        self, recorder: Recorder, threads: int, patience_s: float, clock: Clock
     ) -> None:
-        self._cells = cells
-        self._asked_at = asked_at
+        self._recorder = recorder
+        self._threads = threads
+        self._patience_s = patience_s
         self._clock = clock
-        self._health = health
+        self._names = itertools.count()
+        self._since: dict[int, float] = {}
+        self._queued: dict[int, float] = {}
+        self._finished = 0
+        self._counting = threading.Lock()
+
+    def arrived(self, waited_s: float) -> None:
+        self._recorder.observe(catalogue.QUEUE_WAIT_SECONDS, waited_s)
+
+    def queued(self, message: int, waited_s: float) -> None:
+        self._queued[message] = self._clock.monotonic() - waited_s
+
+    def taken(self, message: int) -> None:
+        self._queued.pop(message, None)
+
+    def placed(self, servers: int) -> None:
+        self._recorder.count(catalogue.SERVERS_PLACED, by=servers)
+
+    def finished(self) -> int:
+        return self._finished
+
+    def measure(self) -> None:
+        """Set the gauges of the present state."""
+        now, queued = self._clock.monotonic(), list(self._queued.values())
+        oldest_s = max((now - since for since in queued), default=0.0)
+        self._recorder.set(catalogue.THREADS, self._threads)
+        self._recorder.set(catalogue.MESSAGES_WAITING, len(queued))
+        self._recorder.set(catalogue.OLDEST_WAITING, oldest_s)
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        name, since = next(self._names), self._clock.monotonic()
+        self._since[name] = since
+        self._recorder.count(catalogue.IN_FLIGHT)
+        result = 'error'
+        try:
+            yield
+            result = 'scheduled'
+        except errors.NoValidHost:
+            result = 'unschedulable'
+            raise
+        finally:
+            del self._since[name]
+            with self._counting:
+                self._finished += 1
+            took_s = self._clock.monotonic() - since
+            self._recorder.count(catalogue.IN_FLIGHT, by=-1)
+            self._recorder.count(catalogue.ATTEMPTS, result)
+            self._recorder.observe(catalogue.ATTEMPT_SECONDS, took_s, result)
+
+    def under_way(self) -> list[float]:
+        now = self._clock.monotonic()
+        return [now - since for since in list(self._since.values())]
+
+    def check(self, time: str) -> Check:
+        """Judge whether requests get through; one without a waiting caller is
+        a warning, and when they hold all threads nothing does."""
+        late = sum(since_s > self._patience_s for since_s in self.under_way())
+        if not late:
+            return Check(PASS, time)
+        output = (
+            f'{late} of {self._threads} threads have worked on a request for over '
+            f'{self._patience_s:.0f} s'
+        )
+        return Check(FAIL if late >= self._threads else WARN, time, output)
+
+
+class Freshness:
+    """Compares what a view knows of the cells with the clock."""
+
+    def __init__(
+        self, view: ClusterView, clock: Clock, check_interval_s: float
+    ) -> None:
+        self._view = view
+        self._clock = clock
         self._most_s = CHECKS_MISSED * check_interval_s
         self._began_s = clock.monotonic()
         self._shown: set[str] = set()
 
-    def check(self) -> dict[str, Check]:
+    def check(self, time: str) -> dict[str, Check]:
         """Judge the database of each cell, and the view as a whole.
 
         One cell of several that is left out is a warning: the others are served.
         """
-        enabled, time = self._cells.enabled(), self._health.time()
-        if not enabled:
+        cells, out = self._view.cells.enabled(), self._left_out()
+        if not cells:
             return {}
-        out = {cell.uuid for cell in self._cells.unavailable()}
         bad = Check(
-            WARN if len(out) < len(enabled) else FAIL,
+            WARN if len(out) < len(cells) else FAIL,
             time,
-            f'the cell is left out: {len(enabled) - len(out)} of {len(enabled)} answer',
+            f'the cell is left out: {len(cells) - len(out)} of {len(cells)} answer',
         )
         found = {
             f'cell_db:{cell.uuid}': bad if cell.uuid in out else Check(PASS, time)
-            for cell in enabled
+            for cell in cells
         }
         ages_s = self._ages_s()
-        ages = [ages_s.get(cell.uuid) for cell in enabled]
+        ages = [ages_s.get(cell.uuid) for cell in cells]
         return {**found, 'cluster_view': self._judge(ages, time)}
 
+    def _left_out(self) -> set[str]:
+        return {cell.uuid for cell in self._view.cells.unavailable()}
+
     def _ages_s(self) -> dict[str, float]:
+        """Return how long ago each cell gave its last answer, by uuid."""
         now_s = self._clock.monotonic()
-        return {uuid: now_s - at_s for uuid, at_s in self._asked_at().items()}
+        return {uuid: now_s - at_s for uuid, at_s in self._view.asked_at().items()}
 
     def _judge(self, ages_s: list[float | None], time: str) -> Check:
         """A cell that was not read yet is as old as the view, which may be new."""
@@ -89,11 +287,10 @@ class Freshness:
             return Check(WARN, time, output)
         return Check(PASS, time)
 
-    def measure(self, recorder: MetricRecorder, now: float) -> None:
+    def measure(self, recorder: Recorder, now: float) -> None:
         """Set the gauges of all cells; ``now`` is in seconds since 1970."""
-        ages_s = self._ages_s()
-        out = {cell.uuid for cell in self._cells.unavailable()}
-        enabled = {cell.name or cell.uuid: cell for cell in self._cells.enabled()}
+        ages_s, out = self._ages_s(), self._left_out()
+        enabled = {cell.name or cell.uuid: cell for cell in self._view.cells.enabled()}
         for name, cell in enabled.items():
             if cell.uuid in ages_s:
                 recorder.set(catalogue.CELL_TIME, now - ages_s[cell.uuid], name)
@@ -105,45 +302,61 @@ class Freshness:
 
 
 class Instrumentation:
-    """Wraps each component with what measures it. ``checkers`` are to be asked for the
-    health. Without ``recorder`` nothing is counted.
+    """Wraps each component of a scheduler with what measures it, and knows its
+    ``health``. Without ``recorder`` nothing is counted.
     """
 
     def __init__(
         self,
-        recorder: MetricRecorder | None = None,
-        health: Health | None = None,
+        recorder: Recorder | None = None,
         clock: Clock = SYSTEM_CLOCK,
         settings: Settings | None = None,
     ) -> None:
         settings = settings or Settings()
-        self._recorder = recorder = recorder or NullRecorder()
-        self._health = health = health or Health(clock)
         self._clock = clock
         self._check_interval_s = settings.check_interval_s
-        self._stages = StageTimer(recorder, clock)
+        self._decisions = itertools.count()
         self._freshness: Freshness | None = None
-        self.requests = requests = RequestTracker(
-            recorder, settings.threads, settings.patience_s, clock
+        self.recorder = recorder or Recorder()
+        self.health = Health(clock, settings.ttl_s)
+        self.health.checkers.append(self._check)
+        self.requests = RequestTracker(
+            self.recorder, settings.threads, settings.patience_s, clock
         )
-        self.checkers: list[Checker] = [
-            lambda: {'requests': requests.check(health.time())}
-        ]
+
+    @contextlib.contextmanager
+    def _timed(self, metric: Metric, *labels: str) -> Iterator[None]:
+        since = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self.recorder.observe(metric, self._clock.monotonic() - since, *labels)
+
+    def stage(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Measure what is done within, as a stage of a request."""
+        return self._timed(catalogue.STAGE_SECONDS, name)
 
     def api(self, inner: ApiStore) -> ApiStore:
-        return InstrumentedApiStore(inner, self._health)
+        return cast(ApiStore, InstrumentedApiStore(inner, self.health))
 
     def services(self, inner: ServiceStore) -> ServiceStore:
-        return InstrumentedServiceStore(inner, self._health)
+        return InstrumentedServiceStore(inner, self.health)
 
     def placement(self, inner: Placement) -> Placement:
-        return InstrumentedPlacement(inner, self._recorder, self._stages, self._health)
+        return cast(Placement, InstrumentedPlacement(inner, self))
 
     def query_policy(self, query_policy: QueryPolicy) -> QueryPolicy:
         """Measure the prefilters, and count the answers that a limit cut."""
-        measured = self._stages.prefilters(tuple(query_policy.prefilters))
-        on_cut = self._stages.cut
-        return replace(query_policy, prefilters=measured, on_cut=on_cut)
+        return replace(
+            query_policy,
+            prefilters=_MeasuredPrefilters(self, tuple(query_policy.prefilters)),
+            on_cut=lambda answer: self.recorder.count(catalogue.TRUNCATED),
+        )
+
+    def prefilter(self, prefilter: Prefilter) -> Prefilter:
+        """Measure a prefilter, under its name."""
+        name = getattr(prefilter, '__name__', type(prefilter).__name__)
+        return self._timed(catalogue.PLUGIN_SECONDS, name, 'PreFilter')(prefilter)
 
     def decisions(
         self, on_decision: Callable[[Decision], None]
@@ -151,24 +364,57 @@ class Instrumentation:
         """Return what takes in a decision, and hands it on."""
 
         def both(decision: Decision) -> None:
-            self._stages.decided(decision)
+            self._decided(decision)
             on_decision(decision)
 
         return both
 
-    def refresh(self) -> contextlib.AbstractContextManager[None]:
-        """Measure a refresh of the view, which is done within."""
-        return self._stages('Refresh')
+    def _decided(self, decision: Decision) -> None:
+        observe = self.recorder.observe
+        weighers = {weighing.name for weighing in decision.weighed.weighings}
+        scored_s = sum(decision.took_s.get(name, 0.0) for name in weighers)
+        all_s = sum(decision.took_s.values())
+        if decision.took_s:
+            observe(catalogue.ALGORITHM_SECONDS, all_s)
+            observe(catalogue.STAGE_SECONDS, all_s - scored_s, 'Filter')
+            observe(catalogue.STAGE_SECONDS, scored_s, 'Score')
+        if next(self._decisions) % PLUGINS_EVERY == 0:
+            for name, seconds in decision.took_s.items():
+                point = 'Score' if name in weighers else 'Filter'
+                observe(catalogue.PLUGIN_SECONDS, seconds, name, point)
+        if not len(decision.ranked):
+            took = [step.name for step in decision.steps if len(step.before)]
+            last = took[-1] if took else 'none'
+            self.recorder.count(catalogue.UNSCHEDULABLE, last)
 
     def watch(self, view: ClusterView) -> None:
         """Judge from now on how fresh a view is."""
-        self._freshness = Freshness(
-            view.cells, view.asked_at, self._clock, self._health, self._check_interval_s
-        )
-        self.checkers.append(self._freshness.check)
+        self._freshness = Freshness(view, self._clock, self._check_interval_s)
+
+    def _check(self) -> dict[str, Check]:
+        time = self.health.time()
+        found = {} if self._freshness is None else self._freshness.check(time)
+        return {**found, 'requests': self.requests.check(time)}
 
     def measure(self, now: float) -> None:
-        """Set the gauges of the present state; in seconds since 1970."""
+        """Set the gauges of the present state; ``now`` is in seconds since 1970."""
         self.requests.measure()
         if self._freshness is not None:
-            self._freshness.measure(self._recorder, now)
+            self._freshness.measure(self.recorder, now)
+
+
+class _MeasuredPrefilters:
+    """Prefilters; going through them is a stage. Some are measured one by one."""
+
+    def __init__(
+        self, instrumentation: Instrumentation, plain: Sequence[Prefilter]
+    ) -> None:
+        self._stage = instrumentation.stage
+        self._plain = plain
+        self._measured = [instrumentation.prefilter(each) for each in plain]
+        self._requests = itertools.count()
+
+    def __iter__(self) -> Iterator[Prefilter]:
+        is_measured = next(self._requests) % PLUGINS_EVERY == 0
+        with self._stage('PreFilter'):
+            yield from self._measured if is_measured else self._plain

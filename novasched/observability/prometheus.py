@@ -23,46 +23,35 @@ from novasched.observability.catalogue import (
     CELL_TIME,
     PREFIX,
     Metric,
-    MetricKind,
+    Recorder,
 )
 from novasched.observability.serving import Response
 
+KINDS: Mapping[str, Any] = {'counter': Counter, 'gauge': Gauge, 'histogram': Histogram}
 
-class Metrics:
-    """Recorder of one worker, which threads may share. Satisfies MetricRecorder.
+
+class Metrics(Recorder):
+    """Recorder of one worker, which threads may share.
 
     Every value is at once where other processes see it, also when this one is killed.
     """
 
     def __init__(self, prefix: str = PREFIX) -> None:
-        self._prefix = prefix
         self.registry = CollectorRegistry()
         self._made = {
-            each.name: self._make(each) for each in ALL if each is not CELL_AGE
+            each.name: self._make(each, each.called(prefix))
+            for each in ALL
+            if each is not CELL_AGE
         }
         self._labelled: dict[tuple[str, ...], Any] = {}
 
-    def _make(self, metric: Metric) -> Any:
-        name = metric.called(self._prefix)
-        match metric.kind:
-            case MetricKind.COUNTER:
-                return Counter(name, metric.doc, metric.labels, registry=self.registry)
-            case MetricKind.GAUGE:
-                return Gauge(
-                    name,
-                    metric.doc,
-                    metric.labels,
-                    registry=self.registry,
-                    multiprocess_mode=metric.across,  # type: ignore[arg-type]
-                )
-            case MetricKind.HISTOGRAM:
-                return Histogram(
-                    name,
-                    metric.doc,
-                    metric.labels,
-                    registry=self.registry,
-                    buckets=metric.buckets,
-                )
+    def _make(self, metric: Metric, name: str) -> Any:
+        more: dict[str, Any] = {'registry': self.registry}
+        if metric.buckets:
+            more['buckets'] = metric.buckets
+        if metric.across:
+            more['multiprocess_mode'] = metric.across
+        return KINDS[metric.kind](name, metric.doc, metric.labels, **more)
 
     def _of(self, metric: Metric, labels: tuple[str, ...]) -> Any:
         """Return what keeps the values of these labels; looking it up is cheap."""
@@ -87,7 +76,7 @@ class SharedMetrics:
     """The metrics of all workers that share a directory, and the ages of cells."""
 
     def __init__(
-        self, directory: str, prefix: str = PREFIX, clock: Clock = SYSTEM_CLOCK
+        self, directory: str, prefix: str, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._directory = directory
         self._prefix = prefix
@@ -120,11 +109,10 @@ class SharedMetrics:
                 yield self._ages(family)
 
     def _ages(self, times: Family) -> Family:
-        name = CELL_AGE.called(self._prefix)
-        ages = Family(name, CELL_AGE.doc, 'gauge')
+        ages = Family(CELL_AGE.called(self._prefix), CELL_AGE.doc, 'gauge')
         now = self._clock.time()
         for sample in times.samples:
             if sample.value > 0:
                 age_s = max(0.0, now - sample.value)
-                ages.add_sample(name, sample.labels, age_s)
+                ages.add_sample(ages.name, sample.labels, age_s)
         return ages

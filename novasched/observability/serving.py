@@ -11,7 +11,6 @@ import io
 import logging
 import os
 import socket
-import socketserver
 import stat
 import threading
 from collections.abc import Callable, Mapping
@@ -55,59 +54,36 @@ def _refusal(status: http.HTTPStatus) -> bytes:
     return f'{head}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'.encode()
 
 
-class _HttpHandler(http.server.BaseHTTPRequestHandler):
-    """Reads the head of a request, then answers, both before the deadline."""
+def _head(connection: socket.socket, end_s: float) -> bytes:
+    """Return all up to the empty line, or a little more than is allowed, or what
+    came before the client closed. Raises TimeoutError at ``end_s``."""
+    head = b''
+    while b'\r\n\r\n' not in head and len(head) <= MOST_HEAD:
+        left_s = end_s - SYSTEM_CLOCK.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        connection.settimeout(left_s)
+        more = connection.recv(MOST_HEAD)
+        if not more:
+            break
+        head += more
+    return head
 
-    server: Endpoint
+
+class _HttpHandler(http.server.BaseHTTPRequestHandler):
+    """Makes of the head of one request what is ``answered``."""
+
     server_version = 'novasched'
     sys_version = ''
 
-    def setup(self) -> None:
-        self.connection = self.request
-        self._end_s = SYSTEM_CLOCK.monotonic() + self.server.deadline_s
-        self.rfile = io.BytesIO()
-        self.wfile = self._answered = io.BytesIO()
-
-    def handle(self) -> None:
-        try:
-            head = self._head()
-        except TimeoutError:
-            self.wfile.write(_refusal(http.HTTPStatus.REQUEST_TIMEOUT))
-            return
-        if len(head) > MOST_HEAD:
-            status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            self.wfile.write(_refusal(status))
-            return
+    def __init__(self, head: bytes, client: Any, routes: Mapping[str, Route]) -> None:
         self.rfile = io.BytesIO(head)
-        super().handle()
-
-    def finish(self) -> None:
-        """Send what was written; sendall() has one timeout for all of it."""
-        self.connection.settimeout(max(self._end_s - SYSTEM_CLOCK.monotonic(), 0.1))
-        self.connection.sendall(self._answered.getvalue())
-
-    def _head(self) -> bytes:
-        """Return all up to the empty line, or a little more than is allowed, or what
-        came before the client closed. Raises TimeoutError at the deadline."""
-        head = b''
-        while b'\r\n\r\n' not in head and len(head) <= MOST_HEAD:
-            left_s = self._end_s - SYSTEM_CLOCK.monotonic()
-            if left_s <= 0:
-                raise TimeoutError
-            self.connection.settimeout(left_s)
-            more = self.connection.recv(MOST_HEAD)
-            if not more:
-                break
-            head += more
-        return head
+        self.wfile = self.answered = io.BytesIO()
+        self.client_address = client
+        self._routes = routes
+        self.handle()
 
     def do_GET(self) -> None:
-        self._send(with_body=True)
-
-    def do_HEAD(self) -> None:
-        self._send(with_body=False)
-
-    def _send(self, with_body: bool) -> None:
         answer = self._answer()
         self.send_response(answer.status)
         self.send_header('Content-Type', answer.content_type)
@@ -116,11 +92,14 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
         for name, value in answer.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if with_body:
+        if self.command != 'HEAD':
             self.wfile.write(answer.body)
 
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
     def _answer(self) -> Response:
-        route = self.server.routes.get(self.path.partition('?')[0])
+        route = self._routes.get(self.path.partition('?')[0])
         if route is None:
             return Response(404, 'text/plain', b'not found\n')
         try:
@@ -138,14 +117,11 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
         LOG.debug('%s: %s', self.address_string(), format % args)
 
 
-class Endpoint(socketserver.ThreadingTCPServer):
+class Endpoint:
     """Answers at one address, in at most ``most_clients`` threads of its own.
 
     A client that is not done within ``deadline_s`` is cut off.
     """
-
-    daemon_threads = True
-    block_on_close = False
 
     def __init__(
         self,
@@ -154,76 +130,97 @@ class Endpoint(socketserver.ThreadingTCPServer):
         most_clients: int = MOST_CLIENTS,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        super().__init__(('', 0), _HttpHandler, bind_and_activate=False)
-        self.socket.close()
-        self.routes = routes
-        self.deadline_s = deadline_s
         self._address = address
+        self._routes = routes
+        self._deadline_s = deadline_s
         self._free = threading.BoundedSemaphore(most_clients)
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._listening: socket.socket | None = None
+        self._thread = threading.Thread(
+            target=self._accept, name=f'http {address}', daemon=True
+        )
 
     def start(self) -> None:
         """Listen. Raises OSError."""
-        self.socket = listen(self._address)
-        self._thread = threading.Thread(
-            target=self._serve, name=f'http {self._address}', daemon=True
-        )
+        self._listening = listen(self._address)
         self._thread.start()
 
     @property
     def port(self) -> int:
         """The TCP port that is listened at; 0: none."""
-        if self._thread is None or self._address.path:
+        if self._listening is None or self._address.path:
             return 0
-        return int(self.socket.getsockname()[1])
+        return int(self._listening.getsockname()[1])
 
     def stop(self) -> None:
         """Listen no more, and remove the socket from the file system."""
-        if self._thread is None:
+        if self._listening is None:
             return
         self._stopped.set()
         with contextlib.suppress(OSError):  # wakes the thread that accepts
-            self.socket.shutdown(socket.SHUT_RDWR)
+            self._listening.shutdown(socket.SHUT_RDWR)
         self._thread.join(STOP_S)
-        self._thread = None
-        self.server_close()
+        self._listening.close()
+        self._listening = None
         if self._address.path:
             os.unlink(self._address.path)
 
-    def _serve(self) -> None:
+    def _accept(self) -> None:
         """Serve until stopped. Nothing is polled, which among eventlet's threads
         would hold up all others."""
-        while not self._stopped.is_set():
+        listening = self._listening
+        while listening is not None and not self._stopped.is_set():
             try:
-                self.process_request(*self.socket.accept())
+                self._begin(*listening.accept())
             except OSError as problem:
                 if not self._stopped.wait(FAILED_ACCEPT_S):
                     LOG.warning('A connection was not accepted: %s', problem)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def _begin(self, connection: socket.socket, client: Any) -> None:
         """Serve a client in a thread, or refuse it at once when all are taken."""
         if self._free.acquire(blocking=False):
+            serving = threading.Thread(
+                target=self._serve, args=(connection, client), daemon=True
+            )
             try:
-                super().process_request(request, client_address)
+                serving.start()
                 return
             except RuntimeError as problem:  # the system has no thread left
                 self._free.release()
                 LOG.warning('A connection was not served: %s', problem)
         with contextlib.suppress(OSError):
-            request.setblocking(False)
-            request.send(_refusal(http.HTTPStatus.SERVICE_UNAVAILABLE))
-        self.shutdown_request(request)
+            connection.setblocking(False)
+            connection.send(_refusal(http.HTTPStatus.SERVICE_UNAVAILABLE))
+        _close(connection)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def _serve(self, connection: socket.socket, client: Any) -> None:
+        end_s = SYSTEM_CLOCK.monotonic() + self._deadline_s
         try:
-            super().process_request_thread(request, client_address)
+            answer = self._answer(connection, client, end_s)
+            # sendall() has one timeout for all of it.
+            connection.settimeout(max(end_s - SYSTEM_CLOCK.monotonic(), 0.1))
+            connection.sendall(answer)
+        except Exception:  # a client that went away is no error
+            LOG.debug('An answer was not sent', exc_info=True)
         finally:
+            _close(connection)
             self._free.release()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error."""
-        LOG.debug('An answer was not sent', exc_info=True)
+    def _answer(self, connection: socket.socket, client: Any, end_s: float) -> bytes:
+        try:
+            head = _head(connection, end_s)
+        except TimeoutError:
+            return _refusal(http.HTTPStatus.REQUEST_TIMEOUT)
+        if len(head) > MOST_HEAD:
+            return _refusal(http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        return _HttpHandler(head, client, self._routes).answered.getvalue()
+
+
+def _close(connection: socket.socket) -> None:
+    """Close a connection, after what was sent."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+    connection.close()
 
 
 def ask(path: str, url: str, timeout_s: float) -> tuple[int, bytes]:
@@ -264,16 +261,14 @@ def listen(address: Address) -> socket.socket:
 
     A unix socket without a listener is replaced.
     """
+    family: int = socket.AF_UNIX
+    place: Any = address.path
     if address.path:
         _clear(address.path)
-        return _listening(socket.AF_UNIX, address.path)
-    family, _, _, _, place = socket.getaddrinfo(
-        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    return _listening(family, place)
-
-
-def _listening(family: int, place: Any) -> socket.socket:
+    else:
+        family, _, _, _, place = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

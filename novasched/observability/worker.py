@@ -8,15 +8,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from novasched import errors
 from novasched.clock import Clock
 from novasched.cluster.periodic import PeriodicRunner
-from novasched.observability import health as health_
-from novasched.observability.catalogue import MetricRecorder
-from novasched.observability.health import PASS, READY, WARN, Check, Health
+from novasched.observability.catalogue import Recorder
+from novasched.observability.health import PASS, READY, WARN, Check, Probe, answer
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.serving import Endpoint, Response
 from novasched.observability.settings import Address, Settings
@@ -45,34 +42,9 @@ class WorkerService(Protocol):
         """Return what a report shows."""
 
 
-@dataclass(frozen=True)
-class Probe:
-    """A question whose answer is news of a component: None, or what is wrong.
-
-    Unless ``always``, it is put only when there were no good news for long.
-    """
-
-    name: str
-    ask: Callable[[], str | None]
-    always: bool = False
-
-    def run(self, health: Health) -> None:
-        """Put the question if it is time to."""
-        if not self.always and not health.wants_news(self.name):
-            return
-        try:
-            problem = self.ask()
-        except errors.NovaschedError as error:
-            problem = str(error)
-        if problem is None:
-            health.good(self.name)
-        else:
-            health.bad(self.name, problem)
-
-
 class Observer:
-    """Keeps the health and the metrics of one process, and shows them at its socket,
-    while one or more services are observed.
+    """Shows the health and the metrics of one process at its socket, while one or
+    more services are observed.
 
     ``directory`` gets the socket; ``forget`` is called with the id of the process
     when it ends.
@@ -83,22 +55,22 @@ class Observer:
         settings: Settings,
         clock: Clock,
         directory: str,
-        recorder: MetricRecorder,
+        recorder: Recorder,
         forget: Callable[[int], None],
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._directory = directory
         self._recorder = recorder
         self._forget = forget
         self._lock = threading.Lock()
         self._observed: list[Instrumentation] = []
+        self.shown = self.instrumentation()
+        self._address = Address(path=f'{directory}/{SOCKET.format(os.getpid())}')
         self._endpoint: Endpoint | None = None
-        self.health = Health(clock, settings.ttl_s)
 
     def instrumentation(self) -> Instrumentation:
         """Make the instrumentation of one service."""
-        return Instrumentation(self._recorder, self.health, self._clock, self._settings)
+        return Instrumentation(self._recorder, self._clock, self._settings)
 
     def begin(self, instrumentation: Instrumentation) -> None:
         """Observe a service that is to start; show it if there is none that serves.
@@ -110,10 +82,9 @@ class Observer:
             self._observed.append(instrumentation)
             if self._endpoint is not None:
                 return
-            self._use_newest()
-            path = os.path.join(self._directory, SOCKET.format(os.getpid()))
+            self.shown = instrumentation
             routes = {HEALTH: self._show_health, GAUGES: self._set_gauges}
-            self._endpoint = Endpoint(Address(path=path), routes, MOST_QUESTIONS)
+            self._endpoint = Endpoint(self._address, routes, MOST_QUESTIONS)
             try:
                 self._endpoint.start()
             except OSError as problem:
@@ -121,18 +92,14 @@ class Observer:
                     'Health and metrics of this worker are not shown: %s', problem
                 )
 
-    def take_over(self) -> None:
-        """Show the newest service, which serves by now, in the place of one that will
-        end; the news of that one are forgotten."""
-        with self._lock:
-            if len(self._observed) > 1:
-                self._use_newest()
+    def take_over(self, instrumentation: Instrumentation) -> None:
+        """Show a service, which serves by now, in the place of one that will end."""
+        self.shown = instrumentation
 
     def end(self, instrumentation: Instrumentation) -> None:
-        """Show a service no more. The process ends with the last one."""
+        """Observe a service no more. The process ends with the last one."""
         with self._lock:
             self._observed.remove(instrumentation)
-            self._use_newest()
             if self._observed or self._endpoint is None:
                 return
             with contextlib.suppress(OSError):  # the directory may be gone already
@@ -140,23 +107,13 @@ class Observer:
             self._endpoint = None
         self._forget(os.getpid())
 
-    def _use_newest(self) -> None:
-        newest = self._observed[-1:]
-        self.health.use_checkers(
-            checker
-            for instrumentation in newest
-            for checker in instrumentation.checkers
-        )
-
     def _show_health(self, headers: Mapping[str, str]) -> Response:
-        return health_.answer(
-            self._settings, self.health.checks(), self.health.service_id
-        )
+        health = self.shown.health
+        return answer(self._settings, health.checks(), health.service_id)
 
     def _set_gauges(self, headers: Mapping[str, str]) -> Response:
-        for instrumentation in self._observed[-1:]:
-            instrumentation.measure(self._clock.time())
-        return Response(200, 'text/plain', b'')
+        self.shown.measure(self._clock.time())
+        return self._show_health(headers)
 
 
 class InstrumentedService:
@@ -181,7 +138,7 @@ class InstrumentedService:
         self._probes = probes
         self._listens = listens
         self._phase = STARTING
-        instrumentation.checkers.append(self._ready)
+        instrumentation.health.checkers.append(self._ready)
         task = PROBE_INTERVAL_S, self._probe
         self._probing = PeriodicRunner('health', [task], [0.0])
 
@@ -192,7 +149,7 @@ class InstrumentedService:
             self._inner.start()
             started.pop_all()
         self._phase = ''
-        self._observer.take_over()
+        self._observer.take_over(self._instrumentation)
         self._probing.start()
 
     def stop(self) -> int:
@@ -206,10 +163,10 @@ class InstrumentedService:
         return self._inner.state()
 
     def _ready(self) -> Mapping[str, Check]:
-        problem = self._phase or self._listens()
-        status = WARN if problem else PASS
-        return {READY: Check(status, self._observer.health.time(), problem or '')}
+        problem = self._phase or self._listens() or ''
+        health = self._instrumentation.health
+        return {READY: Check(WARN if problem else PASS, health.time(), problem)}
 
     def _probe(self) -> None:
         for probe in self._probes:
-            probe.run(self._observer.health)
+            probe.run(self._instrumentation.health)

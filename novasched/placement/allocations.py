@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations of a consumer: read, removed and restored."""
+"""Allocations of a consumer, as placement has them."""
 
 from __future__ import annotations
 
-import logging
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,12 +13,11 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import http
 from novasched.objects.context import RequestContext
-from novasched.placement.http import NoAnswer, ask
+from novasched.placement.session import NoAnswer, ask
 from novasched.ports import QueryFailed
 
-LOG = logging.getLogger(__name__)
-
 VERSION = '1.28'
+LOOKUP_TIMEOUT_S = 10.0
 
 Allocations = Mapping[str, Mapping[str, int]]
 """Amounts by resource class by provider."""
@@ -33,6 +31,10 @@ class ConsumerAllocations:
     generation: int | None
     project_id: str | None
     user_id: str | None
+
+    def is_exactly(self, allocations: Allocations, generation: int) -> bool:
+        """Say whether a consumer of this generation holds this, and no more."""
+        return self.generation == generation and self.allocations == allocations
 
     def body(self) -> dict[str, Any] | None:
         """Return what restores this, without a generation; None for nothing."""
@@ -86,23 +88,6 @@ def amounts(allocations: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     }
 
 
-def delete(
-    adapter: Adapter,
-    context: RequestContext,
-    consumer: str,
-    timeout_s: float | None = None,
-) -> QueryFailed | None:
-    """Remove all that a consumer holds; return why not, or None."""
-    url = f'/allocations/{consumer}'
-    answer = ask(adapter, context, 'DELETE', url, None, timeout_s=timeout_s)
-    failure = _failure(answer)
-    if failure is None:
-        LOG.info('Deleted allocations for instance %s', consumer)
-    elif failure.status == 404:
-        return None
-    return failure
-
-
 def generation_after(before: int | None) -> int:
     """Return the generation that a 204 to one claim implies.
 
@@ -111,9 +96,14 @@ def generation_after(before: int | None) -> int:
     return (before or 0) + 1
 
 
-def _failure(answer: requests.Response | NoAnswer) -> QueryFailed | None:
-    if isinstance(answer, NoAnswer):
-        return QueryFailed(0, answer.text)
-    if answer.status_code == 204:
+def what_changed(answer: requests.Response) -> str | None:
+    """Return what changed meanwhile, consumer or provider; None for other errors."""
+    try:
+        error = http.parse_json(answer.content)['errors'][0]
+        if error['code'] != 'placement.concurrent_update':
+            return None
+        if 'consumer generation conflict' in error['detail']:
+            return 'consumer'
+    except (ValueError, KeyError, IndexError, TypeError):
         return None
-    return QueryFailed(answer.status_code, http.excerpt(answer))
+    return 'provider'

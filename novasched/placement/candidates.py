@@ -14,7 +14,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import http
 from novasched.objects.context import RequestContext
-from novasched.placement.http import NoAnswer, ask
+from novasched.placement.session import NoAnswer, ask
 from novasched.ports import Candidate, Candidates, QueryFailed
 
 LOG = logging.getLogger(__name__)

@@ -1,29 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims: allocations of a candidate for one consumer, or for several at once."""
+"""Claims: allocations of candidates, sent again until their outcome is known.
+
+A claim is optimistic: it is sent as for consumers that hold nothing, and what one
+holds is read only when placement says that this is wrong.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import requests
 from keystoneauth1.adapter import Adapter
 
-from novasched import errors
+from novasched import errors, http
 from novasched.clock import SYSTEM_CLOCK
 from novasched.objects.context import RequestContext
 from novasched.placement.allocations import (
+    LOOKUP_TIMEOUT_S,
     NOTHING,
     ConsumerAllocations,
     amounts,
     generation_after,
     held_by,
+    what_changed,
 )
-from novasched.placement.claim_retry import LOOKUP_TIMEOUT_S, ClaimRetry
-from novasched.placement.http import NoAnswer, ask
+from novasched.placement.session import NoAnswer, ask
 from novasched.ports import (
-    Candidate,
     Claimed,
     ClaimRefused,
     ClaimRequest,
@@ -33,22 +38,211 @@ from novasched.ports import (
 
 LOG = logging.getLogger(__name__)
 
+# A gateway that gave up on placement says nothing about what placement does.
+GATEWAY_LOST_IT = (502, 504)
+
+_EXHAUSTED = re.compile(
+    r"allocation for '(\w+)' on resource provider '([^']+)'. The requested amount "
+    'would exceed the capacity'
+)
+
 OnHeld = Callable[[str, Mapping[str, Any] | None, int | None], None]
 """Callback: gets what a consumer holds already, and its generation, before more is
 claimed for it."""
 
+Owner = Mapping[str, str | None]
+"""Project and user of a consumer, as placement names them."""
 
-def ignore_held(
-    consumer_uuid: str, before: Mapping[str, Any] | None, generation: int | None
-) -> None:
-    """Do nothing; the default callback."""
-
-
-ClaimOutcome = Claimed | ClaimRefused | ClaimUnknown
+Outcome = Sequence[Claimed | ClaimUnknown] | ClaimRefused
 
 
-class ConsumerClaim(ClaimRetry[ClaimOutcome]):
-    """A PUT for one consumer, which may hold something already; see ClaimRetry.
+class JointClaim:
+    """A claim by one POST for consumers that are taken to hold nothing.
+
+    Every attempt but the last counts as one of: lost (no answer), conflict (a consumer
+    is not what we thought), busy (a provider changed meanwhile) or unreached (it was
+    not sent). Each may happen once, so that a claim ends soon and never sleeps. After
+    an error of the server, what a consumer holds says whether placement took the
+    claim before it failed.
+
+    Once an answer was lost, the outcome is either claimed or unknown: a request
+    that is still on its way must meet nothing that was claimed otherwise.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        context: RequestContext,
+        wanted: Sequence[ClaimRequest],
+        version: str,
+        owner: Owner,
+    ) -> None:
+        self._adapter = adapter
+        self._context = context
+        self._wanted = wanted
+        self._version = version
+        self._owner = owner
+        self._held = NOTHING
+        self._lost = False
+        self._lost_generation: int | None = None
+        # keystoneauth1 may send again what was lost, without saying so.
+        self._resent = bool(adapter.connect_retries or adapter.status_code_retries)
+        self._busy = False
+        self._unreached = False
+
+    def run(self) -> Outcome:
+        """Claim. Raises errors.AllocationUpdateFailed where _reread() does."""
+        outcome = None
+        while outcome is None:
+            outcome = self._attempt()
+        return outcome
+
+    def _attempt(self) -> Outcome | None:
+        """Return how the claim ended, or None to try again."""
+        answer = self._send()
+        if isinstance(answer, NoAnswer):
+            if answer.sent:
+                return self._look(answer.text)
+            if self._unreached:
+                return self._refused(ClaimRefused(0, answer.text))
+            self._unreached = True
+            return None
+        if answer.status_code == 204:
+            return self._claimed()
+        return self._not_saved(answer)
+
+    def _not_saved(self, answer: requests.Response) -> Outcome | None:
+        changed = what_changed(answer)
+        refused = ClaimRefused(
+            answer.status_code,
+            http.excerpt(answer),
+            _exhausted(answer),
+            conflicted=changed == 'provider',
+        )
+        self._log(refused, changed)
+        if refused.status in GATEWAY_LOST_IT:
+            return self._look(refused.text)
+        if refused.status >= 500:
+            # Placement takes all or none: one consumer speaks for all.
+            return self._settle(refused, self._is_held(self._wanted[0]))
+        if changed == 'consumer':
+            return self._reread(refused)
+        if changed == 'provider' and not self._busy:
+            LOG.debug('Unable to claim_resources because %s; retrying...', refused.text)
+            self._busy = True
+            return None
+        return self._refused(refused)
+
+    def _settle(self, refused: ClaimRefused, is_made: bool | None) -> Outcome:
+        """Return the outcome of a claim that was refused, and may be made all the
+        same; None: unknown."""
+        if is_made is None:
+            return self._unknown(refused.text)
+        return self._claimed() if is_made else self._refused(refused)
+
+    @property
+    def _may_be_ours(self) -> bool:
+        """Whether what a consumer holds may be a claim of ours that got no answer."""
+        return self._lost or self._resent
+
+    def _send(self) -> requests.Response | NoAnswer:
+        """Ask placement for the claim, as the consumers are known now."""
+        body = {one.consumer_uuid: self._body(one) for one in self._wanted}
+        return ask(
+            self._adapter, self._context, 'POST', '/allocations', self._version, body
+        )
+
+    def _log(self, refused: ClaimRefused, changed: str | None) -> None:
+        LOG.debug(
+            'Allocations of %d instances were not saved together. Got HTTP %s: %s',
+            len(self._wanted),
+            refused.status,
+            refused.text,
+        )
+
+    def _look(self, text: str) -> Outcome | None:
+        """Find out whether placement took a claim that it did not answer.
+
+        Where it did not (yet), the claim is sent again: the generations let only
+        one of the two through, whenever they arrive.
+        """
+        if self._are_all_held():
+            return self._claimed()
+        if self._lost:
+            return self._unknown(text)
+        self._lost = True
+        return None
+
+    def _reread(self, refused: ClaimRefused) -> Outcome | None:
+        """Learn what the consumer holds, after placement said: not what you think."""
+        return self._settle(refused, self._may_be_ours and self._are_all_held())
+
+    def _are_all_held(self) -> bool | None:
+        """Say whether every consumer holds what was asked for; None: unknown.
+
+        They are asked one after another, only until one does not, and for no longer
+        than LOOKUP_TIMEOUT_S in all.
+        """
+        until = SYSTEM_CLOCK.monotonic() + LOOKUP_TIMEOUT_S
+        for one in self._wanted:
+            left_s = until - SYSTEM_CLOCK.monotonic()
+            if left_s <= 0:
+                return None
+            if not (is_held := self._is_held(one, left_s)):
+                return is_held
+        return True
+
+    def _is_held(
+        self, one: ClaimRequest, timeout_s: float = LOOKUP_TIMEOUT_S
+    ) -> bool | None:
+        """Say whether a consumer holds what was asked for; None: unknown."""
+        held = held_by(self._adapter, self._context, one.consumer_uuid, timeout_s)
+        return None if isinstance(held, QueryFailed) else self._is_made(one, held)
+
+    def _is_made(self, one: ClaimRequest, held: ConsumerAllocations) -> bool:
+        """Say whether a consumer holds what was asked for, written once."""
+        generation = generation_after(self._held.generation)
+        return held.is_exactly(amounts(self._allocations(one)), generation)
+
+    def _allocations(self, one: ClaimRequest) -> dict[str, Any]:
+        """What is held already stays as it is; the candidate adds providers."""
+        held = self._held.body() or {'allocations': {}}
+        return {**one.candidate['allocations'], **held['allocations']}
+
+    def _body(self, one: ClaimRequest) -> dict[str, Any]:
+        body = {**one.candidate, 'allocations': self._allocations(one)}
+        if self._held.allocations:
+            # They would name the wrong providers for what was held before.
+            body.pop('mappings', None)
+        return {**body, **self._owner, 'consumer_generation': self._held.generation}
+
+    def _undo(self) -> dict[str, Any]:
+        before = self._held.body() or {'allocations': {}, **self._owner}
+        generation = generation_after(self._held.generation)
+        return {**before, 'consumer_generation': generation}
+
+    def _claimed(self) -> Outcome:
+        return [Claimed(one.consumer_uuid, self._undo()) for one in self._wanted]
+
+    def _refused(self, refused: ClaimRefused) -> Outcome:
+        """After a lost attempt, only placement's own word is a refusal, and only where
+        the generation of the consumer bars the lost one, should it arrive yet."""
+        may_arrive = self._held.generation == self._lost_generation
+        if self._lost and (may_arrive or not 400 <= refused.status < 500):
+            return self._unknown(refused.text)
+        return refused
+
+    def _unknown(self, text: str) -> Outcome:
+        return [
+            ClaimUnknown(
+                one.consumer_uuid, text, amounts(self._allocations(one)), self._undo()
+            )
+            for one in self._wanted
+        ]
+
+
+class ConsumerClaim(JointClaim):
+    """A claim by a PUT for one consumer, which may hold something already.
 
     Only a claim that ``adds`` may be added to that. For any other it says that the
     request was delivered twice, or that an earlier claim was left behind: the server
@@ -59,37 +253,24 @@ class ConsumerClaim(ClaimRetry[ClaimOutcome]):
         self,
         adapter: Adapter,
         context: RequestContext,
-        consumer_uuid: str,
-        candidate: Candidate,
+        wanted: ClaimRequest,
         version: str,
-        project_id: str | None,
-        user_id: str | None,
-        on_held: OnHeld = ignore_held,
+        owner: Owner,
+        on_held: OnHeld | None = None,
         adds: bool = False,
     ) -> None:
-        super().__init__(adapter)
+        super().__init__(adapter, context, [wanted], version, owner)
+        self._one = wanted
+        self._consumer = wanted.consumer_uuid
         self._on_held = on_held
         self._adds = adds
-        self._context = context
-        self._consumer = consumer_uuid
-        self._candidate = candidate
-        self._version = version
-        self._owner = {'project_id': project_id, 'user_id': user_id}
-        self._held = NOTHING
-        self._lost_generation: int | None = None
         self._conflicted = False
 
     def _send(self) -> requests.Response | NoAnswer:
-        return ask(
-            self._adapter,
-            self._context,
-            'PUT',
-            f'/allocations/{self._consumer}',
-            self._version,
-            self._body(),
-        )
+        url, body = f'/allocations/{self._consumer}', self._body(self._one)
+        return ask(self._adapter, self._context, 'PUT', url, self._version, body)
 
-    def _tell(self, refused: ClaimRefused, changed: str | None) -> None:
+    def _log(self, refused: ClaimRefused, changed: str | None) -> None:
         # A consumer that holds something, such as an evacuated server, starts so.
         expected = changed == 'consumer' and not self._conflicted
         LOG.log(
@@ -100,23 +281,24 @@ class ConsumerClaim(ClaimRetry[ClaimOutcome]):
             refused.text,
         )
 
-    def _body(self) -> dict[str, Any]:
-        body = {**self._candidate, 'allocations': self._wanted()}
-        if self._held.allocations:
-            # They would name the wrong providers for what was held before.
-            body.pop('mappings', None)
-        return {**body, **self._owner, 'consumer_generation': self._held.generation}
+    def _look(self, text: str) -> Outcome | None:
+        held = held_by(self._adapter, self._context, self._consumer, LOOKUP_TIMEOUT_S)
+        if isinstance(held, QueryFailed):
+            return self._unknown(text)
+        if self._is_made(self._one, held):
+            return self._claimed()
+        if self._lost:
+            return self._unknown(text)
+        self._lost = True
+        self._lost_generation = self._held.generation
+        self._learn(held)
+        return None
 
-    def _wanted(self) -> dict[str, Any]:
-        """What is held already stays as it is; the candidate adds providers."""
-        held = self._held.body() or {'allocations': {}}
-        return {**self._candidate['allocations'], **held['allocations']}
-
-    def _reread(self, refused: ClaimRefused) -> ClaimOutcome | None:
+    def _reread(self, refused: ClaimRefused) -> Outcome | None:
         held = held_by(self._adapter, self._context, self._consumer)
         if isinstance(held, QueryFailed):
             return self._unknown(refused.text) if self._may_be_ours else refused
-        if self._is_made(held) and self._may_be_ours:
+        if self._is_made(self._one, held) and self._may_be_ours:
             return self._claimed()
         if self._conflicted:
             raise errors.AllocationUpdateFailed(
@@ -125,19 +307,6 @@ class ConsumerClaim(ClaimRetry[ClaimOutcome]):
                 'report client read the consumer state during the claim ',
             )
         self._conflicted = True
-        self._learn(held)
-        return None
-
-    def _look(self, text: str) -> ClaimOutcome | None:
-        held = held_by(self._adapter, self._context, self._consumer, LOOKUP_TIMEOUT_S)
-        if isinstance(held, QueryFailed):
-            return self._unknown(text)
-        if self._is_made(held):
-            return self._claimed()
-        if self._lost:
-            return self._unknown(text)
-        self._lost = True
-        self._lost_generation = self._held.generation
         self._learn(held)
         return None
 
@@ -150,140 +319,11 @@ class ConsumerClaim(ClaimRetry[ClaimOutcome]):
                 f'with: openstack resource provider allocation show {self._consumer}',
             )
         self._held = held
-        self._on_held(self._consumer, held.body(), held.generation)
-
-    def _holds(self) -> bool | None:
-        held = held_by(self._adapter, self._context, self._consumer, LOOKUP_TIMEOUT_S)
-        if isinstance(held, QueryFailed):
-            return None
-        return self._is_made(held)
-
-    def _is_made(self, held: ConsumerAllocations) -> bool:
-        """Say whether the consumer holds what was asked for, written once."""
-        if held.generation != generation_after(self._held.generation):
-            return False
-        return held.allocations == amounts(self._wanted())
-
-    def _undo(self) -> dict[str, Any]:
-        before = self._held.body() or {'allocations': {}, **self._owner}
-        generation = generation_after(self._held.generation)
-        return {**before, 'consumer_generation': generation}
-
-    def _claimed(self) -> ClaimOutcome:
-        return Claimed(self._consumer, self._undo())
-
-    def _refused(self, refused: ClaimRefused) -> ClaimOutcome:
-        """After a lost attempt, only placement's own word is a refusal, and only where
-        the generation of the consumer bars the lost one, should it arrive yet."""
-        may_arrive = self._held.generation == self._lost_generation
-        if self._lost and (may_arrive or not 400 <= refused.status < 500):
-            return self._unknown(refused.text)
-        return refused
-
-    def _unknown(self, text: str) -> ClaimOutcome:
-        return ClaimUnknown(self._consumer, text, amounts(self._wanted()), self._undo())
+        if self._on_held is not None:
+            self._on_held(self._consumer, held.body(), held.generation)
 
 
-JointOutcome = Sequence[Claimed | ClaimUnknown] | ClaimRefused
-
-
-class JointClaim(ClaimRetry[JointOutcome]):
-    """A POST for consumers that are taken to hold nothing; see ClaimRetry.
-
-    Once an answer was lost, the outcome is either claimed or unknown: a request
-    that is still on its way must meet nothing that was claimed otherwise.
-    """
-
-    def __init__(
-        self,
-        adapter: Adapter,
-        context: RequestContext,
-        wanted: Sequence[ClaimRequest],
-        version: str,
-        project_id: str | None,
-        user_id: str | None,
-    ) -> None:
-        super().__init__(adapter)
-        self._context = context
-        self._wanted = wanted
-        self._version = version
-        self._owner = {'project_id': project_id, 'user_id': user_id}
-
-    def _send(self) -> requests.Response | NoAnswer:
-        fixed = {**self._owner, 'consumer_generation': None}
-        body = {one.consumer_uuid: {**one.candidate, **fixed} for one in self._wanted}
-        return ask(
-            self._adapter, self._context, 'POST', '/allocations', self._version, body
-        )
-
-    def _tell(self, refused: ClaimRefused, changed: str | None) -> None:
-        LOG.debug(
-            'Allocations of %d instances were not saved together. Got HTTP %s: %s',
-            len(self._wanted),
-            refused.status,
-            refused.text,
-        )
-
-    def _look(self, text: str) -> JointOutcome | None:
-        if self._all_hold():
-            return self._claimed()
-        if self._lost:
-            return self._unknown(text)
-        self._lost = True
-        return None
-
-    def _reread(self, refused: ClaimRefused) -> JointOutcome:
-        holds = self._all_hold() if self._may_be_ours else False
-        if holds is None:
-            return self._unknown(refused.text)
-        return self._claimed() if holds else self._refused(refused)
-
-    def _all_hold(self) -> bool | None:
-        """Say whether every consumer holds what was asked for; None: unknown.
-
-        They are asked one after another, only until one does not, and for no longer
-        than LOOKUP_TIMEOUT_S in all.
-        """
-        until = SYSTEM_CLOCK.monotonic() + LOOKUP_TIMEOUT_S
-        for one in self._wanted:
-            left_s = until - SYSTEM_CLOCK.monotonic()
-            if left_s <= 0:
-                return None
-            if not (holds := self._has(one, left_s)):
-                return holds
-        return True
-
-    def _holds(self) -> bool | None:
-        """Ask for one consumer: placement takes all or none."""
-        return self._has(self._wanted[0])
-
-    def _has(
-        self, one: ClaimRequest, timeout_s: float = LOOKUP_TIMEOUT_S
-    ) -> bool | None:
-        """Say whether a consumer holds what was asked for; None: unknown."""
-        held = held_by(self._adapter, self._context, one.consumer_uuid, timeout_s)
-        if isinstance(held, QueryFailed):
-            return None
-        if held.generation != generation_after(None):
-            return False
-        return held.allocations == amounts(one.candidate['allocations'])
-
-    def _claimed(self) -> JointOutcome:
-        undo = self._undo()
-        return [Claimed(one.consumer_uuid, undo) for one in self._wanted]
-
-    def _refused(self, refused: ClaimRefused) -> JointOutcome:
-        return self._unknown(refused.text) if self._lost else refused
-
-    def _unknown(self, text: str) -> JointOutcome:
-        undo = self._undo()
-        return [
-            ClaimUnknown(
-                one.consumer_uuid, text, amounts(one.candidate['allocations']), undo
-            )
-            for one in self._wanted
-        ]
-
-    def _undo(self) -> dict[str, Any]:
-        nothing: dict[str, Any] = {'allocations': {}, **self._owner}
-        return {**nothing, 'consumer_generation': generation_after(None)}
+def _exhausted(answer: requests.Response) -> tuple[str, str] | None:
+    """Return the provider and the class that have no room, if that is the reason."""
+    found = _EXHAUSTED.search(answer.text) if answer.status_code == 409 else None
+    return (found[2], found[1]) if found else None

@@ -10,8 +10,10 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import http
 from novasched.objects.context import RequestContext
-from novasched.placement import candidates, claims, rollback
-from novasched.placement.http import NoAnswer, ask
+from novasched.placement import candidates
+from novasched.placement.claims import ConsumerClaim, JointClaim, OnHeld
+from novasched.placement.rollback import UNDO_WITHIN_S, Rollback
+from novasched.placement.session import NoAnswer, ask
 from novasched.ports import (
     Candidate,
     Candidates,
@@ -30,9 +32,7 @@ AGGREGATES_VERSION = '1.19'
 class PlacementClient:
     """Satisfies ports.Placement by HTTP; threads may share it."""
 
-    def __init__(
-        self, adapter: Adapter, on_held: claims.OnHeld = claims.ignore_held
-    ) -> None:
+    def __init__(self, adapter: Adapter, on_held: OnHeld | None = None) -> None:
         self._adapter = adapter
         self._on_held = on_held
 
@@ -75,17 +75,12 @@ class PlacementClient:
         user_id: str | None,
         adds: bool = False,
     ) -> Claimed | ClaimRefused | ClaimUnknown:
-        return claims.ConsumerClaim(
-            self._adapter,
-            context,
-            consumer_uuid,
-            candidate,
-            version,
-            project_id,
-            user_id,
-            self._on_held,
-            adds,
+        wanted = ClaimRequest(consumer_uuid, candidate)
+        owner = {'project_id': project_id, 'user_id': user_id}
+        outcome = ConsumerClaim(
+            self._adapter, context, wanted, version, owner, self._on_held, adds
         ).run()
+        return outcome if isinstance(outcome, ClaimRefused) else outcome[0]
 
     def claim_all(
         self,
@@ -95,16 +90,15 @@ class PlacementClient:
         project_id: str | None,
         user_id: str | None,
     ) -> Sequence[Claimed | ClaimUnknown] | ClaimRefused:
-        return claims.JointClaim(
-            self._adapter, context, wanted, version, project_id, user_id
-        ).run()
+        owner = {'project_id': project_id, 'user_id': user_id}
+        return JointClaim(self._adapter, context, wanted, version, owner).run()
 
     def undo(
         self,
         context: RequestContext,
         claims: Sequence[Claimed | ClaimUnknown],
-        within_s: float = rollback.UNDO_WITHIN_S,
+        within_s: float = UNDO_WITHIN_S,
     ) -> Mapping[str, str]:
-        undo = rollback.Rollback(self._adapter, context, within_s)
-        undo.undo(claims)
-        return undo.left
+        rollback = Rollback(self._adapter, context, within_s)
+        rollback.undo(claims)
+        return rollback.left

@@ -9,32 +9,39 @@ process wrote is ever removed.
 
 from __future__ import annotations
 
+import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import requests
 from keystoneauth1.adapter import Adapter
 
-from novasched import http
+from novasched import errors, http
 from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.objects import context as contexts
 from novasched.objects.context import RequestContext
 from novasched.placement.allocations import (
+    LOOKUP_TIMEOUT_S,
     NOTHING,
     VERSION,
+    Allocations,
     ConsumerAllocations,
     amounts,
+    generation_after,
     held_by,
+    what_changed,
 )
-from novasched.placement.claim_retry import LOOKUP_TIMEOUT_S, what_changed
-from novasched.placement.http import NoAnswer, ask
-from novasched.ports import Claimed, ClaimUnknown, QueryFailed
+from novasched.placement.session import NoAnswer, ask
+from novasched.ports import Claimed, ClaimUnknown, QueryFailed, UndoUnanswered
 
 LOG = logging.getLogger(__name__)
 
 UNDO_WITHIN_S = 30.0
 TRIES = 2
 """How often a request is sent that placement fails to answer or to carry out."""
+RECOVERY_TIMEOUT_S = 10.0
 MAY_ARRIVE = 'the claim was lost on its way, and may still arrive'
 NO_TIME = 'there is no time left to undo it'
 
@@ -52,7 +59,7 @@ class Rollback:
         self,
         adapter: Adapter,
         context: RequestContext,
-        within_s: float = UNDO_WITHIN_S,
+        within_s: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._adapter = adapter
@@ -105,15 +112,17 @@ class Rollback:
     def _undo_unknown(self, claims: Sequence[ClaimUnknown]) -> None:
         """Undo what one request claimed: if one consumer holds its part, all do."""
         for claim in claims:
+            generation = claim.undo['consumer_generation']
+            before = amounts(claim.undo['allocations'])
             for _ in range(TRIES):
                 held = self._held_by(claim.consumer_uuid)
                 if isinstance(held, QueryFailed):
                     return self._leave(claims, held.text)
-                if _is_made(claim, held):
+                if held.is_exactly(claim.holds, generation):
                     return self._undo([one.as_claimed() for one in claims])
                 if held is NOTHING:
                     return self._leave(claims, MAY_ARRIVE)
-                if not _is_as_before(claim, held):
+                if not held.is_exactly(before, generation - 1):
                     break
                 if self._bar(claim):
                     return None
@@ -140,11 +149,13 @@ class Rollback:
 
         What may succeed at a second time is tried once more.
         """
-        method, url, body = _request(claims)
+        method, url = 'POST', '/allocations'
+        body = {claim.consumer_uuid: dict(claim.undo) for claim in claims}
+        if len(claims) == 1:
+            ((consumer, body),) = body.items()
+            method, url = 'PUT', f'/allocations/{consumer}'
         answer: requests.Response | NoAnswer | None = None
-        for _ in range(TRIES):
-            if not (left_s := self._left_s()):
-                break
+        for left_s in self._tries():
             answer = ask(
                 self._adapter, self._context, method, url, VERSION, body, left_s
             )
@@ -158,32 +169,23 @@ class Rollback:
         return answer
 
     def _held_by(self, consumer_uuid: str) -> ConsumerAllocations | QueryFailed:
-        held: ConsumerAllocations | QueryFailed = QueryFailed(
-            0, self._silent or NO_TIME
-        )
-        for _ in range(TRIES):
-            if not (left_s := self._left_s()):
-                break
+        held = None
+        for left_s in self._tries():
             timeout_s = min(left_s, LOOKUP_TIMEOUT_S)
             held = held_by(self._adapter, self._context, consumer_uuid, timeout_s)
             if isinstance(held, ConsumerAllocations):
                 break
-        return held
+        return held or QueryFailed(0, self._silent or NO_TIME)
 
-    def _left_s(self) -> float:
-        """Return how much time is left; 0 also once placement does not answer."""
-        return 0.0 if self._silent else max(0.0, self._until - self._clock.monotonic())
+    def _tries(self) -> Iterator[float]:
+        """Yield the time that is left, for each try until placement does not answer."""
+        for _ in range(TRIES):
+            left_s = self._until - self._clock.monotonic()
+            if left_s > 0 and not self._silent:
+                yield left_s
 
     def _leave(self, claims: Sequence[Claimed | ClaimUnknown], why: str) -> None:
         self.left.update((claim.consumer_uuid, why) for claim in claims)
-
-
-def _request(claims: Sequence[Claimed]) -> tuple[str, str, dict[str, Any]]:
-    """Return method, URL and body of the request that undoes all of them."""
-    if len(claims) == 1:
-        return 'PUT', f'/allocations/{claims[0].consumer_uuid}', dict(claims[0].undo)
-    body = {claim.consumer_uuid: dict(claim.undo) for claim in claims}
-    return 'POST', '/allocations', body
 
 
 def _may_succeed_later(answer: requests.Response | NoAnswer) -> bool:
@@ -192,12 +194,75 @@ def _may_succeed_later(answer: requests.Response | NoAnswer) -> bool:
     return answer.status_code == 409 and what_changed(answer) != 'consumer'
 
 
-def _is_made(claim: ClaimUnknown, held: ConsumerAllocations) -> bool:
-    generation = claim.undo['consumer_generation']
-    return held.generation == generation and held.allocations == claim.holds
+@dataclass(frozen=True)
+class ClaimRecovery:
+    """Undoes claims of killed workers exactly, or not. Satisfies journal.ClaimUndo."""
+
+    adapter: Adapter
+
+    def stands(
+        self, consumer_uuid: str, holds: Allocations, generation: int | None
+    ) -> bool:
+        found = self._standing(consumer_uuid, holds, generation, RECOVERY_TIMEOUT_S)
+        return found is not None
+
+    def undo(
+        self,
+        consumer_uuid: str,
+        holds: Allocations,
+        before: Mapping[str, Any] | None,
+        generation: int | None,
+        left_s: Callable[[], float],
+    ) -> bool:
+        """False also where the consumer changed when placement heard of it."""
+        if (seconds := left_s()) <= 0:
+            return False
+        timeout_s = min(RECOVERY_TIMEOUT_S, seconds)
+        held = self._standing(consumer_uuid, holds, generation, timeout_s)
+        # The answer may have taken all the time that was left.
+        if held is None or (seconds := left_s()) <= 0:
+            return False
+        nothing: dict[str, Any] = {
+            'allocations': {},
+            'project_id': held.project_id,
+            'user_id': held.user_id,
+        }
+        # The generation lets it through only if the consumer has not changed since.
+        body = {**(before or nothing), 'consumer_generation': held.generation}
+        url = f'/allocations/{consumer_uuid}'
+        timeout_s = min(RECOVERY_TIMEOUT_S, seconds)
+        answer = ask(
+            self.adapter, contexts.admin(), 'PUT', url, VERSION, body, timeout_s
+        )
+        if isinstance(answer, NoAnswer):
+            raise UndoUnanswered(consumer_uuid, answer.text)
+        if answer.status_code not in (204, 409):
+            raise errors.AllocationDeleteFailed(consumer_uuid, answer.text)
+        return answer.status_code == 204
+
+    def _standing(
+        self,
+        consumer_uuid: str,
+        holds: Allocations,
+        generation: int | None,
+        timeout_s: float,
+    ) -> ConsumerAllocations | None:
+        """Return what a consumer holds if it is this; None: it is something else.
+
+        A later claim of the same amounts, as of the same move made again, is in use.
+        """
+        held = held_by(self.adapter, contexts.admin(), consumer_uuid, timeout_s)
+        if isinstance(held, QueryFailed):
+            kind = errors.AllocationDeleteFailed if held.status else UndoUnanswered
+            raise kind(consumer_uuid, held.text)
+        return held if held.is_exactly(holds, generation_after(generation)) else None
 
 
-def _is_as_before(claim: ClaimUnknown, held: ConsumerAllocations) -> bool:
-    before = amounts(claim.undo['allocations'])
-    generation = claim.undo['consumer_generation'] - 1
-    return held.generation == generation and held.allocations == before
+def claim_recovery(adapter: Adapter) -> ClaimRecovery:
+    """Return recovery by an adapter that does not retry.
+
+    Retries of keystoneauth1 would take longer than ``undo`` may.
+    """
+    once = copy.copy(adapter)
+    once.connect_retries = once.status_code_retries = 0
+    return ClaimRecovery(once)

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Session with placement: endpoint, credentials and timeout."""
+"""Session with placement: endpoint, credentials, timeout, and one request."""
 
 from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import requests
 from keystoneauth1 import exceptions as ksa
@@ -9,27 +13,19 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from novasched import errors, http
+from novasched.objects.context import RequestContext
 
-GROUP = 'placement'
+LOG = logging.getLogger(__name__)
 
 OPTS: dict[str, list[cfg.Opt]] = {
-    GROUP: http.options('placement'),
+    'placement': http.options('placement'),
     'novasched': [
-        cfg.IntOpt(
-            'placement_timeout',
-            default=60,
-            min=1,
-            help="""
-Seconds to wait for an answer of placement.
-
-Holds where ``[placement] timeout`` is not set, which alone would mean to wait
-for ever. A claim whose answer did not come in time is looked up, and undone
-where that fails, too.
-
-Related options:
-
-* ``[placement] timeout``
-""",
+        http.timeout_option(
+            'placement',
+            'placement',
+            60,
+            ' A claim whose answer did not come in time is looked up, and undone\n'
+            'where that fails, too.',
         ),
     ],
 }
@@ -42,6 +38,15 @@ _UNREACHABLE = (
     ksa.ConnectFailure,
     ksa.ConnectTimeout,
 )
+_NO_SERVER = (502, 503)
+
+_WARNINGS: tuple[tuple[type[ksa.ClientException], str], ...] = (
+    (ksa.EndpointNotFound, 'The placement API endpoint was not found.'),
+    (ksa.MissingAuthPlugin, 'No authentication information found for placement API.'),
+    (ksa.Unauthorized, 'Placement service credentials do not work.'),
+    (ksa.DiscoveryFailure, 'Discovering suitable URL for placement API failed.'),
+    (ksa.ClientException, 'Placement API service is not responding.'),
+)
 
 
 def from_conf(conf: cfg.ConfigOpts) -> Adapter:
@@ -49,8 +54,7 @@ def from_conf(conf: cfg.ConfigOpts) -> Adapter:
 
     Raises errors.OptionError for options that make no sense.
     """
-    timeout_s = float(conf.novasched.placement_timeout)
-    return http.adapter_from_conf(conf, GROUP, timeout_s)
+    return http.adapter_from_conf(conf, 'placement')
 
 
 def check(adapter: Adapter) -> str | None:
@@ -79,14 +83,7 @@ def check(adapter: Adapter) -> str | None:
         raise errors.OptionError(
             '[placement]', str(error), 'Correct auth_url and cafile in [placement].'
         ) from error
-    return _judged(answer)
-
-
-def _judged(answer: requests.Response) -> str | None:
-    if (
-        answer.status_code == requests.codes.request_timeout
-        or answer.status_code >= 500
-    ):
+    if answer.status_code == 408 or answer.status_code >= 500:
         return _warning(f'HTTP {answer.status_code}')
     try:
         if answer.json()['versions']:
@@ -105,3 +102,71 @@ def _warning(problem: str) -> str:
         f'Unable to initialize placement client ({problem}); Continuing with '
         'startup, but scheduling will not be possible.'
     )
+
+
+class NoAnswer(NamedTuple):
+    """Placement did not answer; when ``sent``, it may have acted all the same."""
+
+    text: str
+    sent: bool
+
+
+def ask(
+    adapter: Adapter,
+    context: RequestContext,
+    method: str,
+    url: str,
+    version: str | None,
+    body: Mapping[str, Any] | None = None,
+    timeout_s: float | None = None,
+) -> requests.Response | NoAnswer:
+    """Send a request; answers of any status are answers.
+
+    ``version`` None asks for placement's oldest; ``timeout_s`` None leaves the
+    adapter's. A GET is sent once more when its connection breaks, as the server may
+    have closed an idle connection just then, when its answer breaks off, and when a
+    gateway has no server for it.
+    """
+    headers = http.headers(context)
+    if version is not None:
+        headers['OpenStack-API-Version'] = f'placement {version}'
+    options: dict[str, Any] = {'headers': headers, 'raise_exc': False}
+    if body is not None:
+        options['json'] = body
+    if timeout_s is not None:
+        options['timeout'] = timeout_s
+    try:
+        answer = adapter.request(url, method, **options)
+        if method != 'GET' or answer.status_code not in _NO_SERVER:
+            return answer
+    except (ksa.ConnectFailure, ksa.UnknownConnectionError) as error:
+        if method != 'GET' or not _was_sent(error):
+            return _no_answer(adapter, error)
+    except ksa.ClientException as error:
+        return _no_answer(adapter, error)
+    try:
+        return adapter.request(url, method, **options)
+    except ksa.ClientException as error:
+        return _no_answer(adapter, error)
+
+
+def _no_answer(adapter: Adapter, error: ksa.ClientException) -> NoAnswer:
+    if isinstance(error, ksa.EndpointNotFound) and adapter.auth is not None:
+        # The catalog came with the token; the next request gets new ones.
+        adapter.invalidate()
+    LOG.warning(next(text for kind, text in _WARNINGS if isinstance(error, kind)))
+    LOG.debug('Placement could not be asked: %s', error)
+    return NoAnswer(str(error), _was_sent(error))
+
+
+def _was_sent(error: ksa.ClientException) -> bool:
+    """Tell whether placement may have got the request.
+
+    keystoneauth1 has one class for timeouts of connecting and of reading; what it
+    caught distinguishes them.
+    """
+    if not isinstance(error, ksa.ConnectionError):
+        return False
+    if isinstance(error.__context__, requests.ConnectTimeout):
+        return False
+    return not http.was_refused(error)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protocols that manager, drivers and cluster view call, and that adapters satisfy.
 
-``db`` and ``placement`` implement these protocols for real servers; tests and
-the lab may bring their own. Every call is bounded by a timeout of the
-adapter; a database that cannot be asked raises errors.StoreFailed.
+Every call is bounded by a timeout of the adapter; a database that cannot be asked
+raises errors.StoreFailed.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports.caller import Caller, CallerGone
-from novasched.ports.journal import Entry, Intent, Journal
 from novasched.ports.placement import (
     Candidate,
     Candidates,
@@ -50,12 +50,13 @@ class Network(Protocol):
     """The network service; it raises errors.NetworkFailed or a kind of it."""
 
     def port(self, context: RequestContext, port_id: str) -> Port:
-        """Return a port as the user sees it."""
+        """Return a port; raises errors.PortNotFound if the user does not see it."""
 
     def segments(
         self, context: RequestContext, place: NetworkOrSubnet
     ) -> frozenset[str]:
-        """Return the ids of the segments of a subnet, or of all of a network."""
+        """Return the ids of the segments of a subnet, or of all of a network; a subnet
+        has none where the service does not know of segments."""
 
 
 class Notifier(Protocol):
@@ -71,23 +72,103 @@ class Requests(Protocol):
     """Observer of requests on their way through this process."""
 
     def arrived(self, waited_s: float) -> None:
-        """Take in that a message has come to a thread after waiting so long."""
+        """A message has come to a thread after waiting so long."""
 
     def queued(self, message: int, waited_s: float) -> None:
-        """Take in that a message waits for a thread, and has waited so long; it is
-        known by a number."""
+        """A message, known by a number, waits for a thread, and has waited so long."""
 
     def taken(self, message: int) -> None:
-        """Take in that a message waits no more."""
+        """A message waits no more."""
 
     def attempt(self) -> contextlib.AbstractContextManager[Any, bool | None]:
         """Return what is entered around one request for destinations."""
 
     def placed(self, servers: int) -> None:
-        """Take in that a request has found hosts for so many servers."""
+        """A request has found hosts for so many servers."""
 
     def finished(self) -> int:
         """Return how many requests for destinations were answered."""
 
     def under_way(self) -> list[float]:
         """Return for how many seconds each request has been under way."""
+
+
+class CallerGone(errors.RequestError):
+    """The caller no longer waits for the answer: its claims must not stay.
+
+    ``logged``: the log has a line on this caller already, for all of its requests.
+    """
+
+    def __init__(self, why: str, logged: bool = False) -> None:
+        super().__init__(why)
+        self.why = why
+        self.logged = logged
+
+    def __str__(self) -> str:
+        return f'Nobody waits for this request any more: {self.why}'
+
+
+class Caller(Protocol):
+    """The RPC caller of one request."""
+
+    def check(self) -> None:
+        """Raise CallerGone when the caller no longer waits for the answer.
+
+        Returns soon where it waits, and where that is unknown; also where the
+        caller may be reconnecting, as its answer can wait for it.
+        """
+
+    def patience_left_s(self) -> float | None:
+        """Return for how long from now the caller certainly still waits, even if this
+        process dies now and sends no further sign of life. None: unknown."""
+
+    def when_answered(self, done: Callable[[], None]) -> None:
+        """Have ``done`` called when the answer has been handed over."""
+
+    def if_undeliverable(self, undo: Callable[[], None]) -> None:
+        """Have ``undo`` called in the place of ``done`` when the answer certainly
+        reached no reader. It may run in another thread, and minutes later: until then
+        the answer waits for a caller that reconnects."""
+
+
+@dataclass(frozen=True)
+class Intent:
+    """A claim that is about to be made.
+
+    ``allocations`` are amounts by resource class by provider. ``before`` is what the
+    consumer holds already: the body that restores it, or None for nothing.
+    ``generation`` is the consumer's before the claim; None: it has none.
+    ``undo_within_s`` is for how long from now the caller certainly still waits, and
+    makes no second claim; None: unknown.
+    """
+
+    request_id: str | None
+    consumer_uuid: str
+    project_id: str | None
+    allocations: Mapping[str, Mapping[str, int]]
+    before: Mapping[str, Any] | None = None
+    generation: int | None = None
+    undo_within_s: float | None = None
+
+
+class Entry(Protocol):
+    """One intent in the journal. It is open until its outcome is recorded."""
+
+    def settle(self) -> None:
+        """Nothing is to be undone: it was refused, undone, answered, or given up."""
+
+    def answering(self) -> None:
+        """From now on the caller may know of the claim: it must not be undone."""
+
+    def leave(self) -> None:
+        """The outcome is unknown: recovery that finds it open may undo it."""
+
+
+class Journal(Protocol):
+    """Journal of claims, by which those of a killed process can be undone.
+
+    What cannot be written down keeps no claim from being made.
+    """
+
+    def intend(self, intents: Sequence[Intent]) -> Sequence[Entry]:
+        """Write down claims before they are made; an entry for each, in order."""

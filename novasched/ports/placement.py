@@ -19,10 +19,9 @@ class Candidates:
     """The answer to an allocation candidates query.
 
     ``requests`` keep placement's order and must not be modified. ``summaries`` are
-    placement's provider summaries, by uuid: their roots, capacity and usage;
-    they are parsed at the first access.
-    ``cut``: there may be more, which the limit of the query kept back.
-    ``further``: these were asked for because those under a limit would not do.
+    placement's, by provider uuid, and parsed at the first access. ``cut``: there may
+    be more, which the limit of the query kept back. ``further``: these were asked for
+    because those under a limit would not do.
     """
 
     requests: Sequence[Candidate]
@@ -36,10 +35,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class QueryFailed:
-    """Placement answered a query with an error, or not at all.
-
-    ``status`` is 0 when there was no answer.
-    """
+    """Placement answered a query with an error, or not at all: ``status`` 0."""
 
     status: int
     text: str
@@ -49,9 +45,8 @@ class QueryFailed:
 class Claimed:
     """The consumer holds the candidate.
 
-    ``undo`` is the body of the PUT that takes the claim back: what the consumer held
-    before, with the generation that it has since the claim. Placement refuses it once
-    another process wrote the consumer's allocations.
+    ``undo`` is the body of the PUT that takes the claim back: what it held before, with
+    the generation since the claim. Placement refuses it once another process wrote it.
     """
 
     consumer_uuid: str
@@ -70,10 +65,10 @@ class ClaimRequest:
 class ClaimRefused:
     """Placement did not take the claim; the consumer holds what it held.
 
-    ``status`` is 0 when placement could not be reached, whatever the candidate.
-    ``exhausted`` is the provider, by uuid, and the resource class of which it has
-    not as much as was asked for; None when the reason is another one. Where it is
-    ``conflicted``, others were claiming at the same moment: it may do when tried again.
+    ``status`` is 0 when placement could not be reached. ``exhausted`` is the provider,
+    by uuid, and the resource class of which it has too little; None: there is another
+    reason. ``conflicted``: others were claiming at the same moment, and it may do when
+    tried again.
     """
 
     status: int
@@ -84,11 +79,8 @@ class ClaimRefused:
 
 @dataclass(frozen=True)
 class ClaimUnknown:
-    """It is not known whether placement took the claim: it must be undone.
-
-    ``holds`` is what the consumer holds if it did, amounts by class by provider, and
-    ``undo`` is as in Claimed then.
-    """
+    """It is not known whether placement took the claim: it must be undone. ``holds`` is
+    what the consumer holds if it did, amounts by class by provider."""
 
     consumer_uuid: str
     text: str
@@ -129,9 +121,8 @@ class Placement(Protocol):
         user_id: str | None,
         adds: bool = False,
     ) -> Claimed | ClaimRefused | ClaimUnknown:
-        """Claim a candidate for a consumer.
+        """Claim a candidate for a consumer; ``adds``: beside what it holds already.
 
-        ``adds``: it may hold something already, which stays, as that of a move does.
         Raises errors.AllocationUpdateFailed when it holds something otherwise, and
         when another process changes the consumer meanwhile.
         """
@@ -144,10 +135,8 @@ class Placement(Protocol):
         project_id: str | None,
         user_id: str | None,
     ) -> Sequence[Claimed | ClaimUnknown] | ClaimRefused:
-        """Claim a candidate for each of several consumers: for all or for none.
-
-        Consumers that hold something already are a reason to refuse.
-        """
+        """Claim a candidate for each of several consumers that hold nothing: for all
+        or for none."""
 
     def undo(
         self,

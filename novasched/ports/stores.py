@@ -25,11 +25,8 @@ class Cell(NamedTuple):
 
 
 class ComputeNodeRow(NamedTuple):
-    """The columns of compute_nodes that scheduling reads; see the database.
-
-    ``mark`` is a number that the database makes of the id and the time of the last
-    change: another one says that the row was written.
-    """
+    """The columns of compute_nodes that scheduling reads. ``mark`` is made of the id
+    and the time of the last change: another one says that the row was written."""
 
     id: int
     uuid: str | None
@@ -67,19 +64,13 @@ class ComputeNodeRow(NamedTuple):
 
 @functools.lru_cache(maxsize=8192)
 def shared(text: str) -> str:
-    """Return one object for all texts that are equal, as long as they keep coming.
-
-    Interned strings would do, if every Python let go of them.
-    """
+    """Return one object for all texts that are equal, as long as they keep coming."""
     return text
 
 
 class NodeNews(NamedTuple):
-    """The live compute nodes of a cell summed up, and which of all rows are new.
-
-    ``live`` and ``total`` are how many are live and the sum of their marks; ``ids``
-    those created, updated or deleted since a moment, None: too many to list.
-    """
+    """How many compute nodes of a cell are live, the sum of their marks, and the ids of
+    rows created, updated or deleted since a moment; None: too many to list."""
 
     live: int
     total: int
@@ -105,11 +96,7 @@ class ServiceRow(NamedTuple):
 
 
 class ServiceNews(NamedTuple):
-    """Services of a cell that must not be used, are new or are gone.
-
-    ``live`` are rows that must not be used or are new, ``deleted`` the ids of rows
-    that are gone.
-    """
+    """Services of a cell that must not be used or are new, and ids of deleted ones."""
 
     live: list[ServiceRow]
     deleted: list[int]
@@ -132,11 +119,10 @@ class ImageRow(NamedTuple):
 
 
 class AggregatesMark(NamedTuple):
-    """A cheap mark that changes when the aggregates do.
+    """Number of rows, highest id and newest stamps of each table of aggregates.
 
-    ``counts`` are the number of rows, the highest id and the newest stamps of each
-    table. A write in the second of the ``newest`` stamp, or by a clock that is
-    behind, may leave it as it is; None: there are no stamps.
+    A write in the second of the ``newest`` stamp, or by a clock that is behind, may
+    leave it as it is; None: there are no stamps.
     """
 
     counts: tuple[tuple[object, ...], ...]
@@ -163,10 +149,8 @@ class CellStore(Protocol):
     """The database of one cell."""
 
     def together(self) -> contextlib.AbstractContextManager[CellStore]:
-        """Return what is entered for a store that asks by one connection.
-
-        An answer shows what was committed before ``together`` was entered, or later.
-        """
+        """Return what is entered for a store that asks by one connection; an answer
+        shows what was committed before it was entered, or later."""
 
     def compute_nodes(self) -> list[ComputeNodeRow]:
         """Return all live compute nodes, by id."""
@@ -180,10 +164,7 @@ class CellStore(Protocol):
         ``since``, by id; None: of all."""
 
     def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
-        """Return the rows with these ids, by id.
-
-        Deleted rows are included, with ``deleted`` not 0.
-        """
+        """Return the rows with these ids, by id, deleted ones included."""
 
     def compute_services(self) -> list[ServiceRow]:
         """Return all live nova-compute services, disabled ones included."""
@@ -201,10 +182,10 @@ class CellStore(Protocol):
     ) -> ServiceNews:
         """Return the nova-compute services that must not be used, came or went.
 
-        The first are disabled or forced down, or their last heartbeat
-        (``last_seen_up``, else ``created_at``) is not between the last two times;
-        the others were created at or after ``since``, or at or after the earlier
-        ``wide`` with an id above ``known_id``, or deleted at or after ``wide``.
+        The first are disabled or forced down, or their last heartbeat, else their
+        creation, is not between the last two times; the others were created at or
+        after ``since``, or at or after the earlier ``wide`` with an id above
+        ``known_id``, or deleted at or after ``wide``.
         """
 
     def minimum_compute_version(self) -> int:
@@ -246,8 +227,8 @@ class ServiceStore(Protocol):
     def register(
         self, host: str, binary: str, topic: str, version: int
     ) -> tuple[ServiceRow, bool]:
-        """Return this host's row, inserted or brought to ``version``, and
-        whether it was inserted. Raises errors.ServiceTooOld."""
+        """Return this host's row, inserted or brought to ``version``, and whether it
+        was inserted. Raises errors.ServiceTooOld."""
 
     def beat(self, service_id: int, report_count: int) -> bool:
         """Write a heartbeat; False if the row is gone."""

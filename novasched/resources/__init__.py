@@ -5,9 +5,8 @@ The manager runs the prefilters, looks up the node that the request names, and
 builds the query.
 """
 
-from novasched.resources.destination import Target, not_found, target_of
 from novasched.resources.query import Group, Query
-from novasched.resources.request import build_query
+from novasched.resources.request import Target, build_query, not_found, target_of
 from novasched.resources.requirements import PrefilterContext, Requirements
 
 __all__ = [

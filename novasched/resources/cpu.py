@@ -14,7 +14,8 @@ from oslo_utils import strutils
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
-from novasched.resources.features import NONE, FeatureDemand
+from novasched.resources.features import FeatureDemand
+from novasched.resources.query import NONE
 
 _POLICIES = ('dedicated', 'shared', 'mixed')
 _THREAD_POLICIES = ('prefer', 'isolate', 'require')
@@ -45,7 +46,8 @@ def cpus(request: RequestSpec) -> CPUs:
     if policy == 'dedicated':
         amounts[classes.PCPU] = request.vcpus + isolated
     elif policy == 'mixed':
-        dedicated = len(_dedicated(request, emulator))
+        masked, realtime = _masked(request), _realtime(request, emulator)
+        dedicated = len(masked or realtime)
         amounts[classes.PCPU] = dedicated + isolated
         amounts[classes.VCPU] = request.vcpus - dedicated
     trait = frozenset({os_traits.HW_CPU_HYPERTHREADING})
@@ -65,9 +67,9 @@ def _cpu_policy(request: RequestSpec) -> str | None:
     if not wanted:
         return of_image
     if wanted not in _POLICIES:
+        what = "CPU policy requested from 'flavor extra specs'"
         raise errors.InvalidCPUAllocationPolicy(
-            "CPU policy requested from 'flavor extra specs' is invalid, given: "
-            f"'{wanted}', available: '{_POLICIES}'.",
+            _invalid(what, wanted, _POLICIES),
             source='flavor extra specs',
             requested=wanted,
             available=str(_POLICIES),
@@ -86,9 +88,9 @@ def _thread_policy(request: RequestSpec) -> str | None:
     if wanted is None:
         return of_image
     if wanted and wanted not in _THREAD_POLICIES:
+        what = "CPU thread policy requested from 'flavor extra specs'"
         raise errors.InvalidCPUThreadAllocationPolicy(
-            "CPU thread policy requested from 'flavor extra specs' is invalid, given: "
-            f"'{wanted}', available: '{_THREAD_POLICIES}'.",
+            _invalid(what, wanted, _THREAD_POLICIES),
             source='flavor extra specs',
             requested=wanted,
             available=str(_THREAD_POLICIES),
@@ -105,22 +107,17 @@ def _emulator_policy(request: RequestSpec) -> str | None:
     wanted = request.extra_specs.get('hw:emulator_threads_policy')
     if wanted and wanted not in _EMULATOR_POLICIES:
         raise errors.InvalidEmulatorThreadsPolicy(
-            'CPU emulator threads option requested is invalid, given: '
-            f"'{wanted}', available: '{_EMULATOR_POLICIES}'.",
+            _invalid(
+                'CPU emulator threads option requested', wanted, _EMULATOR_POLICIES
+            ),
             requested=wanted,
             available=str(_EMULATOR_POLICIES),
         )
     return wanted
 
 
-def _dedicated(request: RequestSpec, emulator: str | None) -> set[int]:
-    """Return the dedicated CPUs of a guest that has shared ones, too.
-
-    Those of the mask, else the realtime ones; none where neither is given.
-    """
-    dedicated = _masked(request)
-    realtime = _realtime(request, emulator)
-    return dedicated or realtime
+def _invalid(what: str, given: str, available: tuple[str, ...]) -> str:
+    return f"{what} is invalid, given: '{given}', available: '{available}'."
 
 
 def _masked(request: RequestSpec) -> set[int]:

@@ -17,8 +17,7 @@ from oslo_utils import strutils
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
-
-NONE: frozenset[str] = frozenset()
+from novasched.resources.query import NONE
 
 
 @dataclass(frozen=True)
@@ -46,20 +45,14 @@ def flavor_name(request: RequestSpec) -> str | None:
 
 def image_name(request: RequestSpec) -> str | None:
     """Return the name of the image; None when it has none."""
-    return _of_image(request, 'name')
+    image = request.image if 'image' in request else None
+    return image.name if image is not None and 'name' in image else None
 
 
 def image_id(request: RequestSpec) -> str | None:
     """Return the id of the image; None when it has none, as that of a volume."""
-    return _of_image(request, 'id')
-
-
-def _of_image(request: RequestSpec, name: str) -> str | None:
     image = request.image if 'image' in request else None
-    if image is None or name not in image:
-        return None
-    value: str = getattr(image, name)
-    return value
+    return image.id if image is not None and 'id' in image else None
 
 
 def agreed(request: RequestSpec, name: str) -> str | None:
@@ -212,8 +205,8 @@ _ENCRYPTION_TRAITS = {
     'intel-tdx': os_traits.HW_CPU_X86_INTEL_TDX,
 }
 """By model, in the order in which nova lists them."""
-_STATELESS_MODELS = ('amd-sev-snp', 'intel-tdx')
 _NO_IMAGE_ID = '<no-id>'
+_STATELESS_MODELS = ('amd-sev-snp', 'intel-tdx')
 
 
 def memory_encryption(request: RequestSpec) -> FeatureDemand | None:
@@ -248,9 +241,8 @@ def _encryption_requesters(request: RequestSpec) -> list[str]:
             f'{_ENCRYPTION_SPEC} extra spec in {flavor_name(request)} flavor'
         )
     if of_image:
-        requesters.append(
-            f'{_ENCRYPTION_PROPERTY} property of image {_id_of_image(request)}'
-        )
+        image = image_id(request) or _NO_IMAGE_ID
+        requesters.append(f'{_ENCRYPTION_PROPERTY} property of image {image}')
     return requesters
 
 
@@ -271,10 +263,6 @@ def _encryption_conflict(
     return conflict(request, name, text, f'property explicitly set to {of_image}')
 
 
-def _id_of_image(request: RequestSpec) -> str:
-    return image_id(request) or _NO_IMAGE_ID
-
-
 def _check_firmware(request: RequestSpec, requesters: list[str]) -> None:
     if request.image_properties.get('hw_firmware_type') != 'uefi':
         raise errors.FlavorImageConflict(
@@ -287,12 +275,13 @@ def _check_machine(request: RequestSpec, model: str) -> None:
     machine: str | None = request.image_properties.get('hw_machine_type')
     if machine is not None and 'q35' not in machine:
         reason = f'q35 type is required for {model} to work'
+        name, id_ = image_name(request), image_id(request) or _NO_IMAGE_ID
         raise errors.InvalidMachineType(
-            f"Machine type '{machine}' is not compatible with image "
-            f'{image_name(request)} ({_id_of_image(request)}): {reason}',
+            f"Machine type '{machine}' is not compatible with image {name} ({id_}): "
+            f'{reason}',
             mtype=machine,
-            image_id=_id_of_image(request),
-            image_name=image_name(request),
+            image_id=id_,
+            image_name=name,
             reason=reason,
         )
 

@@ -1,22 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request groups of a request, independent of any host."""
+"""Request groups of a request, independent of any host.
+
+Extra specs name resources and traits: ``resources[S]:CLASS=amount``,
+``trait[S]:TRAIT=required|forbidden`` and ``group_policy=none|isolate``; S is the suffix
+of a group, or missing.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import os_resource_classes as classes  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.objects.request_spec import RequestGroup, RequestSpec
-from novasched.resources import extra_specs
 from novasched.resources.cpu import cpus
-from novasched.resources.features import FEATURES, NONE, FeatureDemand
-from novasched.resources.query import Group
+from novasched.resources.features import FEATURES, FeatureDemand
+from novasched.resources.query import NONE, Group
 
 Groups = dict[str, Group]
 """Groups by suffix; '' is the one without."""
+
+_KEY = re.compile(r'^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$')
+_POLICIES = ('none', 'isolate')
+_STANDARD = frozenset(classes.STANDARDS)
+
+
+@dataclass
+class ExtraSpecGroups:
+    """Groups by suffix, as extra specs name them. Zero amounts are kept.
+
+    A group may be empty: there is one wherever a suffix is named, be it with
+    nonsense. ``warnings`` say which extra specs were ignored, and why.
+    """
+
+    groups: Groups = field(default_factory=dict)
+    group_policy: str | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+def read_extra_specs(extra_specs: Mapping[str, str]) -> ExtraSpecGroups:
+    """Read the extra specs of a flavor; keys that are not ours are left alone."""
+    parsed = ExtraSpecGroups()
+    for key, value in extra_specs.items():
+        if key == 'group_policy':
+            if value in _POLICIES:
+                parsed.group_policy = value
+            else:
+                parsed.warnings.append(
+                    f"Invalid group_policy '{value}'. "
+                    "Valid values are 'none' and 'isolate'."
+                )
+        elif match := _KEY.match(key):
+            kind, suffix, name = match.groups(default='')
+            group = parsed.groups.get(suffix, Group(suffix))
+            read = _with_amount if kind == 'resources' else _with_trait
+            try:
+                group = read(group, name, value)
+            except ValueError as problem:
+                parsed.warnings.append(str(problem))
+            parsed.groups[suffix] = group
+    return parsed
+
+
+def _with_amount(group: Group, name: str, value: str) -> Group:
+    if name not in _STANDARD and not name.startswith('CUSTOM_'):
+        raise ValueError(f"Received an invalid ResourceClass '{name}' in extra_specs.")
+    try:
+        amount = int(value)
+    except ValueError:
+        amount = -1
+    if amount < 0:
+        raise ValueError(
+            f"Resource amounts must be nonnegative integers. Received '{value}'"
+        )
+    return replace(group, resources={**group.resources, name: amount})
+
+
+def _with_trait(group: Group, name: str, value: str) -> Group:
+    if value == 'required':
+        return replace(group, required=group.required | {name})
+    if value == 'forbidden':
+        return replace(group, forbidden=group.forbidden | {name})
+    raise ValueError(
+        f"Only (required, forbidden) traits are supported. Received '{value}'."
+    )
 
 
 @dataclass(frozen=True)
@@ -45,7 +115,7 @@ def asked_by(
     for a requested group that is empty or without a name, and errors.InvalidDemand,
     or one below it, for what is nonsense.
     """
-    parsed = extra_specs.read(request.extra_specs)
+    parsed = read_extra_specs(request.extra_specs)
     groups = _with_image_traits(parsed.groups, request)
     dedicated = False
     if not shares_cpus:

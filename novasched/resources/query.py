@@ -18,7 +18,8 @@ class Group:
     """Resources that are asked for together.
 
     A group with a suffix is met by one provider; the one without may be met by
-    several. ``member_of`` is a list of sets of aggregate uuids: one of each set.
+    several. ``member_of`` is a list of sets of aggregate uuids: one of each set, and
+    ``required_any`` one of traits, which microversion 1.39 of placement takes.
     """
 
     suffix: str = ''
@@ -28,6 +29,7 @@ class Group:
     member_of: tuple[frozenset[str], ...] = ()
     not_member_of: frozenset[str] = NONE
     in_tree: str | None = None
+    required_any: tuple[frozenset[str], ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation candidates query of a request."""
+"""Allocation candidates query of a request, and where the request must go."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from oslo_config import cfg
 
-from novasched.objects.request_spec import RequestSpec
+from novasched.objects.request_spec import Destination, RequestSpec
 from novasched.resources.groups import Groups, RequestedGroups, asked_by
 from novasched.resources.query import Group, Query
 from novasched.resources.requirements import Requirements
@@ -68,21 +68,53 @@ saves a query to placement.
 _HINTS_THAT_NEED_ALL_HOSTS = ('group', 'same_host', 'different_host')
 
 
-def limit_from_conf(conf: cfg.ConfigOpts) -> int:
-    """Return how many candidates a query asks for at most."""
-    limit: int = conf.scheduler.max_placement_results
-    return limit
+@dataclass(frozen=True)
+class Target:
+    """A service host, a node or both."""
+
+    host: str | None
+    node: str | None
 
 
-def falls_back_from_conf(conf: cfg.ConfigOpts) -> bool:
-    """Return whether dedicated CPUs are asked for as shared ones, too."""
-    return not conf.workarounds.disable_fallback_pcpu_query
+def target_of(request: RequestSpec) -> Target | None:
+    """Return where the request must go; a destination comes before force_hosts."""
+    host = node = None
+    destination = request.requested_destination
+    if destination is not None:
+        host = destination.host if 'host' in destination else None
+        node = destination.node if 'node' in destination else None
+    forced_hosts = request.force_hosts if 'force_hosts' in request else None
+    forced_nodes = request.force_nodes if 'force_nodes' in request else None
+    host = host or (forced_hosts[0] if forced_hosts else None)
+    node = node or (forced_nodes[0] if forced_nodes else None)
+    if not host and not node:
+        return None
+    return Target(host, node)
 
 
-def looks_further_from_conf(conf: cfg.ConfigOpts) -> bool:
-    """Return whether all candidates are asked for when the first will not do."""
-    looks_further: bool = conf.novasched.look_beyond_limit
-    return looks_further
+def not_found(request: RequestSpec) -> str:
+    """Return nova's reason for NoValidHost when no compute node is the target."""
+    target = target_of(request)
+    host, node = (target.host, target.node) if target else (None, None)
+    return f'No such host - host: {host} node: {node} '
+
+
+def with_aggregates(request: RequestSpec, added: Requirements) -> RequestSpec:
+    """Return the request with the aggregates that prefilters demand or forbid.
+
+    They are for notifications and plugins. A query must be built from the request
+    as it came. Nova: scheduler/request_filter.py.
+    """
+    if not added.member_of and not added.not_member_of:
+        return request
+    before = request.requested_destination or Destination()
+    must = [','.join(sorted(uuids)) for uuids in added.member_of]
+    must_not = set(before.forbidden_aggregates or ()) | added.not_member_of
+    after = before.replaced(
+        aggregates=[*(before.aggregates or ()), *must] or None,
+        forbidden_aggregates=must_not or None,
+    )
+    return request.replaced(requested_destination=after)
 
 
 def build_query(
@@ -116,17 +148,16 @@ def _query(
     limit: int | None,
 ) -> Query:
     groups = _with_destination(asked.groups, request, added, nodes)
-    policy = _policy(asked, groups)
-    return Query(
+    query = Query(
         groups=tuple(groups.values()),
         root_required=added.root_required | request.root_required,
         root_forbidden=added.root_forbidden | request.root_forbidden,
         same_subtree=tuple(frozenset(suffixes) for suffixes in request.same_subtree),
-        group_policy=policy.value,
+        group_policy=asked.group_policy,
         limit=None if _needs_all(request, nodes) else limit,
-        warnings=(*asked.warnings, *policy.warnings),
-        notes=policy.notes,
+        warnings=asked.warnings,
     )
+    return _with_policy(query, asked)
 
 
 def _with_destination(
@@ -161,28 +192,22 @@ def _needs_all(request: RequestSpec, nodes: Sequence[str] | None) -> bool:
     return any(hint is not None for hint in hints)
 
 
-@dataclass(frozen=True)
-class _Policy:
-    value: str | None
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def _policy(asked: RequestedGroups, groups: Groups) -> _Policy:
+def _with_policy(query: Query, asked: RequestedGroups) -> Query:
     """Choose a policy where placement needs one and the flavor cannot know that.
 
     A flavor with several groups of its own should have one; there the query is
     sent as it is, and refused.
     """
-    suffixed = [suffix for suffix in groups if suffix]
-    if asked.group_policy is not None or len(suffixed) < 2:
-        return _Policy(asked.group_policy)
+    suffixed = [group for group in query.groups if group.suffix]
+    if query.group_policy is not None or len(suffixed) < 2:
+        return query
     warning = (
         'The request has several numbered resource groups and no group policy, '
         'which placement does not accept. Add group_policy to the extra specs of '
         'the flavor.'
     )
+    query = replace(query, warnings=(*query.warnings, warning))
     if len(asked.own_suffixes) > 1:
-        return _Policy(None, (warning,))
+        return query
     note = "The policy 'none' is used for groups that do not come from the flavor."
-    return _Policy('none', (warning,), (note,))
+    return replace(query, group_policy='none', notes=(note,))

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from novasched.resources.query import NONE
 from novasched.scheduler.aggregates import Aggregate
-
-NONE: frozenset[str] = frozenset()
 
 
 class Port(NamedTuple):

@@ -44,20 +44,33 @@ INSIDE = ('listener', 'reply_q', 'orig_msg_id', '_send_reply')
 _RETURNED = (oslo_messaging.MessageUndeliverable, AMQPDestinationNotFound)
 
 
-class Answer:
-    """The answer to one message; ``failure`` is as sys.exc_info() gives it."""
+class Incoming:
+    """A message of oslo.messaging whose answer goes by way of ``answers``."""
 
-    def __init__(
-        self, incoming: Any, caller: RpcCaller, reply: Any = None, failure: Any = None
-    ) -> None:
+    def __init__(self, incoming: Any, caller: RpcCaller, answers: Answers) -> None:
         self._incoming = incoming
-        self._content = reply, failure
+        self._answers = answers
+        self._content: tuple[Any, Any] = None, None
         self.caller = caller
-        self.queue: str = incoming.reply_q
         self.parked_at = math.inf
         self.may_be_read = False
-        refused = getattr(failure[1], '__cause__', None) if failure else None
-        self.is_second = isinstance(refused, errors.AlreadyClaimed)
+        self.is_second = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._incoming, name)
+
+    def reply(self, reply: Any = None, failure: Any = None) -> None:
+        """Answer a call; a cast has none. A message of another layer does it itself.
+
+        ``failure`` is as sys.exc_info() gives it.
+        """
+        if not all(hasattr(self._incoming, name) for name in INSIDE):
+            self._incoming.reply(reply, failure)
+        elif self._incoming.orig_msg_id:
+            self._content = reply, failure
+            refused = getattr(failure[1], '__cause__', None) if failure else None
+            self.is_second = isinstance(refused, errors.AlreadyClaimed)
+            self._answers.send(self)
 
     @property
     def is_too_late(self) -> bool:
@@ -65,7 +78,7 @@ class Answer:
         return self.caller.has_claims and self.caller.has_timed_out
 
     def publish(self) -> bool:
-        """Send it; return False when it came back, as its queue is missing.
+        """Send the answer; return False when it came back, as its queue is missing.
 
         oslo.messaging sends it again when the connection breaks: then the first one
         may have arrived, whatever becomes of the second.
@@ -109,7 +122,7 @@ class Answers:
         self._clock = clock
         self._executor = executor or CellExecutor('answers', THREADS)
         self._changed = threading.Condition()
-        self._parked: dict[str, list[Answer]] = {}
+        self._parked: dict[str, list[Incoming]] = {}
         self._open = 0
         self._ends_at = math.inf
         queues.on_look = self._looked
@@ -119,14 +132,14 @@ class Answers:
         with self._changed:
             return self._open < self._most
 
-    def send(self, answer: Answer) -> None:
+    def send(self, answer: Incoming) -> None:
         """Send an answer, or park it; undo its claims where neither can be done.
 
         An answer without claims may wait in its queue for a reader.
         """
         if answer.is_second and self._park(answer):
             return
-        absent = self._queues.known(answer.queue) in UNREAD
+        absent = self._queues.known(answer.reply_q) in UNREAD
         if answer.is_too_late:
             self._give_up(answer)
         elif not (absent and answer.caller.has_claims) and answer.publish():
@@ -147,7 +160,7 @@ class Answers:
         """Let the threads end, once nothing is parked any more."""
         self._executor.close()
 
-    def _park(self, answer: Answer) -> bool:
+    def _park(self, answer: Incoming) -> bool:
         most = self._most if answer.caller.has_claims else self._most // 2
         with self._changed:
             if self._open >= most:
@@ -155,13 +168,13 @@ class Answers:
             self._open += 1
         answer.caller.keep_open()
         answer.parked_at = self._clock.monotonic()
-        self._queues.watch(answer.queue)
+        self._queues.watch(answer.reply_q)
         self._wait_for_reader(answer)
         return True
 
-    def _wait_for_reader(self, answer: Answer) -> None:
+    def _wait_for_reader(self, answer: Incoming) -> None:
         with self._changed:
-            self._parked.setdefault(answer.queue, []).append(answer)
+            self._parked.setdefault(answer.reply_q, []).append(answer)
 
     def _looked(self, name: str, readers: Readers) -> None:
         """Have parked answers of a queue sent or given up, if their time has come."""
@@ -177,7 +190,7 @@ class Answers:
                 LOG.warning('An answer waits for a thread to send it: %s', problem)
                 self._wait_for_reader(answer)
 
-    def _is_due(self, answer: Answer, readers: Readers) -> bool:
+    def _is_due(self, answer: Incoming, readers: Readers) -> bool:
         if answer.is_second:
             return self._clock.monotonic() >= min(
                 answer.parked_at + HOLD_BACK_S, self._ends_at
@@ -185,11 +198,11 @@ class Answers:
         decided = readers in (Readers.PRESENT, Readers.GONE)
         return decided or answer.is_too_late or self._is_late(answer)
 
-    def _is_late(self, answer: Answer) -> bool:
+    def _is_late(self, answer: Incoming) -> bool:
         until = answer.parked_at + 2 * self._queues.gone_for_s
         return self._clock.monotonic() >= min(until, self._ends_at)
 
-    def _finish(self, answer: Answer, readers: Readers) -> None:
+    def _finish(self, answer: Incoming, readers: Readers) -> None:
         """Send a parked answer, or undo its claims; its queue may vanish meanwhile."""
         done = True
         try:
@@ -211,34 +224,14 @@ class Answers:
         if not done:
             self._wait_for_reader(answer)
 
-    def _give_up(self, answer: Answer) -> None:
+    def _give_up(self, answer: Incoming) -> None:
         if answer.may_be_read:
             answer.caller.answered()
         else:
             answer.refuse()
 
-    def _close(self, answer: Answer) -> None:
-        self._queues.unwatch(answer.queue)
+    def _close(self, answer: Incoming) -> None:
+        self._queues.unwatch(answer.reply_q)
         with self._changed:
             self._open -= 1
             self._changed.notify_all()
-
-
-class Incoming:
-    """A message of oslo.messaging that is answered by way of ``answers``."""
-
-    def __init__(self, incoming: Any, caller: RpcCaller, answers: Answers) -> None:
-        self._incoming = incoming
-        self.caller = caller
-        self._answers = answers
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._incoming, name)
-
-    def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Answer a call; a cast has none. A message of another layer does it itself."""
-        if not all(hasattr(self._incoming, name) for name in INSIDE):
-            self._incoming.reply(reply, failure)
-        elif self._incoming.orig_msg_id:
-            answer = Answer(self._incoming, self.caller, reply, failure)
-            self._answers.send(answer)

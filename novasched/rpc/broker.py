@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to RabbitMQ: the readers of a queue, and its time of day.
+"""RabbitMQ itself: the readers of a queue, its time of day, the age of a message.
 
-They borrow a connection of oslo.messaging's pool. What it keeps to itself may change;
-then the answer is unknown.
+Questions borrow a connection of oslo.messaging's pool. What it keeps to itself may
+change; then the answer is unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import contextlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -24,13 +24,13 @@ from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.cell_executor import CellExecutor
 from novasched.log_once import LogOnce
 from novasched.rpc.transport import CONNECTION_ERRORS
-from novasched.rpc.waiting import BROKERS_TIME
 
 LOG = logging.getLogger(__name__)
 
+BROKERS_TIME = 'timestamp_in_ms'
+"""A header that RabbitMQ, if so configured, adds when it gets a message."""
 BROKER_S = 2.0
 """How long one answer of the broker is waited for."""
-
 CLOCK_EVERY_S = 60.0
 """The broker's clock is compared with ours again after that."""
 CLOCK_NAMED_S = 60.0
@@ -81,10 +81,8 @@ class Broker:
         except UNANSWERED as problem:
             LOG.debug('The broker does not tell its time: %s', problem)
             return None
-        sent_ms = (getattr(stamped, 'headers', None) or {}).get(BROKERS_TIME)
-        if not isinstance(sent_ms, int | float):
-            return None
-        return (since_s + until_s) / 2 - sent_ms / 1000
+        sent_s = stamp_s(stamped)
+        return None if sent_s is None else (since_s + until_s) / 2 - sent_s
 
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[Any]:
@@ -173,3 +171,28 @@ class BrokerClock:
             LOG.warning(
                 'The clock of the broker is %.0f s %s ours', abs(behind_s), side
             )
+
+
+def waited_s(
+    incoming: Any, now_s: Callable[[], float] = SYSTEM_CLOCK.time
+) -> float | None:
+    """Return how long an incoming message of oslo.messaging has waited; None: unknown.
+
+    ``now_s`` returns the broker's time. It counts if the broker stamped the message;
+    else it is since a thread of ours took the message from the queue.
+    """
+    sent_s = stamp_s(incoming.message)
+    return waited_here_s(incoming) if sent_s is None else max(0.0, now_s() - sent_s)
+
+
+def waited_here_s(incoming: Any) -> float | None:
+    """Return how long ago a thread of ours took a message from its queue."""
+    stopwatch = getattr(incoming, 'stopwatch', None)
+    return None if stopwatch is None else float(stopwatch.elapsed())
+
+
+def stamp_s(message: Any) -> float | None:
+    """Return the broker's time when it got a message; None: it does not say."""
+    headers = getattr(getattr(message, '_raw_message', message), 'headers', None)
+    stamp_ms = headers.get(BROKERS_TIME) if isinstance(headers, Mapping) else None
+    return stamp_ms / 1000 if isinstance(stamp_ms, int | float) else None

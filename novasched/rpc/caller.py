@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.ports import CallerGone
-from novasched.rpc.broker import CLOCK_EVERY_S, UNANSWERED, BrokerClock
+from novasched.rpc.broker import (
+    CLOCK_EVERY_S,
+    UNANSWERED,
+    BrokerClock,
+    stamp_s,
+    waited_here_s,
+)
 from novasched.rpc.reply_queues import UNREAD, Readers, ReplyQueues
-from novasched.rpc.waiting import is_stamped, waited_s
 
 LOG = logging.getLogger(__name__)
 
@@ -32,11 +38,11 @@ FIRST_SIGN_S = 1.0
 
 
 class Patience(NamedTuple):
-    """How long a caller waits for the answer, and for a sign of life; None: for ever
-    or it is not known."""
+    """How long a caller waits for the answer, and for a sign of life; infinite: for
+    ever, or it is not known."""
 
-    answer_s: float | None
-    sign_s: float | None
+    answer_s: float
+    sign_s: float
 
     @classmethod
     def of(cls, incoming: Any) -> Patience:
@@ -44,20 +50,23 @@ class Patience(NamedTuple):
         raw = getattr(incoming.message, '_raw_message', None)
         properties = getattr(raw, 'properties', None) or {}
         expires_ms = _positive(properties.get('expiration'))
-        sign_s = _positive(getattr(incoming, 'client_timeout', None))
-        return cls(None if expires_ms is None else expires_ms / 1000, sign_s)
+        return cls(
+            answer_s=expires_ms / 1000,
+            sign_s=_positive(getattr(incoming, 'client_timeout', None)),
+        )
+
+    @property
+    def sign_takes_s(self) -> float:
+        """How long a sign of life is on its way."""
+        return min(SIGN_TAKES_S, self.sign_s / 10)
 
 
-def _positive(value: Any) -> float | None:
+def _positive(value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        return None
-    return number if number > 0 else None
-
-
-def _takes_s(sign_s: float) -> float:
-    return min(SIGN_TAKES_S, sign_s / 10)
+        return math.inf
+    return number if number > 0 else math.inf
 
 
 class RpcCaller:
@@ -91,17 +100,15 @@ class RpcCaller:
     def _waited_before_s(self, within_s: float = CLOCK_EVERY_S) -> float:
         """Return how long it waited at the broker, at least: a time stamp proves
         nothing before the broker's clock was compared with ours."""
-        if not is_stamped(self._incoming) or not self.broker_clock.is_known(within_s):
+        sent_s = stamp_s(self._incoming.message)
+        if sent_s is None or not self.broker_clock.is_known(within_s):
             return 0.0
-        waited = waited_s(self._incoming, self.broker_clock) or 0.0
-        before_s = waited - self._here_s() - CLOCKS_DIFFER_S
+        before_s = self.broker_clock() - sent_s - self._here_s() - CLOCKS_DIFFER_S
         # What expired at the broker never comes here: a node's clock is wrong.
-        longest_s = self._patience.answer_s or before_s
-        return before_s if 0 < before_s <= longest_s else 0.0
+        return before_s if 0 < before_s <= self._patience.answer_s else 0.0
 
     def _here_s(self) -> float:
-        stopwatch = getattr(self._incoming, 'stopwatch', None)
-        return 0.0 if stopwatch is None else float(stopwatch.elapsed())
+        return waited_here_s(self._incoming) or 0.0
 
     @property
     def waits_s(self) -> float:
@@ -121,48 +128,46 @@ class RpcCaller:
     @property
     def has_timed_out(self) -> bool:
         """Say whether the caller has given up, or would before an answer is there."""
-        answer_s, _ = self._patience
-        return self._is_unsigned or (answer_s is not None and self.waits_s > answer_s)
+        return self._is_unsigned or self.waits_s > self._patience.answer_s
 
     @property
     def _is_unsigned(self) -> bool:
-        sign_s = self._patience.sign_s
-        return sign_s is not None and self.silent_s > sign_s - _takes_s(sign_s)
+        return self.silent_s > self._patience.sign_s - self._patience.sign_takes_s
 
     def check_turn(self) -> None:
         """Raise CallerGone when the request waited longer than its caller.
 
-        Who waits for long already gets a sign of life at once. Where more is asked for
-        than can be done, the next one is always one whose caller is about to give up.
+        One that waits for long already gets a sign of life at once. Where more is asked
+        for than can be done, the next one is always one whose caller is about to give
+        up.
         """
         if self._queues is not None:
             self._queues.expect(self._queue)
-        sign_s = self._patience.sign_s or float('inf')
-        sign_takes_s = _takes_s(sign_s)
+        sign_takes_s = self._patience.sign_takes_s
         if self._is_late(sign_takes_s) and self._before_s:
             self._before_s = self._waited_before_s(CLOCK_IS_NEW_S)
         self._raise_if_late(sign_takes_s)
-        if self.waits_s > sign_s / 2:
+        if self.waits_s > self._patience.sign_s / 2:
             self._tell()
             self._raise_if_late(0.0)
 
     def _is_late(self, sign_takes_s: float) -> bool:
-        answer_s, sign_s = (limit or float('inf') for limit in self._patience)
+        answer_s, sign_s = self._patience
         return self.waits_s > min(answer_s, sign_s - sign_takes_s)
 
     def _raise_if_late(self, sign_takes_s: float) -> None:
         if self._is_late(sign_takes_s):
-            longest_s = min(limit or float('inf') for limit in self._patience)
             raise CallerGone(
                 f'it came to its turn after {self.waits_s:.0f} s, and its caller waits '
-                f'{longest_s:.0f} s'
+                f'{min(self._patience):.0f} s'
             )
 
     def check(self) -> None:
-        waits_s, longest_s = self.waits_s, self._patience.answer_s
-        if longest_s is not None and waits_s > longest_s:
+        waits_s = self.waits_s
+        if waits_s > self._patience.answer_s:
             raise CallerGone(
-                f'it took {waits_s:.0f} s, and its caller waits {longest_s:.0f} s'
+                f'it took {waits_s:.0f} s, and its caller waits '
+                f'{self._patience.answer_s:.0f} s'
             )
         if self._is_unsigned:
             raise CallerGone(
@@ -183,18 +188,17 @@ class RpcCaller:
         """The last sign of life may be half of the time old that they may be apart, or
         older where signs failed."""
         answer_s, sign_s = self._patience
-        left_s = [] if answer_s is None else [answer_s - self.waits_s]
-        left_s += [] if sign_s is None else [sign_s / 2, sign_s - self.silent_s]
-        return max(0.0, min(left_s)) if left_s else None
+        left_s = min(answer_s - self.waits_s, sign_s / 2, sign_s - self.silent_s)
+        return None if math.isinf(left_s) else max(0.0, left_s)
 
     def reassure(self, event: Any) -> None:
         """Send heartbeats: the first one soon, as the caller may have waited for long.
 
-        None is sent once ``event`` is set, as the request is answered, nor to who has
-        given up. Where one fails, the next one comes soon.
+        None is sent once ``event`` is set, as the request is answered, nor to a caller
+        that has given up. Where one fails, the next one comes soon.
         """
         sign_s = self._patience.sign_s
-        if sign_s is None:
+        if math.isinf(sign_s):
             return
         wait_s = soon_s = min(FIRST_SIGN_S, sign_s / 2)
         while not event.wait(wait_s) and not self.has_timed_out:
@@ -240,12 +244,17 @@ class RpcCaller:
         self._call(self._undo)
 
     def _call(self, called: list[Callable[[], None]]) -> None:
-        called, self._done, self._undo = list(called), [], []
+        self._done, self._undo = [], []
         for each in called:
             each()
 
 
 _calling: ContextVar[RpcCaller | None] = ContextVar('calling', default=None)
+
+
+def current() -> RpcCaller | None:
+    """Return the caller that waits for this thread, or None if it is not known."""
+    return _calling.get()
 
 
 @contextlib.contextmanager
@@ -258,8 +267,3 @@ def calling(caller: RpcCaller) -> Iterator[None]:
         _calling.reset(token)
         if not caller.is_open:
             caller.answered()
-
-
-def current() -> RpcCaller | None:
-    """Return the caller that waits for this thread, or None if it is not known."""
-    return _calling.get()

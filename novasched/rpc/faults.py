@@ -148,10 +148,3 @@ TABLE: dict[type[Exception], Form] = {
     errors.StoreFailed: _form('DBError', module='oslo_db.exception', code=None),
     errors.StoreInterrupted: _form('DBError', module='oslo_db.exception', code=None),
 }
-
-EXPECTED: tuple[type[Exception], ...] = tuple(
-    form.wire
-    for kind, form in TABLE.items()
-    if issubclass(kind, errors.NoValidHost | errors.InvalidRequest)
-)
-"""What says all by its text: the server logs no traceback of these."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import traceback
-from types import TracebackType
 
 from oslo_config import cfg
 from oslo_log import log
@@ -24,24 +23,22 @@ class OneLine(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         kind, error, trace = record.exc_info or (None, None, None)
-        if kind is not None and not _is_ours(trace):
+        ours = tuple(novasched.__path__)
+        frames = traceback.extract_tb(trace)
+        is_ours = any(frame.filename.startswith(ours) for frame in frames)
+        if kind is not None and not is_ours:
             message = record.getMessage().rstrip('. ')
             record.msg, record.args = '%s: %s: %s', (message, kind.__name__, error)
             record.exc_info = record.exc_text = None
         return True
 
 
-def _is_ours(trace: TracebackType | None) -> bool:
-    ours = tuple(novasched.__path__)
-    frames = traceback.extract_tb(trace)
-    return any(frame.filename.startswith(ours) for frame in frames)
-
-
 ONE_LINE = OneLine()
 
 
 def set_up(conf: cfg.ConfigOpts) -> None:
-    """Log as the options of oslo.log say. Raises errors.OptionError."""
+    """Log as the options of oslo.log say, and what the message layer cannot read in
+    one line. Raises errors.OptionError."""
     try:
         log.setup(conf, 'nova')
     except OSError as problem:
@@ -54,10 +51,5 @@ def set_up(conf: cfg.ConfigOpts) -> None:
         raise errors.OptionError(
             '[DEFAULT] log_config_append', str(problem), 'Correct that file'
         ) from problem
-    shorten()
-
-
-def shorten() -> None:
-    """Have the message layer's loggers write such errors in one line."""
     for name in LOGGERS:
         logging.getLogger(name).addFilter(ONE_LINE)

@@ -161,16 +161,15 @@ class ReplyQueues:
 
     def _wake(self) -> None:
         self._changed.notify_all()
-        if self._thread is None:
-            thread = threading.Thread(
-                target=self._run, name='reply queues', daemon=True
-            )
-            try:
-                self._start(thread)
-            except RuntimeError as problem:
-                LOG.warning('Reply queues are not looked at now: %s', problem)
-            else:
-                self._thread = thread
+        if self._thread is not None:
+            return
+        thread = threading.Thread(target=self._run, name='reply queues', daemon=True)
+        try:
+            self._start(thread)
+        except RuntimeError as problem:
+            LOG.warning('Reply queues are not looked at now: %s', problem)
+        else:
+            self._thread = thread
 
     def _due_at(self, queue: _Queue) -> float:
         undecided = queue.readers is Readers.ABSENT

@@ -2,16 +2,19 @@
 """Objects and contexts to and from what a message can carry.
 
 The server leaves arguments as they came: its endpoint decodes them itself, so
-that a bad one becomes one log line and a typed error.
+that a bad one becomes one log line and a typed error. An object that is too new for
+us is sent to a conductor, which makes an older one of it.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import oslo_messaging  # type: ignore[import-untyped]
+from oslo_config import cfg
 from oslo_versionedobjects import base as ovo
 from oslo_versionedobjects import exception as ovo_exception
 
@@ -21,9 +24,26 @@ from novasched.objects.context import RequestContext
 
 LOG = logging.getLogger(__name__)
 
+CONDUCTOR = oslo_messaging.Target(topic='conductor', version='3.0')
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'upgrade_levels': [
+        cfg.StrOpt(
+            'conductor',
+            help="""
+The newest version of nova-conductor's RPC interface that is used.
+
+A version such as ``3.0``, or the name of a release; a name, and ``auto``, set no
+limit here, as the one method that the scheduler calls is older than all of them.
+""",
+        ),
+    ],
+}
+
 Primitive = dict[str, Any]
 Backport = Callable[[RequestContext, Primitive, Mapping[str, str]], Primitive]
-"""Asks for an object in versions that we know; raises MessagingException."""
+"""Returns an object in the versions that we know, by name of object; raises
+MessagingException."""
 
 
 class RequestSerializer(oslo_messaging.Serializer):  # type: ignore[misc]
@@ -34,10 +54,13 @@ class RequestSerializer(oslo_messaging.Serializer):  # type: ignore[misc]
         return ctxt if isinstance(ctxt, dict) else ctxt.to_dict()
 
     def deserialize_context(self, ctxt: Mapping[str, Any]) -> RequestContext:
-        """Read a context; raises ValueError for nonsense in it."""
-        return RequestContext.from_dict(
-            {key: value for key, value in ctxt.items() if key != 'trace_info'}
-        )
+        """Read a context; raises errors.InvalidRequest for nonsense in it."""
+        try:
+            return RequestContext.from_dict(
+                {key: value for key, value in ctxt.items() if key != 'trace_info'}
+            )
+        except (ValueError, TypeError, AttributeError) as problem:
+            raise errors.InvalidRequest(f'its context: {problem}') from problem
 
     def serialize_entity(self, ctxt: RequestContext, entity: Any) -> Any:
         """Return the entity with all objects in it as primitives."""
@@ -46,17 +69,6 @@ class RequestSerializer(oslo_messaging.Serializer):  # type: ignore[misc]
     def deserialize_entity(self, ctxt: RequestContext, entity: Any) -> Any:
         """Return the entity as it came."""
         return entity
-
-
-class ClientSerializer(RequestSerializer):
-    """Also turns results into objects, for programs that call a server."""
-
-    def __init__(self, backport: Backport | None = None) -> None:
-        self._backport = backport
-
-    def deserialize_entity(self, ctxt: RequestContext, entity: Any) -> Any:
-        """Return the entity with all objects in it read; raises as decode()."""
-        return decode(entity, ctxt, self._backport)
 
 
 def encode(value: Any) -> Any:
@@ -105,27 +117,45 @@ def _decode_object(
         return base.parse(primitive, context)
     except ovo_exception.IncompatibleObjectVersion as error:
         newer = error
-    if context is None or backport is None:
-        return _decode_newer(primitive, context, newer)
-    try:
-        versions = base.versions_of(primitive[base.NAME])
-        return base.parse(backport(context, primitive, versions), context)
-    except (
-        oslo_messaging.MessagingException,
-        ovo_exception.IncompatibleObjectVersion,
-    ) as error:
-        LOG.warning('The conductor gave no older form of an object: %s', error)
-        return _decode_newer(primitive, context, newer)
-
-
-def _decode_newer(
-    primitive: Primitive,
-    context: RequestContext | None,
-    newer: ovo_exception.IncompatibleObjectVersion,
-) -> base.NovaObject:
+    if context is not None and backport is not None:
+        try:
+            versions = base.versions_of(primitive[base.NAME])
+            return base.parse(backport(context, primitive, versions), context)
+        except (
+            oslo_messaging.MessagingException,
+            ovo_exception.IncompatibleObjectVersion,
+        ) as error:
+            LOG.warning('The conductor gave no older form of an object: %s', error)
     try:
         made = base.parse(primitive, context, accept_newer=True)
     except ovo_exception.IncompatibleObjectVersion as error:
         raise errors.InvalidRequest(str(error)) from error
     LOG.warning('%s; what it adds is ignored', newer)
     return made
+
+
+def conductor_backport(conf: cfg.ConfigOpts, transport: Any) -> Backport:
+    """Return backports by a conductor, which waits ``rpc_response_timeout`` for each.
+
+    They raise MessagingException when it does not answer or cannot do it.
+    """
+    cap = conf.upgrade_levels.conductor
+    client = oslo_messaging.get_rpc_client(
+        transport,
+        CONDUCTOR,
+        version_cap=cap if re.fullmatch(r'\d+\.\d+', cap or '') else None,
+        serializer=RequestSerializer(),
+    )
+
+    def backport(
+        context: RequestContext, primitive: Primitive, versions: Mapping[str, str]
+    ) -> Primitive:
+        answer: Primitive = client.call(
+            context,
+            'object_backport_versions',
+            objinst=primitive,
+            object_versions=dict(versions),
+        )
+        return answer
+
+    return backport

@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RPC server: topic ``scheduler``, interface 4.5, and the base interface."""
+"""The RPC server: topic ``scheduler``, interface 4.5, and the base interface.
+
+It stops gracefully: no request that the broker has sent is lost.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NamedTuple, NoReturn, Self, TypeVar, cast
 
 import oslo_messaging  # type: ignore[import-untyped]
+from oslo_config import cfg
 from oslo_messaging.rpc import dispatcher  # type: ignore[import-untyped]
+from oslo_messaging.rpc.server import RPCServer  # type: ignore[import-untyped]
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
@@ -18,18 +25,35 @@ from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import InstanceList
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Caller, CallerGone, Requests
+from novasched.ports import CallerGone, Requests
 from novasched.rpc import caller, faults
+from novasched.rpc.answers import Answers, Incoming
+from novasched.rpc.broker import Broker, BrokerClock, waited_s
+from novasched.rpc.reply_queues import ReplyQueues
 from novasched.rpc.serializer import Backport, RequestSerializer, decode
-from novasched.rpc.stopping import StoppableServer
-from novasched.rpc.waiting import Unobserved, waited_s
+from novasched.rpc.transport import CONNECTION_ERRORS, is_rabbit
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
 
+OPTS: dict[str, list[cfg.Opt]] = {
+    'DEFAULT': [
+        cfg.IntOpt(
+            'long_rpc_timeout',
+            default=1800,
+            help='Seconds that a caller waits for hosts to be chosen. Meanwhile the '
+            'scheduler must be heard from every rpc_response_timeout seconds.',
+        )
+    ]
+}
+
 TOPIC = 'scheduler'
+LAST_PART = 0.8
+"""The rest of a server's time to stop is for undoing claims of unread answers."""
+GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
 LEVELS = {errors.NoValidHost: logging.INFO, CallerGone: logging.WARNING}
 Method = TypeVar('Method', bound=Callable[..., Any])
+ABSENT = object()
 
 
 def _answer(error: errors.RequestError, name: str) -> NoReturn:
@@ -51,13 +75,29 @@ def _answer(error: errors.RequestError, name: str) -> NoReturn:
         raise oslo_messaging.ExpectedException from None
 
 
+def checked(method: Method) -> Method:
+    """Raise errors.InvalidRequest for an argument that there is no parameter for."""
+    known = inspect.signature(method).parameters
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in known.values())
+
+    @functools.wraps(method)
+    def wrapper(self: Any, context: RequestContext, **arguments: Any) -> Any:
+        unknown = sorted(arguments.keys() - known.keys())
+        if unknown and not takes_all:
+            raise errors.InvalidRequest(f'unknown argument {", ".join(unknown)}')
+        return method(self, context, **arguments)
+
+    return cast(Method, wrapper)
+
+
 def answered(method: Method) -> Method:
     """Send every errors.RequestError to the caller as nova's, with one log line."""
+    call = checked(method)
 
     @functools.wraps(method)
     def wrapper(self: Any, context: RequestContext, **arguments: Any) -> Any:
         try:
-            return method(self, context, **arguments)
+            return call(self, context, **arguments)
         except errors.RequestError as error:
             _answer(error, method.__name__)
 
@@ -81,99 +121,95 @@ class SchedulerEndpoint:
     ) -> None:
         self._manager = manager
         self._backport = backport
-        self._requests = requests or Unobserved()
+        self._requests = requests
 
     @answered
     def select_destinations(self, context: RequestContext, **arguments: Any) -> Any:
         """Choose and claim hosts; see SchedulerManager.select_destinations."""
-        with self._requests.attempt():
-            waiting = caller.current()
-            if waiting is not None:
+        with self._requests.attempt() if self._requests else contextlib.nullcontext():
+            if waiting := caller.current():
                 waiting.check_turn()
-            answer = self._select(context, arguments, waiting)
-            self._requests.placed(len(answer))
+            answer = self._select(context, **arguments)
+            if self._requests:
+                self._requests.placed(len(answer))
             return answer
 
+    @checked
     def _select(
         self,
         context: RequestContext,
-        arguments: dict[str, Any],
-        waiting: Caller | None,
+        request_spec: Any = None,
+        filter_properties: Any = None,
+        spec_obj: Any = ABSENT,
+        instance_uuids: Any = None,
+        return_objects: Any = False,
+        return_alternates: Any = False,
     ) -> Any:
-        known = _checked(
-            arguments,
-            'request_spec',
-            'filter_properties',
-            'spec_obj',
-            'instance_uuids',
-            'return_objects',
-            'return_alternates',
-        )
-        return self._manager.select_destinations(
-            context,
-            self._request(context, known),
-            _uuids(known.get('instance_uuids')),
-            bool(known.get('return_objects')),
-            bool(known.get('return_alternates')),
-            waiting,
-        )
-
-    def _request(
-        self, context: RequestContext, arguments: dict[str, Any]
-    ) -> RequestSpec:
-        if 'spec_obj' not in arguments:
-            if arguments.get('request_spec') is None:
-                raise errors.InvalidRequest('there is no spec_obj and no request_spec')
-            return legacy.from_legacy(
-                decode(arguments.get('request_spec'), context, self._backport),
-                decode(arguments.get('filter_properties'), context, self._backport),
+        if spec_obj is not ABSENT:
+            request = decode(spec_obj, context, self._backport)
+        elif request_spec is not None:
+            request = legacy.from_legacy(
+                decode(request_spec, context, self._backport),
+                decode(filter_properties, context, self._backport),
             )
-        request = decode(arguments['spec_obj'], context, self._backport)
+        else:
+            raise errors.InvalidRequest('there is no spec_obj and no request_spec')
         if not isinstance(request, RequestSpec):
             raise errors.InvalidRequest('spec_obj is not a RequestSpec')
-        return request
+        return self._manager.select_destinations(
+            context,
+            request,
+            _uuids(instance_uuids),
+            bool(return_objects),
+            bool(return_alternates),
+            caller.current(),
+        )
 
     @answered
-    def update_aggregates(self, context: RequestContext, **arguments: Any) -> None:
+    def update_aggregates(
+        self, context: RequestContext, aggregates: Any = None
+    ) -> None:
         """Take in aggregates: a list of them, an AggregateList or just one."""
-        known = _checked(arguments, 'aggregates')
-        decoded = decode(known.get('aggregates'), context, self._backport)
+        decoded = decode(aggregates, context, self._backport)
         listed = getattr(decoded, 'objects', decoded)
-        aggregates = listed if isinstance(listed, list) else [listed]
-        self._manager.update_aggregates([_aggregate(each) for each in aggregates])
+        each_one = listed if isinstance(listed, list) else [listed]
+        self._manager.update_aggregates([_aggregate(each) for each in each_one])
 
     @answered
-    def delete_aggregate(self, context: RequestContext, **arguments: Any) -> None:
+    def delete_aggregate(self, context: RequestContext, aggregate: Any = None) -> None:
         """Forget an aggregate; only its id is looked at."""
-        known = _checked(arguments, 'aggregate')
-        aggregate = decode(known.get('aggregate'), context, self._backport)
-        self._manager.delete_aggregate(_id_of(aggregate))
+        decoded = decode(aggregate, context, self._backport)
+        self._manager.delete_aggregate(_id_of(decoded))
 
     @answered
-    def update_instance_info(self, context: RequestContext, **arguments: Any) -> None:
+    def update_instance_info(
+        self, context: RequestContext, host_name: Any = None, instance_info: Any = None
+    ) -> None:
         """Take in instances of a host."""
-        known = _checked(arguments, 'host_name', 'instance_info')
-        instances = decode(known.get('instance_info'), context, self._backport)
+        instances = decode(instance_info, context, self._backport)
         if not isinstance(instances, InstanceList):
             raise errors.InvalidRequest('instance_info is not an InstanceList')
         self._manager.update_instance_info(
-            _text(known, 'host_name'), {each.uuid: each for each in instances.objects}
+            _text('host_name', host_name),
+            {each.uuid: each for each in instances.objects},
         )
 
     @answered
-    def delete_instance_info(self, context: RequestContext, **arguments: Any) -> None:
+    def delete_instance_info(
+        self, context: RequestContext, host_name: Any = None, instance_uuid: Any = None
+    ) -> None:
         """Forget an instance of a host."""
-        known = _checked(arguments, 'host_name', 'instance_uuid')
         self._manager.delete_instance_info(
-            _text(known, 'host_name'), _text(known, 'instance_uuid')
+            _text('host_name', host_name), _text('instance_uuid', instance_uuid)
         )
 
     @answered
-    def sync_instance_info(self, context: RequestContext, **arguments: Any) -> None:
+    def sync_instance_info(
+        self, context: RequestContext, host_name: Any = None, instance_uuids: Any = None
+    ) -> None:
         """Compare what is known of a host with the uuids of all its instances."""
-        known = _checked(arguments, 'host_name', 'instance_uuids')
         self._manager.sync_instance_info(
-            _text(known, 'host_name'), _uuids(known.get('instance_uuids')) or []
+            _text('host_name', host_name), _uuids(instance_uuids) or []
         )
 
 
@@ -191,31 +227,19 @@ class BaseEndpoint:
         return None
 
 
-class Serializer(RequestSerializer):
-    """Turns nonsense in a context into a typed error."""
-
-    def deserialize_context(self, ctxt: Mapping[str, Any]) -> RequestContext:
-        try:
-            return super().deserialize_context(ctxt)
-        except (ValueError, TypeError, AttributeError) as problem:
-            raise errors.InvalidRequest(f'its context: {problem}') from problem
-
-
 class Dispatcher(dispatcher.RPCDispatcher):  # type: ignore[misc]
     """Says in one line of the log what was wrong with a message."""
 
-    def __init__(
-        self, endpoints: list[Any], serializer: Any, requests: Requests | None = None
-    ) -> None:
-        super().__init__(endpoints, serializer)
-        self._requests = requests or Unobserved()
+    def __init__(self, endpoints: list[Any], requests: Requests | None = None) -> None:
+        super().__init__(endpoints, RequestSerializer())
+        self._requests = requests
 
     def dispatch(self, incoming: Any) -> Any:
         """Call the method that a message names."""
         waiting = caller.current()
         now_s = waiting.broker_clock if waiting else SYSTEM_CLOCK.time
         waited = waited_s(incoming, now_s)
-        if waited is not None:
+        if self._requests and waited is not None:
             self._requests.arrived(waited)
         try:
             _check_message(incoming.message)
@@ -242,36 +266,133 @@ def _check_message(message: Any) -> None:
         raise errors.InvalidRequest('its version is not a text')
 
 
+class StoppableServer(RPCServer):  # type: ignore[misc]
+    """Knows the callers of what it serves, and stops without losing requests.
+
+    oslo.messaging stops reading, but never cancels its consumer. What the broker sends
+    until the connection closes is acknowledged while it closes, and forgotten.
+    Parked answers wait for their callers, but not for longer than ``drain_s`` once the
+    server stops. ``clock`` is the broker's.
+    """
+
+    drain_s: float = float('inf')
+
+    def __init__(
+        self,
+        transport: Any,
+        target: Any,
+        dispatcher: Any,
+        requests: Requests | None = None,
+    ) -> None:
+        super().__init__(transport, target, dispatcher)
+        self.requests = requests
+        driver = transport._driver
+        broker = Broker(driver)
+        retry_s = getattr(driver, 'missing_destination_retry_timeout', None) or 0
+        self.clock = BrokerClock(broker.clock_behind_s)
+        self._queues = ReplyQueues(broker.consumers, retry_s)
+        self._answers = Answers(self._queues)
+
+    @functools.wraps(RPCServer.stop)  # with the mark of what is done in order
+    def stop(self) -> None:
+        """Take no more requests; those that came already are still served."""
+        self._answers.end_by(SYSTEM_CLOCK.monotonic() + self.drain_s * LAST_PART)
+        inside = Inside.of(self) if is_rabbit(self.transport.conf) else None
+        super().stop()
+        if inside is None:
+            return
+        try:
+            with inside.lock:
+                for consumer, tag in inside.consumers.items():
+                    consumer.cancel(tag)
+        except GONE as problem:
+            LOG.warning('The broker could not be told to send no more: %s', problem)
+        while incoming := inside.poll():
+            inside.serve(incoming)
+
+    @functools.wraps(RPCServer.wait)
+    def wait(self) -> None:
+        """Wait for requests under way, and for their answers."""
+        super().wait()
+        self._answers.drain()
+        self._queues.stop()
+        self._answers.close()
+        self.clock.close()
+
+    def _on_incoming(self, incoming: Any) -> None:
+        if self.requests:
+            self.requests.queued(id(incoming), waited_s(incoming[0]) or 0.0)
+        super()._on_incoming(incoming)
+
+    def _process_incoming(self, incoming: Any) -> None:
+        if self.requests:
+            self.requests.taken(id(incoming))
+        waiting = caller.RpcCaller(
+            incoming[0], self._queues, self._answers.has_room, self.clock
+        )
+        with caller.calling(waiting):
+            answering = Incoming(incoming[0], waiting, self._answers)
+            super()._process_incoming([answering])
+
+
+class Inside(NamedTuple):
+    """What oslo.messaging keeps to itself of a server that is running."""
+
+    lock: Any
+    consumers: Mapping[Any, Any]
+    poll: Callable[[], Any]
+    serve: Callable[[Any], None]
+
+    @classmethod
+    def of(cls, server: Any) -> Self | None:
+        """Look it up; None if the server is not running, or it has moved."""
+        try:
+            if not server._started:
+                return None
+            listener = server.listener._poll_style_listener
+            connection = listener.conn
+            return cls(
+                lock=connection._connection_lock,
+                consumers=connection._consumers,
+                poll=listener.poll,
+                serve=server._on_incoming,
+            )
+        except AttributeError as problem:
+            LOG.warning(
+                'Requests that arrive while the service stops may be lost: this '
+                'oslo.messaging is not as expected: %s',
+                problem,
+            )
+            return None
+
+
 def server(
     transport: Any,
     host: str,
     manager: SchedulerManager,
-    backport: Backport | None = None,
-    requests: Requests | None = None,
-) -> Any:
-    """Return an oslo.messaging server, not started; ``host`` names it.
+    backport: Backport | None,
+    requests: Requests,
+) -> StoppableServer:
+    """Return an RPC server, not started; ``host`` names it.
 
     It serves in threads, or in eventlet's where the standard library is patched.
     """
-    requests = requests or Unobserved()
     endpoints = [SchedulerEndpoint(manager, backport, requests), BaseEndpoint()]
     target = oslo_messaging.Target(topic=TOPIC, server=host)
-    made = StoppableServer(
-        transport, target, Dispatcher(endpoints, Serializer(), requests)
-    )
-    made.requests = requests
-    return made
+    return StoppableServer(transport, target, Dispatcher(endpoints, requests), requests)
 
 
-def _checked(arguments: dict[str, Any], *known: str) -> dict[str, Any]:
-    unknown = sorted(arguments.keys() - set(known))
-    if unknown:
-        raise errors.InvalidRequest(f'unknown argument {", ".join(unknown)}')
-    return arguments
+def problem_of(server: Any) -> str | None:
+    """Return why a server that runs over RabbitMQ gets no messages now, or None."""
+    try:
+        driver = server.listener._poll_style_listener.conn.connection
+        connected = driver.connection.connected  # kombu's
+    except AttributeError:
+        return 'the server does not listen'
+    return None if connected else 'the connection to the broker is lost'
 
 
-def _text(arguments: dict[str, Any], name: str) -> str:
-    value = arguments.get(name)
+def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise errors.InvalidRequest(f'{name} is {value!r}, not text')
     return value

@@ -17,6 +17,11 @@ from oslo_utils import strutils
 
 from novasched import errors
 
+try:
+    from oslo_messaging._tracing import client as _tracing  # type: ignore[import-untyped]
+except ImportError:  # it came with 18.0
+    _tracing = None
+
 OPTION = '[DEFAULT] transport_url'
 HOW_TO_WRITE = (
     'Write it as rabbit://user:password@host:5672/, and what is special in user and '
@@ -33,24 +38,13 @@ CONNECTION_ERRORS: tuple[type[Exception], ...] = (
 oslo_messaging.set_transport_defaults(CONTROL_EXCHANGE)
 
 
-def _opts() -> dict[str, list[cfg.Opt]]:
-    """Return all options of oslo.messaging, which it registers as it reads them.
-
-    Those of metrics it gives to the global configuration alone; tracing came
-    with 18.0.
-    """
-    listed = {group or 'DEFAULT': list(opts) for group, opts in messaging.list_opts()}
-    listed['oslo_messaging_metrics'] = _metrics.oslo_messaging_metrics
-    try:
-        from oslo_messaging._tracing import (  # type: ignore[import-untyped]
-            client as _tracing,
-        )
-    except ImportError:
-        return listed
-    return {**listed, 'oslo_messaging_tracing': _tracing.oslo_messaging_tracing}
-
-
-OPTS: dict[str, list[cfg.Opt]] = _opts()
+OPTS: dict[str, list[cfg.Opt]] = {
+    group or 'DEFAULT': list(opts) for group, opts in messaging.list_opts()
+}
+# Those two it registers as it reads them, and in the global configuration alone.
+OPTS['oslo_messaging_metrics'] = _metrics.oslo_messaging_metrics
+if _tracing is not None:
+    OPTS['oslo_messaging_tracing'] = _tracing.oslo_messaging_tracing
 
 
 def transport_from_conf(
@@ -124,15 +118,16 @@ def check(transport: Any, retry_s: float = RETRY_S) -> None:
     problems = [
         _problem(host, url, transport.conf, retry_s) for host in brokers(transport.conf)
     ]
-    if all(problems) and _cuts_password(transport.conf.transport_url):
+    if not all(problems):
+        return
+    if _cuts_password(transport.conf.transport_url):
         problem = 'no broker answers, and an @ stands behind what seems to be the host'
         raise errors.OptionError(OPTION, problem, HOW_TO_WRITE)
-    if all(problems):
-        raise errors.OptionError(
-            OPTION,
-            f'no broker answers: {"; ".join(p for p in problems if p)}',
-            'Check that RabbitMQ runs there, and user, password and virtual host.',
-        )
+    raise errors.OptionError(
+        OPTION,
+        f'no broker answers: {"; ".join(p for p in problems if p)}',
+        'Check that RabbitMQ runs there, and user, password and virtual host.',
+    )
 
 
 def _cuts_password(url: str) -> bool:
@@ -161,7 +156,7 @@ def _problem(host: Any, url: Any, conf: cfg.ConfigOpts, retry_s: float) -> str |
     """Return why a broker cannot be used, or None."""
     place = f'{host.hostname}:{host.port}'
     try:
-        if _is_tls(url, conf):
+        if _is_on('ssl', url, conf):
             address = host.hostname, host.port
             socket.create_connection(address, CONNECT_TIMEOUT_S).close()
             return None
@@ -193,10 +188,6 @@ def _check_queues(url: Any, conf: cfg.ConfigOpts) -> None:
         return
     option = '[oslo_messaging_rabbit] rabbit_stream_fanout'
     raise errors.OptionError(option, problem, remedy)
-
-
-def _is_tls(url: Any, conf: cfg.ConfigOpts) -> bool:
-    return _is_on('ssl', url, conf)
 
 
 def _is_on(name: str, url: Any, conf: cfg.ConfigOpts) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts as the scheduler sees them: columns, and a view of one row.
+"""Hosts as the scheduler sees them: columns, a view of one row, and consumption.
 
 HostTable is a selection of the rows of a snapshot, HostState one row; both share
 the names in Columns.
@@ -9,32 +9,25 @@ from __future__ import annotations
 
 import copy
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler import metrics
 from novasched.scheduler.aggregates import Aggregates
-from novasched.scheduler.attributes import (
-    Column,
-    metrics_list,
-    optional_float,
-    optional_int,
-    own_dict,
-    own_list,
-    own_lists,
-)
 from novasched.scheduler.columns import (
     Categories,
     Floats,
+    Instances,
     Ints,
     Lazy,
     Mask,
     Objects,
     Rows,
 )
-from novasched.scheduler.consumption import added_member, taken
 from novasched.scheduler.snapshot import Snapshot
 
 __all__ = [
@@ -51,6 +44,78 @@ __all__ = [
     'Rows',
     'Snapshot',
 ]
+
+
+A = TypeVar('A')
+S = TypeVar('S')
+
+
+class Column(Generic[A, S]):
+    """One column: A is its type on a table, S its type on a host.
+
+    ``decode`` turns the value in the table into what a host shows; what is set on a
+    host is that already. ``kept``: it is a copy, made once for each host and request,
+    as plugins may change it in place; HostTable.keep() brings that into the table.
+    """
+
+    def __init__(
+        self, doc: str, decode: Callable[[Any], S] | None = None, *, kept: bool = False
+    ) -> None:
+        self.__doc__ = doc
+        self.decode = decode
+        self.kept = kept
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, owner: HostTable, cls: type) -> A: ...
+    @overload
+    def __get__(self, owner: HostState, cls: type) -> S: ...
+    @overload
+    def __get__(self, owner: None, cls: type) -> Column[A, S]: ...
+    def __get__(self, owner: Any, cls: type) -> Any:
+        if owner is None:
+            return self
+        return owner._get(self)
+
+    def __set__(self, owner: HostState, value: S) -> None:
+        owner._set(self.name, value)
+
+
+def optional_int(value: Any) -> Any:
+    """Return a number, a whole one as int; None for NaN."""
+    value = optional_float(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def optional_float(value: Any) -> Any:
+    """Return the value; None for NaN."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def metrics_list(value: Any) -> Any:
+    """Return a list of the metrics, or what a plugin put there and is none.
+
+    Raises ValueError for a text that is nonsense.
+    """
+    known = isinstance(value, Iterable | None)
+    return list(metrics.reported(value)) if known else value
+
+
+def own_dict(value: Any) -> Any:
+    """Return a copy of a dict."""
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def own_lists(value: Any) -> Any:
+    """Return a copy of a list of lists."""
+    return [own_lists(each) for each in value] if isinstance(value, list) else value
+
+
+def own_list(value: Any) -> Any:
+    """Return a copy of a list."""
+    return list(value) if isinstance(value, tuple | list) else value
 
 
 class Columns:
@@ -205,6 +270,33 @@ def _changes(states: Iterable[HostState], among: Snapshot) -> dict[str, dict[int
     return found
 
 
+class Member(NamedTuple):
+    """A member of a server group that was placed a moment ago, as an instance."""
+
+    uuid: str
+    host: str
+
+
+def taken(request: RequestSpec) -> dict[str, int]:
+    """Return by how much the columns of the host of an instance change.
+
+    Swap is not subtracted, and ``updated`` stays: this is no report of the compute.
+    Nova: scheduler/host_manager.py, consume_from_request.
+    """
+    return {
+        'free_ram_mb': -request.memory_mb,
+        'free_disk_mb': -(request.root_gb + request.ephemeral_gb) * 1024,
+        'vcpus_used': request.vcpus,
+        'num_instances': 1,
+        'num_io_ops': 1,
+    }
+
+
+def added_member(instances: Mapping[str, Any], uuid: str, host: str) -> dict[str, Any]:
+    """Return the instances of a host with one more, unless it is there already."""
+    return {uuid: Member(uuid, host), **instances}
+
+
 class HostState(Columns):
     """One host, under nova's attribute names. Nova: scheduler/host_manager.py.
 
@@ -290,3 +382,31 @@ class HostState(Columns):
             f'instances: {self.num_instances}, '
             f'allocation_candidates: {len(self.allocation_candidates)}'
         )
+
+
+def consume(hosts: HostTable, row: int, request: RequestSpec) -> HostTable:
+    """Return the hosts after one of them took the instance of the request.
+
+    ``row`` is a row of the snapshot. Members of a server group see the new member.
+    """
+    changes: dict[str, Any] = {
+        name: hosts.snapshot.column(name)[row] + more
+        for name, more in taken(request).items()
+    }
+    consumed = hosts.replace(row, **changes)
+    if request.instance_group is None:
+        return consumed
+    return _with_member(consumed, row, request.instance_uuid)
+
+
+def _with_member(hosts: HostTable, row: int, uuid: str) -> HostTable:
+    """Add an instance to a host, without reading the instances before need be."""
+    host = hosts.snapshot.column('host')[row]
+
+    def with_member(column: Objects | Instances) -> Instances:
+        new = column.copy() if isinstance(column, Instances) else Instances(column)
+        new[row] = added_member(new.item(row), uuid, host)
+        return new
+
+    instances = hosts.snapshot.lazy('instances').then(with_member)
+    return hosts.with_columns(instances=instances)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics that computes report of themselves."""
+"""The metrics that computes report, and options that give names their ratios."""
 
 from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 FRACTIONS = frozenset(
@@ -62,3 +63,26 @@ def _metric(entry: dict[str, Any]) -> HostMetric:
     if 'value' not in entry:
         return HostMetric(name, None)
     return HostMetric(name, int(entry['value'] * (100 if name in FRACTIONS else 1)))
+
+
+def ratios(items: Iterable[str]) -> tuple[tuple[str, float], ...]:
+    """Return the names and ratios, in order; one name may come again.
+
+    An item is split at its first ``=``, and blanks before that belong to the
+    name. Items without a name or a number are left out.
+    """
+    found = (_ratio(item) for item in items)
+    return tuple(pair for pair in found if pair is not None)
+
+
+def invalid_ratios(items: Iterable[str]) -> tuple[str, ...]:
+    """Return the items that ratios() leaves out, in order."""
+    return tuple(item for item in items if _ratio(item) is None)
+
+
+def _ratio(item: str) -> tuple[str, float] | None:
+    name, _, ratio = item.partition('=')
+    try:
+        return (name, float(ratio)) if name else None
+    except ValueError:
+        return None

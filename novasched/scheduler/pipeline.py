@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -32,17 +32,10 @@ NOBODY: Rows = np.zeros(0, np.intp)
 _NOTHING = contextlib.nullcontext()
 
 
-class Watch(Protocol):
-    """Knows of each filter and weigher how long it runs: the core has no clock."""
-
-    def __call__(
-        self, kind: str, name: str, hosts: int
-    ) -> contextlib.AbstractContextManager[Any, None]:
-        """Return what is entered around a filter or weigher.
-
-        ``kind`` is Filter or Weigher, ``name`` that of the class, and ``hosts`` how
-        many it is given.
-        """
+Watch = Callable[[str, str, int], contextlib.AbstractContextManager[Any, None]]
+"""Gives what is entered around a filter or weigher, to learn how long it runs: the core
+has no clock. Called with the kind, Filter or Weigher, the name of the class, and the
+number of hosts that it is given."""
 
 
 def unwatched(

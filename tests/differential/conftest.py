@@ -15,6 +15,7 @@ from tests.differential.peer import Peer
 
 CLOUDS = 2000
 FITS = 5000
+QUERIES = 500
 SEED = 1  # the same clouds for everybody; look for others with --seed -1
 IN_ONE_TEST = 100
 FIRST_SEED = pytest.StashKey()
@@ -48,7 +49,8 @@ def pytest_configure(config):
 
 def pytest_generate_tests(metafunc):
     """Give each test of `seeds` a part of them; the name of a part stays."""
-    for name, default in (('seeds', CLOUDS), ('fit_seeds', FITS)):
+    counts = {'seeds': CLOUDS, 'fit_seeds': FITS, 'query_seeds': QUERIES}
+    for name, default in counts.items():
         if name not in metafunc.fixturenames:
             continue
         # The options are unknown to a run of the whole suite.

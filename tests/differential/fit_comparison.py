@@ -13,7 +13,7 @@ import operator
 from novasched.scheduler.fit.nova_search import fit_as_nova
 from novasched.scheduler.fit.pci import requests_of
 from novasched.scheduler.fit.pci_allocation import HostDevices
-from novasched.scheduler.fit.search import fit, ordered
+from novasched.scheduler.fit.search import ordered
 from tests.differential import fits, ours_fits
 from tests.differential.fit_differences import defects, difference
 from tests.differential.fit_shrinking import shrink
@@ -21,6 +21,7 @@ from tests.differential.judge import Judge
 from tests.golden.numa_pci.test_fit import described, question_of
 from tests.golden.numa_pci.test_numa_pci_hosts import parsed
 from tests.golden.test_golden import text_of
+from tests.topologies import fit
 
 MADE_SMALL = 3
 SMALLER = {'allocation_candidates', 'repeat'}

@@ -11,12 +11,11 @@ import stevedore
 from oslo_config import cfg
 
 from novasched import errors, opts
-from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
-from novasched.objects.request_spec import Destination
+from novasched.objects.request_spec import CellMapping, Destination
 from novasched.scheduler import pipeline
-from novasched.scheduler.consumption import consume
+from novasched.scheduler.hosts import consume
 from tests import factories
 
 

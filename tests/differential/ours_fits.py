@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from novasched.drivers.host_candidates import with_providers
-from novasched.scheduler.consumption import consume
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.requirements import guest_of
+from novasched.scheduler.hosts import consume
 from tests.golden.numa_pci.test_numa_pci_hosts import (
     cells_of,
     filtered,

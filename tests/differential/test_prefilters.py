@@ -29,8 +29,8 @@ from novasched.rpc.faults import to_wire
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
 from tests.differential import specs
+from tests.fakes import FakeNetwork, FakePlacement, FakeView
 from tests.live.peer import peer_program
-from tests.unit.fakes import FakeNetwork, FakePlacement, FakeView
 
 SEEDS = range(1000)
 END_S = 10

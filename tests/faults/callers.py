@@ -8,7 +8,7 @@ import uuid
 
 import amqp
 
-from novasched.rpc.waiting import BROKERS_TIME
+from novasched.rpc.broker import BROKERS_TIME
 from tests.live import wire as wire_
 from tests.live.servers.process import wait_until
 from tests.live.wire import Wire

@@ -165,7 +165,7 @@ def open_files(run):
 
 
 def class_of_ours(run):
-    run.fail('CallerGone', 'novasched.ports.caller')
+    run.fail('CallerGone', 'novasched.ports')
 
 
 def class_in_the_wrong_module(run):
@@ -199,7 +199,7 @@ def failure_without_a_code(run):
         (silence, 'I7', 'no answer after 10.0 s'),
         (late_answer, 'I7', '6.0 s of at most 5 s'),
         (open_files, 'I7', 'this process: files grew'),
-        (class_of_ours, 'I8', 'novasched.ports.caller.CallerGone is none of nova'),
+        (class_of_ours, 'I8', 'novasched.ports.CallerGone is none of nova'),
         (class_in_the_wrong_module, 'I8', 'novasched.errors.NoValidHost is none'),
         (failure_without_a_code, 'I8', 'NoValidHost has no code'),
     ],

@@ -9,9 +9,8 @@ import time
 import pytest
 
 from novasched import errors
-from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.context import RequestContext
-from novasched.objects.request_spec import Destination
+from novasched.objects.request_spec import CellMapping, Destination
 from novasched.ports import CallerGone
 from tests.faults import proxy
 from tests.faults.conftest import child

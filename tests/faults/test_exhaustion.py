@@ -13,7 +13,6 @@ from collections import Counter
 import pytest
 
 from novasched.clock import SystemClock
-from novasched.observability.health import Health
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
 from tests.faults import proxy
@@ -81,7 +80,6 @@ class Measured:
         self._recorder, clock = FakeRecorder(), SystemClock()
         self._instrumentation = Instrumentation(
             self._recorder,
-            Health(clock),
             clock,
             Settings(threads=THREADS, patience_s=BOUND_S, check_interval_s=BOUND_S),
         )

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from novasched.journal.records import Moment
 from novasched.journal.recovery import Recovery
-from novasched.journal.writing import FileJournal
+from novasched.journal.store import FileJournal, Moment
 from novasched.objects.context import admin
 from novasched.placement.allocations import held_by
-from novasched.placement.recovery import claim_recovery
+from novasched.placement.rollback import claim_recovery
 from novasched.ports import Intent
 from tests.faults import proxy
 from tests.faults.callers import CLAIM, WAIT_S, boot, until

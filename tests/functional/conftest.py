@@ -17,18 +17,18 @@ from typing import NamedTuple
 
 import pytest
 import requests
-from oslo_config import cfg
 
-from novasched import app, opts
+from novasched import app
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines, tables
 from novasched.objects.context import RequestContext
 from novasched.ports import CELL0_UUID
-from novasched.rpc.client import SchedulerClient
 from novasched.rpc.transport import transport_from_conf
 from novasched_lab.local.placement import URL, EmbeddedPlacement
 from novasched_lab.resource_providers import Inventory, Provider, provide
+from novasched_lab.scheduler_client import SchedulerClient
 from tests import databases, factories
+from tests.configuration import make_conf
 
 CELLS = ('cell1', 'cell2')
 STUFF = {'VCPU': 'vcpus', 'MEMORY_MB': 'memory_mb', 'DISK_GB': 'disk_gb'}
@@ -117,9 +117,7 @@ class Cloud:
     # -- what there is
 
     def _conf(self, directory, options):
-        conf = cfg.ConfigOpts()
-        opts.register(conf)
-        conf([], default_config_files=[], default_config_dirs=[])
+        conf = make_conf()
         conf.set_override('transport_url', 'fake://')
         conf.set_override('state_path', str(directory))
         conf.set_override('connection', f'sqlite:///{directory}/api', 'api_database')
@@ -130,10 +128,7 @@ class Cloud:
         return conf
 
     def _database(self, directory, name):
-        conf = cfg.ConfigOpts()
-        for group, listed in engines.OPTS.items():
-            conf.register_opts(listed, group)
-        conf([], default_config_files=[], default_config_dirs=[])
+        conf = make_conf()
         engine = engines.cell_engine(conf, f'sqlite:///{directory}/{name}')
         self.stack.callback(engine.dispose)
         made = databases.Databases(engine, engine)

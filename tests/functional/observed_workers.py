@@ -61,7 +61,7 @@ def main():
             workers.append((worker, ready, end))
         for _, ready, _ in workers:
             ready.wait(20)
-        (service,) = shared.beside
+        service = shared
         service.start()
         seen = [metrics(service.ports[0])]
         workers[0][2].set()

@@ -13,12 +13,11 @@ import threading
 import time
 
 import pytest
-from oslo_config import cfg
 from oslo_utils import timeutils
 
-from novasched import opts
 from novasched.attestation.trusted import TrustedFilter
 from tests import factories
+from tests.configuration import make_conf
 
 LEVELS = {'n1': 'trusted', 'n2': 'untrusted'}
 
@@ -115,9 +114,7 @@ def made(server, certificate):
     """Makes a TrustedFilter from options, those that reach the server included."""
 
     def make(**options):
-        conf = cfg.ConfigOpts()
-        opts.register(conf)
-        conf([], default_config_files=[], default_config_dirs=[])
+        conf = make_conf()
         given = {
             'attestation_server': '127.0.0.1',
             'attestation_port': server.server_address[1],

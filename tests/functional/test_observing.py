@@ -21,7 +21,8 @@ import requests
 from novasched import errors
 from novasched.clock import SystemClock
 from novasched.observability import host, serving
-from novasched.observability.catalogue import NullRecorder
+from novasched.observability.catalogue import Recorder
+from novasched.observability.health import Probe
 from novasched.observability.host import HostService, Workers
 from novasched.observability.serving import Endpoint, Response
 from novasched.observability.settings import Address, Settings
@@ -30,7 +31,6 @@ from novasched.observability.worker import (
     SOCKET,
     InstrumentedService,
     Observer,
-    Probe,
 )
 from novasched.rpc.faults import WireError
 from tests.functional.conftest import Host, new_uuids
@@ -63,14 +63,14 @@ class TestLife:
     def observer(self, tmp_path):
         self.ended = []
         return Observer(
-            SETTINGS, SystemClock(), str(tmp_path), NullRecorder(), self.ended.append
+            SETTINGS, SystemClock(), str(tmp_path), Recorder(), self.ended.append
         )
 
     def test_a_life_is_shown_from_start_to_end(self, observer, tmp_path):
         life = InstrumentedService(Alive(), observer, observer.instrumentation(), ())
         life.start()
         path = tmp_path / SOCKET.format(os.getpid())
-        observer.health.good('api_db')
+        observer.shown.health.good('api_db')
         status, body = serving.ask(str(path), '/health', 20)
         assert status == 200
         assert set(json.loads(body)['checks']) == {'api_db', 'ready', 'requests'}
@@ -86,9 +86,9 @@ class TestLife:
             for _ in range(2)
         )
         old.start()
-        observer.health.good('api_db')
+        observer.shown.health.good('api_db')
         new.start()
-        assert set(observer.health.checks()) == {'ready', 'requests'}
+        assert set(observer.shown.health.checks()) == {'ready', 'requests'}
         old.stop()
         path = tmp_path / SOCKET.format(os.getpid())
         assert serving.ask(str(path), '/gauges', 20)[0] == 200
@@ -96,14 +96,27 @@ class TestLife:
         new.stop()
         assert self.ended == [os.getpid()]
 
+    def test_a_life_that_starts_when_the_last_one_has_ended_is_shown(
+        self, observer, tmp_path
+    ):
+        for _ in range(2):
+            life = InstrumentedService(
+                Alive(), observer, observer.instrumentation(), ()
+            )
+            life.start()
+            path = tmp_path / SOCKET.format(os.getpid())
+            assert serving.ask(str(path), '/health', 20)[0] == 200
+            life.stop()
+        assert self.ended == [os.getpid()] * 2
+
     def test_the_old_life_is_shown_until_the_new_one_serves(self, observer):
         class Loading(Alive):
             def start(self):
-                self.shown = observer.health.checks()
+                self.shown = observer.shown.health.checks()
 
         old = InstrumentedService(Alive(), observer, observer.instrumentation(), ())
         old.start()
-        observer.health.good('api_db')
+        observer.shown.health.good('api_db')
         loading = Loading()
         new = InstrumentedService(loading, observer, observer.instrumentation(), ())
         new.start()
@@ -114,7 +127,7 @@ class TestLife:
 
     def test_a_life_is_ready_while_it_serves_and_can_be_reached(self, observer):
         def ready():
-            found = observer.health.checks()['ready']
+            found = observer.shown.health.checks()['ready']
             return found.output or found.status
 
         class Watched(Alive):
@@ -163,6 +176,11 @@ class TestLife:
         assert 'Health and metrics of this worker are not shown' in caplog.text
 
 
+def directory_of(shared):
+    """Where the sockets of the workers stand."""
+    return pathlib.Path(shared.workers.directory)
+
+
 class Shown:
     """A scheduler of a cloud that serves, and the addresses of its host."""
 
@@ -175,13 +193,13 @@ class Shown:
         self.requests = instrumentation.requests
         scheduler = cloud.compose(instrumentation=instrumentation)
         life = InstrumentedService(scheduler, observer, instrumentation, probes)
-        (self.service,) = shared.beside
+        self.service = shared
         stack.callback(self.service.stop)  # which waits for the end of the life
         life.start()
         stack.callback(life.stop)
         self.service.start()
         self.path = path
-        self.directory = pathlib.Path(shared.directory)
+        self.directory = directory_of(shared)
 
     def health(self):
         """Status and body, the same at both addresses."""
@@ -357,7 +375,7 @@ class TestHealth:
     def test_the_directory_goes_with_the_service(self, show):
         settings = dataclasses.replace(SETTINGS, health=(Address(HERE, 0),))
         with host.shared(settings, 1, SystemClock()) as shared:
-            directory = pathlib.Path(shared.directory)
+            directory = directory_of(shared)
             assert directory.stat().st_mode & 0o777 == 0o700
         assert not directory.exists()
 

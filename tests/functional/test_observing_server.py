@@ -10,11 +10,11 @@ import time
 
 import pytest
 import requests
-from oslo_config import cfg
 
-from novasched import errors, instrumented, opts
+from novasched import errors, instrumented
 from novasched.observability import serving
 from novasched.observability.serving import Response
+from tests.configuration import make_conf
 from tests.functional.endpoints import HERE, endpoint, get, hello, is_served
 
 __all__ = ['endpoint']
@@ -122,9 +122,7 @@ class TestServing:
 class TestAddresses:
     @staticmethod
     def conf(**uris):
-        conf = cfg.ConfigOpts()
-        opts.register(conf)
-        conf([], default_config_files=[], default_config_dirs=[])
+        conf = make_conf()
         conf.set_override('uri', uris.get('health', ''), 'healthcheck')
         conf.set_override('metrics_uri', uris.get('metrics', ''), 'novasched')
         return conf
@@ -146,4 +144,4 @@ class TestAddresses:
 
     def test_without_addresses_nothing_is_made(self):
         with instrumented.sharing(self.conf(), 2) as shared:
-            assert shared.beside == ()
+            assert shared is None

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import re
 from typing import NamedTuple
@@ -198,7 +197,7 @@ image_props_weight_setting = os_distro=2
 
 
 @pytest.fixture
-def configure(tmp_path):
+def configure(tmp_path, logging_as_before):
     """Read a configuration as the daemon does; its log goes to nova.log."""
 
     def run(text):
@@ -208,14 +207,7 @@ def configure(tmp_path):
         return preflight.configure(cfg.ConfigOpts(), argv)
 
     versionutils._deprecated_messages_sent.clear()
-    root = logging.getLogger()
-    before = list(root.handlers), root.level
     yield run
-    for handler in root.handlers[:]:
-        if handler not in before[0]:
-            handler.close()
-    root.handlers[:], level = before
-    root.setLevel(level)
     log._loggers.clear()
 
 

@@ -31,6 +31,7 @@ from novasched.ports import (
 from novasched.resources import PrefilterContext, build_query, prefilters
 from novasched_lab.local.placement import EmbeddedPlacement
 from novasched_lab.resource_providers import Inventory, Provider, provide
+from tests.configuration import make_conf
 
 QUERY = 'limit=1000&resources=MEMORY_MB%3A512%2CVCPU%3A2'
 
@@ -163,9 +164,7 @@ def test_candidates_are_placements(client, context, nodes):
 def test_our_query_is_understood(client, context, nodes):
     flavor = Flavor(vcpus=2, memory_mb=512, root_gb=0, ephemeral_gb=0, swap=0)
     request = RequestSpec(flavor=flavor)
-    conf = cfg.ConfigOpts()
-    for group, listed in prefilters.OPTS.items():
-        conf.register_opts(listed, group)
+    conf = make_conf()
     facts = PrefilterContext(minimum_compute_version=74)
     added = prefilters.run(prefilters.from_conf(conf), request, facts)
     query = build_query(request, added, [nodes[0]], 1000)

@@ -17,7 +17,7 @@ from novasched import errors
 from novasched.objects import base
 from novasched.objects.request_spec import RequestSpec
 from novasched.rpc import server
-from novasched.rpc.serializer import encode
+from novasched.rpc.serializer import RequestSerializer, encode
 
 SAMPLES = pathlib.Path(__file__).parents[1] / 'samples'
 FOLDERS = ('rpc', 'casts', 'failures', 'baseapi')
@@ -80,7 +80,7 @@ def sent_by(manager, message):
     """Return the result, or what the caller is told of the error."""
     dispatcher = server.Dispatcher(
         [server.SchedulerEndpoint(manager, None), server.BaseEndpoint()],
-        server.Serializer(),
+        RequestSerializer(),
     )
     try:
         return dispatcher.dispatch(Incoming(message)), None

@@ -10,9 +10,8 @@ import pytest
 from novasched import errors
 from novasched.clock import SystemClock
 from novasched.db import tables
-from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.context import RequestContext
-from novasched.objects.request_spec import Destination
+from novasched.objects.request_spec import CellMapping, Destination
 from tests import factories
 from tests.functional.conftest import Host, new_uuids
 

@@ -9,11 +9,10 @@ import hashlib
 import pickle
 
 import pytest
-from oslo_config import cfg
 
-from novasched import opts
 from novasched.clock import SystemClock
-from novasched.servicegroup.memcached import Beats
+from novasched.servicegroup import Beats
+from tests.configuration import make_conf
 from tests.functional.conftest import Host, new_uuids
 from tests.memcached import Memcached
 
@@ -61,9 +60,7 @@ def backend(request):
 
 @pytest.fixture
 def beats(memcached, backend):
-    conf = cfg.ConfigOpts()
-    opts.register(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
+    conf = make_conf()
     conf.set_override('enabled', True, 'cache')
     conf.set_override('backend', backend, 'cache')
     conf.set_override('memcache_servers', [memcached.address], 'cache')
@@ -82,14 +79,14 @@ def test_a_beat_of_nova_is_read(beats, memcached, backend):
 
 
 def test_a_beat_of_ours_is_what_nova_reads(beats, memcached):
-    before = beats.now()
+    before = beats._clock.utcnow()
     beats.put('scheduler:us')
     (found,) = memcached.values
     assert found == name('scheduler:us')
     flags, text = memcached.values[found]
     beaten, metadata = pickle.loads(text)
     assert flags == PICKLED
-    assert before <= beaten <= beats.now()
+    assert before <= beaten <= beats._clock.utcnow()
     assert beaten.tzinfo is None
     seconds = beaten.replace(tzinfo=datetime.UTC).timestamp()
     assert metadata['ct'] == pytest.approx(seconds, abs=5)

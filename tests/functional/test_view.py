@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
-from novasched import opts
 from novasched.db import engines
 from tests import view_checks
+from tests.configuration import make_conf
 from tests.databases import Databases
 
 
 @pytest.fixture
 def conf(tmp_path):
-    made = cfg.ConfigOpts()
-    opts.register(made)
-    made([], default_config_files=[], default_config_dirs=[])
+    made = make_conf()
     made.set_override('connection', f'sqlite:///{tmp_path}/cell', 'database')
     made.set_override('connection', f'sqlite:///{tmp_path}/api', 'api_database')
     return made

@@ -14,14 +14,12 @@ import random
 
 import pytest
 import stevedore
-from oslo_config import cfg
 
-from novasched import opts
-from novasched.objects.cell_mapping import CellMapping
-from novasched.objects.request_spec import Destination
-from novasched.scheduler.consumption import consume
+from novasched.objects.request_spec import CellMapping, Destination
+from novasched.scheduler.hosts import consume
 from novasched.scheduler.pipeline import Profile, decide
 from tests import factories
+from tests.configuration import make_conf
 
 HERE = pathlib.Path(__file__).parent
 CASES = {
@@ -32,9 +30,7 @@ CASES = {
 
 
 def conf_of(case):
-    conf = cfg.ConfigOpts()
-    opts.register(conf)
-    conf([], project='novasched', default_config_files=[])
+    conf = make_conf()
     for group, options in case['options'].items():
         for name, value in options.items():
             conf.set_override(name, value, group)

@@ -16,9 +16,8 @@ from novasched.objects.instance_group import InstanceGroup
 from novasched_lab import opts, rpc_api
 from novasched_lab.api.pci_aliases import PciAliases
 from novasched_lab.api.request_spec import instance_of, request_spec
-from novasched_lab.store.api_servers import ApiServers
-from novasched_lab.store.cell_servers import CellServers
-from novasched_lab.store.server_groups import ServerGroups
+from novasched_lab.db.api_servers import ApiServers, ServerGroups
+from novasched_lab.db.cell_servers import CellServers
 from tests.live.cloud import CELLS, Cloud
 from tests.live.daemon import own_program
 from tests.live.servers.process import Process, wait_until

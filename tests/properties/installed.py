@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import stevedore
-from oslo_config import cfg
 
-from novasched import opts
 from novasched.scheduler.hosts import Column, Columns
+from tests.configuration import make_conf
 
 
 def _raise(manager, entry_point, problem):
@@ -15,9 +14,7 @@ def _raise(manager, entry_point, problem):
 
 
 def _made(namespace):
-    conf = cfg.ConfigOpts()
-    opts.register(conf)
-    conf([], project='novasched', default_config_files=[])
+    conf = make_conf()
     manager = stevedore.ExtensionManager(namespace, on_load_failure_callback=_raise)
     assert len(manager.names())
     return [e.plugin.from_conf(conf) for e in sorted(manager, key=lambda e: e.name)]

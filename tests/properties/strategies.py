@@ -8,10 +8,9 @@ import json
 
 from hypothesis import strategies as st
 
-from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.compute_node import ComputeNode, ComputeNodeList
 from novasched.objects.instance import Instance
-from novasched.objects.request_spec import Destination, SchedulerRetries
+from novasched.objects.request_spec import CellMapping, Destination, SchedulerRetries
 from tests import factories
 
 NAN = float('nan')

@@ -11,14 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from novasched import errors
-from novasched.objects.image_meta import ImageMeta, ImageMetaProps
-from novasched.objects.image_properties import PRESENT_NAMES
-from novasched.scheduler.filters import (
-    aggregate_instance_extra_specs as aggregate_specs,
-)
+from novasched.objects.image_meta import PRESENT_NAMES, ImageMeta, ImageMetaProps
+from novasched.scheduler.filters import aggregate as aggregate_specs
 from novasched.scheduler.filters import compute_capabilities, json_query
 from novasched.scheduler.filters.affinity import SimpleCIDRAffinityFilter
-from novasched.scheduler.filters.aggregate_image_properties_isolation import (
+from novasched.scheduler.filters.aggregate import (
     AggregateImagePropertiesIsolation,
 )
 from novasched.scheduler.filters.image_props import ImagePropertiesFilter

@@ -8,7 +8,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from novasched.scheduler.consumption import consume
+from novasched.scheduler.hosts import consume
 from novasched.scheduler.pipeline import Profile, decide
 from tests.properties.installed import FILTERS, WEIGHERS, contents
 from tests.properties.strategies import host_tables, naming_requests, requests

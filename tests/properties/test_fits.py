@@ -15,7 +15,7 @@ from novasched.scheduler.fit.nova_search import fit_as_nova
 from novasched.scheduler.fit.numa import CellRefusal, examine, fit_pair
 from novasched.scheduler.fit.pci import DeviceRequest, Pool
 from novasched.scheduler.fit.pci_allocation import HostDevices
-from novasched.scheduler.fit.search import fit, networks_elsewhere, ordered
+from novasched.scheduler.fit.search import networks_elsewhere, ordered
 from novasched.scheduler.fit.topology import (
     ANY,
     LARGE,
@@ -27,6 +27,7 @@ from novasched.scheduler.fit.topology import (
     Networks,
     Pages,
 )
+from tests.topologies import fit
 
 one_of = st.sampled_from
 small = st.integers(0, 4)

@@ -6,15 +6,14 @@ from __future__ import annotations
 import logging
 
 import pytest
-from oslo_config import cfg
 
-from novasched import opts
 from novasched.candidate_query import CandidateSource, QueryPolicy
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, QueryFailed
 from novasched.resources import Requirements, build_query
 from tests import factories
-from tests.unit.fakes import Cutting, FakePlacement, candidate
+from tests.configuration import make_conf
+from tests.fakes import Cutting, FakePlacement, candidate
 
 PINNED = {'hw:cpu_policy': 'dedicated'}
 AWAY = QueryFailed(503, 'away')
@@ -141,9 +140,26 @@ def test_aggregates_are_looked_at_when_nothing_is_found(ask, placement, looked_a
 
 
 def test_the_options_are_read():
-    conf = cfg.ConfigOpts()
-    opts.register(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
+    conf = make_conf()
     policy = QueryPolicy.from_conf(conf)
     assert (policy.limit, policy.falls_back, policy.looks_further) == (1000, True, True)
     assert policy.detail.level == 'none'
+
+
+@pytest.fixture
+def conf():
+    return make_conf()
+
+
+def test_the_options_of_nova(conf):
+    policy = QueryPolicy.from_conf(conf)
+    assert policy.limit == 1000
+    assert policy.falls_back is True
+    conf.set_override('disable_fallback_pcpu_query', True, 'workarounds')
+    assert QueryPolicy.from_conf(conf).falls_back is False
+
+
+def test_looking_beyond_the_limit_can_be_turned_off(conf):
+    assert QueryPolicy.from_conf(conf).looks_further is True
+    conf.set_override('look_beyond_limit', False, 'novasched')
+    assert QueryPolicy.from_conf(conf).looks_further is False

@@ -7,18 +7,16 @@ import os
 import threading
 
 import pytest
-from oslo_config import cfg
 
-from novasched import errors, guru_meditation, opts
+from novasched import errors, guru_meditation
+from tests.configuration import make_conf
 
 LIMIT_S = 20
 
 
 @pytest.fixture
 def conf(tmp_path):
-    made = cfg.ConfigOpts()
-    opts.register(made)
-    made([], default_config_files=[], default_config_dirs=[])
+    made = make_conf()
     made.set_override('log_dir', str(tmp_path), 'oslo_reports')
     return made
 

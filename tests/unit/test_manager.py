@@ -18,7 +18,7 @@ from novasched.ports import Cell
 from novasched.resources.requirements import Requirements
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
-from tests.unit.fakes import (
+from tests.fakes import (
     LAST,
     Choosy,
     Cutting,

@@ -10,7 +10,7 @@ from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone
 from tests import factories
-from tests.unit.fakes import (
+from tests.fakes import (
     FakeCaller,
     FakeDriver,
     FakeJournal,

@@ -12,13 +12,7 @@ from novasched.candidate_query import QueryPolicy
 from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from tests import factories
-from tests.unit.fakes import (
-    Choosy,
-    Cutting,
-    FakeNetwork,
-    FakeNotifier,
-    FakeView,
-)
+from tests.fakes import Choosy, Cutting, FakeNetwork, FakeNotifier, FakeView
 
 A = 'c0000000-0000-4000-8000-00000000000a'
 

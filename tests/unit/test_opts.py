@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 from novasched import opts
+from tests.configuration import make_conf
 
 
 @pytest.fixture
 def conf():
-    made = cfg.ConfigOpts()
-    opts.register(made)
-    made([], default_config_files=[], default_config_dirs=[])
-    return made
+    return make_conf()
 
 
 def test_every_option_has_a_help_text():
@@ -72,7 +69,5 @@ def test_defaults_are_novas(conf, group, name, default):
 
 def test_two_configurations_have_nothing_in_common(conf):
     conf.set_override('max_attempts', 9, 'scheduler')
-    other = cfg.ConfigOpts()
-    opts.register(other)
-    other([], default_config_files=[], default_config_dirs=[])
+    other = make_conf()
     assert other.scheduler.max_attempts == 3

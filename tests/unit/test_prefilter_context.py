@@ -15,7 +15,7 @@ from novasched.prefilter_context import PrefilterContexts
 from novasched.resources.requirements import NetworkOrSubnet, Port
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
-from tests.unit.fakes import FakeNetwork, FakePlacement, FakeView
+from tests.fakes import FakeNetwork, FakePlacement, FakeView
 
 P1, P2, N1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(3))
 PORTS = {P1: Port('normal', N1, None), P2: Port('direct', N1, None)}

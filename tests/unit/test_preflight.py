@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 
 import pytest
@@ -25,7 +24,7 @@ endpoint_override = http://127.0.0.1:1/
 
 
 @pytest.fixture
-def configure(tmp_path):
+def configure(tmp_path, logging_as_before):
     """Read a configuration: sections as text, after a cloud that would do."""
 
     def run(text=''):
@@ -39,14 +38,7 @@ def configure(tmp_path):
         conf = cfg.ConfigOpts()
         return preflight.configure(conf, ['--config-file', str(path)])
 
-    root = logging.getLogger()
-    before = list(root.handlers), root.level
     yield run
-    for handler in root.handlers[:]:
-        if handler not in before[0]:
-            handler.close()
-    root.handlers[:], level = before
-    root.setLevel(level)
     log._loggers.clear()
 
 

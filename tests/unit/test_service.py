@@ -8,15 +8,15 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from oslo_config import cfg
 
-from novasched import errors, opts, service
+from novasched import errors, service
 from novasched.ports import Cell
-from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from novasched.service import Scheduler
-from tests.unit.fakes import Part
+from tests.configuration import make_conf
+from tests.fakes import Part
 
 
 class SlowServer(Part):
@@ -115,9 +115,7 @@ def test_a_report_shows_cells_hosts_and_requests(told):
 def test_how_long_requests_may_take_when_the_service_stops(
     manager_s, graceful_s, expected
 ):
-    conf = cfg.ConfigOpts()
-    opts.register(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
+    conf = make_conf()
     conf.set_override('manager_shutdown_timeout', manager_s)
     conf.set_override('graceful_shutdown_timeout', graceful_s)
     assert service.drain_s_of(conf) == expected
@@ -135,9 +133,7 @@ def test_what_keeps_a_scheduler_from_starting_lets_go_of_all(told, step):
 
 
 def test_the_host_is_the_machine_unless_it_is_named():
-    conf = cfg.ConfigOpts()
-    opts.register(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
+    conf = make_conf()
     assert service.host_of(conf)
     conf.set_override('host', 'named')
     assert service.host_of(conf) == 'named'

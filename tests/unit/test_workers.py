@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.workers import Worker
-from tests.unit.fakes import Part
+from tests.fakes import Part
 
 LIMIT_S = 20
 

@@ -22,8 +22,8 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.aggregates import metadata
 from novasched_lab.api.request_spec import destined, instance_of, request_spec
 from novasched_lab.api.service import ApiContext
+from novasched_lab.db.api_servers import ServerGroup, group_object
 from novasched_lab.rpc_api import build_request_of
-from novasched_lab.store.server_groups import ServerGroup, group_object
 
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 LIMIT = 'max_server_per_host'
@@ -74,24 +74,22 @@ def group_for(
     errors.OptionError.
     """
     found = api.groups.find(name, context.project_id)
-    if found is None and policy is None:
+    if found is not None and policy not in (None, found.policy):
+        raise errors.OptionError(
+            '--policy',
+            f'the policy of server group {name} is {found.policy}',
+            'Leave --policy out, or name another group',
+        )
+    if found is not None:
+        return found
+    if policy is None:
         raise errors.OptionError(
             '--group',
             f'there is no server group {name}',
             f'Give --policy, one of {", ".join(POLICIES)}, to make it',
         )
-    if found is not None:
-        if policy not in (None, found.policy):
-            raise errors.OptionError(
-                '--policy',
-                f'the policy of server group {name} is {found.policy}',
-                'Leave --policy out, or name another group',
-            )
-        return found
-    assert policy is not None
     rules = {} if limit is None else {LIMIT: str(limit)}
-    ids = context.project_id, context.user_id
-    return api.groups.create(name, policy, rules, *ids)
+    return api.groups.create(name, policy, rules, context.project_id, context.user_id)
 
 
 def check_places(api: ApiContext, zone: str | None, host: str | None) -> None:
@@ -164,7 +162,7 @@ def _wanted(
             num_instances=order.count,
             availability_zone=order.zone,
             hints=hints,
-            group=None if group is None else group_object(group),
+            group=group and group_object(group),
             aliases=api.aliases,
         )
         if order.host is not None:

@@ -14,11 +14,11 @@ from novasched_lab.host_inventory import name_uuid
 
 Image = Mapping[str, Any]
 
-SIZES = {
-    'm1.tiny': (1, 512, 1),
-    'm1.small': (1, 2048, 20),
-    'm1.medium': (2, 4096, 40),
-    'm1.large': (4, 8192, 80),
+FLAVORS: Mapping[str, Mapping[str, Any]] = {
+    'm1.tiny': {'id': 1, 'vcpus': 1, 'ram': 512, 'disk': 1},
+    'm1.small': {'id': 2, 'vcpus': 1, 'ram': 2048, 'disk': 20},
+    'm1.medium': {'id': 3, 'vcpus': 2, 'ram': 4096, 'disk': 40},
+    'm1.large': {'id': 4, 'vcpus': 4, 'ram': 8192, 'disk': 80},
 }
 """Built in: CPUs, MiB, GiB."""
 
@@ -32,7 +32,6 @@ _NUMBERS = {
     'swap': 'swap',
 }
 _NEEDED = ('vcpus', 'ram', 'disk')
-_UNSAID: Mapping[str, int] = dict.fromkeys(_NUMBERS, 0)
 
 
 def flavor_of(
@@ -53,14 +52,13 @@ def flavor_of(
     found = in_database(text)
     if found is not None:
         return found
-    if text in SIZES:
-        size = dict(zip(_NEEDED, SIZES[text], strict=True))
-        return _flavor(text, {'id': list(SIZES).index(text) + 1, **size})
+    if text in FLAVORS:
+        return _flavor(text, FLAVORS[text])
     raise errors.OptionError(
         '--flavor',
         f'there is no flavor {text}',
-        f'Name one of {", ".join([*listed, *SIZES])} or of the API database, or write '
-        'vcpus=2,ram=2048,disk=20',
+        f'Name one of {", ".join([*listed, *FLAVORS])} or of the API database, or '
+        'write vcpus=2,ram=2048,disk=20',
     )
 
 
@@ -70,20 +68,15 @@ def image_of(text: str, path: str | None = None) -> Image:
     Raises errors.OptionError.
     """
     listed = _listed(path, 'images', '--image-file') if path else {}
-    found = listed.get(text, IMAGES.get(text))
-    if found is None:
+    images = {**IMAGES, **listed}
+    if text not in images:
         raise errors.OptionError(
             '--image',
             f'there is no image {text}',
-            f'Name one of {", ".join({**listed, **IMAGES})}, or give --image-file',
+            f'Name one of {", ".join(images)}, or give --image-file',
         )
-    return {
-        'id': name_uuid('image', text),
-        'status': 'active',
-        'properties': {},
-        **found,
-        'name': text,
-    }
+    known = {'id': name_uuid('image', text), 'status': 'active', 'properties': {}}
+    return {**known, **images[text], 'name': text}
 
 
 def check_fit(flavor: Flavor, image: Image) -> None:
@@ -135,9 +128,9 @@ def _flavor(name: str, said: Mapping[str, Any]) -> Flavor:
             f'{name} does not say {", ".join(missing)}',
             'Write vcpus=2,ram=2048,disk=20: CPUs, MiB and GiB',
         )
-    rest = {key: value for key, value in said.items() if key not in _NUMBERS}
-    id_ = rest.pop('id', name_uuid('flavor', name))
-    extra = {**rest.pop('extra_specs', {}), **rest}
+    extra = {key: value for key, value in said.items() if key not in _NUMBERS}
+    id_ = extra.pop('id', name_uuid('flavor', name))
+    extra = {**extra.pop('extra_specs', {}), **extra}
     made = Flavor(
         id=id_ if isinstance(id_, int) else 0,
         flavorid=str(id_),
@@ -147,19 +140,18 @@ def _flavor(name: str, said: Mapping[str, Any]) -> Flavor:
         disabled=False,
         is_public=True,
         description=None,
-        extra_specs={str(key): _text(value) for key, value in extra.items()},
+        extra_specs={
+            str(key): str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in extra.items()
+        },
         **{field: _number(name, key, said) for key, field in _NUMBERS.items()},
     )
     made.obj_reset_changes()
     return made
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _number(name: str, key: str, said: Mapping[str, Any]) -> int:
-    text = str(said.get(key, _UNSAID[key]))
+    text = str(said.get(key, 0))
     if not text.isdigit() or (key in ('vcpus', 'ram') and not int(text)):
         raise errors.OptionError(
             '--flavor',

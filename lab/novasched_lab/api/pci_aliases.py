@@ -27,7 +27,7 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 WANTED = 'pci_passthrough:alias'
-POLICY = 'hw:pci_numa_affinity_policy'
+POLICY = 'pci_numa_affinity_policy'
 _NO_MATCH = {'name', 'device_type', 'numa_policy', 'capability_type'}
 
 
@@ -43,13 +43,11 @@ class PciAliases:
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
         """Read [pci] alias. Raises errors.OptionError for what is no JSON object."""
         try:
-            found = [json.loads(text) for text in conf.pci.alias]
-            parsed = [dict(each) for each in found]
+            return cls([dict(json.loads(text)) for text in conf.pci.alias])
         except (ValueError, TypeError) as problem:
             raise errors.OptionError(
                 '[pci] alias', str(problem), 'Write each as one JSON object.'
             ) from problem
-        return cls(parsed)
 
     def requests_of(self, request: RequestSpec) -> InstancePCIRequests | None:
         """Return the devices that a request is for; None for none.
@@ -59,34 +57,32 @@ class PciAliases:
         wanted = request.extra_specs.get(WANTED)
         if not wanted:
             return None
-        listed = [
-            self._request(request, *part.strip().partition(':')[::2])
-            for part in wanted.split(',')
-        ]
+        policy = request.extra_specs.get(f'hw:{POLICY}')
+        policy = policy or request.image_properties.get(f'hw_{POLICY}')
+        listed = []
+        for part in wanted.split(','):
+            name, _, count = part.strip().partition(':')
+            found = self._by_name.get(name)
+            if not found or not count.isdigit() or not int(count):
+                raise errors.InvalidDemand(f'PCI alias {name}:{count} is not defined')
+            listed.append(
+                InstancePCIRequest(
+                    count=int(count),
+                    alias_name=name,
+                    spec=[_spec(each) for each in found],
+                    numa_policy=policy or found[0].get('numa_policy') or 'legacy',
+                    request_id=str(uuid.uuid4()),
+                )
+            )
         made = InstancePCIRequests(requests=listed)
         made.obj_reset_changes(recursive=True)
         return made
 
-    def _request(
-        self, request: RequestSpec, name: str, count: str
-    ) -> InstancePCIRequest:
-        alternatives = self._by_name.get(name)
-        if not alternatives or not count.isdigit() or not int(count):
-            raise errors.InvalidDemand(f'PCI alias {name}:{count} is not defined')
-        policy = request.extra_specs.get(POLICY) or request.image_properties.get(
-            'hw_pci_numa_affinity_policy'
-        )
-        return InstancePCIRequest(
-            count=int(count),
-            alias_name=name,
-            spec=[_spec(each) for each in alternatives],
-            numa_policy=policy or alternatives[0].get('numa_policy') or 'legacy',
-            request_id=str(uuid.uuid4()),
-        )
-
 
 def _spec(alternative: Mapping[str, Any]) -> dict[str, str | None]:
-    kept = {k: str(v) for k, v in alternative.items() if k not in _NO_MATCH}
+    kept: dict[str, str | None] = {
+        key: str(value) for key, value in alternative.items() if key not in _NO_MATCH
+    }
     if 'device_type' in alternative:
         kept['dev_type'] = str(alternative['device_type'])
-    return dict(kept)
+    return kept

@@ -18,9 +18,8 @@ from novasched_lab.allocations import Allocations
 from novasched_lab.api.pci_aliases import PciAliases
 from novasched_lab.api.request_spec import NO_ALIASES
 from novasched_lab.cells import Brokers, CellLinks
+from novasched_lab.db.api_servers import ApiServers, ServerGroups
 from novasched_lab.rpc_api import ConductorClient
-from novasched_lab.store.api_servers import ApiServers
-from novasched_lab.store.server_groups import ServerGroups
 
 PROGRAM = 'nova-api'
 

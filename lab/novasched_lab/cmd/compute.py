@@ -16,16 +16,13 @@ from novasched_lab.cmd import BESIDE_NOVA
 FLEET = cfg.StrOpt('fleet', metavar='FILE', required=True, help='Hosts, as TOML.')
 THREADS = 16
 """How many messages the hosts of one cell work on at once, unless it is set."""
-PROGRAM = daemon.DaemonProgram(
-    'novasched-compute',
-    'Be the compute hosts of a file, as nova-compute is one.',
-    [FLEET, BESIDE_NOVA],
-)
+NAME = 'novasched-compute'
+DOES = 'Be the compute hosts of a file, as nova-compute is one.'
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the hosts; what keeps them from running is one line and exit code 1."""
-    return daemon.run(PROGRAM, argv, _serve)
+    return daemon.run(NAME, DOES, argv, _serve, [FLEET, BESIDE_NOVA])
 
 
 def _serve(argv: Sequence[str]) -> int:

@@ -14,16 +14,13 @@ from oslo_config import cfg
 from novasched.cmd import daemon
 from novasched_lab.cmd import BESIDE_NOVA
 
-PROGRAM = daemon.DaemonProgram(
-    'novasched-conductor',
-    'Have instances placed, built and moved, as nova-conductor does.',
-    [BESIDE_NOVA],
-)
+NAME = 'novasched-conductor'
+DOES = 'Have instances placed, built and moved, as nova-conductor does.'
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the daemon; what keeps it from running is one line and exit code 1."""
-    return daemon.run(PROGRAM, argv, _serve)
+    return daemon.run(NAME, DOES, argv, _serve, [BESIDE_NOVA])
 
 
 def _serve(argv: Sequence[str]) -> int:

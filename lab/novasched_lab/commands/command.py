@@ -19,7 +19,7 @@ from novasched import errors
 if TYPE_CHECKING:
     from novasched.objects.context import RequestContext
     from novasched.objects.flavor import Flavor
-    from novasched_lab.api.servers import Server
+    from novasched_lab.api.servers import ServerSummary
     from novasched_lab.api.service import ApiContext
 
 NOBODY = 'admin'
@@ -29,14 +29,14 @@ PIPE_WIDTH = 120
 LEAST_WIDTH = 8
 COLUMNS = ('ID', 'Name', 'Status', 'Host', 'Fault')
 
+Rows = tuple[Sequence[str], Iterable[Sequence[Any]]]
+"""The names of columns, and rows."""
+
 
 class ServerCommand(Command):
-    """A command on servers."""
-
     app: Any
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return a parser with the options that every such command has."""
         parser = super().get_parser(prog_name)
         for kind in ('file', 'dir'):
             # The program itself has read it, wherever it stands.
@@ -92,13 +92,12 @@ class ServerCommand(Command):
         self.app.stderr.write(f'{line}\n')
 
 
-class ServerList(ServerCommand, Lister):
+class ServerLister(ServerCommand, Lister):
     """A command that ends with a table; ``code`` is its exit code."""
 
     code = 0
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--long',
@@ -108,7 +107,6 @@ class ServerList(ServerCommand, Lister):
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command; return its exit code."""
         super().run(parsed_args)
         return self.code
 
@@ -156,9 +154,8 @@ def fitted(
         max([len(name), *(len(line[place]) for line in lines)]) if name in shown else 0
         for place, name in enumerate(names)
     ]
-    count = sum(name in shown for name in names)
-    over = sum(widths) + 3 * count + 1 - width
-    while over > 0:
+    over = sum(widths) + 3 * sum(name in shown for name in names) + 1 - width
+    for _ in range(over):
         wide = [
             place
             for place, name in enumerate(names)
@@ -168,16 +165,16 @@ def fitted(
             break
         widest = max(wide, key=lambda place: (names[place] != 'ID', widths[place]))
         widths[widest] -= 1
-        over -= 1
-    return [[_cut(*pair) for pair in zip(line, widths, strict=True)] for line in lines]
-
-
-def _cut(text: str, width: int) -> str:
-    return text if not width or len(text) <= width else f'{text[: width - 3]}...'
+    return [
+        [
+            text if not width or len(text) <= width else f'{text[: width - 3]}...'
+            for text, width in zip(line, widths, strict=True)
+        ]
+        for line in lines
+    ]
 
 
 def add_flavor(parser: argparse.ArgumentParser, default: str | None) -> None:
-    """Add the options that say what flavor is meant."""
     shown = f' (default: {default})' if default else ''
     parser.add_argument(
         '--flavor',
@@ -193,7 +190,6 @@ def add_flavor(parser: argparse.ArgumentParser, default: str | None) -> None:
 
 
 def flavor_of(api: ApiContext, parsed_args: argparse.Namespace) -> Flavor:
-    """Return the flavor that is meant; raises errors.OptionError."""
     from novasched_lab.api import catalogue
 
     return catalogue.flavor_of(
@@ -202,7 +198,6 @@ def flavor_of(api: ApiContext, parsed_args: argparse.Namespace) -> Flavor:
 
 
 def add_waiting(parser: argparse.ArgumentParser, until: str) -> None:
-    """Add the options that say how long to wait."""
     parser.add_argument(
         '--no-wait', action='store_true', help=f'do not wait until {until}'
     )
@@ -225,6 +220,5 @@ def wait(look: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
-def row(server: Server) -> tuple[str | None, ...]:
-    """Return a server as a row of COLUMNS."""
+def row(server: ServerSummary) -> tuple[str | None, ...]:
     return server.uuid, server.name, server.status, server.host, server.fault

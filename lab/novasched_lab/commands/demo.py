@@ -16,16 +16,18 @@ from novasched_lab.commands.command import COLUMNS
 
 if TYPE_CHECKING:
     from novasched_lab.demo.run import DemoResult
+    from novasched_lab.local.databases import GivenServers
 
 MOST_HOSTS = 2000
 SET_BY = {
     '[DEFAULT] transport_url': '--broker',
     '[api_database] connection': '--database',
     '[database] connection': '--database',
+    'cell_mappings.database_connection': '--database',
 }
 
 
-class Demo(Command):
+class RunDemo(Command):
     """Schedule a server on a made-up cloud, and show why it went where it went.
 
     The cloud has the 16 hosts of a published log. It needs no server and no
@@ -38,7 +40,6 @@ class Demo(Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '-f',
@@ -99,7 +100,6 @@ class Demo(Command):
             raise errors.OptionError(option, error.problem, error.remedy) from error
 
     def _show_cells(self, form: str) -> int:
-        """Print which NUMA cells take the server; no cloud is made."""
         from novasched_lab.local import numa
 
         render = numa.as_json if form == 'json' else numa.as_text
@@ -107,13 +107,10 @@ class Demo(Command):
         return 0
 
     def _schedule_one(self, parsed_args: argparse.Namespace) -> int:
-        """Schedule one server within this process, and print the report."""
         from novasched_lab.local import report, walkthrough
 
-        servers = walkthrough.GivenServers(
-            parsed_args.broker, parsed_args.database, parsed_args.placement
-        )
-        found = walkthrough.run(servers, walkthrough.Progress(self.app.stderr))
+        progress = walkthrough.Progress(self.app.stderr)
+        found = walkthrough.run(_servers(parsed_args), progress)
         out = self.app.stdout
         if parsed_args.format == 'json':
             out.write(report.as_json(found))
@@ -136,25 +133,22 @@ class Demo(Command):
                 'Give --broker rabbit://user:password@host/vhost, too, with a virtual '
                 'host that nobody uses',
             )
-        from novasched_lab.demo import cloud, run
+        from novasched_lab.demo import run
+        from novasched_lab.local.walkthrough import Progress
 
-        wanted = cloud.CloudOptions(
-            parsed_args.broker,
-            parsed_args.database,
-            parsed_args.placement,
-            parsed_args.hosts,
-        )
-        result = run.run(wanted, self._say)
-        out = self.app.stdout
+        progress = Progress(self.app.stderr, after_s=-1)
+        result = run.run(_servers(parsed_args), parsed_args.hosts, progress)
+        text = as_text(result)
         if parsed_args.format == 'json':
-            out.write(json.dumps(result.as_dict(), indent=2) + '\n')
-        else:
-            out.write(as_text(result))
+            text = json.dumps(result.as_dict(), indent=2) + '\n'
+        self.app.stdout.write(text)
         return 0 if result.is_good else 1
 
-    def _say(self, text: str) -> None:
-        self.app.stderr.write(f'{text} ...\n')
-        self.app.stderr.flush()
+
+def _servers(parsed_args: argparse.Namespace) -> GivenServers:
+    from novasched_lab.local.databases import GivenServers
+
+    return GivenServers(parsed_args.broker, parsed_args.database, parsed_args.placement)
 
 
 def as_text(result: DemoResult) -> str:
@@ -166,7 +160,6 @@ def as_text(result: DemoResult) -> str:
     for each in result.servers:
         fields = ('uuid', *(name.lower() for name in COLUMNS[1:]))
         table.add_row([each[field] or '-' for field in fields])
-    moved = result.moved or {}
     statuses = ', '.join(f'{n} {name}' for name, n in sorted(result.statuses.items()))
     lines = [
         str(table),
@@ -175,7 +168,7 @@ def as_text(result: DemoResult) -> str:
         f'{result.hosts_agree} are where placement has them; those of the group web '
         f'are on {result.group_hosts} hosts',
     ]
-    if moved:
+    if moved := result.moved:
         lines.append(
             f'{moved["name"]} moved from {moved["source"]} to {moved["destination"]}: '
             f'{moved["status"]}'

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from novasched import errors
+from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.numa import InstanceNUMATopology, NUMATopologyLimits
 from novasched.objects.pci import InstancePCIRequests
@@ -65,28 +66,32 @@ class Demand:
     def of_request(
         cls, request: RequestSpec, limits: NUMATopologyLimits | None
     ) -> Self:
-        """Return the demand of a request for one instance."""
-        flavor = request.flavor
-        return cls(
-            flavor.vcpus,
-            flavor.memory_mb,
-            flavor.root_gb + flavor.ephemeral_gb,
-            request.project_id if 'project_id' in request else None,
-            request.numa_topology if 'numa_topology' in request else None,
-            request.pci_requests if 'pci_requests' in request else None,
-            limits,
-        )
+        return cls._of(request.flavor, request, limits)
 
     @classmethod
     def of_instance(cls, instance: Instance) -> Self:
-        """Return the demand of an instance, from its rows."""
+        return cls._of(instance, instance, None)
+
+    @classmethod
+    def _of(
+        cls,
+        size: Flavor | Instance,
+        what: RequestSpec | Instance,
+        limits: NUMATopologyLimits | None,
+    ) -> Self:
+        names = ('project_id', 'numa_topology', 'pci_requests')
+        project_id, topology, devices = (
+            getattr(what, name) if name in what else None for name in names
+        )
+        disk_gb = (size.root_gb or 0) + (size.ephemeral_gb or 0)
         return cls(
-            instance.vcpus or 0,
-            instance.memory_mb or 0,
-            (instance.root_gb or 0) + (instance.ephemeral_gb or 0),
-            instance.project_id,
-            instance.numa_topology if 'numa_topology' in instance else None,
-            instance.pci_requests if 'pci_requests' in instance else None,
+            size.vcpus or 0,
+            size.memory_mb or 0,
+            disk_gb,
+            project_id,
+            topology,
+            devices,
+            limits,
         )
 
 
@@ -141,8 +146,7 @@ class ResourceTracker:
         if some of that is not free; the rest is claimed.
         """
         guest = guest_of(demand.topology) if demand.topology else None
-        whole = True
-        devices: dict[object, int] = {}
+        whole, devices = True, dict[object, int]()
         try:
             self.cells = _with(self.cells, guest)
         except BookingFailed:
@@ -184,30 +188,26 @@ class ResourceTracker:
         self.claims[after] = self.claims.pop(before)
 
     def usage(self) -> dict[str, Any]:
-        """Return the columns of a compute_nodes row that follow usage."""
         claims = list(self.claims.values())
-        usage = Usage(
-            vcpus=sum(each.demand.vcpus for each in claims),
-            memory_mb=sum(each.demand.memory_mb for each in claims),
-            disk_gb=sum(each.demand.disk_gb for each in claims),
-            instances=len(claims),
-            stats=self._stats(claims),
-        )
-        return usage_columns(self.host, usage, self.cells, self.pools)
-
-    def _stats(self, claims: Sequence[Claim]) -> dict[str, str]:
         counted = Counter[str]()
         for each in claims:
             counted[f'num_vm_{each.vm_state}'] += 1
             counted[f'num_task_{each.task_state}'] += 1
             counted[f'num_proj_{each.demand.project_id}'] += 1
-        io_tasks = sum(each.task_state in IO_TASKS for each in claims)
-        return {
-            **{name: str(number) for name, number in counted.items()},
-            'num_instances': str(len(claims)),
-            'io_workload': str(io_tasks),
-            'failed_builds': str(self.failed_builds),
+        numbers = {
+            **counted,
+            'num_instances': len(claims),
+            'io_workload': sum(each.task_state in IO_TASKS for each in claims),
+            'failed_builds': self.failed_builds,
         }
+        usage = Usage(
+            vcpus=sum(each.demand.vcpus for each in claims),
+            memory_mb=sum(each.demand.memory_mb for each in claims),
+            disk_gb=sum(each.demand.disk_gb for each in claims),
+            instances=len(claims),
+            stats={name: str(number) for name, number in numbers.items()},
+        )
+        return usage_columns(self.host, usage, self.cells, self.pools)
 
     def _fitted(self, demand: Demand) -> Guest | None:
         """Fit the NUMA cells of an instance onto those of the host, if it has any."""
@@ -218,10 +218,8 @@ class ResourceTracker:
         devices = self._capacity(limits).devices(requests, None)
         attempt = self._fitting.attempt(self.cells, guest, limits, devices)
         if not attempt.fits:
-            raise ResourcesUnavailable(
-                'Requested instance NUMA topology cannot fit the given host NUMA '
-                'topology'
-            )
+            text = 'Requested instance NUMA topology cannot fit the given host NUMA'
+            raise ResourcesUnavailable(f'{text} topology')
         return attempt.guest
 
     def _allocated(
@@ -231,9 +229,7 @@ class ResourceTracker:
         requests = requests_of(demand.devices)
         if not requests:
             return {}, self.pools
-        numa_cells = None
-        if guest is not None:
-            numa_cells = frozenset(cell.id for cell in guest.cells)
+        numa_cells = frozenset(cell.id for cell in guest.cells) if guest else None
         try:
             left = self._capacity(None).devices(requests, None).apply(numa_cells)
         except DeviceRequestFailed as problem:

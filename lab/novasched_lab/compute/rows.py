@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of simulated hosts: services and compute nodes of a cell, zones of the cloud."""
+"""Rows of simulated hosts: services and compute nodes of a cell, aggregates."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from oslo_utils import timeutils
@@ -14,12 +14,7 @@ from novasched.cluster.heartbeat import SERVICE_VERSION
 from novasched.db import tables
 from novasched.db.services import COMPUTE
 from novasched.db.transactions import Database
-from novasched_lab.host_inventory import (
-    SimulatedHost,
-    name_uuid,
-    node_row,
-    service_row,
-)
+from novasched_lab.host_inventory import SimulatedHost, name_uuid, node_row, service_row
 
 ZONE = 'availability_zone'
 
@@ -49,54 +44,8 @@ class HostRows:
         ``usage`` are the columns that follow usage, by host. Return the ids of the
         compute nodes; a host that has rows keeps them.
         """
-        names = [host.name for host in hosts]
-
-        def step(connection: sa.Connection) -> dict[str, int]:
-            self._register_services(connection, hosts)
-            service_ids = _ids(connection, _services_of(names))
-            self._register_nodes(connection, hosts, service_ids, usage)
-            return _ids(connection, _nodes_of(names))
-
-        return self._database.retrying(step)
-
-    def _register_services(
-        self, connection: sa.Connection, hosts: Sequence[SimulatedHost]
-    ) -> None:
         now = self._utcnow()
-        known = _ids(connection, _services_of([host.name for host in hosts]))
-        new = [service_row(host, now) for host in hosts if host.name not in known]
-        if new:
-            connection.execute(sa.insert(tables.services), new)
-        is_other = sa.or_(_s.version.is_(None), _s.version != SERVICE_VERSION)
-        change = sa.update(tables.services).where(_of(known), is_other)
-        connection.execute(change.values(version=SERVICE_VERSION, updated_at=now))
-
-    def _register_nodes(
-        self,
-        connection: sa.Connection,
-        hosts: Sequence[SimulatedHost],
-        service_ids: Mapping[str, int],
-        usage: Mapping[str, Mapping[str, Any]],
-    ) -> None:
-        now = self._utcnow()
-        known = _ids(connection, _nodes_of([host.name for host in hosts]))
-        new = []
-        for host in hosts:
-            values = {
-                **node_row(host),
-                **usage[host.name],
-                'service_id': service_ids[host.name],
-                'updated_at': now,
-            }
-            if host.name in known:
-                change = sa.update(tables.compute_nodes).where(
-                    _n.id == known[host.name]
-                )
-                connection.execute(change.values(**values))
-            else:
-                new.append({**values, 'mapped': 0, 'created_at': now})
-        if new:
-            connection.execute(sa.insert(tables.compute_nodes), new)
+        return self._database.retrying(lambda c: _register(c, hosts, usage, now))
 
     def beat(self, hosts: Iterable[str]) -> int:
         """Write the heartbeat of these hosts in one statement; return how many rows."""
@@ -109,7 +58,6 @@ class HostRows:
         return self._database.retrying(lambda c: int(c.execute(change).rowcount))
 
     def write_usage(self, node_id: int, usage: Mapping[str, Any]) -> None:
-        """Write the columns of a node that follow usage."""
         change = (
             sa.update(tables.compute_nodes)
             .where(_n.id == node_id)
@@ -118,66 +66,112 @@ class HostRows:
         self._database.retrying(lambda connection: connection.execute(change))
 
 
+def _register(
+    connection: sa.Connection,
+    hosts: Sequence[SimulatedHost],
+    usage: Mapping[str, Mapping[str, Any]],
+    now: datetime.datetime,
+) -> dict[str, int]:
+    services = sa.select(_s.host, _s.id).where(_of(host.name for host in hosts))
+    nodes = sa.select(_n.host, _n.id).where(
+        _n.host.in_([host.name for host in hosts]),
+        _n.hypervisor_hostname == _n.host,
+        _n.deleted == 0,
+    )
+    known = _ids(connection, services)
+    new = [service_row(host, now) for host in hosts if host.name not in known]
+    _insert(connection, tables.services, new)
+    is_other = sa.or_(_s.version.is_(None), _s.version != SERVICE_VERSION)
+    change = sa.update(tables.services).where(_of(known), is_other)
+    connection.execute(change.values(version=SERVICE_VERSION, updated_at=now))
+    service_ids, known, new = _ids(connection, services), _ids(connection, nodes), []
+    for host in hosts:
+        values = {
+            **node_row(host),
+            **usage[host.name],
+            'service_id': service_ids[host.name],
+            'updated_at': now,
+        }
+        if host.name in known:
+            update = sa.update(tables.compute_nodes).where(_n.id == known[host.name])
+            connection.execute(update.values(**values))
+        else:
+            new.append({**values, 'mapped': 0, 'created_at': now})
+    _insert(connection, tables.compute_nodes, new)
+    return _ids(connection, nodes)
+
+
 def _of(hosts: Iterable[str]) -> sa.ColumnElement[bool]:
     return sa.and_(_s.host.in_(list(hosts)), _s.binary == COMPUTE, _s.deleted == 0)
-
-
-def _services_of(hosts: Sequence[str]) -> sa.Select[Any]:
-    return sa.select(_s.host, _s.id).where(_of(hosts))
-
-
-def _nodes_of(hosts: Sequence[str]) -> sa.Select[Any]:
-    return sa.select(_n.host, _n.id).where(
-        _n.host.in_(list(hosts)), _n.hypervisor_hostname == _n.host, _n.deleted == 0
-    )
 
 
 def _ids(connection: sa.Connection, query: sa.Select[Any]) -> dict[str, int]:
     return {row.host: row.id for row in connection.execute(query)}
 
 
-def make_zones(engine: sa.Engine, hosts: Iterable[SimulatedHost]) -> dict[str, str]:
-    """Write the host aggregates of the zones of hosts that are missing.
+def _insert(
+    connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    if rows:
+        connection.execute(sa.insert(table), rows)
 
-    Return the uuid of each zone. A zone is the aggregate of its name; no host is
-    removed from one. Raises errors.StoreFailed.
+
+class HostAggregate(NamedTuple):
+    """Hosts that share a piece of metadata; ``name`` is its value, too."""
+
+    key: str
+    name: str
+    hosts: Sequence[str]
+
+
+def aggregates_by(
+    key: str, pairs: Iterable[tuple[str | None, str]]
+) -> list[HostAggregate]:
+    """Return an aggregate for each value of a key.
+
+    ``pairs`` are of a value and the name of a host; None: it has none.
     """
-    zones: dict[str, list[str]] = {}
-    for host in hosts:
-        if host.zone is not None:
-            zones.setdefault(host.zone, []).append(host.name)
+    groups: dict[str, list[str]] = {}
+    for value, host in pairs:
+        if value is not None:
+            groups.setdefault(value, []).append(host)
+    return [HostAggregate(key, value, groups[value]) for value in sorted(groups)]
+
+
+def zones_of(hosts: Iterable[SimulatedHost]) -> list[HostAggregate]:
+    return aggregates_by(ZONE, ((host.zone, host.name) for host in hosts))
+
+
+def make_aggregates(
+    engine: sa.Engine, aggregates: Sequence[HostAggregate]
+) -> dict[str, str]:
+    """Write the host aggregates that are missing; return their uuids by name.
+
+    No host is removed from one. Raises errors.StoreFailed.
+    """
     return Database(engine).retrying(
         lambda connection: {
-            zone: _make_zone(connection, zone, names)
-            for zone, names in sorted(zones.items())
+            each.name: _make_aggregate(connection, each) for each in aggregates
         }
     )
 
 
-def _make_zone(connection: sa.Connection, zone: str, hosts: Sequence[str]) -> str:
+def _make_aggregate(connection: sa.Connection, wanted: HostAggregate) -> str:
     a, h = tables.aggregates.c, tables.aggregate_hosts.c
     now = timeutils.utcnow().replace(microsecond=0)
-    found = connection.execute(sa.select(a.id, a.uuid).where(a.name == zone)).first()
+    query = sa.select(a.id, a.uuid).where(a.name == wanted.name)
+    found = connection.execute(query).first()
     if found is None:
-        uuid = name_uuid('zone', zone)
-        made = connection.execute(
-            sa.insert(tables.aggregates).values(created_at=now, uuid=uuid, name=zone)
-        )
-        (id_,) = made.inserted_primary_key or (None,)
-        connection.execute(
-            sa.insert(tables.aggregate_metadata).values(
-                created_at=now, aggregate_id=id_, key=ZONE, value=zone
-            )
-        )
-    else:
-        id_, uuid = found
-    members = sa.select(h.host).where(h.aggregate_id == id_)
+        values = {'uuid': name_uuid('zone', wanted.name), 'name': wanted.name}
+        made = sa.insert(tables.aggregates).values(created_at=now, **values)
+        connection.execute(made)
+        found = connection.execute(query).one()
+        metadata = {'key': wanted.key, 'value': wanted.name, 'created_at': now}
+        metadata['aggregate_id'] = found.id
+        connection.execute(sa.insert(tables.aggregate_metadata).values(metadata))
+    members = sa.select(h.host).where(h.aggregate_id == found.id)
     known = set(connection.execute(members).scalars())
-    new = [
-        {'created_at': now, 'aggregate_id': id_, 'host': host}
-        for host in hosts
-        if host not in known
-    ]
-    if new:
-        connection.execute(sa.insert(tables.aggregate_hosts), new)
-    return str(uuid)
+    row = {'created_at': now, 'aggregate_id': found.id}
+    new = [{**row, 'host': host} for host in wanted.hosts if host not in known]
+    _insert(connection, tables.aggregate_hosts, new)
+    return str(found.uuid)

@@ -7,8 +7,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
@@ -22,48 +21,22 @@ from novasched.placement import session
 from novasched_lab import resource_providers
 from novasched_lab.allocations import Allocations
 from novasched_lab.cells import Brokers
-from novasched_lab.compute.build_manager import BuildManager
-from novasched_lab.compute.endpoint import ComputeEndpoint
-from novasched_lab.compute.fault_rules import FaultRules
-from novasched_lab.compute.fleet import Fleet
+from novasched_lab.compute.endpoint import ComputeEndpoint, servers
+from novasched_lab.compute.fleet import FaultRules, Fleet
 from novasched_lab.compute.host import ComputeContext, FakeComputeHost
-from novasched_lab.compute.moves import MoveManager
-from novasched_lab.compute.rows import HostRows, make_zones
-from novasched_lab.compute.rpc_servers import servers
+from novasched_lab.compute.rows import HostRows, make_aggregates, zones_of
+from novasched_lab.db.api_servers import ApiServers
+from novasched_lab.db.cell_servers import CellServers
 from novasched_lab.host_inventory import SimulatedHost, provider_of
 from novasched_lab.rpc_api import ComputeClient, ConductorClient
-from novasched_lab.store.api_servers import ApiServers
-from novasched_lab.store.cell_servers import CellServers
 
 LOG = logging.getLogger(__name__)
 
 BINARY = 'nova-compute'
 STOP_S = 10.0
 
-
-class Site(NamedTuple):
-    """Where the hosts of a cell are; ``computes`` is the client of all of them."""
-
-    servers: CellServers
-    rows: HostRows
-    transport: Any
-    computes: ComputeClient
-
-
-@dataclass(frozen=True)
-class ComputeDependencies:
-    """What a process is made of apart from its configuration and its fleet.
-
-    ``site`` gets the name of a cell, or None for that of the configuration; it raises
-    errors.SetupError for one that is unknown. ``api_engine`` is None where no API
-    database is configured; then there are no zones. ``transport`` leads to conductors.
-    """
-
-    adapter: Adapter
-    transport: Any
-    site: Callable[[str | None], Site]
-    api_engine: sa.Engine | None = None
-    close: Callable[[], None] = lambda: None
+Site = tuple[sa.Engine, Any]
+"""The database of a cell, and the transport of its broker."""
 
 
 class CellHosts:
@@ -71,13 +44,13 @@ class CellHosts:
 
     def __init__(
         self,
-        site: Site,
-        hosts: Sequence[FakeComputeHost],
+        hosts: Mapping[str, FakeComputeHost],
+        rows: HostRows,
         rpc_servers: Sequence[Any],
         heartbeat_s: float,
     ) -> None:
-        self._site = site
-        self._hosts = {host.name: host for host in hosts}
+        self._hosts = hosts
+        self._rows = rows
         self._servers = rpc_servers
         beat = heartbeat_s, self.beat
         self._heartbeat = PeriodicRunner('heartbeat', [beat], [heartbeat_s])
@@ -88,11 +61,12 @@ class CellHosts:
 
         Raises errors.StoreFailed.
         """
-        for instance in self._site.servers.instances_on(list(self._hosts)):
+        first = next(iter(self._hosts.values()))
+        for instance in first.servers.instances_on(list(self._hosts)):
             self._hosts[instance.host or ''].restore(instance)
         usage = {name: host.tracker.usage() for name, host in self._hosts.items()}
         hosts = [host.host for host in self._hosts.values()]
-        for name, node_id in self._site.rows.register(hosts, usage).items():
+        for name, node_id in self._rows.register(hosts, usage).items():
             self._hosts[name].registered(node_id)
 
     def start(self) -> None:
@@ -104,8 +78,7 @@ class CellHosts:
             self._heartbeat.start()
 
     def beat(self) -> None:
-        """Write one heartbeat of all hosts at once."""
-        self._site.rows.beat(self._hosts)
+        self._rows.beat(self._hosts)
 
     def stop(self) -> None:
         """Take no more messages, finish those that came, then stop the heartbeat."""
@@ -115,7 +88,7 @@ class CellHosts:
 
 
 class ComputeService:
-    """All hosts of a process; satisfies program.LabService."""
+    """All hosts of a process."""
 
     def __init__(
         self,
@@ -164,46 +137,58 @@ def _end(server: Any) -> None:
 
 
 def compose(
-    conf: cfg.ConfigOpts, fleet: Fleet, dependencies: ComputeDependencies
+    conf: cfg.ConfigOpts,
+    fleet: Fleet,
+    adapter: Adapter,
+    transport: Any,
+    site: Callable[[str | None], Site],
+    api_engine: sa.Engine | None = None,
+    close: Callable[[], None] = lambda: None,
 ) -> ComputeService:
-    """Wire the hosts of a fleet; nothing runs yet. Raises errors.SetupError."""
+    """Wire the hosts of a fleet; nothing runs yet. Raises errors.SetupError.
+
+    ``transport`` leads to conductors. ``site`` gets the name of a cell, or None for
+    that of the configuration; it raises errors.SetupError for one that is unknown.
+    ``api_engine`` is None where no API database is configured; then there are no zones.
+    """
     context = ComputeContext(
-        allocations=Allocations(dependencies.adapter),
-        conductor=ConductorClient(dependencies.transport),
+        allocations=Allocations(adapter),
+        conductor=ConductorClient(transport),
         rules=FaultRules(fleet.rules, fleet.seed),
     )
     hosts: dict[str, FakeComputeHost] = {}
-    endpoint = ComputeEndpoint(
-        hosts, BuildManager(context), MoveManager(context, hosts)
-    )
+    endpoint = ComputeEndpoint(hosts)
     by_cell: dict[str | None, list[SimulatedHost]] = {}
     for each in fleet.hosts:
         by_cell.setdefault(each.cell, []).append(each)
     cells = []
-    for name, simulated in by_cell.items():
-        site = dependencies.site(name)
-        mine = [
-            FakeComputeHost(each, site.servers, site.rows, site.computes)
+    for cell, simulated in by_cell.items():
+        engine, broker = site(cell)
+        name = cell and f'Cell {cell}'
+        database, rows = CellServers(engine, name), HostRows(engine, name)
+        computes = ComputeClient(broker)
+        mine = {
+            each.name: FakeComputeHost(each, database, rows, computes, context)
             for each in simulated
-        ]
-        hosts |= {host.name: host for host in mine}
-        rpc_servers = servers(site.transport, [host.name for host in mine], endpoint)
-        cells.append(CellHosts(site, mine, rpc_servers, conf.report_interval))
+        }
+        hosts |= mine
+        rpc_servers = servers(broker, list(mine), endpoint)
+        cells.append(CellHosts(mine, rows, rpc_servers, conf.report_interval))
+    provide = functools.partial(_provide, adapter, api_engine, fleet.hosts)
+    return ComputeService(cells, hosts, provide, close)
 
-    def provide() -> None:
-        zones = {}
-        if dependencies.api_engine is not None:
-            zones = make_zones(dependencies.api_engine, fleet.hosts)
-        providers = [
-            provider_of(
-                host,
-                aggregates=frozenset({zones[host.zone]} if host.zone in zones else ()),
-            )
-            for host in fleet.hosts
-        ]
-        resource_providers.register(dependencies.adapter, providers)
 
-    return ComputeService(cells, hosts, provide, dependencies.close)
+def _provide(
+    adapter: Adapter, api_engine: sa.Engine | None, hosts: Sequence[SimulatedHost]
+) -> None:
+    zones = {}
+    if api_engine is not None:
+        zones = make_aggregates(api_engine, zones_of(hosts))
+    providers = []
+    for host in hosts:
+        zone = frozenset({zones[host.zone]} if host.zone in zones else ())
+        providers.append(provider_of(host, aggregates=zone))
+    resource_providers.register(adapter, providers)
 
 
 def from_conf(conf: cfg.ConfigOpts, fleet: Fleet) -> ComputeService:
@@ -217,17 +202,11 @@ def from_conf(conf: cfg.ConfigOpts, fleet: Fleet) -> ComputeService:
 
     def site(cell: str | None) -> Site:
         if cell is None:
-            engine, broker = engines.main_engine(conf), brokers.own
+            found = engines.main_engine(conf), brokers.own
         else:
-            engine, broker = _of_cell(conf, api_engine, brokers, cell)
-        opened.append(engine)
-        name = cell and f'Cell {cell}'
-        return Site(
-            CellServers(engine, name),
-            HostRows(engine, name),
-            broker,
-            ComputeClient(broker),
-        )
+            found = _site_of(conf, api_engine, brokers, cell)
+        opened.append(found[0])
+        return found
 
     def close() -> None:
         brokers.close()
@@ -235,13 +214,12 @@ def from_conf(conf: cfg.ConfigOpts, fleet: Fleet) -> ComputeService:
         for engine in opened:
             engine.dispose()
 
-    dependencies = ComputeDependencies(adapter, brokers.own, site, api_engine, close)
-    return compose(conf, fleet, dependencies)
+    return compose(conf, fleet, adapter, brokers.own, site, api_engine, close)
 
 
-def _of_cell(
+def _site_of(
     conf: cfg.ConfigOpts, api_engine: sa.Engine | None, brokers: Brokers, name: str
-) -> tuple[sa.Engine, Any]:
+) -> Site:
     """Return the database and the broker of a cell, as it is mapped."""
     defaults = UrlDefaults(conf.database.connection, conf.transport_url)
     found = ApiServers(api_engine, defaults).cells() if api_engine is not None else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a conductor: made from its configuration, started and stopped."""
+"""A conductor: its RPC methods, made from its configuration, started and stopped."""
 
 from __future__ import annotations
 
@@ -14,21 +14,34 @@ import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
+from novasched import errors
 from novasched.cluster.heartbeat import Heartbeat
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
 from novasched.db.stores import SqlServiceStore
+from novasched.objects.context import RequestContext
+from novasched.objects.flavor import Flavor
+from novasched.objects.instance import Instance
+from novasched.objects.request_spec import RequestSpec
+from novasched.objects.selection import Selection
 from novasched.placement import session
 from novasched.placement.client import PlacementClient
 from novasched.ports import ServiceStore
-from novasched.rpc.client import SchedulerClient
+from novasched.rpc.serializer import decode
+from novasched.rpc.server import answered
 from novasched.service import drain_s_of, host_of
-from novasched_lab import beside_nova, rpc_api
+from novasched_lab import program, rpc_api
 from novasched_lab.allocations import Allocations
 from novasched_lab.cells import Brokers, CellLinks
-from novasched_lab.conductor.context import ConductorContext
-from novasched_lab.conductor.endpoint import TaskEndpoint
-from novasched_lab.store.api_servers import ApiServers
+from novasched_lab.conductor.task import ConductorContext
+from novasched_lab.conductor.tasks import (
+    BuildTask,
+    MigrationTask,
+    RescheduleTask,
+)
+from novasched_lab.db.api_servers import ApiServers
+from novasched_lab.rpc_api import TASK_TARGET, BuildRequest, decoded, decoded_list
+from novasched_lab.scheduler_client import SchedulerClient
 
 LOG = logging.getLogger(__name__)
 
@@ -52,20 +65,64 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 
-@dataclass(frozen=True)
-class ConductorDependencies:
-    """What a conductor is made of apart from its configuration.
+PASSED_ON = (
+    'image',
+    'admin_password',
+    'injected_files',
+    'requested_networks',
+    'security_groups',
+    'block_device_mapping',
+)
+"""Arguments of the API that only a hypervisor looks at: they go on as they came."""
 
-    ``make_cell_engine`` gets the URL of a cell's database; ``services`` has its
-    services row, None: there is none. The conductor calls ``close`` when it stops.
-    """
 
-    api_engine: sa.Engine
-    make_cell_engine: Callable[[str], sa.Engine]
-    placement: Adapter
-    brokers: Brokers
-    services: ServiceStore | None = None
-    close: Callable[[], None] = lambda: None
+class TaskEndpoint:
+    """Instances built and moved. Nova: conductor/manager.py, ComputeTaskManager."""
+
+    target = TASK_TARGET
+
+    def __init__(self, conductor: ConductorContext) -> None:
+        self._conductor = conductor
+
+    @answered
+    def schedule_and_build_instances(
+        self, context: RequestContext, **arguments: Any
+    ) -> None:
+        builds = decoded_list(arguments.get('build_requests'), BuildRequest, context)
+        specs = decoded_list(arguments.get('request_specs'), RequestSpec, context)
+        if not builds or len(builds) != len(specs):
+            raise errors.InvalidRequest('each build request needs a request spec')
+        instances = [build.instance for build in builds]
+        asked = list(zip(instances, specs, strict=True))
+        BuildTask(self._conductor, context, _passed_on(arguments)).run(asked)
+
+    @answered
+    def build_instances(self, context: RequestContext, **arguments: Any) -> None:
+        instances = decoded_list(arguments.get('instances'), Instance, context)
+        request = decoded(arguments.get('request_spec'), RequestSpec, context)
+        properties = decode(arguments.get('filter_properties') or {}, context)
+        lists = arguments.get('host_lists')
+        task = RescheduleTask(self._conductor, context, _passed_on(arguments))
+        for number, instance in enumerate(instances):
+            selections = None
+            if lists is not None:
+                selections = decoded_list(lists[number], Selection, context)
+            task.run(instance, request, properties, selections)
+
+    @answered
+    def migrate_server(self, context: RequestContext, **arguments: Any) -> None:
+        if arguments.get('live') or arguments.get('rebuild'):
+            raise errors.InvalidRequest('only cold migration and resize are served')
+        flavor, request = arguments.get('flavor'), arguments.get('request_spec')
+        MigrationTask(self._conductor, context).run(
+            decoded(arguments.get('instance'), Instance, context),
+            None if flavor is None else decoded(flavor, Flavor, context),
+            None if request is None else decoded(request, RequestSpec, context),
+        )
+
+
+def _passed_on(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: arguments[name] for name in PASSED_ON if name in arguments}
 
 
 @dataclass(frozen=True)
@@ -79,7 +136,6 @@ class ConductorService:
     close: Callable[[], None]
 
     def start(self) -> None:
-        """Serve. Raises errors.ServiceTooOld and errors.StoreFailed."""
         if self.heartbeat is not None:
             self.heartbeat.start()
         self.server.start()
@@ -99,39 +155,44 @@ class ConductorService:
 
 
 def compose(
-    conf: cfg.ConfigOpts, dependencies: ConductorDependencies
+    conf: cfg.ConfigOpts,
+    api_engine: sa.Engine,
+    placement: Adapter,
+    brokers: Brokers,
+    services: ServiceStore | None = None,
+    close: Callable[[], None] = lambda: None,
 ) -> ConductorService:
-    """Wire a conductor; nothing runs yet."""
-    host, own = host_of(conf), dependencies.brokers.own
-    defaults = UrlDefaults(conf.database.connection, own.conf.transport_url)
-    api = ApiServers(dependencies.api_engine, defaults)
+    """Wire a conductor; nothing runs yet.
+
+    ``services`` has its services row, None: there is none. The conductor calls
+    ``close`` when it stops.
+    """
+    host = host_of(conf)
+    defaults = UrlDefaults(conf.database.connection, brokers.own.conf.transport_url)
+    api = ApiServers(api_engine, defaults)
+    make_cell_engine = functools.partial(engines.cell_engine, conf)
     context = ConductorContext(
         api=api,
-        cells=CellLinks(
-            api, dependencies.make_cell_engine, dependencies.brokers.transport
-        ),
-        schedulers=SchedulerClient(conf, own),
-        placement=PlacementClient(dependencies.placement),
-        allocations=Allocations(dependencies.placement),
+        cells=CellLinks(api, make_cell_engine, brokers.transport),
+        schedulers=SchedulerClient(conf, brokers.own),
+        placement=PlacementClient(placement),
+        allocations=Allocations(placement),
         host=host,
         max_attempts=conf.scheduler.max_attempts,
         resizes_on_same_host=conf.allow_resize_to_same_host,
     )
     heartbeat = None
-    if dependencies.services is not None:
-        heartbeat = Heartbeat(
-            dependencies.services,
-            host,
-            conf.report_interval,
-            binary=BINARY,
-            topic=rpc_api.CONDUCTOR,
-        )
+    if services is not None:
+        every_s, topic = conf.report_interval, rpc_api.CONDUCTOR
+        heartbeat = Heartbeat(services, host, every_s, binary=BINARY, topic=topic)
     return ConductorService(
         context=context,
-        server=rpc_api.server(own, rpc_api.CONDUCTOR, host, [TaskEndpoint(context)]),
+        server=rpc_api.server(
+            brokers.own, rpc_api.CONDUCTOR, host, [TaskEndpoint(context)]
+        ),
         heartbeat=heartbeat,
         drain_s=drain_s_of(conf),
-        close=dependencies.close,
+        close=close,
     )
 
 
@@ -146,12 +207,5 @@ def from_conf(conf: cfg.ConfigOpts) -> ConductorService:
         main_engine.dispose()
         api_engine.dispose()
 
-    dependencies = ConductorDependencies(
-        api_engine=api_engine,
-        make_cell_engine=functools.partial(engines.cell_engine, conf),
-        placement=placement,
-        brokers=brokers,
-        services=SqlServiceStore(main_engine, new_uuid=beside_nova.new_uuid),
-        close=close,
-    )
-    return compose(conf, dependencies)
+    services = SqlServiceStore(main_engine, new_uuid=program.new_uuid)
+    return compose(conf, api_engine, placement, brokers, services, close)

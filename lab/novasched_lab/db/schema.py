@@ -8,7 +8,7 @@ import contextlib
 import sqlalchemy as sa
 
 from novasched import errors
-from novasched.db.schema import columns_lacking
+from novasched.db.tables import columns_lacking
 from novasched.db.transactions import Database
 from novasched_lab.db import server_tables
 
@@ -16,7 +16,6 @@ MIGRATION_TABLES = ('alembic_version', 'migrate_version')
 
 
 def create_api(database: Database, option: str) -> list[str]:
-    """Make the tables of the API database; see create_cell."""
     return _create(database, server_tables.API, option)
 
 
@@ -33,40 +32,29 @@ def _create(database: Database, metadata: sa.MetaData, option: str) -> list[str]
     with database.read() as connection:
         inspector = sa.inspect(connection)
         present = set(inspector.get_table_names())
-        _refuse_managed(present, database, option)
+        if managers := sorted(present.intersection(MIGRATION_TABLES)):
+            raise errors.OptionError(
+                option,
+                f'the tables of {database.name} belong to nova (it has {managers[0]})',
+                'Nothing was changed: novasched uses them as they are, '
+                'and only nova-manage may migrate them',
+            )
         for table in metadata.sorted_tables:
-            if table.name in present:
-                _refuse_other_shape(inspector, table, database, option)
+            if table.name not in present:
+                continue
+            if absent := columns_lacking(inspector, table):
+                raise errors.OptionError(
+                    option,
+                    f'the table {table.name} of {database.name} has another shape: '
+                    f'no column {", ".join(absent)}',
+                    'Nothing was changed: use an empty database',
+                )
     missing = [table for table in metadata.sorted_tables if table.name not in present]
     if missing:
         _share(database)
         with database.write() as connection:
             metadata.create_all(connection, tables=missing)
     return [table.name for table in missing]
-
-
-def _refuse_managed(present: set[str], database: Database, option: str) -> None:
-    managers = sorted(present.intersection(MIGRATION_TABLES))
-    if managers:
-        raise errors.OptionError(
-            option,
-            f'the tables of {database.name} belong to nova (it has {managers[0]})',
-            'Nothing was changed: novasched uses them as they are, '
-            'and only nova-manage may migrate them',
-        )
-
-
-def _refuse_other_shape(
-    inspector: sa.Inspector, table: sa.Table, database: Database, option: str
-) -> None:
-    absent = columns_lacking(inspector, table)
-    if absent:
-        raise errors.OptionError(
-            option,
-            f'the table {table.name} of {database.name} has another shape: '
-            f'no column {", ".join(absent)}',
-            'Nothing was changed: use an empty database',
-        )
 
 
 def _share(database: Database) -> None:
@@ -102,6 +90,5 @@ def opened_empty(
 
 
 def drop(database: Database, metadata: sa.MetaData) -> None:
-    """Drop all tables of some metadata."""
     with database.write() as connection:
         metadata.drop_all(connection)

@@ -1,22 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of nova that only conductors, computes and the API use, as nova has them."""
+"""Tables of nova that only conductors, computes and the API use, as nova has them,
+and the keys and indexes of those that schedulers use, too.
+"""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from novasched.db.columns import (
-    MediumText,
-    amount,
-    flag,
-    identity,
-    soft_stamps,
-    stamps,
-    string,
-    table,
-    uuid,
-)
-from novasched.db.tables import API, CELL
+from novasched.db.tables import API, CELL, table
 
 __all__ = [
     'API',
@@ -25,7 +16,6 @@ __all__ = [
     'flavor_extra_specs',
     'flavors',
     'instance_actions',
-    'instance_actions_events',
     'instance_extra',
     'instance_faults',
     'instance_group_member',
@@ -36,86 +26,106 @@ __all__ = [
     'request_specs',
 ]
 
+_TABLES = {**API.tables, **CELL.tables}
 
-def _instance(*, nullable: bool = True) -> sa.Column[str]:
-    return sa.Column(
-        'instance_uuid',
-        sa.String(36),
-        sa.ForeignKey('instances.uuid'),
-        nullable=nullable,
-    )
+
+def _unique(table: str, name: str, *columns: str) -> None:
+    found = _TABLES[table].c
+    sa.UniqueConstraint(*(found[column] for column in columns), name=name)
+
+
+def _index(table: str, name: str, *columns: str, unique: bool = False) -> None:
+    found = _TABLES[table].c
+    sa.Index(name, *(found[column] for column in columns), unique=unique)
+
+
+_unique('cell_mappings', 'uniq_cell_mappings0uuid', 'uuid')
+_index('cell_mappings', 'uuid_idx', 'uuid')
+_unique('host_mappings', 'uniq_host_mappings0host', 'host')
+_index('host_mappings', 'host_idx', 'host')
+_unique('aggregates', 'uniq_aggregate0name', 'name')
+_index('aggregates', 'aggregate_uuid_idx', 'uuid')
+_unique(
+    'aggregate_hosts', 'uniq_aggregate_hosts0host0aggregate_id', 'host', 'aggregate_id'
+)
+_unique(
+    'aggregate_metadata',
+    'uniq_aggregate_metadata0aggregate_id0key',
+    'aggregate_id',
+    'key',
+)
+_index('aggregate_metadata', 'aggregate_metadata_key_idx', 'key')
+_unique('services', 'uniq_services0host0topic0deleted', 'host', 'topic', 'deleted')
+_unique('services', 'uniq_services0host0binary0deleted', 'host', 'binary', 'deleted')
+_index('services', 'services_uuid_idx', 'uuid', unique=True)
+_unique(
+    'compute_nodes',
+    'uniq_compute_nodes0host0hypervisor_hostname0deleted',
+    'host',
+    'hypervisor_hostname',
+    'deleted',
+)
+_index('compute_nodes', 'compute_nodes_uuid_idx', 'uuid', unique=True)
+_unique('instances', 'uniq_instances0uuid', 'uuid')
+_index('instances', 'instances_task_state_updated_at_idx', 'task_state', 'updated_at')
+_index('instances', 'instances_uuid_deleted_idx', 'uuid', 'deleted')
+_index('instances', 'instances_updated_at_project_id_idx', 'updated_at', 'project_id')
+_index('instances', 'instances_host_node_deleted_idx', 'host', 'node', 'deleted')
+_index('instances', 'instances_project_id_idx', 'project_id')
+_index('instances', 'instances_host_deleted_cleaned_idx', 'host', 'deleted', 'cleaned')
+_index('instances', 'instances_reservation_id_idx', 'reservation_id')
+_index('instances', 'instances_project_id_deleted_idx', 'project_id', 'deleted')
+_index('instances', 'instances_deleted_created_at_idx', 'deleted', 'created_at')
+_index(
+    'instances',
+    'instances_terminated_at_launched_at_idx',
+    'terminated_at',
+    'launched_at',
+)
+_index('instances', 'instances_compute_id_deleted_idx', 'compute_id', 'deleted')
 
 
 build_requests = table(
-    'build_requests',
     API,
-    *stamps(),
-    identity(),
-    string('project_id', nullable=False),
-    uuid('instance_uuid', nullable=True),
-    sa.Column('instance', MediumText),
-    sa.Column('block_device_mappings', MediumText),
-    sa.Column('tags', sa.Text),
+    'build_requests',
+    'id key!, project_id string!, instance_uuid uuid, instance mediumtext,'
+    'block_device_mappings mediumtext, tags text',
     sa.UniqueConstraint('instance_uuid', name='uniq_build_requests0instance_uuid'),
     sa.Index('build_requests_project_id_idx', 'project_id'),
 )
 
 instance_mappings = table(
-    'instance_mappings',
     API,
-    *stamps(),
-    identity(),
-    uuid('instance_uuid'),
-    sa.Column('cell_id', sa.ForeignKey('cell_mappings.id')),
-    string('project_id', nullable=False),
-    flag('queued_for_delete'),
-    string('user_id'),
+    'instance_mappings',
+    'id key!, instance_uuid uuid!, cell_id cell_mappings.id, project_id string!,'
+    'queued_for_delete boolean, user_id string',
     sa.UniqueConstraint('instance_uuid', name='uniq_instance_mappings0instance_uuid'),
     sa.Index('instance_mappings_user_id_project_id_idx', 'user_id', 'project_id'),
     sa.Index('project_id_idx', 'project_id'),
 )
 
 request_specs = table(
-    'request_specs',
     API,
-    *stamps(),
-    identity(),
-    uuid('instance_uuid'),
-    sa.Column('spec', MediumText, nullable=False),
+    'request_specs',
+    'id key!, instance_uuid uuid!, spec mediumtext!',
     sa.UniqueConstraint('instance_uuid', name='uniq_request_specs0instance_uuid'),
 )
 
 instance_extra = table(
-    'instance_extra',
     CELL,
-    *soft_stamps(),
-    amount('deleted'),
-    identity(),
-    _instance(nullable=False),
-    sa.Column('numa_topology', sa.Text),
-    sa.Column('pci_requests', sa.Text),
-    sa.Column('flavor', sa.Text),
-    sa.Column('vcpu_model', sa.Text),
-    sa.Column('migration_context', sa.Text),
-    sa.Column('keypairs', sa.Text),
-    sa.Column('device_metadata', sa.Text),
-    sa.Column('trusted_certs', sa.Text),
-    sa.Column('vpmems', sa.Text),
-    sa.Column('resources', sa.Text),
+    'instance_extra',
+    'deleted int, id key!, instance_uuid instances.uuid!, numa_topology text,'
+    'pci_requests text, flavor text, vcpu_model text, migration_context text,'
+    'keypairs text, device_metadata text, trusted_certs text, vpmems text,'
+    'resources text',
     sa.Index('instance_extra_idx', 'instance_uuid'),
 )
 
 instance_faults = table(
-    'instance_faults',
     CELL,
-    *soft_stamps(),
-    identity(),
-    _instance(),
-    amount('code', nullable=False),
-    string('message'),
-    sa.Column('details', MediumText),
-    string('host'),
-    amount('deleted'),
+    'instance_faults',
+    'id key!, instance_uuid instances.uuid, code int!, message string,'
+    'details mediumtext, host string, deleted int',
     sa.Index(
         'instance_faults_instance_uuid_deleted_created_at_idx',
         'instance_uuid',
@@ -125,112 +135,50 @@ instance_faults = table(
 )
 
 instance_actions = table(
-    'instance_actions',
     CELL,
-    *soft_stamps(),
-    identity(),
-    string('action'),
-    _instance(),
-    string('request_id'),
-    string('user_id'),
-    string('project_id'),
-    sa.Column('start_time', sa.DateTime),
-    sa.Column('finish_time', sa.DateTime),
-    string('message'),
-    amount('deleted'),
+    'instance_actions',
+    'id key!, action string, instance_uuid instances.uuid, request_id string,'
+    'user_id string, project_id string, start_time datetime, finish_time datetime,'
+    'message string, deleted int',
     sa.Index(
         'instance_actions_instance_uuid_updated_at_idx', 'instance_uuid', 'updated_at'
     ),
 )
 
-instance_actions_events = table(
-    'instance_actions_events',
-    CELL,
-    *soft_stamps(),
-    identity(),
-    string('event'),
-    sa.Column('action_id', sa.ForeignKey('instance_actions.id')),
-    sa.Column('start_time', sa.DateTime),
-    sa.Column('finish_time', sa.DateTime),
-    string('result'),
-    sa.Column('traceback', sa.Text),
-    amount('deleted'),
-    string('host'),
-    sa.Column('details', sa.Text),
-)
-
 migrations = table(
-    'migrations',
     CELL,
-    *soft_stamps(),
-    identity(),
-    string('source_compute'),
-    string('dest_compute'),
-    string('dest_host'),
-    string('status'),
-    _instance(),
-    amount('old_instance_type_id'),
-    amount('new_instance_type_id'),
-    string('source_node'),
-    string('dest_node'),
-    amount('deleted'),
-    sa.Column(
-        'migration_type',
-        sa.Enum(
-            'migration',
-            'resize',
-            'live-migration',
-            'evacuation',
-            name='migration_type',
-        ),
-    ),
-    flag('hidden'),
-    sa.Column('memory_total', sa.BigInteger),
-    sa.Column('memory_processed', sa.BigInteger),
-    sa.Column('memory_remaining', sa.BigInteger),
-    sa.Column('disk_total', sa.BigInteger),
-    sa.Column('disk_processed', sa.BigInteger),
-    sa.Column('disk_remaining', sa.BigInteger),
-    uuid(nullable=True),
-    flag('cross_cell_move'),
-    string('user_id'),
-    string('project_id'),
-    sa.Column('dest_compute_id', sa.BigInteger),
+    'migrations',
+    'id key!, source_compute string, dest_compute string, dest_host string,'
+    'status string, instance_uuid instances.uuid, old_instance_type_id int,'
+    'new_instance_type_id int, source_node string, dest_node string, deleted int,'
+    'migration_type migration, hidden boolean, memory_total bigint,'
+    'memory_processed bigint, memory_remaining bigint, disk_total bigint,'
+    'disk_processed bigint, disk_remaining bigint, uuid uuid,'
+    'cross_cell_move boolean, user_id string, project_id string,'
+    'dest_compute_id bigint',
     sa.Index(
         'migrations_instance_uuid_and_status_idx', 'deleted', 'instance_uuid', 'status'
     ),
     sa.Index('migrations_uuid', 'uuid', unique=True),
+    migration=sa.Enum(
+        'migration', 'resize', 'live-migration', 'evacuation', name='migration_type'
+    ),
 )
 
 flavors = table(
-    'flavors',
     API,
-    *stamps(),
-    string('name', nullable=False),
-    identity(),
-    amount('memory_mb', nullable=False),
-    amount('vcpus', nullable=False),
-    amount('swap', nullable=False),
-    amount('vcpu_weight'),
-    string('flavorid', nullable=False),
-    sa.Column('rxtx_factor', sa.Float),
-    amount('root_gb'),
-    amount('ephemeral_gb'),
-    flag('disabled'),
-    flag('is_public'),
-    sa.Column('description', sa.Text),
+    'flavors',
+    'name string!, id key!, memory_mb int!, vcpus int!, swap int!, vcpu_weight int,'
+    'flavorid string!, rxtx_factor float, root_gb int, ephemeral_gb int,'
+    'disabled boolean, is_public boolean, description text',
     sa.UniqueConstraint('flavorid', name='uniq_flavors0flavorid'),
     sa.UniqueConstraint('name', name='uniq_flavors0name'),
 )
 
 flavor_extra_specs = table(
-    'flavor_extra_specs',
     API,
-    *stamps(),
-    identity(),
-    sa.Column('flavor_id', sa.ForeignKey('flavors.id'), nullable=False),
-    string('key', nullable=False),
-    string('value'),
+    'flavor_extra_specs',
+    'id key!, flavor_id flavors.id!, key string!, value string',
     sa.UniqueConstraint(
         'flavor_id', 'key', name='uniq_flavor_extra_specs0flavor_id0key'
     ),
@@ -238,34 +186,22 @@ flavor_extra_specs = table(
 )
 
 instance_groups = table(
-    'instance_groups',
     API,
-    *stamps(),
-    identity(),
-    string('user_id'),
-    string('project_id'),
-    uuid(),
-    string('name'),
+    'instance_groups',
+    'id key!, user_id string, project_id string, uuid uuid!, name string',
     sa.UniqueConstraint('uuid', name='uniq_instance_groups0uuid'),
 )
 
 instance_group_policy = table(
-    'instance_group_policy',
     API,
-    *stamps(),
-    identity(),
-    string('policy'),
-    sa.Column('group_id', sa.ForeignKey('instance_groups.id'), nullable=False),
-    sa.Column('rules', sa.Text),
+    'instance_group_policy',
+    'id key!, policy string, group_id instance_groups.id!, rules text',
     sa.Index('instance_group_policy_policy_idx', 'policy'),
 )
 
 instance_group_member = table(
-    'instance_group_member',
     API,
-    *stamps(),
-    identity(),
-    string('instance_uuid'),
-    sa.Column('group_id', sa.ForeignKey('instance_groups.id'), nullable=False),
+    'instance_group_member',
+    'id key!, instance_uuid string, group_id instance_groups.id!',
     sa.Index('instance_group_member_instance_idx', 'instance_uuid'),
 )

@@ -13,16 +13,20 @@ from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched_lab.api import boot, catalogue
 from novasched_lab.api.boot import Order
-from novasched_lab.api.delete import DeleteRequest
-from novasched_lab.api.move import MoveRequest
-from novasched_lab.api.servers import Server, Servers, ended
+from novasched_lab.api.servers import (
+    DeleteRequest,
+    MoveRequest,
+    Servers,
+    ended,
+)
+from novasched_lab.commands.command import wait
 from novasched_lab.demo import cloud
-from novasched_lab.demo.cloud import CloudOptions, RunningCloud
+from novasched_lab.demo.cloud import RunningCloud
+from novasched_lab.local.databases import GivenServers
 from novasched_lab.local.placement import adapter_to
 from novasched_lab.resource_providers import held_on
 
 PATIENCE_S = 300.0
-POLL_S = 0.3
 MOST_APART = 10
 HUGE = 'huge'
 
@@ -58,15 +62,15 @@ class DemoResult:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
         return {**asdict(self), 'is_good': self.is_good}
 
 
-def run(wanted: CloudOptions, progress: Callable[[str], None]) -> DemoResult:
-    """Make a cloud, use it, and clean up. Raises errors.NovaschedError."""
+def run(
+    servers: GivenServers, hosts: int, progress: Callable[[str], None]
+) -> DemoResult:
     started = time.monotonic()
-    result = DemoResult(wanted.hosts)
-    with cloud.running(wanted, progress) as made:
+    result = DemoResult(hosts)
+    with cloud.running(servers, hosts, progress) as made:
         _Visit(made, progress).run(result)
     result.total_seconds = round(time.monotonic() - started, 1)
     return result
@@ -85,8 +89,7 @@ def orders(hosts: int, group: Any) -> Iterator[Order]:
 
 class _Visit:
     def __init__(self, made: RunningCloud, progress: Callable[[str], None]) -> None:
-        self._cloud = made
-        self._api = made.api
+        self._cloud, self._api = made, made.api
         self._progress = progress
         self._servers = Servers(made.api, progress)
         self._context = RequestContext(
@@ -94,7 +97,6 @@ class _Visit:
         )
 
     def run(self, result: DemoResult) -> None:
-        """Do it all."""
         api, context = self._api, self._context
         group = boot.group_for(api, context, 'web', 'anti-affinity')
         uuids: list[str] = []
@@ -102,11 +104,12 @@ class _Visit:
         for order in orders(len(self._cloud.hosts), group):
             self._progress(f'booting {order.count} {order.name}')
             uuids += boot.boot(api, context, order)
-        self._wait(lambda: len(ended(self._servers.some(uuids))) == len(uuids), 'built')
+        _wait(lambda: len(ended(self._servers.some(uuids))) == len(uuids), 'built')
         result.boot_seconds = round(time.monotonic() - started, 1)
         result.moved = self._move(uuids)
         found = self._servers.some(uuids)
-        result.servers = [_row(each) for each in found]
+        fields = ('uuid', 'name', 'status', 'host', 'zone', 'fault')
+        result.servers = [{f: getattr(s, f) for f in fields} for s in found]
         result.statuses = dict(Counter(each.status for each in found))
         result.group_hosts = len({s.host for s in found if s.name.startswith('web')})
         held = self._held()
@@ -120,29 +123,27 @@ class _Visit:
         result.left_in_placement = len(self._held())
 
     def _move(self, uuids: Sequence[str]) -> dict[str, str | None] | None:
-        """Move the first server that runs; return how that went."""
+        """Move the last server that runs; return how that went."""
         running = [s for s in self._servers.some(uuids) if s.status == 'ACTIVE']
         if not running or len(self._cloud.hosts) < 2:
             return None
-        self._progress(f'moving {running[-1].name}')
+        name = running[-1].name
+        self._progress(f'moving {name}')
         task = MoveRequest(self._api, self._context, running[-1])
         task.begin(None, None)
-        self._wait(task.is_over, 'moved')
+        _wait(task.is_over, 'moved')
         progress = task.progress()
-        assert progress is not None
-        return {'name': running[-1].name, **progress._asdict()}
+        return {'name': name, **progress._asdict()} if progress else None
 
     def _delete(self, uuids: Sequence[str]) -> None:
         task = DeleteRequest(self._api, self._context)
-        for uuid in uuids:
-            task.run(uuid)
-        left = set(uuids)
+        left = {uuid for uuid in uuids if not task.run(uuid)}
 
         def gone() -> bool:
             left.difference_update([uuid for uuid in left if task.is_done(uuid)])
             return not left
 
-        self._wait(gone, 'deleted')
+        _wait(gone, 'deleted')
 
     def _held(self) -> dict[str, set[str]]:
         """Return which hosts each consumer holds something of, as placement says."""
@@ -153,14 +154,7 @@ class _Visit:
                     found.setdefault(consumer, set()).add(host.name)
         return found
 
-    def _wait(self, so: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while not so():
-            if time.monotonic() > end:
-                raise errors.SetupError(f'not all are {what} after {PATIENCE_S:.0f} s')
-            time.sleep(POLL_S)
 
-
-def _row(server: Server) -> dict[str, str | None]:
-    names = ('uuid', 'name', 'status', 'host', 'zone', 'fault')
-    return {name: getattr(server, name) for name in names}
+def _wait(look: Callable[[], bool], what: str) -> None:
+    if not wait(look, PATIENCE_S):
+        raise errors.SetupError(f'not all are {what} after {PATIENCE_S:.0f} s')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walk-through cluster: 16 simulated hosts, their rows, and a request.
+"""The walk-through cluster: 16 simulated hosts and a request.
 
 The data file has what the published log of a scheduler shows: names, zones,
 free amounts and the load of each host. The totals are made up here, the same
@@ -8,10 +8,9 @@ for all hosts, so that every figure of a row agrees with the log.
 
 from __future__ import annotations
 
-import datetime
 import importlib.resources
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,14 +20,12 @@ from novasched.objects.pci import InstancePCIRequests
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import CELL0_UUID
 from novasched.scheduler.fit.topology import HostCell, Networks, Pages
+from novasched_lab.compute.rows import HostAggregate, aggregates_by, zones_of
 from novasched_lab.host_inventory import (
     SMALL_KB,
     SimulatedHost,
     Usage,
-    name_uuid,
-    node_row,
     provider_of,
-    service_row,
     usage_columns,
 )
 from novasched_lab.resource_providers import Provider
@@ -40,30 +37,14 @@ MEMORY_MB = 515191
 LOCAL_GB = 240000
 CPU_RATIO = 4.0
 VCPUS_PER_INSTANCE = 4
-GIB_KB = 1048576
-
-Rows = dict[str, list[dict[str, Any]]]
-"""Table name to rows, in an order that satisfies the foreign keys."""
 
 
 @dataclass(frozen=True)
 class ClusterHost:
-    """A compute host as the log shows it."""
-
     host: SimulatedHost
     flavor_class: str | None
     usage: Usage
     cells: tuple[HostCell, ...]
-
-
-@dataclass(frozen=True)
-class HostAggregate:
-    """Hosts that share a piece of metadata."""
-
-    uuid: str
-    name: str
-    key: str
-    hosts: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -75,22 +56,42 @@ class Cluster:
     instance_uuid: str
     request: Mapping[str, Any]
 
+    def simulated_hosts(self) -> list[SimulatedHost]:
+        return [each.host for each in self.hosts]
+
     def aggregates(self) -> list[HostAggregate]:
-        """Return one aggregate per zone and one per flavor class."""
-        zones = _grouped((each.host.zone, each.host.name) for each in self.hosts)
-        classes = _grouped((each.flavor_class, each.host.name) for each in self.hosts)
+        pairs = ((each.flavor_class, each.host.name) for each in self.hosts)
         return [
-            HostAggregate(name_uuid('aggregate', value), value, key, names)
-            for key, groups in (
-                ('availability_zone', zones),
-                ('flavor_class', classes),
+            *zones_of(self.simulated_hosts()),
+            *aggregates_by('flavor_class', pairs),
+        ]
+
+    def usage(self) -> dict[str, dict[str, Any]]:
+        return {
+            each.host.name: usage_columns(each.host, each.usage, each.cells, ())
+            for each in self.hosts
+        }
+
+    def providers(self, uuids: Mapping[str, str]) -> list[Provider]:
+        """Return the resource provider of each host; what runs there is reserved.
+
+        ``uuids`` are those of the aggregates, by name.
+        """
+        return [
+            provider_of(
+                each.host,
+                each.usage,
+                frozenset(
+                    uuids[aggregate.name]
+                    for aggregate in self.aggregates()
+                    if each.host.name in aggregate.hosts
+                ),
             )
-            for value, names in groups.items()
+            for each in self.hosts
         ]
 
 
 def read() -> Cluster:
-    """Read the cluster that comes with the package."""
     text = importlib.resources.files(__package__).joinpath(DATA).read_text()
     content = json.loads(text)
     cells = [cell['uuid'] for cell in content['cells']]
@@ -116,6 +117,8 @@ def request_spec(cluster: Cluster) -> RequestSpec:
         swap=0,
         extra_specs=dict(wanted['extra_specs']),
     )
+    unset = ('numa_topology', 'instance_group', 'limits', 'retry')
+    forced = ('ignore_hosts', 'force_hosts', 'force_nodes')
     return RequestSpec(
         flavor=flavor,
         image=ImageMeta(disk_format='raw', properties=ImageMetaProps()),
@@ -125,96 +128,11 @@ def request_spec(cluster: Cluster) -> RequestSpec:
         project_id=OWNER,
         user_id=OWNER,
         is_bfv=False,
-        numa_topology=None,
         pci_requests=InstancePCIRequests(requests=[]),
-        instance_group=None,
-        ignore_hosts=None,
-        force_hosts=None,
-        force_nodes=None,
         scheduler_hints={},
-        limits=None,
-        retry=None,
         requested_resources=[],
+        **dict.fromkeys((*unset, *forced)),
     )
-
-
-def providers(cluster: Cluster) -> list[Provider]:
-    """Return the resource provider of each host; what runs there is reserved."""
-    aggregates = cluster.aggregates()
-    return [
-        provider_of(
-            each.host,
-            each.usage,
-            frozenset(a.uuid for a in aggregates if each.host.name in a.hosts),
-        )
-        for each in cluster.hosts
-    ]
-
-
-def api_rows(cluster: Cluster, database: str, now: datetime.datetime) -> Rows:
-    """Return the rows of the API database.
-
-    ``database`` is the URL of the cell. It serves as that of cell0, too, which
-    would hold only servers that found no host.
-    """
-    aggregates = list(enumerate(cluster.aggregates(), 1))
-    cells = [(1, 'cell0', CELL0_UUID), (2, 'cell1', cluster.cell_uuid)]
-    rows: Rows = {
-        'cell_mappings': [
-            {
-                'id': number,
-                'uuid': uuid,
-                'name': name,
-                'transport_url': 'none:///',
-                'database_connection': database.replace('{', '{{').replace('}', '}}'),
-                'disabled': False,
-            }
-            for number, name, uuid in cells
-        ],
-        'host_mappings': [
-            {'cell_id': 2, 'host': each.host.name} for each in cluster.hosts
-        ],
-        'aggregates': [
-            {'id': number, 'uuid': each.uuid, 'name': each.name}
-            for number, each in aggregates
-        ],
-        'aggregate_hosts': [
-            {'aggregate_id': number, 'host': host}
-            for number, each in aggregates
-            for host in each.hosts
-        ],
-        'aggregate_metadata': [
-            {'aggregate_id': number, 'key': each.key, 'value': each.name}
-            for number, each in aggregates
-        ],
-    }
-    return {
-        table: [{'created_at': now, **row} for row in found]
-        for table, found in rows.items()
-    }
-
-
-def cell_rows(cluster: Cluster, now: datetime.datetime) -> Rows:
-    """Return the rows of the cell's database: live services, and compute nodes."""
-    fresh = {'created_at': now, 'updated_at': now}
-    numbered = list(enumerate(cluster.hosts, 1))
-    return {
-        'services': [
-            {**service_row(each.host, now), **fresh, 'id': number, 'last_seen_up': now}
-            for number, each in numbered
-        ],
-        'compute_nodes': [
-            {
-                **node_row(each.host),
-                **usage_columns(each.host, each.usage, each.cells, ()),
-                **fresh,
-                'id': number,
-                'service_id': number,
-                'mapped': 1,
-            }
-            for number, each in numbered
-        ],
-    }
 
 
 def _host(entry: Mapping[str, Any]) -> ClusterHost:
@@ -263,11 +181,3 @@ def _cell(entry: Mapping[str, Any]) -> HostCell:
         network_metadata=Networks(),
         socket=entry['id'],
     )
-
-
-def _grouped(pairs: Iterable[tuple[str | None, str]]) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = {}
-    for key, value in pairs:
-        if key is not None:
-            groups.setdefault(key, []).append(value)
-    return groups

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator, Sequence
 
 from novasched.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.numa import CellRefusal, fit_pair
 from novasched.scheduler.fit.requirements import guest_of
@@ -19,7 +18,7 @@ from novasched_lab.local import cluster
 PAGE_SIZE = 'hw:mem_page_size'
 TAKES = 'takes the instance'
 GIB = 1048576
-HEAD = f'{"order":<5}  {"cell":>4}  {"vCPUs used":>10}  {"pages free":>10}  answer'
+LIMITS = CellLimits(cluster.CPU_RATIO, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,61 +58,37 @@ class Scene:
 def scenes() -> list[Scene]:
     """Try all hosts as they are, and without pages on the node that is tried first."""
     walkthrough = cluster.read()
-    guest, limits = _guest(cluster.request_spec(walkthrough)), _limits()
-    request, rules = _request(guest), _rules(limits)
-    found = {each.host.name: each.cells for each in walkthrough.hosts if each.cells}
-    used_up = {name: _used_up(cells, guest) for name, cells in found.items()}
-    return [
-        Scene(
-            title,
-            request,
-            rules,
-            [
-                _tried(name, cells, guest, limits, _full(found[name], guest))
-                for name, cells in hosts.items()
-            ],
-        )
-        for title, hosts in (
-            ('As the hosts are', found),
-            ('With the pages used up of the cell that is tried first', used_up),
-        )
-    ]
-
-
-def _guest(request: RequestSpec) -> Guest:
-    """Return the node that a flavor with a page size gives its instances."""
-    cell = InstanceNUMACell(
+    request = cluster.request_spec(walkthrough)
+    wanted = InstanceNUMACell(
         id=0,
         cpuset=set(range(request.vcpus)),
         pcpuset=set(),
         memory=request.memory_mb,
         pagesize=int(request.extra_specs[PAGE_SIZE]),
     )
-    return guest_of(InstanceNUMATopology(cells=[cell]))
-
-
-def _limits() -> CellLimits:
-    return CellLimits(cluster.CPU_RATIO, 1.0)
-
-
-def _request(guest: Guest) -> str:
-    (cell,) = guest.cells
-    pages = (cell.pagesize or 0) // GIB
-    return (
-        f'The server: {len(cell.cpuset)} vCPU, {cell.memory} MiB '
-        f'in pages of {pages} GiB, in one cell'
-    )
-
-
-def _rules(limits: CellLimits) -> str:
-    return (
-        f'A cell may have {limits.cpu_allocation_ratio:g} vCPUs per CPU; '
-        'spread: that with the fewest is tried first'
-    )
-
-
-def _full(cells: Sequence[HostCell], guest: Guest) -> list[int]:
-    return [cell.id for cell in cells if _pages_free(cell, guest) <= 0]
+    guest = guest_of(InstanceNUMATopology(cells=[wanted]))
+    pages = (wanted.pagesize or 0) // GIB
+    as_they_are, used_up = [], []
+    for each in walkthrough.hosts:
+        if each.cells:
+            full = [cell.id for cell in each.cells if _pages_free(cell, guest) <= 0]
+            cells = _used_up(each.cells, guest)
+            as_they_are.append(_tried(each.host.name, each.cells, guest, full))
+            used_up.append(_tried(each.host.name, cells, guest, full))
+    return [
+        Scene(
+            title,
+            f'The server: {len(wanted.cpuset)} vCPU, {wanted.memory} MiB '
+            f'in pages of {pages} GiB, in one cell',
+            f'A cell may have {LIMITS.cpu_allocation_ratio:g} vCPUs per CPU; '
+            'spread: that with the fewest is tried first',
+            hosts,
+        )
+        for title, hosts in (
+            ('As the hosts are', as_they_are),
+            ('With the pages used up of the cell that is tried first', used_up),
+        )
+    ]
 
 
 def _pages_free(cell: HostCell, guest: Guest) -> int:
@@ -134,18 +109,13 @@ def _used_up(cells: Sequence[HostCell], guest: Guest) -> tuple[HostCell, ...]:
 
 
 def _tried(
-    name: str,
-    cells: Sequence[HostCell],
-    guest: Guest,
-    limits: CellLimits,
-    full: Sequence[int],
+    name: str, cells: Sequence[HostCell], guest: Guest, full: Sequence[int]
 ) -> TriedHost:
-    """Fit the instance, and ask each node that was looked at for its answer."""
-    attempt = Fitting().attempt(cells, guest, limits, None)
+    attempt = Fitting().attempt(cells, guest, LIMITS, None)
     taken = attempt.guest.cells[0].id if attempt.fits else None
     found: list[TriedCell] = []
     for cell in ordered(cells, guest, None, pack=False):
-        answer = fit_pair(cell, guest.cells[0], limits, 0)
+        answer = fit_pair(cell, guest.cells[0], LIMITS, 0)
         text = answer.text if isinstance(answer, CellRefusal) else TAKES
         free = _pages_free(cell, guest)
         found.append(TriedCell(cell.id, cell.cpu_usage, free, text))
@@ -164,14 +134,13 @@ def as_text(scenes: Sequence[Scene]) -> str:
 def _lines(scene: Scene) -> Iterator[str]:
     fitting = sum(host.taken is not None for host in scene.hosts)
     yield f'{scene.title}: {fitting} of {len(scene.hosts)} hosts fit'
+    rows = [('order', 'cell', 'vCPUs used', 'pages free', 'answer')]
     for host in scene.hosts:
         yield f'  {host.host}: {_outcome(host)}'
-        yield f'    {HEAD}'
-        for number, cell in enumerate(host.cells, 1):
-            yield (
-                f'    {number:<5}  {cell.cell:>4}  {cell.vcpus_used:>10}  '
-                f'{cell.pages_free:>10}  {cell.answer}'
-            )
+        cells = [map(str, dataclasses.astuple(cell)) for cell in host.cells]
+        numbered = [(str(number), *cell) for number, cell in enumerate(cells, 1)]
+        for order, cell, used, free, answer in (*rows, *numbered):
+            yield f'    {order:<5}  {cell:>4}  {used:>10}  {free:>10}  {answer}'
 
 
 def _outcome(host: TriedHost) -> str:
@@ -184,5 +153,4 @@ def _outcome(host: TriedHost) -> str:
 
 
 def as_json(scenes: Sequence[Scene]) -> str:
-    """Return the scenes as a JSON list, with the fields of Scene."""
     return json.dumps([dataclasses.asdict(scene) for scene in scenes], indent=2) + '\n'

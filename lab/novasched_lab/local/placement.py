@@ -19,7 +19,6 @@ import socketserver
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from wsgiref import simple_server
 
@@ -70,18 +69,13 @@ class EmbeddedPlacement:
             conf = _conf(self._path)
             _use_database(conf, stack)
             migration.create_schema(db_api.get_placement_engine())
-            self.application = deploy.loadapp(conf)
+            self.application = _OneByOne(deploy.loadapp(conf))
             transport = WsgiTransport(self.application)
             adapter = stack.enter_context(adapter_to(URL, transport))
             self._leave = stack.pop_all()
         return adapter
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *unused: object) -> None:
         self._leave.close()
 
 
@@ -91,20 +85,19 @@ class WsgiTransport(requests.adapters.HTTPAdapter):
     def __init__(self, application: Any) -> None:
         super().__init__()
         self._application = application
-        self._lock = threading.Lock()
 
     def send(
         self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
     ) -> requests.Response:
         """Call the application; timeouts, proxies and TLS do not apply."""
+        body = request.body
         call = webob.Request.blank(
             request.url,
             method=request.method,
             headers=dict(request.headers),
-            body=_encoded(request.body),
+            body=body.encode() if isinstance(body, str) else body or b'',
         )
-        with self._lock:
-            answer = call.get_response(self._application)
+        answer = call.get_response(self._application)
         raw = urllib3.HTTPResponse(
             body=io.BytesIO(answer.body),
             headers=answer.headers.items(),
@@ -113,6 +106,18 @@ class WsgiTransport(requests.adapters.HTTPAdapter):
             preload_content=False,
         )
         return self.build_response(request, raw)
+
+
+class _OneByOne:
+    """Lets requests in one after the other, as SQLite has one writer."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:
+        with self._lock:
+            return list(self._application(environ, start_response))
 
 
 @contextlib.contextmanager
@@ -136,7 +141,6 @@ def adapter_to(
 
 
 def check(adapter: Adapter) -> None:
-    """Look whether placement answers; raises errors.OptionError."""
     try:
         adapter.get('/')
     except ksa.ClientException as error:
@@ -159,18 +163,6 @@ class _Handler(simple_server.WSGIRequestHandler):
         """Say nothing: the requests are those of our own programs."""
 
 
-class _OneByOne:
-    """Lets requests in one after the other, as SQLite has one writer."""
-
-    def __init__(self, application: Any) -> None:
-        self._application = application
-        self._lock = threading.Lock()
-
-    def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:
-        with self._lock:
-            return list(self._application(environ, start_response))
-
-
 @contextlib.contextmanager
 def serving(url: str | None, directory: Path) -> Iterator[str]:
     """Return the URL of placement; without one, serve it while the context lasts.
@@ -185,7 +177,7 @@ def serving(url: str | None, directory: Path) -> Iterator[str]:
     embedded = EmbeddedPlacement(directory / 'placement.sqlite')
     with embedded:
         server = simple_server.make_server(
-            '127.0.0.1', 0, _OneByOne(embedded.application), _Server, _Handler
+            '127.0.0.1', 0, embedded.application, _Server, _Handler
         )
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
         thread.start()
@@ -225,7 +217,3 @@ def _forget_database() -> None:
     trait._TRAITS_SYNCED = False
     resource_class._RESOURCE_CLASSES_SYNCED = False
     policy.reset()
-
-
-def _encoded(body: bytes | str | None) -> bytes:
-    return body.encode() if isinstance(body, str) else body or b''

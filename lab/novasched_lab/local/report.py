@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -107,91 +107,73 @@ def report(
     those of the instance, by name of the provider.
     """
     hosts = [selection.service_host for selection in selections]
-    claim = HeldClaim(request.instance_uuid, allocations) if allocations else None
+    specs = sorted(request.extra_specs.items())
     return Report(
-        request=_request_lines(request),
+        request={
+            'instance': request.instance_uuid,
+            'flavor': f'{request.vcpus} vCPU, {request.memory_mb} MiB memory, '
+            f'{request.root_gb} GiB disk',
+            'zone': request.availability_zone or 'any',
+            'extra specs': ', '.join(f'{key}={value}' for key, value in specs)
+            or 'none',
+        },
         steps=_steps(decision) if decision else [],
-        weights=_weighed_hosts(decision) if decision else [],
+        weights=_scored_hosts(decision) if decision else [],
         selected=hosts[0] if hosts else None,
-        claim=claim,
+        claim=HeldClaim(request.instance_uuid, allocations) if allocations else None,
         alternates=hosts[1:],
         seconds=seconds,
         failure=failure,
     )
 
 
-def _request_lines(request: RequestSpec) -> dict[str, str]:
-    specs = sorted(request.extra_specs.items())
-    return {
-        'instance': request.instance_uuid,
-        'flavor': f'{request.vcpus} vCPU, {request.memory_mb} MiB memory, '
-        f'{request.root_gb} GiB disk',
-        'zone': request.availability_zone or 'any',
-        'extra specs': ', '.join(f'{key}={value}' for key, value in specs) or 'none',
-    }
-
-
 def _steps(decision: trace.Decision) -> list[FilterStep]:
-    return [
-        FilterStep(
-            step.name,
-            len(step.before),
-            len(step.after),
-            tuple(
-                Rejection(host.host, str(reason))
-                for host, reason in step.reasons(decision.request)
-            ),
-        )
-        for step in decision.steps
-    ]
+    found = []
+    for step in decision.steps:
+        reasons = step.reasons(decision.request)
+        rejected = tuple(Rejection(host.host, str(reason)) for host, reason in reasons)
+        found.append(FilterStep(step.name, len(step.before), len(step.after), rejected))
+    return found
 
 
-def _weighed_hosts(decision: trace.Decision) -> list[ScoredHost]:
+def _scored_hosts(decision: trace.Decision) -> list[ScoredHost]:
     """Return the scores of the ranked hosts, in that order."""
     weighed = decision.weighed
     places = {row: place for place, row in enumerate(weighed.hosts.rows.tolist())}
-    order = [places[row] for row in decision.ranked.rows.tolist()]
-    names = weighed.hosts.host.tolist()
-    return [
-        ScoredHost(
-            names[place],
-            tuple(_score(weighing, place) for weighing in weighed.weighings),
-            float(weighed.totals[place]),
-        )
-        for place in order
-    ]
-
-
-def _score(weighing: trace.Weighing, place: int) -> Score:
-    normalised = float(weighing.normalized[place])
-    multiplier = float(weighing.multipliers[place])
-    return Score(
-        weighing.name,
-        float(weighing.raw[place]),
-        normalised,
-        multiplier,
-        multiplier * normalised,
-    )
+    names, found = weighed.hosts.host.tolist(), []
+    for place in (places[row] for row in decision.ranked.rows.tolist()):
+        scores = []
+        for each in weighed.weighings:
+            columns = (each.raw, each.normalized, each.multipliers)
+            raw, normalised, times = (float(column[place]) for column in columns)
+            scores.append(Score(each.name, raw, normalised, times, times * normalised))
+        total = float(weighed.totals[place])
+        found.append(ScoredHost(names[place], tuple(scores), total))
+    return found
 
 
 def as_text(report: Report, width: int = 80, colour: bool = False) -> str:
     """Return the report in sections, wrapped to ``width`` columns."""
-    paint = _paint if colour else _plain
+
+    def paint(text: str, code: str) -> str:
+        return f'\033[{code}m{text}\033[0m' if colour else text
+
     width = max(width, MIN_WIDTH)
-    sections = [
-        _section(paint('Request', BOLD), _request(report, width)),
-        _section(
-            f'{paint("Filters", BOLD)}  {" -> ".join(map(str, report.funnel))}',
-            _filters(report, width, paint),
-        ),
-        _section(paint('Weights', BOLD), _weights(report.weights, width)),
-        _section(paint('Result', BOLD), _result(report, width, paint)),
-    ]
-    return '\n\n'.join(section for section in sections if section) + '\n'
+    funnel = ' -> '.join(map(str, report.funnel))
+    sections = (
+        (paint('Request', BOLD), _request(report, width)),
+        (f'{paint("Filters", BOLD)}  {funnel}', _filters(report, width, paint)),
+        (paint('Weights', BOLD), _weights(report.weights, width)),
+        (paint('Result', BOLD), _result(report, width, paint)),
+    )
+    texts = []
+    for title, lines in sections:
+        if body := [INDENT + line for line in lines]:
+            texts.append('\n'.join([title.rstrip(), *body]))
+    return '\n\n'.join(texts) + '\n'
 
 
 def as_json(report: Report) -> str:
-    """Return the report as one JSON object, with the fields of Report."""
     found = dataclasses.asdict(report)
     fields = {'request': found.pop('request'), 'funnel': report.funnel, **found}
     return json.dumps(fields, indent=2) + '\n'
@@ -204,46 +186,49 @@ def _request(report: Report, width: int) -> Iterator[str]:
 
 
 def _filters(report: Report, width: int, paint: Paint) -> Iterator[str]:
+    """Yield a line for each filter, and its reasons, the most frequent first."""
     name_width = max((len(step.filter) for step in report.steps), default=0)
     for step in report.steps:
-        counts = f'{step.start:>5} -> {step.end}'
-        yield f'{step.filter:<{name_width}}{counts}'
-        for reason, hosts in _by_reason(step.rejected).items():
-            yield from _wrapped(f'  {_count(hosts)}: ', reason, width)
-            names = _wrapped('    ', ', '.join(hosts), width)
-            yield from (paint(line, DIM) for line in names)
+        yield f'{step.filter:<{name_width}}{step.start:>5} -> {step.end}'
+        groups: dict[str, list[str]] = {}
+        for each in sorted(step.rejected):
+            groups.setdefault(each.reason, []).append(each.host)
+        for reason in sorted(groups, key=lambda reason: (-len(groups[reason]), reason)):
+            hosts = groups[reason]
+            count = '1 host' if len(hosts) == 1 else f'{len(hosts)} hosts'
+            yield from _wrapped(f'  {count}: ', reason, width)
+            for line in _wrapped('    ', ', '.join(hosts), width):
+                yield paint(line, DIM)
 
 
 def _weights(rows: Sequence[ScoredHost], width: int) -> Iterator[str]:
     """Lay the scores out as a table; a narrow terminal gets one host a block."""
-    table = [['host', 'weigher', 'raw', 'normalised', 'x', 'adds', 'total']]
-    for row in rows:
-        total = f'{row.total:.4f}'
-        for number, score in enumerate(row.scores):
-            first = not number
-            table.append(
-                [
-                    row.host if first else '',
-                    score.weigher,
-                    _number(score.raw),
-                    f'{score.normalised:.4f}',
-                    _number(score.multiplier),
-                    f'{score.weighted:.4f}',
-                    total if first else '',
-                ]
-            )
-        if not row.scores:
-            table.append([row.host, '', '', '', '', '', total])
-    if len(table) == 1:
+    if not rows:
         return
-    lines = list(_columns(table))
-    if max(map(len, lines)) <= width - len(INDENT):
-        yield from lines
-        return
+    table = [('host', 'weigher', 'raw', 'normalised', 'x', 'adds', 'total')]
     for row in rows:
-        yield f'{row.host}  {row.total:.4f}'
+        head = (row.host, f'{row.total:.4f}')
         for score in row.scores:
-            yield f'  {score.weigher}  {_number(score.raw)}, adds {score.weighted:.4f}'
+            numbers = _number(score.raw), f'{score.normalised:.4f}'
+            adds = _number(score.multiplier), f'{score.weighted:.4f}'
+            table.append((head[0], score.weigher, *numbers, *adds, head[1]))
+            head = ('', '')
+        if not row.scores:
+            table.append((row.host, '', '', '', '', '', head[1]))
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    if sum(widths) + 2 * len(widths) - 2 > width - len(INDENT):
+        for row in rows:
+            yield f'{row.host}  {row.total:.4f}'
+            for each in row.scores:
+                raw = _number(each.raw)
+                yield f'  {each.weigher}  {raw}, adds {each.weighted:.4f}'
+        return
+    for line in table:
+        cells = [
+            f'{cell:<{w}}' if number < 2 else f'{cell:>{w}}'
+            for number, (cell, w) in enumerate(zip(line, widths, strict=True))
+        ]
+        yield '  '.join(cells).rstrip()
 
 
 def _result(report: Report, width: int, paint: Paint) -> Iterator[str]:
@@ -260,30 +245,6 @@ def _result(report: Report, width: int, paint: Paint) -> Iterator[str]:
     yield f'took        {report.seconds:.3f} s'
 
 
-def _by_reason(rejected: Iterable[Rejection]) -> dict[str, list[str]]:
-    """Group the hosts, sorted, by reason; the most frequent reason first."""
-    groups: dict[str, list[str]] = {}
-    for each in sorted(rejected):
-        groups.setdefault(each.reason, []).append(each.host)
-    return dict(sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])))
-
-
-def _columns(table: list[list[str]]) -> Iterator[str]:
-    """Align a table: the first two columns left, the numbers right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = [
-            f'{cell:<{w}}' if number < 2 else f'{cell:>{w}}'
-            for number, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield '  '.join(cells).rstrip()
-
-
-def _section(title: str, lines: Iterable[str]) -> str:
-    body = [INDENT + line for line in lines]
-    return '\n'.join([title.rstrip(), *body]) if body else ''
-
-
 def _wrapped(label: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(
         text,
@@ -297,15 +258,3 @@ def _wrapped(label: str, text: str, width: int) -> list[str]:
 
 def _number(value: float) -> str:
     return f'{value:.0f}' if value.is_integer() else f'{value:.4f}'
-
-
-def _count(hosts: Sequence[str]) -> str:
-    return '1 host' if len(hosts) == 1 else f'{len(hosts)} hosts'
-
-
-def _paint(text: str, colour: str) -> str:
-    return f'\033[{colour}m{text}\033[0m'
-
-
-def _plain(text: str, colour: str) -> str:
-    return text

@@ -5,54 +5,50 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import random
-import signal
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import TextIO
 
 import oslo_messaging  # type: ignore[import-untyped]
-import sqlalchemy as sa
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
-from oslo_utils import timeutils
 
 from novasched import app, errors, opts
 from novasched.clock import SYSTEM_CLOCK
-from novasched.db import engines, tables
-from novasched.db.transactions import Database
+from novasched.db import engines
+from novasched.db.cells import UrlDefaults
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.rpc import faults, transport
-from novasched.rpc.client import SchedulerClient
 from novasched.rpc.serializer import RequestSerializer
 from novasched.rpc.server import SchedulerEndpoint
 from novasched.scheduler.trace import Decision
-from novasched_lab.db import schema
+from novasched_lab.compute.rows import HostRows, make_aggregates
+from novasched_lab.db.api_servers import ApiServers
 from novasched_lab.local import cluster
+from novasched_lab.local.databases import (
+    DatabaseUrls,
+    GivenServers,
+    database_urls,
+    made_databases,
+    temporary_directory,
+)
 from novasched_lab.local.placement import EmbeddedPlacement, adapter_to, check
 from novasched_lab.local.report import Report, report
 from novasched_lab.resource_providers import VERSION, Provider, provide, withdraw
+from novasched_lab.scheduler_client import SchedulerClient
 
-DATABASE = '--database'
+NO_TRANSPORT = 'none:///'
 FILTERS = [
     'ComputeFilter',
     'AvailabilityZoneFilter',
     'AggregateInstanceExtraSpecsFilter',
 ]
 WEIGHERS = ['nova.scheduler.weights.ram.RAMWeigher']
-
-
-class GivenServers(NamedTuple):
-    """URLs of servers to use; None: what the process has instead."""
-
-    broker: str | None = None
-    database: str | None = None
-    placement: str | None = None
 
 
 class Progress:
@@ -78,47 +74,62 @@ def run(servers: GivenServers, progress: Callable[[str], None]) -> Report:
     request = cluster.request_spec(walkthrough)
     with contextlib.ExitStack() as stack:
         directory = temporary_directory(stack)
-        conf = configured(servers, directory)
+        urls = database_urls(servers.database, directory)
+        conf = configured(urls, servers.broker or 'fake:///', str(directory))
         progress('making the databases')
-        stack.enter_context(filled_databases(walkthrough, conf))
+        databases = made_databases(conf, urls, NO_TRANSPORT, walkthrough.cell_uuid)
+        stack.enter_context(databases)
+        uuids = fill(conf, urls, walkthrough)
         progress('making the resource providers')
-        adapter = stack.enter_context(_placement(servers.placement, directory))
-        providers = cluster.providers(walkthrough)
-        stack.enter_context(_provided(adapter, providers, request.instance_uuid))
+        if servers.placement is None:
+            path = directory / 'placement.sqlite'
+            adapter = stack.enter_context(EmbeddedPlacement(path))
+        else:
+            adapter = stack.enter_context(adapter_to(servers.placement))
+            check(adapter)
+        providers = walkthrough.providers(uuids)
+        provide(adapter, providers)
+        stack.callback(_withdraw, adapter, providers, request.instance_uuid)
         progress('starting the scheduler')
-        served = stack.enter_context(serving(conf, adapter))
+        client, decisions = stack.enter_context(serving(conf, adapter))
         progress('scheduling')
-        made = _scheduled(request, served, adapter, providers)
+        started = time.monotonic()
+        selections, failure = _ask(client, request)
+        seconds = time.monotonic() - started
+        held = _allocations(adapter, request.instance_uuid, providers)
+        decision = decisions[0] if decisions else None
         progress('cleaning up')
-        return made
+        return report(request, decision, selections, held, seconds, failure)
 
 
-def temporary_directory(stack: contextlib.ExitStack) -> Path:
-    """Make a directory that is gone at the end, whenever a signal comes."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+def _ask(
+    client: SchedulerClient, request: RequestSpec
+) -> tuple[list[Selection], str | None]:
+    """Ask as a conductor does; return the host and alternates, or a failure."""
+    context = RequestContext(
+        user_id=request.user_id, project_id=request.project_id, overwrite=False
+    )
+    uuids = [request.instance_uuid]
     try:
-        made = tempfile.TemporaryDirectory(
-            prefix='novasched-', ignore_cleanup_errors=True
-        )
-        return Path(stack.enter_context(made))
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        (selections,) = client.select_destinations(context, request, uuids)
+    except faults.WireError as error:
+        return [], str(error)
+    except oslo_messaging.RemoteError as error:
+        return [], str(error.value)
+    return selections, None
 
 
-def configured(servers: GivenServers, directory: Path) -> cfg.ConfigOpts:
+def configured(urls: DatabaseUrls, broker: str, state_path: str) -> cfg.ConfigOpts:
     """Return the options under which the scheduler runs; no file is read."""
     conf = cfg.ConfigOpts()
     opts.register(conf)
     conf([], project='nova', default_config_files=[], default_config_dirs=[])
     oslo_messaging.TransportURL.parse(conf)  # registers transport_url
-    api, cell = (f'sqlite:///{directory / name}.sqlite' for name in ('api', 'cell'))
-    if servers.database:
-        api = cell = servers.database
     for name, value, group in (
-        ('transport_url', servers.broker or 'fake:///', None),
-        ('state_path', str(directory), None),
-        ('connection', api, 'api_database'),
-        ('connection', cell, 'database'),
+        ('transport_url', broker, None),
+        ('state_path', state_path, None),
+        ('connection', urls.api, 'api_database'),
+        ('connection', urls.cell0, 'database'),
         ('enabled_filters', FILTERS, 'filter_scheduler'),
         ('weight_classes', WEIGHERS, 'filter_scheduler'),
         # Else placement would leave only the hosts of the zone.
@@ -130,34 +141,22 @@ def configured(servers: GivenServers, directory: Path) -> cfg.ConfigOpts:
     return conf
 
 
-@contextlib.contextmanager
-def filled_databases(
-    walkthrough: cluster.Cluster, conf: cfg.ConfigOpts
-) -> Iterator[None]:
-    """Make the tables and the rows of a cluster; drop the tables in the end.
-
-    The databases are those of [api_database] and [database], which may be one: no
-    table of the one has a name of the other's. Raises errors.OptionError if one has
-    tables, which are left as they are, and errors.StoreFailed.
-    """
-    now = timeutils.utcnow().replace(microsecond=0)
-    api_rows = cluster.api_rows(walkthrough, conf.database.connection, now)
-    with contextlib.ExitStack() as stack:
-        api = schema.opened_empty(engines.api_engine(conf), DATABASE, stack)
-        cell = schema.opened_empty(engines.main_engine(conf), DATABASE, stack)
-        stack.callback(schema.drop, api, tables.API)
-        schema.create_api(api, DATABASE)
-        _insert(api, tables.API, api_rows)
-        stack.callback(schema.drop, cell, tables.CELL)
-        schema.create_cell(cell, DATABASE)
-        _insert(cell, tables.CELL, cluster.cell_rows(walkthrough, now))
-        yield
-
-
-def _insert(database: Database, metadata: sa.MetaData, content: cluster.Rows) -> None:
-    with database.write() as connection:
-        for name, rows in content.items():
-            connection.execute(metadata.tables[name].insert(), rows)
+def fill(
+    conf: cfg.ConfigOpts, urls: DatabaseUrls, walkthrough: cluster.Cluster
+) -> dict[str, str]:
+    """Write the rows of a cluster; return the uuids of its aggregates, by name."""
+    api, cell = engines.api_engine(conf), engines.cell_engine(conf, urls.cell1)
+    try:
+        rows, hosts = HostRows(cell), walkthrough.simulated_hosts()
+        rows.register(hosts, walkthrough.usage())
+        rows.beat(host.name for host in hosts)
+        defaults = UrlDefaults(urls.cell0, NO_TRANSPORT)
+        make_engine = functools.partial(engines.cell_engine, conf)
+        ApiServers(api, defaults).map_new_hosts(make_engine)
+        return make_aggregates(api, walkthrough.aggregates())
+    finally:
+        api.dispose()
+        cell.dispose()
 
 
 class NoNotifications:
@@ -168,34 +167,11 @@ class NoNotifications:
     ) -> None: ...
 
 
-@dataclasses.dataclass(frozen=True)
-class Served:
-    """A scheduler that takes requests at ``target``; ``decisions`` so far."""
-
-    conf: cfg.ConfigOpts
-    transport: Any
-    target: Any
-    decisions: list[Decision]
-
-    def ask(self, request: RequestSpec) -> list[Selection]:
-        """Send select_destinations as a conductor does, for one instance.
-
-        Returns the claimed host and its alternates. Raises faults.WireError or
-        oslo.messaging's RemoteError when the scheduler has none.
-        """
-        client = SchedulerClient(self.conf, self.transport, self.target)
-        context = RequestContext(
-            user_id=request.user_id, project_id=request.project_id, overwrite=False
-        )
-        (selections,) = client.select_destinations(
-            context, request, [request.instance_uuid]
-        )
-        return selections
-
-
 @contextlib.contextmanager
-def serving(conf: cfg.ConfigOpts, placement: Adapter) -> Iterator[Served]:
-    """Compose a scheduler and let it serve until the context is left.
+def serving(
+    conf: cfg.ConfigOpts, placement: Adapter
+) -> Iterator[tuple[SchedulerClient, list[Decision]]]:
+    """Let a scheduler serve until the context is left; give a client, its decisions.
 
     Exchange and queue have a name of their own, so that requests of a cloud that
     uses the same broker do not come here; they go when the last connection does.
@@ -210,74 +186,33 @@ def serving(conf: cfg.ConfigOpts, placement: Adapter) -> Iterator[Served]:
         stack.callback(api_engine.dispose)
         name = f'novasched-demo-{uuid.uuid4()}'
         target = oslo_messaging.Target(exchange=name, topic=name)
-        served = Served(conf, broker, target, [])
+        decisions: list[Decision] = []
         given = app.Dependencies(
             api_engine=api_engine,
-            make_cell_engine=lambda url: engines.cell_engine(conf, url),
+            make_cell_engine=functools.partial(engines.cell_engine, conf),
             placement=placement,
             transport=broker,
             notifier=NoNotifications(),
             clock=SYSTEM_CLOCK,
             rng=random.Random(),
-            on_decision=served.decisions.append,
+            on_decision=decisions.append,
         )
         scheduler = app.compose(conf, given)
-        scheduler = dataclasses.replace(
-            scheduler,
-            server=oslo_messaging.get_rpc_server(
-                broker,
-                served.target(server=name),
-                [SchedulerEndpoint(scheduler.manager, None)],
-                serializer=RequestSerializer(),
-            ),
+        server = oslo_messaging.get_rpc_server(
+            broker,
+            target(server=name),
+            [SchedulerEndpoint(scheduler.manager, None)],
+            serializer=RequestSerializer(),
         )
+        scheduler = dataclasses.replace(scheduler, server=server)
         stack.callback(scheduler.stop)
         scheduler.start()
-        yield served
+        yield SchedulerClient(conf, broker, target), decisions
 
 
-@contextlib.contextmanager
-def _placement(url: str | None, directory: Path) -> Iterator[Adapter]:
-    if url is None:
-        with EmbeddedPlacement(directory / 'placement.sqlite') as adapter:
-            yield adapter
-    else:
-        with adapter_to(url) as adapter:
-            check(adapter)
-            yield adapter
-
-
-@contextlib.contextmanager
-def _provided(
-    adapter: Adapter, providers: Sequence[Provider], consumer: str
-) -> Iterator[None]:
-    provide(adapter, providers)
-    try:
-        yield
-    finally:
-        adapter.delete(f'/allocations/{consumer}', microversion=VERSION)
-        withdraw(adapter, providers)
-
-
-def _scheduled(
-    request: RequestSpec,
-    served: Served,
-    adapter: Adapter,
-    providers: Sequence[Provider],
-) -> Report:
-    selections: list[Selection] = []
-    failure = None
-    started = time.monotonic()
-    try:
-        selections = served.ask(request)
-    except faults.WireError as error:
-        failure = str(error)
-    except oslo_messaging.RemoteError as error:
-        failure = str(error.value)
-    seconds = time.monotonic() - started
-    held = _allocations(adapter, request.instance_uuid, providers)
-    decision = served.decisions[0] if served.decisions else None
-    return report(request, decision, selections, held, seconds, failure)
+def _withdraw(adapter: Adapter, providers: Sequence[Provider], consumer: str) -> None:
+    adapter.delete(f'/allocations/{consumer}', microversion=VERSION)
+    withdraw(adapter, providers)
 
 
 def _allocations(

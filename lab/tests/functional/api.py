@@ -13,13 +13,10 @@ from novasched_lab.api.service import ApiContext
 from novasched_lab.cells import Brokers, CellLinks
 from novasched_lab.compute import fleet
 from novasched_lab.compute import service as compute
-from novasched_lab.compute.rows import HostRows
 from novasched_lab.conductor import service as conductor
+from novasched_lab.db.api_servers import ApiServers, ServerGroups
 from novasched_lab.host_inventory import name_uuid
 from novasched_lab.resource_providers import held_on, name_of
-from novasched_lab.store.api_servers import ApiServers
-from novasched_lab.store.cell_servers import CellServers
-from novasched_lab.store.server_groups import ServerGroups
 
 
 class Whole:
@@ -58,30 +55,21 @@ class Whole:
 
     def _run_computes(self, engine, content):
         def site(cell):
-            made = self.cloud.databases[cell].cell
-            client = rpc_api.ComputeClient(self.cloud.transport)
-            servers = CellServers(made, cell)
-            return compute.Site(
-                servers, HostRows(made, cell), self.cloud.transport, client
-            )
+            return self.cloud.databases[cell].cell, self.cloud.transport
 
-        dependencies = compute.ComputeDependencies(
-            self.cloud.adapter, self.cloud.transport, site, engine
-        )
         self.computes = compute.compose(
-            self.conf, fleet.fleet_of(content), dependencies
+            self.conf,
+            fleet.fleet_of(content),
+            self.cloud.adapter,
+            self.cloud.transport,
+            site,
+            engine,
         )
         self.computes.start()
         self.stack.callback(self.computes.stop)
 
     def _run_conductor(self, engine, brokers):
-        dependencies = conductor.ConductorDependencies(
-            api_engine=engine,
-            make_cell_engine=functools.partial(engines.cell_engine, self.conf),
-            placement=self.cloud.adapter,
-            brokers=brokers,
-        )
-        made = conductor.compose(self.conf, dependencies)
+        made = conductor.compose(self.conf, engine, self.cloud.adapter, brokers)
         made.start()
         self.stack.callback(made.stop)
 

@@ -19,10 +19,9 @@ from novasched.rpc.serializer import RequestSerializer, decode
 from novasched.rpc.transport import transport_from_conf
 from novasched_lab import opts, rpc_api
 from novasched_lab.compute import fleet, service
-from novasched_lab.compute.rows import HostRows
 from novasched_lab.db import schema
+from novasched_lab.db.cell_servers import CellServers, Migration
 from novasched_lab.host_inventory import name_uuid
-from novasched_lab.store.cell_servers import CellServers, Migration
 from tests import factories
 from tests.functional.conftest import new_uuids
 
@@ -47,9 +46,6 @@ class Conductor:
         self.asked = queue.Queue()
 
     def build_instances(self, context, **arguments):
-        self.asked.put(decode(arguments, context))
-
-    def migrate_server(self, context, **arguments):
         self.asked.put(decode(arguments, context))
 
 
@@ -109,13 +105,14 @@ class Cell:
 
     def compose(self, content):
         """Wire computes for what a fleet file says."""
-        site = service.Site(
-            self.servers, HostRows(self.engine), self.transport, self.computes
+        return service.compose(
+            self.conf,
+            fleet.fleet_of(content),
+            self.adapter,
+            self.transport,
+            lambda cell: (self.engine, self.transport),
+            self.api_engine,
         )
-        given = service.ComputeDependencies(
-            self.adapter, self.transport, lambda cell: site, self.api_engine
-        )
-        return service.compose(self.conf, fleet.fleet_of(content), given)
 
     def run(self, content):
         """Run computes until the test ends."""
@@ -192,7 +189,7 @@ class Cell:
         self.wait_for(request.instance_uuid, vm_state='active')
         return request
 
-    def move(self, source, destination, request, retry=True, alternates=(), send=True):
+    def move(self, source, destination, request, send=True):
         """Send an instance to another host; return the uuid of the migration."""
         uuid, size = request.instance_uuid, request.flavor
         migration = Migration.of(uuid, 'migration', source, source)
@@ -202,7 +199,6 @@ class Cell:
         amounts = size.vcpus, size.memory_mb, size.root_gb
         self.claim(migration.uuid, source, *amounts)
         self.claim(uuid, destination, *amounts)
-        attempt = {'num_attempts': 1, 'hosts': [[destination, destination]]}
         if not send:
             return migration.uuid
         self.computes.prep_resize(
@@ -211,10 +207,10 @@ class Cell:
             instance=Instance(uuid=uuid),
             flavor=size,
             request_spec=request,
-            filter_properties={'retry': attempt} if retry else {},
+            filter_properties={},
             node=destination,
             migration=migration._asdict(),
-            host_list=[selection(name) for name in alternates],
+            host_list=[],
         )
         return migration.uuid
 

@@ -16,6 +16,7 @@ import time
 import pytest
 
 from novasched_lab.local import walkthrough
+from novasched_lab.local.databases import GivenServers
 
 NOVASCHED = pathlib.Path(sys.executable).with_name('novasched')
 SELECTED = 'sh11-compute-s3-10e5e12e26'
@@ -167,7 +168,7 @@ def test_a_demo_that_is_stopped_cleans_up(temporary):
 def test_no_thread_outlives_the_cloud(temporary, monkeypatch):
     monkeypatch.setattr(tempfile, 'tempdir', str(temporary))
     before = set(threading.enumerate())
-    made = walkthrough.run(walkthrough.GivenServers(), lambda text: None)
+    made = walkthrough.run(GivenServers(), lambda text: None)
     assert made.selected == SELECTED
     assert set(threading.enumerate()) <= before
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,8 +14,9 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.db import engines, tables
 from novasched_lab.local import cluster
+from novasched_lab.local.databases import DatabaseUrls, made_databases
 from novasched_lab.local.placement import EmbeddedPlacement
-from novasched_lab.local.walkthrough import filled_databases
+from novasched_lab.local.walkthrough import NO_TRANSPORT, fill
 from novasched_lab.resource_providers import Inventory, Provider, provide, withdraw
 
 VERSION = '1.36'
@@ -162,6 +164,16 @@ def ask():
             engine.dispose()
 
     return ask
+
+
+@contextlib.contextmanager
+def filled_databases(walkthrough, conf):
+    """Make tables and rows of a cluster where a configuration says."""
+    cell = conf.database.connection
+    urls = DatabaseUrls(conf.api_database.connection, cell, cell)
+    with made_databases(conf, urls, NO_TRANSPORT, walkthrough.cell_uuid):
+        fill(conf, urls, walkthrough)
+        yield
 
 
 NAMES = sa.text("SELECT name FROM sqlite_master WHERE type = 'table'")

@@ -12,11 +12,13 @@ import pytest
 
 from lab.tests.functional.api import Whole
 from novasched import errors
-from novasched_lab.commands.boot import Boot
-from novasched_lab.commands.delete import Delete
-from novasched_lab.commands.listing import List
-from novasched_lab.commands.move import Move
-from novasched_lab.commands.show import Show
+from novasched_lab.commands.servers import (
+    BootServers,
+    DeleteServers,
+    ListServers,
+    MoveServer,
+    ShowServer,
+)
 
 HOSTS = [
     {
@@ -71,24 +73,24 @@ def run(whole, kind, *words):
 def test_servers_of_a_group_are_booted_apart_and_freed(whole):
     made = whole()
     group = ('--group', 'web', '--policy', 'anti-affinity')
-    code, booted, said = run(made, Boot, 'web', '--count', '4', *group)
+    code, booted, said = run(made, BootServers, 'web', '--count', '4', *group)
     assert code == 0, booted
     assert said == ''
     assert {each['Host'] for each in booted} == NAMES
     assert [each['Name'] for each in booted] == ['web-1', 'web-2', 'web-3', 'web-4']
     assert made.held() == {each['ID']: {each['Host']} for each in booted}
-    _, listed, _ = run(made, List, '--cell', 'cell2')
+    _, listed, _ = run(made, ListServers, '--cell', 'cell2')
     assert {each['Host'] for each in listed} == {'cell2-h1', 'cell2-h2'}
-    code, again, _ = run(made, Boot, 'more', '--group', 'web')
+    code, again, _ = run(made, BootServers, 'more', '--group', 'web')
     assert (code, again[0]['Status']) == (1, 'ERROR')
     assert again[0]['Fault'].startswith('No valid host was found.')
-    code, gone, _ = run(made, Delete, '--all', '--yes')
+    code, gone, _ = run(made, DeleteServers, '--all', '--yes')
     assert code == 0
     assert {each['Outcome'] for each in gone} == {'deleted'}
     assert made.held() == {}
     assert made.api.with_builds() == []
     assert made.api_context.groups.find('web', 'project').members == ()
-    assert run(made, List)[1] == []
+    assert run(made, ListServers)[1] == []
 
 
 SMALL = 'vcpus=1,ram=512,disk=1'
@@ -117,7 +119,7 @@ SMALL = 'vcpus=1,ram=512,disk=1'
 )
 def test_the_fault_says_why_there_is_no_host(whole, words, fault):
     made = whole(novasched={'no_valid_host_detail': 'admin'})
-    code, booted, _ = run(made, Boot, *words)
+    code, booted, _ = run(made, BootServers, *words)
     assert code == 1
     for server in booted:
         assert fault in server['Fault']
@@ -126,8 +128,8 @@ def test_the_fault_says_why_there_is_no_host(whole, words, fault):
 def test_a_zone_that_there_is_not_is_refused(whole):
     made = whole()
     with pytest.raises(errors.OptionError, match='Name one of nova, zone-cell1, zone'):
-        run(made, Boot, '--availability-zone', 'mars')
-    assert run(made, List)[1] == []
+        run(made, BootServers, '--availability-zone', 'mars')
+    assert run(made, ListServers)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -139,23 +141,25 @@ def test_a_zone_that_there_is_not_is_refused(whole):
 )
 def test_a_server_goes_to_the_host_that_is_named(whole, words):
     made = whole()
-    code, (server,), _ = run(made, Boot, 'one', *words)
+    code, (server,), _ = run(made, BootServers, 'one', *words)
     assert (code, server['Host']) == (0, 'cell2-h1')
 
 
 def test_hints_reach_the_filters(whole):
     filters = ['ComputeFilter', 'SameHostFilter', 'DifferentHostFilter']
     made = whole(filter_scheduler={'enabled_filters': filters})
-    _, (first,), _ = run(made, Boot, 'first')
+    _, (first,), _ = run(made, BootServers, 'first')
     hint = f'same_host={first["ID"]}'
-    _, (second,), _ = run(made, Boot, 'second', '--hint', hint)
+    _, (second,), _ = run(made, BootServers, 'second', '--hint', hint)
     assert second['Host'] == first['Host']
 
 
 def test_a_server_is_shown_with_all_that_is_known_of_it(whole):
     made = whole({'outcome': 'refuse', 'hosts': ['cell1-h1']})
-    _, (server,), _ = run(made, Boot, 'one', '--flavor', 'vcpus=2,ram=512,disk=1')
-    code, shown, _ = run(made, Show, 'one')
+    _, (server,), _ = run(
+        made, BootServers, 'one', '--flavor', 'vcpus=2,ram=512,disk=1'
+    )
+    code, shown, _ = run(made, ShowServer, 'one')
     assert code == 0
     assert (shown['status'], shown['host']) == ('ACTIVE', server['Host'])
     (held,) = shown['allocations']
@@ -167,13 +171,13 @@ def test_a_server_is_shown_with_all_that_is_known_of_it(whole):
 
 def test_a_server_moves_within_its_cell_and_is_resized(whole):
     made = whole()
-    run(made, Boot, 'one', '--host', 'cell1-h1')
-    code, (moved,), _ = run(made, Move, 'one', '--to', 'cell1-h2')
+    run(made, BootServers, 'one', '--host', 'cell1-h1')
+    code, (moved,), _ = run(made, MoveServer, 'one', '--to', 'cell1-h2')
     assert (code, moved['From'], moved['To']) == (0, 'cell1-h1', 'cell1-h2')
-    code, (moved,), _ = run(made, Move, 'one', '--flavor', 'm1.small')
+    code, (moved,), _ = run(made, MoveServer, 'one', '--flavor', 'm1.small')
     assert (code, moved['To'], moved['Status']) == (0, 'cell1-h1', 'ACTIVE')
     assert made.held() == {moved['ID']: {'cell1-h1'}}
-    _, shown, _ = run(made, Show, 'one')
+    _, shown, _ = run(made, ShowServer, 'one')
     assert shown['allocations'][0]['resources']['MEMORY_MB'] == 2048
     assert shown['flavor'] == 'm1.small (1 CPUs, 2048 MiB, 20 GiB)'
     assert [each['status'] for each in shown['moves']] == ['confirmed', 'confirmed']
@@ -181,12 +185,12 @@ def test_a_server_moves_within_its_cell_and_is_resized(whole):
 
 def test_a_server_that_no_host_takes_stays(whole):
     made = whole()
-    run(made, Boot, 'one', '--host', 'cell1-h1')
+    run(made, BootServers, 'one', '--host', 'cell1-h1')
     with pytest.raises(
         errors.RequestError, match=r'stays where it is: .*No valid host'
     ):
-        run(made, Move, 'one', '--flavor', 'vcpus=64,ram=512,disk=1')
-    _, (listed,), _ = run(made, List)
+        run(made, MoveServer, 'one', '--flavor', 'vcpus=64,ram=512,disk=1')
+    _, (listed,), _ = run(made, ListServers)
     assert (listed['Status'], listed['Task'], listed['Host']) == (
         'ACTIVE',
         None,
@@ -197,15 +201,15 @@ def test_a_server_that_no_host_takes_stays(whole):
 
 def test_a_host_of_another_cell_is_no_destination(whole):
     made = whole()
-    run(made, Boot, 'one', '--host', 'cell1-h1')
+    run(made, BootServers, 'one', '--host', 'cell1-h1')
     with pytest.raises(errors.OptionError, match='cell2-h1 is not in cell1'):
-        run(made, Move, 'one', '--to', 'cell2-h1')
+        run(made, MoveServer, 'one', '--to', 'cell2-h1')
 
 
 def test_a_server_whose_host_is_gone_is_deleted_by_force(whole):
     made = whole()
-    _, (server,), _ = run(made, Boot, 'one')
-    code, (gone,), _ = run(made, Delete, 'one', '--force', '--yes')
+    _, (server,), _ = run(made, BootServers, 'one')
+    code, (gone,), _ = run(made, DeleteServers, 'one', '--force', '--yes')
     assert (code, gone['Outcome']) == (0, 'deleted')
     assert made.held() == {}
     assert made.api.cell_of(server['ID']) is None
@@ -213,10 +217,10 @@ def test_a_server_whose_host_is_gone_is_deleted_by_force(whole):
 
 def test_a_cell_that_is_away_is_said(whole):
     made = whole()
-    _, (server,), _ = run(made, Boot, 'one', '--host', 'cell2-h1')
+    _, (server,), _ = run(made, BootServers, 'one', '--host', 'cell2-h1')
     with made.cloud.databases['cell2'].cell.begin() as connection:
         connection.exec_driver_sql('ALTER TABLE instances RENAME TO away')
-    _, (listed,), said = run(made, List)
+    _, (listed,), said = run(made, ListServers)
     with made.cloud.databases['cell2'].cell.begin() as connection:
         connection.exec_driver_sql('ALTER TABLE away RENAME TO instances')
     assert (listed['ID'], listed['Status']) == (server['ID'], 'UNKNOWN')

@@ -16,8 +16,8 @@ from novasched.objects.selection import Selection
 from novasched.ports import CELL0_UUID, Claimed, ClaimRefused, ClaimUnknown
 from novasched_lab.api.request_spec import instance_of, request_spec
 from novasched_lab.cells import CellLinks
-from novasched_lab.conductor.context import ConductorContext
-from novasched_lab.store.api_servers import ApiServers
+from novasched_lab.conductor.task import ConductorContext
+from novasched_lab.db.api_servers import ApiServers
 from tests import databases as rows
 from tests import factories
 

@@ -12,7 +12,7 @@ from oslo_utils import timeutils
 from novasched import errors
 from novasched.cluster.services import OPTS
 from novasched.db import tables
-from novasched_lab import beside_nova
+from novasched_lab import program
 from novasched_lab.cmd import BESIDE_NOVA
 from novasched_lab.host_inventory import name_uuid
 from tests.databases import service
@@ -40,9 +40,9 @@ def seen(databases, conf):
 def test_beside_a_living_service_of_nova_it_does_not_start(seen, binary):
     made = seen(binary, 10, str(uuid.uuid4()))
     with pytest.raises(errors.OptionError, match=f'{binary} is alive on h1.*--beside'):
-        beside_nova.check(made)
+        program.refuse_beside_nova(made)
     made.set_override('beside_nova', True)
-    beside_nova.check(made)
+    program.refuse_beside_nova(made)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_beside_a_living_service_of_nova_it_does_not_start(seen, binary):
     [
         pytest.param('nova-conductor', 70, str(uuid.uuid4()), id='silent'),
         pytest.param('nova-scheduler', 10, str(uuid.uuid4()), id='a scheduler'),
-        pytest.param('nova-conductor', 10, beside_nova.new_uuid(), id='our conductor'),
+        pytest.param('nova-conductor', 10, program.new_uuid(), id='our conductor'),
         pytest.param('nova-compute', 10, name_uuid('service', 'h1'), id='our compute'),
     ],
 )
 def test_beside_others_it_starts(seen, binary, seconds_ago, id_):
-    beside_nova.check(seen(binary, seconds_ago, id_))
+    program.refuse_beside_nova(seen(binary, seconds_ago, id_))
 
 
 def test_a_service_that_was_registered_just_now_is_alive(databases, seen):
@@ -64,4 +64,4 @@ def test_a_service_that_was_registered_just_now_is_alive(databases, seen):
         change = {'last_seen_up': None, 'created_at': timeutils.utcnow()}
         connection.execute(tables.services.update().values(change))
     with pytest.raises(errors.OptionError, match='nova-conductor is alive'):
-        beside_nova.check(made)
+        program.refuse_beside_nova(made)

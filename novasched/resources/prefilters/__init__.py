@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from oslo_config import cfg
 
@@ -18,9 +18,6 @@ from novasched.resources.prefilters.aggregates import (
     isolate_aggregates,
     map_az_to_placement_aggregate,
     require_tenant_aggregate,
-)
-from novasched.resources.prefilters.network import (
-    remote_managed_ports_filter,
     routed_networks_filter,
 )
 from novasched.resources.prefilters.traits import (
@@ -29,6 +26,7 @@ from novasched.resources.prefilters.traits import (
     ephemeral_encryption_filter,
     owner_nova_filter,
     packed_virtqueue_filter,
+    remote_managed_ports_filter,
     require_image_type_support,
     tpm_secret_security_filter,
     transform_image_metadata,
@@ -142,58 +140,40 @@ none. With True only such a property is left out.
 Prefilter = Callable[[RequestSpec, PrefilterContext], Requirements | None]
 
 
-class _PrefilterEntry(NamedTuple):
-    run: Callable[..., Requirements | None]
-    option: str | None = None
-    """The option of group ``scheduler`` that turns it on; None: always on."""
-
-
-_ALL = (
-    _PrefilterEntry(require_tenant_aggregate, 'limit_tenants_to_placement_aggregate'),
-    _PrefilterEntry(
-        map_az_to_placement_aggregate, 'query_placement_for_availability_zone'
-    ),
-    _PrefilterEntry(
-        require_image_type_support, 'query_placement_for_image_type_support'
-    ),
-    _PrefilterEntry(compute_status_filter),
-    _PrefilterEntry(isolate_aggregates, 'enable_isolated_aggregate_filtering'),
-    _PrefilterEntry(transform_image_metadata, 'image_metadata_prefilter'),
-    _PrefilterEntry(accelerators_filter),
-    _PrefilterEntry(packed_virtqueue_filter),
-    _PrefilterEntry(
-        routed_networks_filter, 'query_placement_for_routed_network_aggregates'
-    ),
-    _PrefilterEntry(remote_managed_ports_filter),
-    _PrefilterEntry(ephemeral_encryption_filter),
-    _PrefilterEntry(virtio_sound_filter),
-    _PrefilterEntry(tpm_secret_security_filter),
-    _PrefilterEntry(owner_nova_filter),
+_ALL: tuple[tuple[Callable[..., Requirements | None], str | None], ...] = (
+    (require_tenant_aggregate, 'limit_tenants_to_placement_aggregate'),
+    (map_az_to_placement_aggregate, 'query_placement_for_availability_zone'),
+    (require_image_type_support, 'query_placement_for_image_type_support'),
+    (compute_status_filter, None),
+    (isolate_aggregates, 'enable_isolated_aggregate_filtering'),
+    (transform_image_metadata, 'image_metadata_prefilter'),
+    (accelerators_filter, None),
+    (packed_virtqueue_filter, None),
+    (routed_networks_filter, 'query_placement_for_routed_network_aggregates'),
+    (remote_managed_ports_filter, None),
+    (ephemeral_encryption_filter, None),
+    (virtio_sound_filter, None),
+    (tpm_secret_security_filter, None),
+    (owner_nova_filter, None),
 )
+"""Each with the option of group ``scheduler`` that turns it on; None: always on."""
 
 
 def from_conf(conf: cfg.ConfigOpts) -> tuple[Prefilter, ...]:
     """Return the prefilters that are turned on, in their order."""
-    more = _arguments(conf)
-    return tuple(
-        functools.wraps(entry.run)(functools.partial(entry.run, **more[entry.run]))
-        if entry.run in more
-        else entry.run
-        for entry in _ALL
-        if entry.option is None or conf.scheduler[entry.option]
-    )
-
-
-def _arguments(
-    conf: cfg.ConfigOpts,
-) -> dict[Callable[..., Requirements | None], dict[str, Any]]:
-    """Return the options of prefilters, as keyword arguments."""
     strict = conf.scheduler.placement_aggregate_required_for_tenants
     each = conf.novasched.image_metadata_prefilter_by_property
-    return {
+    arguments: dict[Callable[..., Requirements | None], dict[str, Any]] = {
         require_tenant_aggregate: {'strict': strict},
         transform_image_metadata: {'each': each},
     }
+    return tuple(
+        functools.wraps(prefilter)(functools.partial(prefilter, **arguments[prefilter]))
+        if prefilter in arguments
+        else prefilter
+        for prefilter, option in _ALL
+        if option is None or conf.scheduler[option]
+    )
 
 
 def run(

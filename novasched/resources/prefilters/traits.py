@@ -19,6 +19,7 @@ from novasched.resources.features import (
     flavor_name,
     image_name,
     one_of,
+    property_of,
     trusted_platform_module,
 )
 from novasched.resources.requirements import PrefilterContext, Requirements
@@ -36,7 +37,11 @@ def unknown(trait: str) -> str:
     return f"Computed trait name '{trait}' is not valid; is os-traits up to date?"
 
 
-def required(name: str, traits: Iterable[str], words: str) -> Requirements:
+def required(
+    name: str,
+    traits: Iterable[str],
+    words: str = 'request filter added required trait',
+) -> Requirements:
     """Return that the root provider must have the traits, with a note on each.
 
     ``name`` is the prefilter and ``words`` are what nova puts before the trait.
@@ -62,9 +67,7 @@ def require_image_type_support(
     trait = f'COMPUTE_IMAGE_TYPE_{image.disk_format.upper()}'
     if not is_known(trait):
         return Requirements(failures=(unknown(trait),))
-    return required(
-        'require_image_type_support', [trait], 'request filter added required trait'
-    )
+    return required('require_image_type_support', [trait])
 
 
 def compute_status_filter(
@@ -103,7 +106,6 @@ def transform_image_metadata(
     added = required(
         'transform_image_metadata',
         [trait for trait in wanted if trait not in absent],
-        'request filter added required trait',
     )
     failures = tuple(unknown(trait) for trait in absent)
     return added | Requirements(failures=failures) if wanted else None
@@ -122,11 +124,14 @@ def accelerators_filter(
     """Ask for computes that can attach accelerators, if the flavor wants some."""
     if not request.extra_specs.get('accel:device_profile'):
         return None
-    trait = os_traits.COMPUTE_ACCELERATORS
-    return Requirements(
-        root_required=frozenset({trait}),
-        notes=(f'accelerators_filter request filter added required trait {trait}',),
-    )
+    return required('accelerators_filter', [os_traits.COMPUTE_ACCELERATORS])
+
+
+def _flags(request: RequestSpec, name: str) -> tuple[bool | None, bool | None]:
+    """Return what flavor and image say; None: nothing."""
+    text = request.extra_specs.get(name)
+    of_flavor = None if text is None else strutils.bool_from_string(text)
+    return of_flavor, request.image_properties.get(property_of(name))
 
 
 def packed_virtqueue_filter(
@@ -136,9 +141,7 @@ def packed_virtqueue_filter(
 
     Raises errors.FlavorImageConflict.
     """
-    text = request.extra_specs.get('hw:virtio_packed_ring')
-    of_flavor = None if text is None else strutils.bool_from_string(text)
-    of_image = request.image_properties.get('hw_virtio_packed_ring')
+    of_flavor, of_image = _flags(request, 'hw:virtio_packed_ring')
     if None not in (of_flavor, of_image) and of_flavor != of_image:
         raise errors.FlavorImageConflict(
             'Flavor has hw:virtio_packed_ring extra spec explicitly set to '
@@ -147,10 +150,24 @@ def packed_virtqueue_filter(
         )
     if not (of_flavor or of_image):
         return None
+    return required('virtqueue_filter', [os_traits.COMPUTE_NET_VIRTIO_PACKED])
+
+
+def remote_managed_ports_filter(
+    request: RequestSpec, context: PrefilterContext
+) -> Requirements | None:
+    """Ask for computes that can plug remote-managed ports, if there is one.
+
+    Raises what asking for the ports raises.
+    """
+    if not any(network.port_id for network in request.requested_networks):
+        return None
+    if not any(port.vnic_type == 'remote-managed' for port in context.ports().values()):
+        return None
     return required(
-        'virtqueue_filter',
-        [os_traits.COMPUTE_NET_VIRTIO_PACKED],
-        'request filter added required trait',
+        'remote_managed_ports_filter',
+        [os_traits.COMPUTE_REMOTE_MANAGED_PORTS],
+        'request filter added trait',
     )
 
 
@@ -181,8 +198,7 @@ def ephemeral_encryption_filter(
 
 def _is_encryption_wanted(request: RequestSpec) -> bool:
     text = request.extra_specs.get('hw:ephemeral_encryption')
-    of_flavor = None if text is None else strutils.bool_from_string(text)
-    of_image = request.image_properties.get('hw_ephemeral_encryption')
+    of_flavor, of_image = _flags(request, 'hw:ephemeral_encryption')
     if None not in (of_flavor, of_image) and of_flavor != of_image:
         raise errors.FlavorImageConflict(
             f'Flavor {flavor_name(request)} has hw:ephemeral_encryption extra spec '

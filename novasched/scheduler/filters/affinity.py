@@ -38,13 +38,14 @@ def having(hosts: HostTable, uuids: frozenset[str]) -> Mask:
     return any_of(uuids, column[hosts.rows].tolist())
 
 
-class _GroupLimitFilter(ColumnFilter):
-    """Pass hosts with fewer members of the group than its rules allow.
+class ServerGroupAntiAffinityFilter(ColumnFilter):
+    """Pass hosts with fewer members of the server group than its rules allow.
 
     A host that already has the instance itself passes: a move may consider it.
+    Nova: scheduler/filters/affinity_filter.py.
     """
 
-    policy_name: str
+    policy_name = 'anti-affinity'
     codes = (Code.GROUP_LIMIT, Code.REJECTED)
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
@@ -72,16 +73,6 @@ class _GroupLimitFilter(ColumnFilter):
         count = running(frozenset(group.members or ()), host.instances)
         text = f'{count} members of the group, limit {max_server_per_host(group)}'
         return Reason(Code.GROUP_LIMIT, text)
-
-
-class ServerGroupAntiAffinityFilter(_GroupLimitFilter):
-    """Pass hosts with fewer members of the server group than its rules allow.
-
-    A host that already has the instance itself passes: a move may consider it.
-    Nova: scheduler/filters/affinity_filter.py.
-    """
-
-    policy_name = 'anti-affinity'
 
 
 def among(names: set[str], hosts: HostTable) -> Mask:
@@ -119,6 +110,32 @@ class ServerGroupAffinityFilter(_GroupHostsFilter):
     """
 
     policy_name = 'affinity'
+
+
+class GroupAffinityFilter(_GroupHostsFilter):
+    """Pass the hosts where a server group of old is; any if it is nowhere yet.
+
+    Its policy is ``legacy``, which no server group has had since Juno. Nova Juno:
+    scheduler/filters/affinity_filter.py.
+    """
+
+    policy_name = 'legacy'
+
+
+class GroupAntiAffinityFilter(_GroupHostsFilter):
+    """Pass the hosts where a server group of old is not, policy ``legacy``.
+
+    Nova Juno: scheduler/filters/affinity_filter.py.
+    """
+
+    codes = (Code.GROUP_LIMIT, Code.REJECTED)
+    policy_name = 'legacy'
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        group = request.instance_group
+        if group is None or self.policy_name not in (group.policies or ()):
+            return np.ones(len(hosts), bool)
+        return ~among(set(group.hosts or ()), hosts)
 
 
 def hinted(request: RequestSpec, name: str) -> list[str]:

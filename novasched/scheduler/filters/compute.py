@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter out hosts whose compute service is disabled or down."""
+"""Filters that look only at the compute service of a host, or at nothing."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import ColumnFilter
@@ -29,3 +31,16 @@ class ComputeFilter(ColumnFilter):
             return Reason(Code.SERVICE_FORCED_DOWN, 'is forced down')
         seen = host.service.get('last_seen_up') or host.service.get('created_at')
         return Reason(Code.SERVICE_DOWN, f'has not been heard from since {seen}')
+
+
+class AllHostsFilter(ColumnFilter):
+    """Pass every host.
+
+    Nova: scheduler/filters/all_hosts_filter.py.
+    """
+
+    codes = ()
+    run_filter_once_per_request = True
+
+    def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
+        return np.ones(len(hosts), bool)

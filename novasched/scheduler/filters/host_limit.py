@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter hosts by how many of something may be on each."""
+"""Filter out hosts with too many instances or heavy tasks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,41 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from oslo_config import cfg
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import aggregates, warnings
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Ints, Mask
-from novasched.scheduler.reasons import Reason
+from novasched.scheduler.reasons import Code, Reason
 from novasched.scheduler.warnings import PluginWarning
 
 LARGEST = 2**63 - 1
+
+OPTS = {
+    'filter_scheduler': [
+        cfg.IntOpt(
+            'max_io_ops_per_host',
+            default=8,
+            min=0,
+            deprecated_group='DEFAULT',
+            help='Builds, resizes and other heavy tasks that may be under way on a '
+            'host. IoOpsFilter rejects a host with this many or more; for '
+            'AggregateIoOpsFilter, aggregates may set another number in metadata of '
+            'the same name.',
+        ),
+        cfg.IntOpt(
+            'max_instances_per_host',
+            default=50,
+            min=1,
+            deprecated_group='DEFAULT',
+            help='Instances that a host may run. NumInstancesFilter rejects a host '
+            'that runs this many or more; for AggregateNumInstancesFilter, aggregates '
+            'may set another number in metadata of the same name.',
+        ),
+    ]
+}
 
 
 class HostLimit(ColumnFilter):
@@ -85,3 +110,64 @@ class AggregateHostLimit(HostLimit):
     def config_warnings(self, groups: Sequence[Aggregates]) -> Iterable[PluginWarning]:
         """Yield which aggregates set several limits, or one that is no number."""
         return warnings.number_warnings(groups, self.key, int)
+
+
+class NumInstancesFilter(HostLimit):
+    """Pass hosts with fewer than ``max_instances_per_host`` instances.
+
+    Nova: scheduler/filters/num_instances_filter.py.
+    """
+
+    codes = (Code.TOO_MANY_INSTANCES,)
+    column = 'num_instances'
+    counted = 'instances'
+    key = 'max_instances_per_host'
+
+    def __init__(self, limit: int = 50) -> None:
+        super().__init__(limit)
+
+    def _get_max_instances_per_host(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> int:
+        """Return the limit of one host: the hook of subclasses made for nova."""
+        return self.limit_of(host_state)
+
+
+class AggregateNumInstancesFilter(AggregateHostLimit, NumInstancesFilter):
+    """Pass hosts with fewer instances than the lowest limit of their aggregates.
+
+    Metadata ``max_instances_per_host`` is the limit. The option of that name holds
+    for hosts whose aggregates set none, or something that is no whole number. Nova:
+    scheduler/filters/num_instances_filter.py.
+    """
+
+
+class IoOpsFilter(HostLimit):
+    """Pass hosts with fewer than ``max_io_ops_per_host`` heavy tasks under way.
+
+    Such are builds, rebuilds, resizes, snapshots, backups and rescues. Nova:
+    scheduler/filters/io_ops_filter.py.
+    """
+
+    codes = (Code.TOO_MANY_IO_OPS,)
+    column = 'num_io_ops'
+    counted = 'heavy tasks under way'
+    key = 'max_io_ops_per_host'
+
+    def __init__(self, limit: int = 8) -> None:
+        super().__init__(limit)
+
+    def _get_max_io_ops_per_host(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> int:
+        """Return the limit of one host: the hook of subclasses made for nova."""
+        return self.limit_of(host_state)
+
+
+class AggregateIoOpsFilter(AggregateHostLimit, IoOpsFilter):
+    """Pass hosts with fewer heavy tasks than the lowest limit of their aggregates.
+
+    Metadata ``max_io_ops_per_host`` is the limit. The option of that name holds for
+    hosts whose aggregates set none, or something that is no whole number. Nova:
+    scheduler/filters/io_ops_filter.py.
+    """

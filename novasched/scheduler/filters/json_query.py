@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,25 +47,28 @@ def _same(value: Any, count: int) -> Objects:
     return column
 
 
+def _combined(combine: np.ufunc, values: Iterable[Values], count: int) -> Mask:
+    """Return for each host whether all, or any, of the values hold."""
+    columns = [np.full(count, combine.identity), *(v.astype(bool) for v in values)]
+    combined: Mask = combine.reduce(columns)
+    return combined
+
+
 def _comparison(compare: Callable[[Any, Any], Any]) -> Command:
     """Compare the first argument with every other; there must be one."""
 
     def command(arguments: Sequence[Values], count: int) -> Values:
-        first, others = arguments[:1], arguments[1:]
-        holds = np.full(count, bool(others))
-        for other in others:
-            holds &= compare(first[0], other).astype(bool)
-        return holds
+        if len(arguments) < 2:
+            return np.zeros(count, bool)
+        compared = (compare(arguments[0], other) for other in arguments[1:])
+        return _combined(np.logical_and, compared, count)
 
     return command
 
 
 def _among(arguments: Sequence[Values], count: int) -> Values:
-    first, others = arguments[:1], arguments[1:]
-    found = np.zeros(count, bool)
-    for other in others:
-        found |= (first[0] == other).astype(bool)
-    return found
+    same = (arguments[0] == other for other in arguments[1:])
+    return _combined(np.logical_or, same, count)
 
 
 def _negations(arguments: Sequence[Values], count: int) -> Values:
@@ -77,17 +80,11 @@ def _negations(arguments: Sequence[Values], count: int) -> Values:
 
 
 def _all(arguments: Sequence[Values], count: int) -> Values:
-    holds = np.ones(count, bool)
-    for argument in arguments:
-        holds &= argument.astype(bool)
-    return holds
+    return _combined(np.logical_and, arguments, count)
 
 
 def _any(arguments: Sequence[Values], count: int) -> Values:
-    holds = np.zeros(count, bool)
-    for argument in arguments:
-        holds |= argument.astype(bool)
-    return holds
+    return _combined(np.logical_or, arguments, count)
 
 
 COMMANDS: dict[str, Command] = {

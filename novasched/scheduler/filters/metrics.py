@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import metrics, ratios, warnings
+from novasched.scheduler import metrics, warnings
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.columns import PerValue
 from novasched.scheduler.filters import ColumnFilter
@@ -37,8 +37,8 @@ class MetricsFilter(ColumnFilter):
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
         setting = conf.metrics.weight_setting
-        names = (name for name, _ in ratios.parse(setting))
-        return cls(names, ratios.invalid(setting))
+        names = (name for name, _ in metrics.ratios(setting))
+        return cls(names, metrics.invalid_ratios(setting))
 
     def _missing(self, reported: Any) -> frozenset[str]:
         return self.names - {metric.name for metric in metrics.reported(reported)}

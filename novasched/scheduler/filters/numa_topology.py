@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Self
 
 import numpy as np
@@ -150,19 +151,15 @@ def _limits(hosts: HostTable, where: Mask, request: RequestSpec) -> Objects:
     given: dict[str, Any] = {}
     if 'network_metadata' in request:
         given['network_metadata'] = request.network_metadata
-    found: Objects = np.full(len(hosts), None, object)
-    left = np.flatnonzero(where)
-    cpu, ram = (
-        ratios[left].tolist()
-        for ratios in (hosts.cpu_allocation_ratio, hosts.ram_allocation_ratio)
-    )
-    pairs = list(zip(cpu, ram, strict=True))
-    made = {
-        pair: NUMATopologyLimits(
-            cpu_allocation_ratio=pair[0], ram_allocation_ratio=pair[1], **given
+
+    @functools.cache
+    def limits(cpu: float, ram: float) -> NUMATopologyLimits:
+        return NUMATopologyLimits(
+            cpu_allocation_ratio=cpu, ram_allocation_ratio=ram, **given
         )
-        for pair in set(pairs)
-    }
-    for position, pair in zip(left.tolist(), pairs, strict=True):
-        found[position] = made[pair]
+
+    found: Objects = np.full(len(hosts), None, object)
+    cpu, ram = hosts.cpu_allocation_ratio, hosts.ram_allocation_ratio
+    for position in np.flatnonzero(where).tolist():
+        found[position] = limits(cpu.item(position), ram.item(position))
     return found

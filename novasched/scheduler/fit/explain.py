@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from novasched.scheduler.fit.numa import CellRefusal
+from novasched.scheduler.fit.pci_allocation import HostDevices
 from novasched.scheduler.fit.search import (
-    DeviceSupport,
     Fits,
     NumaAffinity,
     bits,
@@ -30,7 +30,7 @@ def explain(
     cells: Sequence[HostCell],
     guest: Guest,
     limits: CellLimits | None,
-    devices: DeviceSupport | None,
+    devices: HostDevices | None,
     pack: bool,
 ) -> Reason:
     """Return the first thing that a guest lacks on a host.
@@ -67,7 +67,7 @@ def _refused(fits: Fits, guest_cell: int, cells: Sequence[HostCell]) -> Refusals
     return Refusals(guest_cell, by_cell)
 
 
-def _without_devices(fits: Fits, ids: frozenset[int], devices: DeviceSupport) -> Reason:
+def _without_devices(fits: Fits, ids: frozenset[int], devices: HostDevices) -> Reason:
     """Say why there are no devices for a guest on some cells, and why not on others.
 
     Each other cell with such devices says why it cannot take a guest of one cell.

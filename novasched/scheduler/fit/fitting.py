@@ -10,7 +10,8 @@ from typing import Any, Self
 from oslo_config import cfg
 
 from novasched.scheduler.fit.nova_search import fit_as_nova
-from novasched.scheduler.fit.search import Attempt, DeviceSupport, fit_each
+from novasched.scheduler.fit.pci_allocation import HostDevices
+from novasched.scheduler.fit.search import Attempt, fit_each
 from novasched.scheduler.fit.topology import CellLimits, Guest, HostCell
 
 OPTS: dict[str, list[cfg.Opt]] = {
@@ -67,7 +68,7 @@ class Fitting:
         cells: Sequence[HostCell],
         guest: Guest,
         limits: CellLimits | None,
-        devices: DeviceSupport | None,
+        devices: HostDevices | None,
     ) -> Attempt:
         """Put the cells of a guest on those of a host."""
         return self.attempts(cells, guest, limits, [devices])[0]
@@ -77,7 +78,7 @@ class Fitting:
         cells: Sequence[HostCell],
         guest: Guest,
         limits: CellLimits | None,
-        each: Sequence[DeviceSupport | None],
+        each: Sequence[HostDevices | None],
     ) -> list[Attempt]:
         """Put them there once for each allocation candidate, given its devices.
 

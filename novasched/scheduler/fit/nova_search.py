@@ -14,7 +14,8 @@ import itertools
 from collections.abc import Sequence
 
 from novasched.scheduler.fit.numa import examine
-from novasched.scheduler.fit.search import Attempt, DeviceSupport, NumaAffinity, ordered
+from novasched.scheduler.fit.pci_allocation import HostDevices
+from novasched.scheduler.fit.search import Attempt, NumaAffinity, ordered
 from novasched.scheduler.fit.topology import CellLimits, Guest, GuestCell, HostCell
 
 PATIENCE = 2000
@@ -25,7 +26,7 @@ def fit_as_nova(
     cells: Sequence[HostCell],
     guest: Guest,
     limits: CellLimits | None,
-    devices: DeviceSupport | None,
+    devices: HostDevices | None,
     pack: bool,
     patience: int = PATIENCE,
 ) -> Attempt:

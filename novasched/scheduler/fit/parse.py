@@ -7,13 +7,14 @@ counts as nothing, with a ``problem``: what is wrong with it, else ''."""
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from novasched.scheduler.fit.pci import Pool, Pools, Tags
+from novasched.scheduler.fit.pci import Pool, Pools, Tags, devices_by_cell
 from novasched.scheduler.fit.topology import Cpus, HostCell, Networks, Pages
 
 LARGEST = 2**53
@@ -49,141 +50,6 @@ def number(value: Any, least: int = 1 - LARGEST, most: int = LARGEST - 1) -> int
 T = TypeVar('T')
 Complain = Callable[[str, str], None]
 """Called once for each unreadable text, with the text and the problem."""
-
-
-class _ParsedColumn:
-    """Values parsed once from text; ``complain`` is called if that fails."""
-
-    def __init__(
-        self, text: str | None = None, complain: Complain | None = None
-    ) -> None:
-        self._text = text
-        self._complain = complain
-        self._problem = ''
-
-    def _read(self, parse: Callable[[str | None], tuple[T, ...]]) -> tuple[T, ...]:
-        try:
-            return parse(self._text)
-        except Unreadable as problem:
-            self._problem = str(problem)
-            if self._complain:
-                self._complain(self._text or '', self._problem)
-            return ()
-
-
-class HostTopology(_ParsedColumn):
-    """The NUMA cells of a host; false if it has none. Equal if the cells are."""
-
-    @classmethod
-    def of(cls, cells: tuple[HostCell, ...]) -> Self:
-        """Make one of cells instead of text."""
-        made = cls()
-        made.__dict__['cells'] = cells
-        return made
-
-    @functools.cached_property
-    def cells(self) -> tuple[HostCell, ...]:
-        """The cells, in the order of the host; none if the text is nonsense."""
-        return self._read(host_cells)
-
-    @property
-    def problem(self) -> str:
-        """What is wrong with the text; '' if it can be read."""
-        return self._problem if not self.cells else ''
-
-    @functools.cached_property
-    def threads_per_core(self) -> int:
-        """CPUs of the largest core of all cells; 0 without cores."""
-        return max((cell.threads_per_core for cell in self.cells), default=0)
-
-    @functools.cached_property
-    def sockets(self) -> Mapping[int, int | None]:
-        """The socket of each cell; None: unknown, or several."""
-        return {cell.id: cell.socket for cell in self.cells}
-
-    @functools.cached_property
-    def _hash(self) -> int:
-        return hash(self.cells)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, HostTopology):
-            return NotImplemented
-        return self is other or (
-            self._hash == other._hash and self.cells == other.cells
-        )
-
-    def __bool__(self) -> bool:
-        return bool(self.cells)
-
-    def __repr__(self) -> str:
-        return f'HostTopology(cells={self.cells!r})'
-
-
-class HostPools(_ParsedColumn):
-    """The free PCI devices of a host. Equal if the pools are."""
-
-    @classmethod
-    def of(cls, free: Pools) -> Self:
-        """Make one of pools instead of text."""
-        made = cls()
-        made.__dict__['free'] = free
-        return made
-
-    @functools.cached_property
-    def free(self) -> Pools:
-        """The pools, in the order in which devices are taken."""
-        return self._read(parse_pools)
-
-    @property
-    def problem(self) -> str:
-        """What is wrong with the text; '' if it can be read."""
-        return self._problem if not self.free else ''
-
-    @property
-    def pools(self) -> list[dict[str, str | int | None]]:
-        """The pools as plain dicts, as nova has them; new ones."""
-        return [pool.flat() for pool in self.free]
-
-    @functools.cached_property
-    def devices(self) -> int:
-        """Free devices of all pools."""
-        return sum(pool.count for pool in self.free)
-
-    @functools.cached_property
-    def by_cell(self) -> Mapping[int | None, int]:
-        """Free devices by cell; those near to none are under None."""
-        found: dict[int | None, int] = {}
-        for pool in self.free:
-            found[pool.numa_node] = found.get(pool.numa_node, 0) + pool.count
-        return found
-
-    @functools.cached_property
-    def _hash(self) -> int:
-        return hash(self.free)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, HostPools):
-            return NotImplemented
-        return self is other or (self._hash == other._hash and self.free == other.free)
-
-    def __repr__(self) -> str:
-        return f'HostPools(pools={self.pools!r})'
-
-
-NOWHERE = HostTopology()
-
-
-def host_topology(
-    text: str | None, complain: Complain | None = None
-) -> HostTopology | None:
-    """Return what a numa_topology column says; None: nothing."""
-    return HostTopology(text, complain) if text else None
 
 
 NAME, DATA = 'nova_object.name', 'nova_object.data'
@@ -353,3 +219,124 @@ def _text(value: Any) -> str | None:
 def _same_tags(tags: Tags) -> Tags:
     """Return the tags that an earlier pool has, if equal: hosts are much alike."""
     return tags
+
+
+class _ParsedColumn(abc.ABC, Generic[T]):
+    """Items parsed once from text; ``complain`` is called if that fails.
+
+    Equal if the items are.
+    """
+
+    @staticmethod
+    @abc.abstractmethod
+    def _parse(text: str | None) -> tuple[T, ...]:
+        """Return the items of a text. Raises Unreadable."""
+
+    def __init__(
+        self, text: str | None = None, complain: Complain | None = None
+    ) -> None:
+        self._text = text
+        self._complain = complain
+        self._problem = ''
+
+    @classmethod
+    def of(cls, items: tuple[T, ...]) -> Self:
+        """Make one of items instead of text."""
+        made = cls()
+        made.__dict__['_items'] = items
+        return made
+
+    @functools.cached_property
+    def _items(self) -> tuple[T, ...]:
+        try:
+            return self._parse(self._text)
+        except Unreadable as problem:
+            self._problem = str(problem)
+            if self._complain:
+                self._complain(self._text or '', self._problem)
+            return ()
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the text; '' if it can be read."""
+        return self._problem if not self._items else ''
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(self._items)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self is other or (
+            self._hash == other._hash and self._items == other._items
+        )
+
+
+class HostTopology(_ParsedColumn[HostCell]):
+    """The NUMA cells of a host; false if it has none."""
+
+    _parse = staticmethod(host_cells)
+
+    @functools.cached_property
+    def cells(self) -> tuple[HostCell, ...]:
+        """The cells, in the order of the host; none if the text is nonsense."""
+        return self._items
+
+    @functools.cached_property
+    def threads_per_core(self) -> int:
+        """CPUs of the largest core of all cells; 0 without cores."""
+        return max((cell.threads_per_core for cell in self.cells), default=0)
+
+    @functools.cached_property
+    def sockets(self) -> Mapping[int, int | None]:
+        """The socket of each cell; None: unknown, or several."""
+        return {cell.id: cell.socket for cell in self.cells}
+
+    def __bool__(self) -> bool:
+        return bool(self.cells)
+
+    def __repr__(self) -> str:
+        return f'HostTopology(cells={self.cells!r})'
+
+
+class HostPools(_ParsedColumn[Pool]):
+    """The free PCI devices of a host."""
+
+    _parse = staticmethod(parse_pools)
+
+    @functools.cached_property
+    def free(self) -> Pools:
+        """The pools, in the order in which devices are taken."""
+        return self._items
+
+    @property
+    def pools(self) -> list[dict[str, str | int | None]]:
+        """The pools as plain dicts, as nova has them; new ones."""
+        return [pool.flat() for pool in self.free]
+
+    @functools.cached_property
+    def devices(self) -> int:
+        """Free devices of all pools."""
+        return sum(pool.count for pool in self.free)
+
+    @functools.cached_property
+    def by_cell(self) -> Mapping[int | None, int]:
+        """Free devices by cell; those near to none are under None."""
+        return devices_by_cell(self.free)
+
+    def __repr__(self) -> str:
+        return f'HostPools(pools={self.pools!r})'
+
+
+NOWHERE = HostTopology()
+
+
+def host_topology(
+    text: str | None, complain: Complain | None = None
+) -> HostTopology | None:
+    """Return what a numa_topology column says; None: nothing."""
+    return HostTopology(text, complain) if text else None

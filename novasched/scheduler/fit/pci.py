@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
@@ -45,6 +45,14 @@ class Pool:
 
 Pools = tuple[Pool, ...]
 """In the order in which devices are taken: pools with fewer tags come first."""
+
+
+def devices_by_cell(pools: Iterable[Pool]) -> dict[int | None, int]:
+    """Return the free devices by cell; those near to none are under None."""
+    found: dict[int | None, int] = {}
+    for pool in pools:
+        found[pool.numa_node] = found.get(pool.numa_node, 0) + pool.count
+    return found
 
 
 PLACEMENT_KEYS = frozenset({'resource_class', 'traits', 'rp_uuid', 'rp_uuids'})

@@ -23,6 +23,7 @@ from novasched.scheduler.fit.pci import (
     PoolMismatch,
     Pools,
     ProviderMapping,
+    devices_by_cell,
     providers_of,
 )
 from novasched.scheduler.fit.topology import listed
@@ -64,20 +65,17 @@ class PciAllocation:
     @functools.cached_property
     def matching(self) -> Mapping[int | None, int]:
         """Devices by cell that match the request, whether they may be used or not."""
-        found: dict[int | None, int] = {}
-        for pool in self.pools:
-            if self.request.mismatch(pool) is not PoolMismatch.SPEC:
-                found[pool.numa_node] = found.get(pool.numa_node, 0) + pool.count
-        return found
+        mismatch = self.request.mismatch
+        return devices_by_cell(
+            [pool for pool in self.pools if mismatch(pool) is not PoolMismatch.SPEC]
+        )
 
     @functools.cached_property
     def usable(self) -> Mapping[int | None, int]:
         """Devices by cell that the request may use."""
-        found: dict[int | None, int] = {}
-        for pool in self.pools:
-            if self.mismatch(pool) is None:
-                found[pool.numa_node] = found.get(pool.numa_node, 0) + pool.count
-        return found
+        return devices_by_cell(
+            [pool for pool in self.pools if self.mismatch(pool) is None]
+        )
 
     @functools.cached_property
     def ambiguous(self) -> bool:
@@ -239,10 +237,8 @@ class HostDevices:
         """
         key = self.support_key(cells)
         if (known := self._supported.get(key)) is None:
-            known = not (cells and self._short(cells)) and all(
-                allocation.fits(cells, self._sockets)
-                for allocation in self._in_turn(cells)
-            )
+            short = bool(cells) and self._short(cells)
+            known = not short and self._failing(cells) is None
             self._supported[key] = known
         return known
 
@@ -263,42 +259,43 @@ class HostDevices:
     def why(self, cells: frozenset[int] | None) -> Reason:
         """Say which request cannot be served, and where the devices were lost."""
         cells = cells or frozenset()
-        for allocation in self._in_turn(cells):
-            if not allocation.fits(cells, self._sockets):
-                return allocation.why(cells, self._sockets)
-        return Reason(Code.REJECTED, 'the PCI devices are free')
+        failing = self._failing(cells)
+        if failing is None:
+            return Reason(Code.REJECTED, 'the PCI devices are free')
+        return failing.why(cells, self._sockets)
 
     def elsewhere(self, cells: frozenset[int]) -> Mapping[int, int]:
         """Return by cell how many devices the request that why() names has there.
 
         Only cells other than these, with devices that it might use.
         """
+        failing = self._failing(cells)
+        usable = failing.usable if failing else {}
+        return {
+            cell: count
+            for cell, count in usable.items()
+            if cell is not None and cell not in cells
+        }
+
+    def _failing(self, cells: frozenset[int]) -> PciAllocation | None:
+        """Return the first request that cannot be served."""
         for allocation in self._in_turn(cells):
             if not allocation.fits(cells, self._sockets):
-                return {
-                    cell: count
-                    for cell, count in allocation.usable.items()
-                    if cell is not None and cell not in cells
-                }
-        return {}
+                return allocation
+        return None
 
     def _in_turn(self, cells: frozenset[int]) -> Iterator[PciAllocation]:
         """Yield each request at the pools that those before it left.
 
         Stop asking for more once one does not fit.
         """
-        allocation: PciAllocation | None = None
-        for request in self._requests:
-            if allocation is None:
-                allocation = self._first
+        for number, request in enumerate(self._requests):
+            if number == 0:
+                allocation = self._independent[0]
             else:
                 left = allocation.left(cells, self._sockets)
                 allocation = self._allocation(request, left)
             yield allocation
-
-    @functools.cached_property
-    def _first(self) -> PciAllocation:
-        return self._independent[0]
 
     def _allocation(
         self, request: DeviceRequest, pools: Sequence[Pool]
@@ -308,10 +305,7 @@ class HostDevices:
 
     @functools.cached_property
     def _by_cell(self) -> Mapping[int | None, int]:
-        found: dict[int | None, int] = {}
-        for pool in self._pools:
-            found[pool.numa_node] = found.get(pool.numa_node, 0) + pool.count
-        return found
+        return devices_by_cell(self._pools)
 
     @functools.cached_property
     def _cell_classes(self) -> Mapping[int, Hashable]:
@@ -348,10 +342,11 @@ class HostDevices:
         free = [each for each in near if not each.providers]
         if len(free) < 2:
             return found
-        together = Counter[int | None]()
-        for pool in self._pools:
-            if any(each.mismatch(pool) is None for each in free):
-                together[pool.numa_node] += pool.count
+        together = devices_by_cell(
+            pool
+            for pool in self._pools
+            if any(each.mismatch(pool) is None for each in free)
+        )
         count = sum(each.request.count for each in free)
         return [*found, (together, _anywhere(free, together), count)]
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from novasched.scheduler.fit.numa import CellRefusal, fit_pair
+from novasched.scheduler.fit.pci_allocation import HostDevices
 from novasched.scheduler.fit.topology import (
     CellLimits,
     Guest,
@@ -21,7 +22,6 @@ from novasched.scheduler.fit.topology import (
     HostCell,
     Networks,
 )
-from novasched.scheduler.reasons import Reason
 
 FEW_MIXES = 64
 FIRST_TRIED = 128
@@ -35,28 +35,17 @@ class Attempt(NamedTuple):
     guest: Guest
 
 
-def fit(
-    cells: Sequence[HostCell],
-    guest: Guest,
-    limits: CellLimits | None,
-    devices: DeviceSupport | None,
-    pack: bool,
-) -> Attempt:
-    """Fit a guest onto a host; one that does not fit is returned as it came."""
-    return fit_each(cells, guest, limits, [devices], pack)[0]
-
-
 def fit_each(
     cells: Sequence[HostCell],
     guest: Guest,
     limits: CellLimits | None,
-    each: Sequence[DeviceSupport | None],
+    each: Sequence[HostDevices | None],
     pack: bool,
 ) -> list[Attempt]:
     """Fit a guest onto a host once for each of some devices.
 
-    These differ in the providers that they may come from, and in nothing else, so
-    that the order of the cells is one, and pairs of cells are tested once for all.
+    These differ in their providers only, so pairs of cells are tested once for all. A
+    guest that does not fit is returned as it came.
     """
     if not each or not 0 < len(guest.cells) <= len(cells):
         return [Attempt(False, guest)] * len(each)
@@ -142,53 +131,55 @@ def _at_once(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
 
 def _first(fits: Fits, agrees: NumaAffinity) -> list[int] | None:
     """Return the first choice of host cells that will do; None if none does."""
-    able = [fits.able(guest_cell) for guest_cell in range(len(fits.guest.cells))]
-    free = (1 << len(fits.cells)) - 1
-    if not completable(able, free, [0] * len(fits.cells), [len(able)]):
+    count, hosts = len(fits.guest.cells), len(fits.cells)
+    able = [fits.able(guest_cell) for guest_cell in range(count)]
+    free, alike, any_mix = (1 << hosts) - 1, [0] * hosts, [[count]]
+    if not completable(able, free, alike, [count]):
         return None
     kinds = agrees.kinds()
     sizes = [kinds.count(kind) for kind in range(len(set(kinds)))]
-    several = itertools.islice(_mixes(sizes, able), FEW_MIXES + 1)
+    several = itertools.islice(_mixes(sizes, count), FEW_MIXES + 1)
     if sum(1 for _ in several) > FEW_MIXES:
-        tried = itertools.islice(_choices(able, free), FIRST_TRIED)
+        tried = itertools.islice(_choices(able, free, alike, any_mix), FIRST_TRIED)
         if (placed := next(filter(agrees, tried), None)) is not None:
             return placed
     mixes = [
         mix
-        for mix in _mixes(sizes, able)
+        for mix in _mixes(sizes, count)
         if agrees(_sample(kinds, mix)) and completable(able, free, kinds, mix)
     ]
-    return _choice(able, kinds, mixes) if mixes else None
+    return next(_choices(able, free, kinds, mixes), None)
 
 
 def _choices(
-    able: Sequence[int], free: int, placed: Sequence[int] = ()
+    able: Sequence[int], free: int, kinds: Sequence[int], mixes: Sequence[Sequence[int]]
 ) -> Iterator[list[int]]:
-    """Yield the choices of host cells that go on from those placed, in their order."""
-    if len(placed) == len(able):
-        yield list(placed)
+    """Yield the choices of free host cells in one of the mixes, in their order."""
+    if not able:
+        yield []
         return
-    rest = able[len(placed) + 1 :]
-    kinds, most = [0] * free.bit_length(), [len(rest)]
-    for host in bits(able[len(placed)] & free):
+    first, rest = able[0], able[1:]
+    for host in bits(first & free):
         left = free & ~(1 << host)
-        if completable(rest, left, kinds, most):
-            yield from _choices(able, left, [*placed, host])
+        fewer = [_less(mix, kinds[host]) for mix in mixes if mix[kinds[host]]]
+        if any(completable(rest, left, kinds, mix) for mix in fewer):
+            for others in _choices(rest, left, kinds, fewer):
+                yield [host, *others]
 
 
-def _mixes(sizes: Sequence[int], able: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Return every way to take one host cell per guest cell, by kinds."""
+def _less(mix: Sequence[int], kind: int) -> list[int]:
+    return [count - (number == kind) for number, count in enumerate(mix)]
 
-    def rest(sizes: Sequence[int], wanted: int) -> Iterator[tuple[int, ...]]:
-        if not sizes:
-            yield ()
-            return
-        others = sum(sizes[1:])
-        for taken in range(max(0, wanted - others), min(sizes[0], wanted) + 1):
-            for mix in rest(sizes[1:], wanted - taken):
-                yield (taken, *mix)
 
-    return rest(sizes, len(able))
+def _mixes(sizes: Sequence[int], wanted: int) -> Iterator[tuple[int, ...]]:
+    """Yield every way to take so many host cells, as a number of each kind."""
+    if not sizes:
+        yield ()
+        return
+    first, others = sizes[0], sizes[1:]
+    for taken in range(max(0, wanted - sum(others)), min(first, wanted) + 1):
+        for mix in _mixes(others, wanted - taken):
+            yield (taken, *mix)
 
 
 def _sample(kinds: Sequence[int], mix: Sequence[int]) -> list[int]:
@@ -202,62 +193,10 @@ def _sample(kinds: Sequence[int], mix: Sequence[int]) -> list[int]:
     return placed
 
 
-def _choice(
-    able: Sequence[int], kinds: Sequence[int], mixes: Sequence[Sequence[int]]
-) -> list[int]:
-    """Return the first choice of host cells in one of the mixes, which there is."""
-    placed: list[int] = []
-    free = (1 << len(kinds)) - 1
-    for guest_cell in range(len(able)):
-        rest = able[guest_cell + 1 :]
-        steps = (
-            _assigned(host, free, kinds, mixes)
-            for host in bits(able[guest_cell] & free)
-        )
-        host, free, mixes = next(
-            step
-            for step in steps
-            if any(completable(rest, step.free, kinds, mix) for mix in step.mixes)
-        )
-        placed.append(host)
-    return placed
-
-
-class _Assignment(NamedTuple):
-    """A host cell that is taken, those then free, and what is left of the mixes."""
-
-    host: int
-    free: int
-    mixes: Sequence[Sequence[int]]
-
-
-def _assigned(
-    host: int, free: int, kinds: Sequence[int], mixes: Sequence[Sequence[int]]
-) -> _Assignment:
-    kind = kinds[host]
-    left = [_less(mix, kind) for mix in mixes if mix[kind]]
-    return _Assignment(host, free & ~(1 << host), left)
-
-
-def _less(mix: Sequence[int], kind: int) -> list[int]:
-    return [count - (number == kind) for number, count in enumerate(mix)]
-
-
-class CountsDevices(Protocol):
-    """Number of devices on cells, for the order of cells."""
-
-    @property
-    def wanted(self) -> bool:
-        """True if the guest asks for devices."""
-
-    def on_cell(self, cell_id: int) -> int:
-        """Return how many devices of any kind are free on a cell."""
-
-
 def ordered(
     cells: Sequence[HostCell],
     guest: Guest,
-    devices: CountsDevices | None,
+    devices: HostDevices | None,
     pack: bool,
 ) -> tuple[HostCell, ...]:
     """Return the cells in the order to try them; ``pack`` fills full ones first.
@@ -278,22 +217,6 @@ def ordered(
     return tuple(tried)
 
 
-class DeviceSupport(CountsDevices, Protocol):
-    """Devices of a host, as the search needs them."""
-
-    def supports(self, cells: frozenset[int]) -> bool:
-        """Return True if the guest gets its devices when it is on these cells."""
-
-    def cell_class(self, cell_id: int) -> Hashable:
-        """Return the equivalence class of a cell for supports()."""
-
-    def why(self, cells: frozenset[int]) -> Reason:
-        """Return why supports() says no."""
-
-    def elsewhere(self, cells: frozenset[int]) -> Mapping[int, int]:
-        """Return how many of the missing devices are on other cells, by cell."""
-
-
 class NumaAffinity:
     """Affinity of devices and networks to a choice of host cells, by position.
 
@@ -304,7 +227,7 @@ class NumaAffinity:
         self,
         cells: Sequence[HostCell],
         limits: CellLimits | None,
-        devices: DeviceSupport | None,
+        devices: HostDevices | None,
     ) -> None:
         self._cells = cells
         self._devices = devices if devices and devices.wanted else None
@@ -337,9 +260,6 @@ class NumaAffinity:
         )
 
 
-_NO_NETWORKS = Networks()
-
-
 def networks_elsewhere(
     cells: Collection[HostCell], chosen: Collection[int], asked: Networks
 ) -> str:
@@ -347,34 +267,26 @@ def networks_elsewhere(
 
     ``chosen`` are ids of cells. A network that no cell is near to is no constraint.
     """
-    near = [_networks_near(cell) for cell in cells if cell.id in chosen]
-    far = [_networks_near(cell) for cell in cells if cell.id not in chosen]
-    missed = {
-        name
-        for name in asked.physnets
-        if any(name in networks.physnets for networks in far)
-        and not any(name in networks.physnets for networks in near)
-    }
+    near = _networks_of(cell for cell in cells if cell.id in chosen)
+    far = _networks_of(cell for cell in cells if cell.id not in chosen)
+    missed = asked.physnets & (far.physnets - near.physnets)
     words = [f'physical network {name}' for name in sorted(missed)]
-    if (
-        asked.tunneled
-        and any(networks.tunneled for networks in far)
-        and not any(networks.tunneled for networks in near)
-    ):
+    if asked.tunneled and far.tunneled and not near.tunneled:
         words.append('tunnelled networks')
     return ' and '.join(words)
 
 
 def network_class(cell: HostCell, asked: Networks) -> Networks:
     """Return the equivalence class of a cell for networks_elsewhere()."""
-    networks = _networks_near(cell)
-    return Networks(
-        networks.physnets & asked.physnets, networks.tunneled and asked.tunneled
-    )
+    near = _networks_of([cell])
+    return Networks(near.physnets & asked.physnets, near.tunneled and asked.tunneled)
 
 
-def _networks_near(cell: HostCell) -> Networks:
-    return cell.network_metadata or _NO_NETWORKS
+def _networks_of(cells: Iterable[HostCell]) -> Networks:
+    """Return the networks that any of the cells is near to."""
+    known = [cell.network_metadata for cell in cells if cell.network_metadata]
+    physnets = frozenset[str]().union(*(networks.physnets for networks in known))
+    return Networks(physnets, any(networks.tunneled for networks in known))
 
 
 def bits(mask: int) -> Iterator[int]:

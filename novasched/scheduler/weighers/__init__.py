@@ -22,13 +22,9 @@ from novasched.scheduler.hosts import Floats, HostState, HostTable
 from novasched.scheduler.warnings import PluginWarning, number_warnings
 
 
-def multiplier_opt(
-    name: str, default: float, help_: str, minimum: float | None = None
-) -> cfg.Opt:
-    """Return a multiplier option in nova's form, old group included."""
-    return cfg.FloatOpt(
-        name, default=default, min=minimum, deprecated_group='DEFAULT', help=help_
-    )
+def multiplier_opt(name: str, default: float, help_: str, **more: Any) -> cfg.Opt:
+    """Return the option of a multiplier; ``more`` are arguments of cfg.FloatOpt."""
+    return cfg.FloatOpt(name, default=default, help=help_, **more)
 
 
 @dataclass
@@ -61,8 +57,9 @@ class Weigher(abc.ABC):
     option: ClassVar[str | None] = None
     multiplier: float = 1.0
 
-    def __init__(self, multiplier: float = 1.0) -> None:
-        self.multiplier = multiplier
+    def __init__(self, multiplier: float | None = None) -> None:
+        if multiplier is not None:
+            self.multiplier = multiplier
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:

@@ -16,13 +16,15 @@ OPTS = {
             'soft_affinity_weight_multiplier',
             1.0,
             'Weight of keeping the members of a soft-affinity group together.',
-            minimum=0.0,
+            min=0.0,
+            deprecated_group='DEFAULT',
         ),
         multiplier_opt(
             'soft_anti_affinity_weight_multiplier',
             1.0,
             'Weight of keeping the members of a soft-anti-affinity group apart.',
-            minimum=0.0,
+            min=0.0,
+            deprecated_group='DEFAULT',
         ),
     ]
 }

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.objects.image_meta import ImageMetaProps
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import ratios, warnings
+from novasched.scheduler import metrics, warnings
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.hosts import Floats, HostTable, Rows
 from novasched.scheduler.warnings import PluginWarning
@@ -68,8 +68,8 @@ class ImagePropertiesWeigher(Weigher):
     def __init__(self, multiplier: float = 0.0, setting: Iterable[str] = ()) -> None:
         super().__init__(multiplier)
         setting = tuple(setting)
-        self._ratios = dict(ratios.parse(setting))
-        self._ignored = ratios.invalid(setting)
+        self._ratios = dict(metrics.ratios(setting))
+        self._ignored = metrics.invalid_ratios(setting)
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:

@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler import metrics, ratios, warnings
+from novasched.scheduler import metrics, warnings
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.columns import PerValue
 from novasched.scheduler.hosts import Floats, HostTable
@@ -76,7 +76,8 @@ class MetricsWeigher(Weigher):
         self.required = required
         self.unavailable = unavailable
         setting = tuple(setting)
-        self._ratios, self._ignored = ratios.parse(setting), ratios.invalid(setting)
+        self._ratios = metrics.ratios(setting)
+        self._ignored = metrics.invalid_ratios(setting)
         self._numbers = PerValue[str | None](
             self._numbers_in, np.float64, (len(self._ratios),)
         )

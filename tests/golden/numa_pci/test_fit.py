@@ -19,8 +19,9 @@ from novasched.scheduler.fit.parse import host_cells, parse_pools
 from novasched.scheduler.fit.pci import requests_of
 from novasched.scheduler.fit.pci_allocation import HostDevices
 from novasched.scheduler.fit.requirements import guest_of, networks_of
-from novasched.scheduler.fit.search import fit, ordered
+from novasched.scheduler.fit.search import ordered
 from novasched.scheduler.fit.topology import CellLimits
+from tests.topologies import fit
 
 HERE = pathlib.Path(__file__).parent
 CASES = {

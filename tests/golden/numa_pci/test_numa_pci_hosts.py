@@ -15,11 +15,11 @@ import pytest
 from novasched.drivers.host_candidates import with_providers
 from novasched.objects.base import parse
 from novasched.objects.request_spec import RequestGroup
-from novasched.scheduler.consumption import consume
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.fit.fitting import Fitting
+from novasched.scheduler.hosts import consume
 from tests import factories
 
 HERE = pathlib.Path(__file__).parent

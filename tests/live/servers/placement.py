@@ -10,12 +10,16 @@ from pathlib import Path
 
 import requests
 import sqlalchemy as sa
-import urllib3
 
 from tests.live.servers.process import Process, free_port, run, wait_until
 
 VERSION = '1.36'
-HEADERS = {'X-Auth-Token': 'admin', 'Accept': 'application/json'}
+# The server may close an idle connection just when it is used again: none is kept.
+HEADERS = {
+    'X-Auth-Token': 'admin',
+    'Accept': 'application/json',
+    'Connection': 'close',
+}
 
 
 class Placement:
@@ -32,9 +36,6 @@ class Placement:
         # No pool: its connections would be dead when a test has killed the database.
         self._engine = sa.create_engine(database_url, poolclass=sa.NullPool)
         self._session = requests.Session()
-        # The server may close an idle connection just when it is used again.
-        again = urllib3.Retry(3, allowed_methods={'GET'}, status=0)
-        self._session.mount('http://', requests.adapters.HTTPAdapter(max_retries=again))
         self._env = dict(os.environ, OS_PLACEMENT_CONFIG_DIR=str(self.dir))
         self._server = None
 

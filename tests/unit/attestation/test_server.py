@@ -6,24 +6,21 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from oslo_config import cfg
 
-from novasched import opts
-from novasched.attestation.server import (
+from novasched.attestation.trusted import (
     AttestationServer,
     Attested,
     attested,
     time_of,
 )
+from tests.configuration import make_conf
 
 NOW = datetime.datetime(2026, 5, 4, 12, 0, 0)  # noqa: DTZ001
 THEN = datetime.datetime(2012, 9, 4, 15, 30, 0)  # noqa: DTZ001
 
 
 def conf(**values):
-    made = cfg.ConfigOpts()
-    opts.register(made)
-    made([], default_config_files=[], default_config_dirs=[])
+    made = make_conf()
     for name, value in values.items():
         made.set_override(name, value, 'trusted_computing')
     return made

@@ -8,10 +8,14 @@ import threading
 
 import pytest
 
-from novasched.attestation.server import Attested, attested
-from novasched.attestation.trusted import KnownLevels
-from novasched.scheduler.filters.legacy.trusted import TrustRule
+from novasched.attestation.trusted import (
+    Attested,
+    KnownLevels,
+    TrustedFilter,
+    attested,
+)
 from tests import factories
+from tests.fakes import FakeClock
 
 NOW = datetime.datetime(2026, 5, 4, 12, 0, 0)  # noqa: DTZ001
 FRESH, OLD = '2026-05-04T12:00:00Z', '2026-05-04T11:00:00Z'
@@ -35,16 +39,6 @@ class FakeServer:
         return attested({'hosts': states}, NOW)
 
 
-class Clock:
-    now = NOW
-
-    def utcnow(self):
-        return self.now
-
-    def later(self, seconds):
-        self.now += datetime.timedelta(seconds=seconds)
-
-
 class TellingLock:
     """A lock that tells when a second thread is about to wait for it."""
 
@@ -66,7 +60,7 @@ def cloud():
 
 
 def rule(server, clock=None):
-    return TrustRule(KnownLevels(server.poll, 60, clock or Clock()))
+    return TrustedFilter(KnownLevels(server.poll, 60, clock or FakeClock(NOW)))
 
 
 def passes(rule, node, level):
@@ -120,10 +114,10 @@ def test_a_level_that_is_always_old_counts_but_is_asked_for_each_time():
     [pytest.param(60, 1, id='not yet old'), pytest.param(61, 2, id='old')],
 )
 def test_levels_grow_old(seconds, polls):
-    server, clock = FakeServer(), Clock()
+    server, clock = FakeServer(), FakeClock(NOW)
     rule_ = rule(server, clock)
     assert passes(rule_, 'n1', 'trusted')
-    clock.later(seconds)
+    clock.advance(seconds)
     assert passes(rule_, 'n1', 'trusted')
     assert len(server.polled) == polls
 
@@ -137,7 +131,7 @@ def test_many_hosts_share_a_poll():
 
 def test_a_poll_without_answers_makes_every_level_unknown():
     answers = [{'a': Attested('trusted', NOW), 'other': Attested('trusted', NOW)}, {}]
-    clock = Clock()
+    clock = FakeClock(NOW)
     levels = KnownLevels(lambda nodes: answers.pop(0), 60, clock)
     assert levels.look_up(['a'], ['a', 'b']) == {'a': 'trusted'}
     assert [levels.last(node) for node in ('a', 'b', 'other')] == [
@@ -145,7 +139,7 @@ def test_a_poll_without_answers_makes_every_level_unknown():
         'unknown',
         'unknown',
     ]
-    clock.later(61)
+    clock.advance(61)
     assert levels.look_up(['a'], ['a', 'b']) == {'a': 'unknown'}
     assert levels.last('a') == 'unknown'
 
@@ -161,7 +155,7 @@ def test_threads_that_wait_for_a_poll_share_it():
         assert leave.wait(30)
         return {}
 
-    levels = KnownLevels(poll, 60, Clock(), lock)
+    levels = KnownLevels(poll, 60, FakeClock(NOW), lock)
     threads = [
         threading.Thread(target=lambda: found.append(levels.look_up(['a'], ['a'])))
         for _ in range(2)

@@ -9,17 +9,17 @@ import pytest
 
 from novasched.cluster.cells import FAILURES, Cells
 from novasched.cluster.view import ClusterView
-from tests.unit.cluster.fakes import (
+from tests.fake_databases import (
     CELL0,
     FakeApiStore,
     FakeCellStore,
     FakeCellStores,
-    FakeClock,
     cell,
 )
+from tests.fakes import FakeClock
 
 TIMEOUT_S = 1.5
-SHORT_S = 0.3
+SHORT_S = 0.05
 
 
 class Cloud:
@@ -50,9 +50,10 @@ class Cloud:
         for _ in range(FAILURES):
             self.view.refresh()
 
-    def hurry(self):
-        """Wait for cells no longer than ``SHORT_S``: one is going to hang."""
-        self.view.cells._timeout_s = self.view.cells.patience_s = SHORT_S
+    def hurry(self, patience_s=TIMEOUT_S):
+        """Wait for a cell that hangs no longer than ``SHORT_S``, if another answers."""
+        self.view.cells._timeout_s = SHORT_S
+        self.view.cells.patience_s = patience_s
 
     def retry(self):
         self.clock.advance(15)

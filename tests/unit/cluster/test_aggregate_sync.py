@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.cluster.aggregate_sync import (
+from novasched.cluster.aggregates import (
     LOOK_AGAIN_S,
     LOOK_FOR_S,
     MOST_LOOKS,
@@ -16,7 +16,7 @@ from novasched.cluster.aggregate_sync import (
 )
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
-from tests.unit.fakes import FakeClock, FakePlacement, FakeView
+from tests.fakes import FakeClock, FakePlacement, FakeView
 
 NODES = [('h1', 'n1', 'uuid-1'), ('h2', 'n2', 'uuid-2')]
 
@@ -41,7 +41,7 @@ class Slow(FakePlacement):
         self.takes_s = 0.0
 
     def aggregates(self, context, provider_uuid):
-        self._clock.go_on(self.takes_s)
+        self._clock.advance(self.takes_s)
         return super().aggregates(context, provider_uuid)
 
 
@@ -106,7 +106,7 @@ def test_it_is_told_once_until_it_is_mended(look):
 
     def later(seconds, *known):
         run.known['h1'] = known
-        run.clock.go_on(seconds)
+        run.clock.advance(seconds)
         asked, said = run('agg-1')
         return len(asked), len(said)
 

@@ -8,7 +8,8 @@ import pytest
 from novasched import errors
 from novasched.cluster.aggregates import ATTEMPTS, AggregateReader, AggregateView
 from novasched.ports import AggregatesMark
-from tests.unit.cluster.fakes import NOON, SECOND, FakeApiStore, FakeClock, aggregate
+from tests.fake_databases import FakeApiStore, aggregate
+from tests.fakes import NOON, SECOND, FakeClock
 
 
 @pytest.fixture

@@ -7,15 +7,14 @@ import datetime
 
 import numpy as np
 import pytest
-from oslo_config import cfg
 
 from novasched.cluster import assumed
-from novasched.cluster.assumed import LOOK_EVERY_S, AssumedInstances
-from novasched.cluster.assumed_usage import KNOWN_FOR_S
+from novasched.cluster.assumed import KNOWN_FOR_S, LOOK_EVERY_S, AssumedInstances
 from novasched.scheduler.fit.parse import HostPools
 from novasched.scheduler.pipeline import Profile
 from tests import factories
-from tests.unit.fakes import FakeClock, FakeView
+from tests.configuration import make_conf
+from tests.fakes import FakeClock, FakeView
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
@@ -56,10 +55,7 @@ def cloud():
 
 @pytest.fixture
 def conf():
-    made = cfg.ConfigOpts()
-    made.register_opts(assumed.OPTS['novasched'], 'novasched')
-    made([], default_config_files=[], default_config_dirs=[])
-    return made
+    return make_conf()
 
 
 def test_it_is_off_unless_asked_for(conf):
@@ -99,14 +95,14 @@ def test_a_row_that_shows_it_ends_it(cloud):
     cloud.pick(1, memory_mb=1000)
     cloud.report(1, free_ram_mb=7000, vcpus_used=1)
     assert cloud.free_ram_mb == [8192, 7000, 8192]
-    cloud.clock.go_on(KNOWN_FOR_S)
+    cloud.clock.advance(KNOWN_FOR_S)
     assert cloud.free_ram_mb == [8192, 7000, 8192]
     assert len(cloud.assumed) == 0
 
 
 def test_a_pick_is_forgotten_in_time(cloud):
     cloud.pick(1)
-    cloud.clock.go_on(60)
+    cloud.clock.advance(60)
     assert cloud.free_ram_mb == [8192] * 3
 
 
@@ -116,7 +112,7 @@ def test_what_a_host_tells_is_looked_for_now_and_then(cloud):
     assert cloud.free_ram_mb == [8192, 7192, 8192]
     cloud.told['h2'] = {A: None}
     assert cloud.free_ram_mb == [8192, 7192, 8192]
-    cloud.clock.go_on(LOOK_EVERY_S)
+    cloud.clock.advance(LOOK_EVERY_S)
     assert cloud.free_ram_mb == [8192] * 3
 
 

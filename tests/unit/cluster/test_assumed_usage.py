@@ -8,7 +8,7 @@ import datetime
 import numpy as np
 import pytest
 
-from novasched.cluster.assumed_usage import (
+from novasched.cluster.assumed import (
     KNOWN_FOR_S,
     HostPicks,
     Pick,
@@ -61,11 +61,11 @@ class Host:
             until_s=UNTIL_S,
             number=len(self.picks.picks) + 1,
         )
-        self.picks.add(made)
+        self.picks.picks.append(made)
         return made
 
     def settle(self, now_s=1.0, reported=nobody, **usage):
-        self.picks.show(row(**usage))
+        self.picks.row = row(**usage)
         return self.picks.settle(reported, now_s)
 
     @property
@@ -79,8 +79,7 @@ class Host:
 
     @property
     def free_ram_mb(self):
-        values = self.picks.values(Fitting())
-        return None if values is None else values['free_ram_mb']
+        return self.picks.values(Fitting()).get('free_ram_mb')
 
 
 @pytest.fixture
@@ -204,7 +203,7 @@ def test_a_pick_that_is_never_shown_is_forgotten(host):
 
 def test_where_the_host_is_gone_a_pick_waits(host):
     host.pick()
-    host.picks.show(None)
+    host.picks.row = None
     assert not host.picks.settle(nobody, 1.0)
     assert (host.left, host.free_ram_mb) == ([A], None)
 
@@ -251,7 +250,7 @@ def test_what_a_host_has_left(host):
     assert host.picks.values(Fitting()) == values
     host.pick(B, memory_mb=500)
     assert host.free_ram_mb == 6500
-    host.picks.show(row(1, 5000))
+    host.picks.row = row(1, 5000)
     assert host.free_ram_mb == 3500
 
 
@@ -260,7 +259,7 @@ def test_nodes_are_taken_one_after_the_other(host):
         factories.numa_cell(0, range(4)), factories.numa_cell(1, range(4, 8))
     )
     shown = factories.hosts(numa_topology=[topology]).state(0)
-    host.picks.show(row(shapes=(shown.numa_topology, shown.pci_stats)))
+    host.picks.row = row(shapes=(shown.numa_topology, shown.pci_stats))
     cell = factories.guest_cell(cpus=range(4), policy='dedicated')
     for uuid in (A, B):
         pick = host.pick(uuid)
@@ -280,6 +279,6 @@ def test_a_request_may_have_no_group():
 
 def test_the_values_of_a_row():
     hosts = factories.hosts(free_ram_mb=[5, 6], vcpus_used=[7, 8])
-    found = UsageRow.at(hosts.snapshot, 1)
+    (found,) = UsageRow.all_at(hosts.snapshot, [1])
     assert found.numbers == (6, 102400, 8, 0, 0)
     assert not any(isinstance(number, np.generic) for number in found.numbers)

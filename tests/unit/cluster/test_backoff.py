@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.cluster.cells import STEADY_S, RetryBackoff
-from tests.unit.cluster.fakes import FakeClock
+from novasched.cluster.cells import STEADY_S, CircuitBreaker
+
+LONGEST_S = 15
 
 
 @pytest.mark.parametrize(
@@ -19,24 +20,18 @@ from tests.unit.cluster.fakes import FakeClock
     ],
 )
 def test_the_second_pause(alone, answers_s, second_s):
-    clock = FakeClock()
-    backoff = RetryBackoff(clock, longest_s=15)
-    assert backoff.begin('a', alone=False)
-    clock.advance(1)
+    circuit = CircuitBreaker()
+    assert circuit.open(0, LONGEST_S, alone=False)
+    now_s = 1
     if answers_s is not None:
-        assert backoff.end('a')
-        clock.advance(answers_s)
-    assert backoff.begin('a', alone=alone) is (answers_s is not None)
-    clock.advance(second_s - 0.5)
-    assert not backoff.is_over('a')
-    clock.advance(0.5)
-    assert backoff.is_over('a')
+        assert circuit.close(now_s)
+        now_s += answers_s
+    assert circuit.open(now_s, LONGEST_S, alone=alone) is (answers_s is not None)
+    assert circuit.is_open
+    assert circuit.until_s == now_s + second_s
 
 
-def test_what_is_forgotten_was_never_left_out():
-    backoff = RetryBackoff(FakeClock(), longest_s=15)
-    assert not backoff.end('a')
-    backoff.begin('a', alone=False)
-    backoff.forget('a')
-    assert 'a' not in backoff
-    assert backoff.is_over('a')
+def test_what_was_never_left_out_does_not_come_back():
+    circuit = CircuitBreaker()
+    assert not circuit.close(0)
+    assert not circuit.is_open

@@ -8,7 +8,8 @@ import logging
 
 import pytest
 
-from tests.unit.cluster.fakes import SECOND, node, service
+from tests.fake_databases import node, service
+from tests.fakes import SECOND
 
 LONGEST_S = 59
 

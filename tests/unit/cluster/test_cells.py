@@ -10,15 +10,12 @@ import time
 import pytest
 
 from novasched.cluster.cells import FAILURES, STEADY_S, Cells
-from tests.unit.cluster.fakes import (
-    CELL0,
-    FakeCellStore,
-    FakeCellStores,
-    FakeClock,
-    cell,
-)
+from tests.fake_databases import CELL0, FakeCellStore, FakeCellStores, cell
+from tests.fakes import FakeClock
 
 DEADLINE_S = 30
+TIMEOUT_S = 1.5
+SHORT_S = 0.05
 
 
 @pytest.fixture
@@ -33,7 +30,7 @@ def stores():
 
 @pytest.fixture
 def cells(stores, clock):
-    made = Cells(stores, clock, timeout_s=1.5, retry_interval_s=15, threads=3)
+    made = Cells(stores, clock, timeout_s=TIMEOUT_S, retry_interval_s=15, threads=3)
     made.replace([CELL0, cell('a'), cell('b')])
     yield made
     made.close()
@@ -169,7 +166,7 @@ def test_a_cell_that_was_late_stays_out_when_its_retry_fails(cells, stores, gate
 def test_a_cell_that_is_late_is_named_and_left_out(cells, stores, gate, caplog):
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
     started = time.monotonic()
-    cells._timeout_s = cells.patience_s = 0.3
+    cells._timeout_s = SHORT_S
     assert cells.ask(version, cells.all()) == {'b': 0}
     assert time.monotonic() - started < DEADLINE_S / 2
     assert uuids(cells.unavailable()) == ['a']
@@ -177,11 +174,15 @@ def test_a_cell_that_is_late_is_named_and_left_out(cells, stores, gate, caplog):
 
 
 def test_when_none_has_answered_the_first_is_waited_for(stores, clock):
-    cells = Cells(stores, clock, 0.1, 15, 3, patience_s=DEADLINE_S)
+    cells = Cells(stores, clock, SHORT_S, 15, 3, patience_s=DEADLINE_S)
     cells.replace([cell('a'), cell('b')])
+    first = threading.Event()
 
     def slow(cell, store):
-        time.sleep(0.5 if cell.uuid == 'a' else 0.7)
+        if cell.uuid == 'a':
+            first.wait(4 * SHORT_S)
+            first.set()
+        assert first.wait(DEADLINE_S)
         return cell.uuid
 
     assert cells.ask(slow, cells.all()) == {'a': 'a', 'b': 'b'}
@@ -190,19 +191,19 @@ def test_when_none_has_answered_the_first_is_waited_for(stores, clock):
 
 
 def test_patience_has_an_end(stores, clock, gate):
-    cells = Cells(stores, clock, 0.1, 15, 3, patience_s=0.3)
+    cells = Cells(stores, clock, SHORT_S, 15, 3, patience_s=2 * SHORT_S)
     cells.replace([cell('a'), cell('b')])
     stores.stores['a'].fail()
     stores.stores['b'].on_call = lambda name: gate.wait(DEADLINE_S)
     started = time.monotonic()
     assert cells.ask(version, cells.all()) == {}
-    assert 0.3 <= time.monotonic() - started < DEADLINE_S / 2
+    assert 2 * SHORT_S <= time.monotonic() - started < DEADLINE_S / 2
     assert uuids(cells.unavailable()) == ['b']
     cells.close()
 
 
 def test_patience_is_not_for_those_who_are_behind_others(stores, clock, gate):
-    cells = Cells(stores, clock, 0.1, 15, 3, patience_s=DEADLINE_S)
+    cells = Cells(stores, clock, SHORT_S, 15, 3, patience_s=DEADLINE_S)
     cells.replace([cell('a'), cell('b')])
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
     started = time.monotonic()
@@ -255,9 +256,11 @@ def test_a_cell_that_gives_no_hosts_is_tried_again_too(cells, stores, clock, gat
 
 def test_calls_that_hang_take_no_thread_of_another_cell(cells, stores, gate):
     stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
+    cells._timeout_s = SHORT_S
     for _ in range(5):
-        found = cells.ask(version, cells.all(), probe=True, timeout_s=0.2)
+        found = cells.ask(version, cells.all(), probe=True)
         assert found == {'b': 0}
+    cells._timeout_s = TIMEOUT_S
     gate.set()
     assert cells.ask(version, cells.all(), probe=True) == {'a': 0, 'b': 0}
 

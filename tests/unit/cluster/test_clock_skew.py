@@ -9,14 +9,8 @@ import pytest
 
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import ClockSkew
-from tests.unit.cluster.fakes import (
-    NOON,
-    SECOND,
-    FakeCellStore,
-    FakeCellStores,
-    FakeClock,
-    cell,
-)
+from tests.fake_databases import FakeCellStore, FakeCellStores, cell
+from tests.fakes import NOON, SECOND, FakeClock
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@ import logging
 
 import pytest
 
-from novasched.cluster.aggregates import AggregateView
-from novasched.cluster.config_warnings import ConfigWarnings
-from novasched.scheduler.filters.io_ops import AggregateIoOpsFilter
+from novasched.cluster.aggregates import AggregateView, ConfigWarnings
+from novasched.scheduler.filters.host_limit import AggregateIoOpsFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories
 
@@ -33,7 +32,7 @@ def said(caplog):
 def test_an_odd_value_is_told_once_until_it_was_mended(
     aggregates, config_warnings, caplog
 ):
-    caplog.set_level(logging.INFO, 'novasched.cluster.config_warnings')
+    caplog.set_level(logging.INFO, 'novasched.cluster.aggregates')
     for aggregate in (GOOD, BAD, BAD, GOOD, BAD):
         aggregates.update([aggregate])
         config_warnings.log()

@@ -7,13 +7,14 @@ import logging
 import threading
 
 import pytest
-from oslo_config import cfg
 
-from novasched import errors, opts
+from novasched import errors
 from novasched.cluster.discovery import Discovered, Discovery, discovery_tasks
 from novasched.cluster.periodic import PeriodicRunner
 from novasched.ports import Cell
-from tests.unit.cluster.fakes import NOON, SECOND, FakeClock, service
+from tests.configuration import make_conf
+from tests.fake_databases import service
+from tests.fakes import NOON, SECOND, FakeClock
 
 DEADLINE_S = 30
 LOGGER = 'novasched.cluster.discovery'
@@ -186,10 +187,7 @@ def test_a_search_that_hangs_holds_up_nobody_and_is_alone():
 
 @pytest.fixture
 def conf():
-    made = cfg.ConfigOpts()
-    opts.register(made)
-    made([], default_config_files=[], default_config_dirs=[])
-    return made
+    return make_conf()
 
 
 @pytest.mark.parametrize(

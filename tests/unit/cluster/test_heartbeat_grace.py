@@ -10,16 +10,14 @@ import pytest
 from novasched.cluster.cells import Cells
 from novasched.cluster.heartbeat_grace import HeartbeatGrace
 from novasched.cluster.view import ClusterView
-from tests.unit.cluster.fakes import (
-    NOON,
-    SECOND,
+from tests.fake_databases import (
     FakeApiStore,
     FakeCellStore,
     FakeCellStores,
-    FakeClock,
     cell,
     service,
 )
+from tests.fakes import NOON, SECOND, FakeClock
 
 ALL = [1, 2, 3, 4]
 

@@ -7,7 +7,7 @@ import pytest
 
 from novasched.cluster.host_columns import HostColumns, Ratios, host_values
 from tests import factories
-from tests.unit.cluster.fakes import node
+from tests.fake_databases import node
 
 
 def host(id_=1, **fields):

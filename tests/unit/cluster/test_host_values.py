@@ -8,16 +8,16 @@ import ipaddress
 import json
 
 import pytest
-from oslo_config import cfg
 
-from novasched.cluster import host_columns
 from novasched.cluster.host_columns import (
     Ratios,
     host_values,
     shared,
     supported_instances,
 )
-from tests.unit.cluster.fakes import NOON, node
+from tests.configuration import make_conf
+from tests.fake_databases import node
+from tests.fakes import NOON
 
 
 def values(**fields):
@@ -195,9 +195,7 @@ def test_a_ratio_that_is_not_reported_comes_from_the_options(reported, expected)
     ],
 )
 def test_ratios_from_the_options(options, expected):
-    conf = cfg.ConfigOpts()
-    conf.register_opts(host_columns.OPTS['DEFAULT'])
-    conf([], default_config_files=[], default_config_dirs=[])
+    conf = make_conf()
     for name, value in options.items():
         conf.set_override(name, value)
     assert Ratios.from_conf(conf) == expected

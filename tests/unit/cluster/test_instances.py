@@ -9,7 +9,7 @@ import pytest
 from novasched import errors
 from novasched.cluster.instances import InstanceView
 from novasched.scheduler.hosts import Categories, HostTable, Snapshot
-from tests.unit.cluster.fakes import instance
+from tests.fake_databases import instance
 
 
 def view(*messages, tracked=True):

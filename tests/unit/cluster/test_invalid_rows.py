@@ -15,15 +15,9 @@ from novasched.cluster.invalid_rows import blank, readable_nodes
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Window
 from novasched.ports import ComputeNodeRow, ServiceRow
+from tests.fake_databases import FakeCellStore, node, service
+from tests.fakes import NOON, SECOND, FakeClock
 from tests.unit.cluster.conftest import Cloud
-from tests.unit.cluster.fakes import (
-    NOON,
-    SECOND,
-    FakeCellStore,
-    FakeClock,
-    node,
-    service,
-)
 
 ZERO_DATE = '0000-00-00 00:00:00'
 """What PyMySQL gives for a date of zeros."""
@@ -180,8 +174,7 @@ def test_an_answer_holds_the_rows_that_are_known(how):
         store.nodes[1] = store.nodes[1]._replace(updated_at=NOON)
         answer = reading.ask(store)
         nodes.take(reading, answer)
-        nodes.end(reading)
-    assert answer.nodes[0] is reading.known.rows[1]
+    assert answer.nodes[0] is reading.rows[1]
     assert answer.nodes[0] is not store.nodes[1]
 
 

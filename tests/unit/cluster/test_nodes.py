@@ -9,14 +9,8 @@ from novasched.cluster.cell_query import QueryTime
 from novasched.cluster.host_columns import Ratios
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Window
-from tests.unit.cluster.fakes import (
-    NOON,
-    SECOND,
-    FakeCellStore,
-    FakeClock,
-    node,
-    service,
-)
+from tests.fake_databases import FakeCellStore, node, service
+from tests.fakes import NOON, SECOND, FakeClock
 
 OVERLAP_S = 10
 
@@ -41,7 +35,6 @@ class Reader:
 
     def take(self, asked):
         self.nodes.take(*asked)
-        self.nodes.end(asked[0])
 
     def read(self, **how):
         self.take(self.ask(**how))
@@ -158,8 +151,7 @@ def test_a_clock_that_is_set_hides_no_change(reader, set_back_s, since):
 
 
 def test_an_answer_that_never_came_is_made_up_for(reader):
-    lost, _ = reader.ask()
-    reader.nodes.end(lost)
+    reader.ask()
     reader.clock.advance(60)
     reader.read()
     assert reader.store.since[-1] == NOON - OVERLAP_S * SECOND
@@ -259,7 +251,6 @@ def test_an_older_answer_that_comes_in_between_is_made_up_for(reader):
     newest = reader.ask()
     reader.take(late)
     assert not reader.nodes.take(*newest)
-    reader.nodes.end(newest[0])
     asked = reader.ask()
     assert reader.nodes.take(*asked)
     assert reader.hosts() == {'h1': 5, 'h2': 1}
@@ -274,12 +265,11 @@ def test_the_next_delta_asks_from_the_newest_answer_on(reader):
     assert reader.store.since[-1] == NOON + 6 * SECOND - OVERLAP_S * SECOND
 
 
-def test_nothing_is_remembered_of_answers_when_none_is_awaited(reader):
-    older = reader.ask(complete=True)
+def test_nothing_is_remembered_of_answers_before_a_full_read(reader):
+    reader.store.change(1, NOON, vcpus_used=5)
     reader.read()
-    reader.take(older)
+    reader.read(complete=True)
     assert reader.nodes.cells['a'].seen == {}
-    assert reader.nodes.cells['a'].under_way == set()
 
 
 # Cells that are forgotten.
@@ -386,6 +376,7 @@ def test_an_older_list_of_services_does_not_undo_what_was_heard_since(reader):
     reader.take(older)
     known = reader.nodes.cells['a'].services
     assert [known.knows(host) for host in ('h1', 'h2', 'h3')] == [False, True, True]
+    reader.read(all_services=True)
     assert reader.nodes.cells['a'].heard == {}
 
 

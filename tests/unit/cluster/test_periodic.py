@@ -10,7 +10,7 @@ import pytest
 
 from novasched import errors
 from novasched.cluster.periodic import PeriodicRunner
-from tests.unit.cluster.fakes import FakeClock
+from tests.fakes import FakeClock
 
 DEADLINE_S = 30
 DEFECT = AssertionError('Protocol error, expecting EOF')

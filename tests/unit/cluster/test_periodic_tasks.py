@@ -9,7 +9,7 @@ import pytest
 
 from novasched import errors
 from novasched.cluster.periodic import PeriodicTasks
-from tests.unit.cluster.fakes import FakeClock
+from tests.fakes import FakeClock
 
 DEADLINE_S = 30
 

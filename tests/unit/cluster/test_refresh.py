@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from novasched.cluster.cell_reader import Refresh
-from tests.unit.cluster.fakes import FakeClock
+from novasched.cluster.view import Refresh
+from tests.fakes import FakeClock
 
 DEADLINE_S = 30
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from oslo_config import cfg
 
-from novasched.cluster.services import OPTS, Services, Window, down_time
-from tests.unit.cluster.fakes import NOON, SECOND, service
+from novasched.cluster.services import Services, Window, down_time
+from tests.configuration import make_conf
+from tests.fake_databases import service
+from tests.fakes import NOON, SECOND
 
 WINDOW = Window.around(NOON, 60)
 
@@ -205,9 +206,7 @@ def test_down_time(service_down_time, report_interval, expected, warns):
     ],
 )
 def test_the_choices_of_servicegroup_driver_are_those_of_nova(driver, taken):
-    conf = cfg.ConfigOpts()
-    conf.register_opts(OPTS['DEFAULT'])
-    conf([], default_config_files=[], default_config_dirs=[])
+    conf = make_conf()
     if taken:
         conf.set_override('servicegroup_driver', driver)
     else:

@@ -9,7 +9,8 @@ import pytest
 from novasched.cluster.services import Services, Window
 from novasched.cluster.snapshot import Composed, candidates_column, limits_column
 from novasched.scheduler.hosts import Categories, HostTable, Snapshot
-from tests.unit.cluster.fakes import NOON, service
+from tests.fake_databases import service
+from tests.fakes import NOON
 
 UUIDS = {'one': 0, 'two': 1, 'three': 2}
 

@@ -8,17 +8,9 @@ import threading
 import pytest
 
 from novasched import errors
+from tests.fake_databases import aggregate, cell, image, instance, node, service
+from tests.fakes import NOON, SECOND
 from tests.unit.cluster.conftest import SHORT_S
-from tests.unit.cluster.fakes import (
-    NOON,
-    SECOND,
-    aggregate,
-    cell,
-    image,
-    instance,
-    node,
-    service,
-)
 
 DEADLINE_S = 30
 

@@ -10,17 +10,11 @@ import pytest
 from novasched import errors
 from novasched.cluster.cells import FAILURES, Cells
 from novasched.cluster.view import ClusterView
-from tests.unit.cluster.fakes import (
-    NOON,
-    SECOND,
-    FakeCellStore,
-    cell,
-    instance,
-    node,
-)
+from tests.fake_databases import FakeCellStore, cell, instance, node
+from tests.fakes import NOON, SECOND
+from tests.unit.cluster.conftest import SHORT_S
 
 DEADLINE_S = 30
-SHORT_S = 0.05
 
 
 def unavailable(cloud):
@@ -57,7 +51,7 @@ def test_a_request_waits_longer_for_instances_that_it_cannot_do_without(cloud, g
 
     def dawdle(name):
         if name == 'instances_on':
-            gate.wait(SHORT_S * 10)
+            gate.wait(SHORT_S * 4)
 
     cloud.b.on_call = dawdle
     found = view.hosts(None).instances.tolist()
@@ -190,13 +184,14 @@ def test_a_disabled_cell_that_hangs_is_waited_for_once(cloud, gate):
     of = 'b'
     cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
     cloud.view.check()
-    cloud.hurry()
+    cloud.hurry(patience_s=SHORT_S)
     cloud.b.on_call = lambda name: gate.wait(DEADLINE_S)
     assert cloud.shown(of=of) == []
     cloud.b.calls.clear()
     assert cloud.shown(of=of) == []
     assert cloud.b.calls == []
     cloud.clock.advance(1)
+    cloud.hurry()
     gate.set()
     assert cloud.shown(of=of) == ['h3']
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import logging
 import signal
 
 import pytest
@@ -35,16 +34,6 @@ class Run:
         self.code = code
         self.out = out
         self.err = err
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_before():
-    """Take back the handler that cliff leaves with the root logger."""
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    root.handlers = before
-    root.setLevel(level)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from __future__ import annotations
 import http.server
 import io
 import json
-import logging
 import re
 import threading
 
@@ -31,16 +30,6 @@ CHECKS = (
     'Options',
 )
 SUCCESS, WARNING, FAILURE = range(3)
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_before():
-    """Take back the handler that cliff leaves with the root logger."""
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    root.handlers = before
-    root.setLevel(level)
 
 
 class Placement(http.server.BaseHTTPRequestHandler):

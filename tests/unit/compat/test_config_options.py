@@ -7,16 +7,17 @@ import json
 import random
 
 import pytest
-from oslo_config import cfg
 
-from novasched.compat import config_options
+from novasched.compat import driver_loading
+from novasched.compat.driver_loading import config_options, with_config_options
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories
-from tests.unit.fakes import FakeView
+from tests.configuration import make_conf
+from tests.fakes import FakeView
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab']
 SAYS = {'racks': ['h2']}
@@ -57,13 +58,11 @@ def configure(tmp_path):
     """Make a configuration that names a file with a text, or none."""
 
     def made(text):
-        conf = cfg.ConfigOpts()
-        conf.register_opts(config_options.OPTS['DEFAULT'])
-        conf([], default_config_files=[], default_config_dirs=[])
+        conf = make_conf()
         path = tmp_path / 'filters.json'
         if text is not None:
             path.write_text(text)
-            conf.set_override(config_options.NAME, str(path))
+            conf.set_override(driver_loading.JSON_FILE, str(path))
         return conf
 
     return made
@@ -84,15 +83,15 @@ def ask(driver):
 
 def test_each_request_has_what_the_file_says(configure):
     conf, filter_ = configure(json.dumps(SAYS)), InRacks()
-    driver = config_options.given_to(driver_of(filter_), conf)
+    driver = with_config_options(driver_of(filter_), conf)
     assert ask(driver) == ['h2', 'h2']
     assert set(filter_.seen) == {json.dumps(SAYS)}
-    assert list(config_options.warnings(conf)) == []
+    assert config_options(conf) == (SAYS, None)
 
 
 def test_what_a_filter_writes_there_is_for_one_request(configure):
     filter_ = Writes()
-    driver = config_options.given_to(driver_of(filter_), configure(json.dumps(SAYS)))
+    driver = with_config_options(driver_of(filter_), configure(json.dumps(SAYS)))
     for _ in range(2):
         filter_.seen.clear()
         ask(driver)
@@ -102,7 +101,7 @@ def test_what_a_filter_writes_there_is_for_one_request(configure):
 
 def test_the_driver_stays_what_it_is(configure):
     own = driver_of(InRacks(), Idle)
-    driver = config_options.given_to(own, configure(json.dumps(SAYS)))
+    driver = with_config_options(own, configure(json.dumps(SAYS)))
     assert driver.USES_ALLOCATION_CANDIDATES is False
     driver.run_periodic_tasks('context')
     assert own.ran == 'context'
@@ -119,16 +118,17 @@ def test_the_driver_stays_what_it_is(configure):
 )
 def test_without_options_the_driver_is_itself(configure, text, problem):
     conf, own = configure(text), driver_of(InRacks())
-    assert config_options.given_to(own, conf) is own
-    lines = list(config_options.warnings(conf))
-    assert len(lines) == bool(problem)
-    for line in lines:
+    assert with_config_options(own, conf) is own
+    values, line = config_options(conf)
+    assert values == {}
+    assert (line is None) is (problem is None)
+    if line is not None:
         assert f'filters.json, which cannot be read: {problem}' in line
 
 
 def test_a_file_that_is_missing_is_told(configure):
     conf = configure('{}')
-    conf.set_override(config_options.NAME, '/nowhere/filters.json')
-    (line,) = config_options.warnings(conf)
+    conf.set_override(driver_loading.JSON_FILE, '/nowhere/filters.json')
+    _, line = config_options(conf)
     assert 'No such file' in line
     assert line.endswith('Filters that look at config_options find it empty.')

@@ -4,18 +4,14 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
-from novasched import opts
 from novasched.compat import deprecated_options
+from tests.configuration import make_conf
 
 
 @pytest.fixture
 def conf():
-    made = cfg.ConfigOpts()
-    opts.register(made)
-    made([], default_config_files=[], default_config_dirs=[])
-    return made
+    return make_conf()
 
 
 def test_by_default_nothing_is_said(conf):

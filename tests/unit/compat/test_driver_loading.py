@@ -8,15 +8,15 @@ import random
 import sys
 
 import pytest
-from oslo_config import cfg
 
 from novasched import errors
-from novasched.compat import config_options, driver_loading
+from novasched.compat import driver_loading
 from novasched.compat.driver_loading import driver_from_conf, periodic_tasks
 from novasched.compat.legacy_driver import LegacyDriver
 from novasched.drivers import Driver, DriverContext
 from novasched.drivers.chance import ChanceScheduler
 from novasched.drivers.filter_scheduler import FilterScheduler
+from tests.configuration import make_conf
 
 HERE = __name__
 
@@ -62,12 +62,7 @@ def parts():
 
 @pytest.fixture
 def conf():
-    made = cfg.ConfigOpts()
-    for group, listed in driver_loading.OPTS.items():
-        made.register_opts(listed, group)
-    made.register_opts(config_options.OPTS['DEFAULT'])
-    made([], default_config_files=[], default_config_dirs=[])
-    return made
+    return make_conf()
 
 
 @pytest.mark.parametrize(
@@ -154,7 +149,7 @@ def test_a_file_for_filters_is_read_for_the_driver(conf, parts, tmp_path):
     path.write_text('{"colour": "red"}')
     conf.set_override('scheduler_json_config_location', str(path))
     driver = driver_from_conf(conf, parts)
-    assert type(driver) is config_options.WithConfigOptions
+    assert type(driver) is driver_loading.WithConfigOptions
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched.compat.handlers import HostFilterHandler, HostWeightHandler
+from novasched.compat.nova_modules import HostFilterHandler, HostWeightHandler
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.weighers import BaseHostWeigher
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 
 FEW = f'{NumInstancesFilter.__module__}.NumInstancesFilter'

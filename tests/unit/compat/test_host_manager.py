@@ -14,11 +14,11 @@ from novasched.drivers import DriverContext
 from novasched.drivers.plugin_timing import PluginTiming
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.legacy.ram import RamFilter
+from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.pipeline import Profile
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
-from tests.unit.fakes import FakeView
+from tests.fakes import FakeView
 
 
 class View(FakeView):

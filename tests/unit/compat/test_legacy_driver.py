@@ -16,7 +16,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.scheduler.pipeline import Profile
 from tests import factories
-from tests.unit.fakes import VERSION, FakePlacement, FakeView, candidate
+from tests.fakes import VERSION, FakePlacement, FakeView, candidate
 
 A, B = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab')
 

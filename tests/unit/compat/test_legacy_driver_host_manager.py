@@ -14,10 +14,10 @@ from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.legacy.ram import RamFilter
+from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories
-from tests.unit.fakes import FakeView
+from tests.fakes import FakeView
 
 A = 'c0000000-0000-4000-8000-00000000000a'
 

@@ -14,7 +14,7 @@ from novasched.compat import nova_modules
 from novasched.compat.nova_modules import NovaException, NoValidHost
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.legacy.ram import RamFilter
+from novasched.scheduler.filters.legacy.overcommit import RamFilter
 from novasched.scheduler.hosts import HostState
 from novasched.scheduler.weighers import BaseHostWeigher
 from tests import factories

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
-from novasched import errors, opts
+from novasched import errors
 from novasched.attestation.trusted import TrustedFilter
 from novasched.compat import plugin_adapter
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
-from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.configuration import make_conf
 
 HERE = __name__
 METRICS = (
@@ -280,9 +280,7 @@ class Abstract(Weigher):
 @pytest.fixture
 def conf():
     """A configuration with other values than the defaults."""
-    made = cfg.ConfigOpts()
-    opts.register(made)
-    made([], project='nova', default_config_files=[])
+    made = make_conf()
     made.set_override('max_instances_per_host', 7, 'filter_scheduler')
     made.set_override('weight_setting', ['cpu.frequency=2'], 'metrics')
     return made

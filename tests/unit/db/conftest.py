@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 import novasched.rpc  # noqa: F401  chooses threads before oslo.messaging asks
 from novasched.db import engines
+from tests.configuration import make_conf
 from tests.databases import Databases
 
 
@@ -16,10 +16,7 @@ def conf():
     """Make a configuration: `conf(main=url, api=url, **options of [database])`."""
 
     def make(main=None, api=None, **options):
-        made = cfg.ConfigOpts()
-        for group, opts in engines.OPTS.items():
-            made.register_opts(opts, group)
-        made([], default_config_files=[], default_config_dirs=[])
+        made = make_conf()
         made.set_override('connection', main, 'database')
         made.set_override('connection', api, 'api_database')
         for name, value in options.items():

@@ -15,7 +15,7 @@ from novasched.drivers.chance import CHANCE, ChanceScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.pipeline import decide
 from tests import factories
-from tests.unit.fakes import FakeView
+from tests.fakes import FakeView
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in range(1, 9)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.drivers.claim_journal import ClaimJournal
+from novasched.drivers.claims import ClaimJournal
 from novasched.ports import CallerGone, ClaimRequest, Intent
-from tests.unit.fakes import FakeCaller, FakeJournal, candidate
+from tests.fakes import FakeCaller, FakeJournal, candidate
 
 WANTED = [ClaimRequest('a', candidate('p')), ClaimRequest('b', candidate('q'))]
 GONE = CallerGone('it hung up')

@@ -9,18 +9,12 @@ import logging
 import pytest
 
 from novasched import errors
-from novasched.drivers.claim_journal import ClaimJournal
-from novasched.drivers.claims import UNDO_WITHIN_S, Claims
-from novasched.drivers.remaining_capacity import RemainingCapacity
+from novasched.drivers.claims import UNDO_WITHIN_S, ClaimJournal, Claims
+from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, ClaimRequest
 from tests import factories
-from tests.unit.fakes import (
-    FakeCaller,
-    FakeJournal,
-    FakePlacement,
-    candidate,
-)
+from tests.fakes import FakeCaller, FakeJournal, FakePlacement, candidate
 
 BEFORE = {'allocations': {'source': {'resources': {'VCPU': 1}}}}
 

@@ -13,12 +13,12 @@ from novasched.drivers.decision_log import log_decision
 from novasched.objects.compute_node import ComputeNode, ComputeNodeList
 from novasched.objects.request_spec import SchedulerRetries
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
-from novasched.scheduler.filters.legacy.core import CoreFilter
-from novasched.scheduler.filters.legacy.retry import RetryFilter
+from novasched.scheduler.filters.legacy.overcommit import CoreFilter
+from novasched.scheduler.filters.legacy.removed import RetryFilter
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.warnings import PluginWarning
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 
 LOGGER = 'novasched.drivers.decision_log'

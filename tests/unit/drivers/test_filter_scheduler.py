@@ -12,8 +12,8 @@ from novasched import errors
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
+from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.drivers.no_valid_host_detail import Level, NoValidHostDetail
-from novasched.drivers.remaining_capacity import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
 from novasched.ports import Cell
@@ -22,9 +22,9 @@ from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.pipeline import Profile, decide
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
-from tests.unit.fakes import VERSION, FakePlacement, FakeView
+from tests.fakes import VERSION, FakePlacement, FakeView
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 LOGGER = 'novasched.drivers'

@@ -11,13 +11,13 @@ from novasched import errors
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import MOST_FURTHER_CLAIMS, FilterScheduler
-from novasched.drivers.remaining_capacity import RemainingCapacity
+from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.pipeline import Profile
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
-from tests.unit.fakes import VERSION, FakePlacement, FakeView, candidate
+from tests.fakes import VERSION, FakePlacement, FakeView, candidate
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
 

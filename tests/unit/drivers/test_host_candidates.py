@@ -17,7 +17,7 @@ from novasched.drivers.host_candidates import (
 from novasched.objects.request_spec import RequestGroup
 from novasched.ports import Candidates
 from tests import factories
-from tests.unit.fakes import VERSION, FakeClock, candidate
+from tests.fakes import VERSION, FakeClock, candidate
 
 PORT = 'b0000000-0000-4000-8000-000000000001'
 
@@ -130,7 +130,7 @@ def test_a_root_is_looked_up_again_for_it_may_get_a_parent():
     clock = FakeClock()
     known = KnownRoots(clock)
     known.uuids().add('orphan')
-    clock.go_on(FORGET_AFTER_S - 1)
+    clock.advance(FORGET_AFTER_S - 1)
     assert known.uuids() == {'orphan'}
-    clock.go_on(1)
+    clock.advance(1)
     assert known.uuids() == set()

@@ -6,27 +6,18 @@ from __future__ import annotations
 import random
 
 import pytest
-from oslo_config import cfg
 
-from novasched import drivers
-from novasched.cluster import assumed
 from novasched.drivers import (
     DriverContext,
     ScheduleRequest,
-    no_valid_host_detail,
-    plugin_timing,
 )
 from tests import factories
+from tests.configuration import make_conf
 
 
 @pytest.fixture
 def conf():
-    made = cfg.ConfigOpts()
-    for reader in (drivers, no_valid_host_detail, plugin_timing, assumed):
-        for group, listed in reader.OPTS.items():
-            made.register_opts(listed, None if group == 'DEFAULT' else group)
-    made([], default_config_files=[], default_config_dirs=[])
-    return made
+    return make_conf()
 
 
 @pytest.mark.parametrize(

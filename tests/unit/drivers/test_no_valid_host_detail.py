@@ -13,7 +13,7 @@ from novasched.drivers.no_valid_host_detail import MOST_ASKED, Level, NoValidHos
 from novasched.ports import Candidates, QueryFailed
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.compute import ComputeFilter
-from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile, decide
 from tests import factories
 

@@ -8,24 +8,15 @@ import logging
 import threading
 
 import pytest
-from oslo_config import cfg
 
-from novasched.drivers.plugin_timing import OPTS, PluginTiming, Running
-
-
-class Clock:
-    """A clock that stands still."""
-
-    def __init__(self):
-        self.now = 100.0
-
-    def monotonic(self):
-        return self.now
+from novasched.drivers.plugin_timing import PluginTiming, Running
+from tests.configuration import make_conf
+from tests.fakes import FakeClock
 
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return FakeClock(seconds=100.0)
 
 
 @pytest.fixture
@@ -37,7 +28,7 @@ def test_seconds_add_up_until_they_are_asked_for(watch, clock):
     lap = watch.of('req-1')
     for name, seconds in (('A', 1), ('B', 2), ('A', 3)):
         with lap('Filter', name, 3):
-            clock.now += seconds
+            clock.advance(seconds)
     assert lap.took_s() == {'A': 4.0, 'B': 2.0}
     assert lap.took_s() == {}
 
@@ -45,9 +36,9 @@ def test_seconds_add_up_until_they_are_asked_for(watch, clock):
 def test_what_runs_within_another_is_what_runs(watch, clock):
     lap = watch.of('req-1')
     with lap('Driver', 'D', 3):
-        clock.now += 1
+        clock.advance(1)
         with lap('Filter', 'A', 3):
-            clock.now += 2
+            clock.advance(2)
             assert [each.extension for each in watch.running().values()] == ['A']
         (running,) = watch.running().values()
         assert running == Running('Driver', 'D', 'req-1', 100.0)
@@ -61,7 +52,7 @@ def test_what_raises_took_time_and_runs_no_more(watch, clock):
 
     def fail():
         with lap('Filter', 'A', 3):
-            clock.now += 1
+            clock.advance(1)
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -70,7 +61,7 @@ def test_what_raises_took_time_and_runs_no_more(watch, clock):
     assert lap.took_s() == {'A': 1.0}
 
 
-def test_what_runs_in_each_thread_is_known(watch, clock):
+def test_what_runs_in_each_thread_is_known(watch, clock, caplog):
     started, end = threading.Event(), threading.Event()
 
     def decide():
@@ -81,18 +72,32 @@ def test_what_runs_in_each_thread_is_known(watch, clock):
     thread = threading.Thread(target=decide)
     thread.start()
     assert started.wait(10)
-    clock.now += 5
+    clock.advance(5)
     with watch.of('req-1')('Filter', 'A', 3):
         assert watch.running() == {
             threading.get_ident(): Running('Filter', 'A', 'req-1', 105.0),
             thread.ident: Running('Weigher', 'B', 'req-2', 100.0),
         }
-        assert [each.extension for each in watch.stuck(4)] == ['B']
-        clock.now += 5
-        assert [each.extension for each in watch.stuck(4)] == ['B', 'A']
+        watch.log_stuck(4)
+        clock.advance(5)
+        watch.log_stuck(4)
     end.set()
     thread.join(10)
     assert watch.running() == {}
+    stuck = [r.getMessage() for r in caplog.records if 'running for' in r.getMessage()]
+    assert [line.split()[1] for line in stuck] == ['B', 'A']
+
+
+def test_what_has_been_stuck_for_longest_is_told_first(watch, clock, caplog):
+    at_work = [watch.of('req-1'), watch.of('req-2')]
+    for lap, name in zip(at_work, 'BA', strict=True):
+        lap.thread = name
+        lap('Filter', name, 3)
+        clock.advance(1)
+    clock.advance(30)
+    watch.log_stuck()
+    stuck = [r.getMessage() for r in caplog.records if 'running for' in r.getMessage()]
+    assert [line.split()[1] for line in stuck] == ['B', 'A']
 
 
 def test_a_request_that_ended_leaves_nothing(watch):
@@ -107,11 +112,11 @@ def test_what_is_stuck_is_told_once_each_time(watch, clock, caplog):
     caplog.set_level(logging.WARNING, 'novasched')
     for _ in range(2):
         with lap('Filter', 'OddHosts', 3):
-            clock.now += 30
+            clock.advance(30)
             watch.log_stuck()
-            clock.now += 1
+            clock.advance(1)
             watch.log_stuck()
-            clock.now += 10
+            clock.advance(10)
             watch.log_stuck()
         watch.log_stuck()
     told = [r.getMessage() for r in caplog.records if r.name.startswith('novasched')]
@@ -136,7 +141,7 @@ def run(watch, clock, *seconds, kind='Filter', name='OddHosts', request='req-1')
     lap = watch.of(request)
     for took_s in seconds:
         with lap(kind, name, 7):
-            clock.now += took_s
+            clock.advance(took_s)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +177,7 @@ def test_what_takes_too_long_in_each_request_is_named_once_in_a_while(clock, nam
     run(watch, clock, 2.0)
     run(watch, clock, 2.0, request='req-2')
     run(watch, clock, 2.0, name='EvenHosts', request='req-2')
-    clock.now += 300
+    clock.advance(300)
     run(watch, clock, 2.0, request='req-3')
     assert [line.split(' with')[0] for line in named()] == [
         'Filter OddHosts took 2.0 s for request req-1,',
@@ -191,7 +196,7 @@ def test_the_requests_of_a_plugin_that_is_fast_do_not_add_up(clock, named):
 def test_a_plugin_that_raises_after_a_long_time_is_named(clock, named):
     def fail():
         with PluginTiming(clock, 1.0).of('req-1')('Filter', 'OddHosts', 7):
-            clock.now += 2
+            clock.advance(2)
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -200,7 +205,5 @@ def test_a_plugin_that_raises_after_a_long_time_is_named(clock, named):
 
 
 def test_the_budget_is_an_option():
-    conf = cfg.ConfigOpts()
-    conf.register_opts(OPTS['novasched'], 'novasched')
-    conf([], default_config_files=[], default_config_dirs=[])
+    conf = make_conf()
     assert PluginTiming.from_conf(conf).budget_s == 1.0

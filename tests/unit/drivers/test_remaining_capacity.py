@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from novasched.drivers.remaining_capacity import RemainingCapacity
+from novasched.drivers.host_candidates import RemainingCapacity
 
 
 def candidate(provider='rp', **amounts):

@@ -25,9 +25,9 @@ from novasched.scheduler.filters.affinity import (
     ServerGroupAntiAffinityFilter,
 )
 from novasched.scheduler.pipeline import Profile
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
-from tests.unit.fakes import VERSION, FakePlacement, FakeView
+from tests.fakes import VERSION, FakePlacement, FakeView
 
 A, B, C, D = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abcd')
 LOGGER = 'novasched.drivers.reservation'
@@ -251,9 +251,20 @@ def test_who_decides_again_asks_no_host_again_that_was_refused():
     ]
 
 
+class Counted(GroupTurns):
+    """Counts the requests that ask for their turn."""
+
+    asked = 0
+
+    def of(self, group):
+        self.asked += 1
+        return super().of(group)
+
+
 def test_requests_of_one_group_are_served_one_after_the_other():
     filter_, group = Meanwhile(), factories.group(members=[A, B])
     cloud, found = Cloud([filter_, ServerGroupAntiAffinityFilter()]), []
+    cloud.driver._turns = turns = Counted()
 
     def ask():
         found.extend(cloud.ask(B, instance_group=group))
@@ -261,7 +272,7 @@ def test_requests_of_one_group_are_served_one_after_the_other():
     def let_another_wait():
         thread.start()
         until = time.monotonic() + DEADLINE_S
-        while cloud.driver._turns._users[group.uuid] < 2:
+        while turns.asked < 2:
             assert time.monotonic() < until
             time.sleep(0.001)
 
@@ -315,7 +326,7 @@ class TestTurns:
         turns = GroupTurns()
         with turns.of('group'), turns.of('other'):
             assert len(turns._turns) == 2
-        assert turns._turns == turns._users == {}
+        assert len(turns._turns) == 0
 
 
 def test_without_a_place_to_remember_nothing_is_done():

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.journal.records import Moment
 from novasched.journal.recovery import Recovery
-from novasched.journal.writing import FileJournal
+from novasched.journal.store import FileJournal, Moment
 from novasched.ports import Intent
 
 UNDO_WITHIN_S = 600.0

@@ -8,9 +8,7 @@ import os
 import stat
 
 import pytest
-from oslo_config import cfg
 
-from novasched.journal import directory
 from novasched.journal.directory import (
     Candidate,
     Directory,
@@ -19,17 +17,14 @@ from novasched.journal.directory import (
     look,
     make,
 )
+from tests.configuration import make_conf
 
 SYSTEMD = {'STATE_DIRECTORY': '/one:/two', 'HOME': '/home/nova'}
 
 
 @pytest.fixture
 def conf():
-    made = cfg.ConfigOpts()
-    for group, listed in directory.OPTS.items():
-        made.register_opts(listed, None if group == 'DEFAULT' else group)
-    made([], default_config_files=[])
-    return made
+    return make_conf()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +107,7 @@ def test_a_default_that_is_set_too_counts_as_set(conf):
 
 def test_a_directory_is_made_for_its_user_alone(tmp_path):
     path = tmp_path / 'a' / 'b'
-    assert choose([Candidate(str(path))], make) == Directory(str(path), [])
+    assert choose([Candidate(str(path))], make) == Directory(str(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert list(path.iterdir()) == []
 
@@ -123,7 +118,7 @@ def test_the_first_that_can_be_written_is_chosen(tmp_path, attempt):
     names = ('file/a', 'b', 'c')
     found = choose([Candidate(str(tmp_path / name)) for name in names], attempt)
     assert found.path == str(tmp_path / 'b')
-    assert found.warning() is None
+    assert found.warning is None
     assert not (tmp_path / 'c').exists()
 
 
@@ -132,19 +127,19 @@ def test_what_is_set_and_not_followed_is_a_warning(tmp_path):
     set_ = Candidate(str(tmp_path / 'file' / 'a'), '[novasched] journal_dir')
     found = choose([set_, Candidate(str(tmp_path / 'b'))], look)
     assert found.path == str(tmp_path / 'b')
-    assert f'is in {tmp_path}/b' in found.warning()
-    assert f'{tmp_path}/file/a ([novasched] journal_dir): ' in found.warning()
+    assert f'is in {tmp_path}/b' in found.warning
+    assert f'{tmp_path}/file/a ([novasched] journal_dir): ' in found.warning
 
 
 def test_nothing_that_can_be_written_is_a_warning(tmp_path):
     (tmp_path / 'file').touch()
     found = choose([Candidate(str(tmp_path / 'file' / name)) for name in 'ab'], make)
     assert found.path is None
-    warning = found.warning()
+    warning = found.warning
     assert 'There is no journal of claims' in warning
     assert 'Set [DEFAULT] state_path or [novasched] journal_dir' in warning
     assert f'{tmp_path}/file/a (a default): Not a directory; ' in warning
-    assert 'Tried: nothing' in choose([], look).warning()
+    assert 'Tried: nothing' in choose([], look).warning
 
 
 def test_a_relative_path_that_is_set_is_looked_at(tmp_path):
@@ -194,5 +189,4 @@ def test_all_workers_agree_while_the_disk_is_full(number, stays):
 
     found = choose([Candidate('/first'), Candidate('/second')], write)
     assert found.path == ('/first' if stays else '/second')
-    assert found.problem == (problem if stays else None)
-    assert ('cannot be written now' in (found.warning() or '')) == stays
+    assert ('cannot be written now' in (found.warning or '')) == stays

@@ -7,8 +7,8 @@ import errno
 
 import pytest
 
-from novasched.journal.records import Content, Record
 from novasched.journal.recovery import Look, Recovery
+from novasched.journal.store import Content, Record
 from tests.unit.journal.conftest import UNDO_WITHIN_S
 
 

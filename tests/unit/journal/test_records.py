@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
+import zlib
 
 import pytest
 
-from novasched.journal.records import Moment, Record, clock_of_this_boot, parse
+from novasched.journal.store import Moment, Record, clock_of_this_boot, parse
 
 BEFORE = {'allocations': {'old': {'resources': {'VCPU': 4}}}, 'project_id': 'p'}
 NOW = Moment('boot', 12.5)
@@ -108,21 +109,51 @@ def test_a_state_of_another_version_is_odd(intent):
     assert parse(b'x' + Record(intent(), NOW).line()[1:]) == ([], 1)
 
 
+def _checked(fields):
+    """A line of these fields, with its checksum."""
+    body = json.dumps(fields).encode()[:-1]
+    return b'o%b, "checksum": %d}\n' % (body, zlib.crc32(body))
+
+
+def _fields(line):
+    fields = json.loads(line[1:])
+    del fields['checksum']
+    return fields
+
+
+def test_a_field_of_a_newer_version_is_ignored(intent):
+    fields = _fields(Record(intent(undo_within_s=12.5), NOW).line())
+    (found,), odd = parse(_checked({**fields, 'color': 'red'}))
+    assert odd == 0
+    assert found.intent == intent(undo_within_s=12.5)
+
+
+@pytest.mark.parametrize('name', ['consumer_uuid', 'undo_within_s', 'boot'])
+def test_a_line_of_a_version_that_lacks_a_field_is_odd(intent, name):
+    fields = _fields(Record(intent(), NOW).line())
+    del fields[name]
+    assert parse(_checked(fields)) == ([], 1)
+
+
 @pytest.mark.parametrize(
-    ('change', 'expected'),
+    'change',
     [
-        pytest.param({'undo_within_s': 12.5}, 12.5, id='as it is written'),
-        pytest.param({'undo_within_s': None}, None, id='nobody knows'),
-        pytest.param({'color': 'red'}, None, id='a field of a newer version'),
+        pytest.param({'consumer_uuid': '../resource_providers'}, id='another URL'),
+        pytest.param({'consumer_uuid': 7}, id='a number for a consumer'),
+        pytest.param({'allocations': {'a b; c': {}}}, id='a provider of a shell'),
+        pytest.param({'allocations': 5}, id='allocations that are a number'),
     ],
 )
-def test_lines_of_other_versions_are_read(intent, change, expected):
-    fields = json.loads(Record(intent(), NOW).line()[1:])
-    # Older versions did not write it.
-    del fields['undo_within_s']
-    (found,), odd = parse(b'o' + json.dumps({**fields, **change}).encode() + b'\n')
-    assert odd == 0
-    assert found.intent == intent(undo_within_s=expected)
+def test_what_could_not_be_asked_for_is_odd(intent, change):
+    fields = _fields(Record(intent(), NOW).line())
+    assert parse(_checked({**fields, **change})) == ([], 1)
+
+
+def test_a_line_of_an_older_version_is_odd(intent):
+    """It has no checksum; settled, it does not matter."""
+    fields = json.dumps(_fields(Record(intent(), NOW).line())).encode()
+    assert parse(b'o' + fields + b'\n') == ([], 1)
+    assert parse(b's' + fields + b'\n') == ([], 0)
 
 
 @pytest.mark.parametrize(

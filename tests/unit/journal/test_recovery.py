@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 from novasched import errors
-from novasched.journal import directory as directories
 from novasched.journal import recovery
 from novasched.journal.recovery import INTERVAL_S, Recovery, from_conf
 from novasched.ports import UndoUnanswered
+from tests.configuration import make_conf
 from tests.unit.journal.conftest import UNDO_WITHIN_S
 
 BEFORE = {'allocations': {'old': {'resources': {'VCPU': 4}}}, 'project_id': 'p'}
@@ -328,12 +327,7 @@ def test_the_next_start_finds_what_a_worker_left_in_the_middle_of_anything(
 
 @pytest.fixture
 def conf():
-    made = cfg.ConfigOpts()
-    for options in (directories.OPTS, recovery.OPTS):
-        for group, listed in options.items():
-            made.register_opts(listed, None if group == 'DEFAULT' else group)
-    made([], default_config_files=[])
-    return made
+    return make_conf()
 
 
 def test_without_a_directory_there_is_no_journal(consumers):

@@ -9,8 +9,7 @@ import threading
 
 import pytest
 
-from novasched.journal.records import parse
-from novasched.journal.writing import CUT_AT, NEXT_AT
+from novasched.journal.store import FULL_AT, parse
 
 BEFORE = {'allocations': {'old': {'resources': {'VCPU': 4}}}, 'project_id': 'p'}
 
@@ -73,19 +72,21 @@ def test_a_file_that_cannot_be_removed_is_told(worker, intent, caplog):
     inner.remove()
 
 
-def test_a_file_is_emptied_when_nothing_in_it_is_open(worker, intent, directory):
+def test_a_full_file_is_removed_when_nothing_in_it_is_open(
+    worker, intent, directory, written
+):
     made = worker()
     (kept,) = made.intend([intent('kept')])
-    for number in range(CUT_AT // 100):
+    (full,) = directory.iterdir()
+    number = 0
+    while full.stat().st_size <= FULL_AT:
         made.intend([intent(str(number))])[0].settle()
-    (path,) = directory.iterdir()
-    assert path.stat().st_size > CUT_AT
+        number += 1
+    assert written()[0] == ('o', 'kept')
     kept.settle()
-    assert path.stat().st_size == 0
+    assert list(directory.iterdir()) == []
     made.intend([intent('next')])
-    assert [one.intent.consumer_uuid for one in parse(path.read_bytes()).records] == [
-        'next'
-    ]
+    assert written() == [('o', 'next')]
 
 
 def test_a_file_in_which_something_is_always_open_is_followed_by_another(
@@ -93,11 +94,11 @@ def test_a_file_in_which_something_is_always_open_is_followed_by_another(
 ):
     made = worker()
     last = made.intend([intent('0')])[0]
-    for number in range(NEXT_AT // 100):
+    for number in range(10 * FULL_AT // 100):
         more = made.intend([intent(str(number))])[0]
         last.settle()
         last = more
-    assert sum(path.stat().st_size for path in directory.iterdir()) < NEXT_AT
+    assert sum(path.stat().st_size for path in directory.iterdir()) < 2 * FULL_AT
     last.settle()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.manage.urls import check_transport, concealed
+from novasched.manage.cell_v2 import check_transport, concealed
 from novasched.rpc.transport import HOW_TO_WRITE
 
 

@@ -14,7 +14,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 from oslo_config import cfg
 
-from novasched.network import session
+from novasched.network import client as network
 from novasched.network.client import NetworkClient
 from novasched.objects.context import RequestContext
 
@@ -114,7 +114,7 @@ def read_conf(tmp_path):
         path = tmp_path / 'nova.conf'
         path.write_text(text)
         made = cfg.ConfigOpts()
-        for group, opts in session.OPTS.items():
+        for group, opts in network.OPTS.items():
             made.register_opts(opts, group)
         made([], default_config_files=[str(path)], default_config_dirs=[])
         return made

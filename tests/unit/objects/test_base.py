@@ -14,8 +14,6 @@ from novasched import errors
 from novasched.objects import base
 from novasched.objects.network import (
     NetworkMetadata,
-    NetworkRequest,
-    NetworkRequestList,
 )
 from novasched.objects.request_spec import Destination, RequestSpec
 
@@ -376,59 +374,7 @@ def test_our_classes_are_not_in_the_registry_of_the_process():
     assert 'RequestSpec' not in theirs
 
 
-@pytest.mark.parametrize(
-    ('version', 'gone'),
-    [
-        pytest.param('1.15', set(), id='present'),
-        pytest.param('1.13', {'requested_networks'}, id='before networks'),
-        pytest.param(
-            '1.11',
-            {'requested_networks', 'request_level_params', 'requested_resources'},
-            id='before groups of resources',
-        ),
-        pytest.param(
-            '1.5', set(RequestSpec.SINCE), id='before all that was added later'
-        ),
-    ],
-)
-def test_writing_for_an_older_reader_leaves_fields_out(spec_sample, version, gone):
-    spec = base.parse(spec_sample('01-simple-boot'))
-    now = spec.obj_to_primitive()['nova_object.data']
-    then = spec.obj_to_primitive(target_version=version)
-    assert then['nova_object.version'] == version
-    assert set(now) - set(then['nova_object.data']) == gone
-
-
-def test_a_manifest_says_the_versions_of_inner_objects(spec_sample):
-    spec = base.parse(spec_sample('07-resize-retry-ignore-hosts'))
-    versions = {
-        **base.versions_of('RequestSpec'),
-        'Flavor': '1.1',
-        'ComputeNode': '1.6',
-    }
-    data = spec.obj_to_primitive('1.15', versions)['nova_object.data']
-    assert data['flavor']['nova_object.version'] == '1.1'
-    assert 'description' not in data['flavor']['nova_object.data']
-    tried = data['retry']['nova_object.data']['hosts']['nova_object.data']['objects']
-    assert [node['nova_object.version'] for node in tried] == ['1.6'] * len(tried)
-    assert not any('host' in node['nova_object.data'] for node in tried)
-
-
 def test_sets_are_read_from_arrays():
     read = base.parse(primitive('NetworkMetadata', '1.0', physnets=['a', 'b', 'a']))
     assert isinstance(read, NetworkMetadata)
     assert read.physnets == {'a', 'b'}
-
-
-@pytest.mark.parametrize(
-    ('versions', 'version'),
-    [
-        pytest.param(None, '1.3', id='without a manifest they stay'),
-        pytest.param({'NetworkRequest': '1.1'}, '1.1', id='with one they follow'),
-    ],
-)
-def test_items_of_a_list_for_an_older_reader(versions, version):
-    networks = NetworkRequestList(objects=[NetworkRequest(tag='t', port_id='p')])
-    data = networks.obj_to_primitive('1.0', versions)['nova_object.data']
-    assert [item['nova_object.version'] for item in data['objects']] == [version]
-    assert ('tag' in data['objects'][0]['nova_object.data']) == (version == '1.3')

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched.objects import image_properties
+from novasched.objects import image_meta
 from novasched.objects.image_meta import ImageMetaProps
 
 
@@ -65,7 +65,7 @@ def test_properties(given, found):
     assert props.obj_what_changed() == set()
 
 
-@pytest.mark.parametrize(('old', 'new'), image_properties.PRESENT_NAMES.items())
+@pytest.mark.parametrize(('old', 'new'), image_meta.PRESENT_NAMES.items())
 def test_every_present_name_is_known(old, new):
     assert new in ImageMetaProps.fields
     assert old not in ImageMetaProps.fields

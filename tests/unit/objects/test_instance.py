@@ -44,7 +44,7 @@ def test_a_captured_cast_is_read_whole(cast, plain):
 @pytest.mark.parametrize(
     ('field', 'value'),
     [
-        pytest.param('keypairs', unknown(), id='an unknown object'),
+        pytest.param('pci_requests', unknown(), id='an unknown object'),
         pytest.param('flavor', unknown('Flavor', '1.9'), id='a newer object'),
         pytest.param('flavor', unknown('Flavor', '2.0'), id='another major'),
         pytest.param('flavor', 'm1.small', id='text for an object'),
@@ -61,6 +61,11 @@ def test_a_field_that_cannot_be_read_is_left_unset(cast, field, value):
         (errors.InvalidRequest, ovo_exception.IncompatibleObjectVersion)
     ):
         getattr(instance, field)
+
+
+def test_an_object_without_a_part_in_scheduling_is_passed_on(cast):
+    first(cast)['nova_object.data']['keypairs'] = unknown()
+    assert base.parse(cast)[0].keypairs == unknown()
 
 
 @pytest.mark.parametrize('version', ['2.9', '3.0', '2.0'])

@@ -7,11 +7,11 @@ import pytest
 
 from novasched import errors
 from novasched.objects import base
-from novasched.objects.cell_mapping import CellMapping
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta, ImageMetaProps
 from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.request_spec import (
+    CellMapping,
     Destination,
     RequestGroup,
     RequestLevelParams,

@@ -104,9 +104,3 @@ def test_to_dict_is_the_captured_answer(sample, plain, name):
             assert plain(json.loads(json.dumps(written['limits'][kind]))) == plain(
                 value
             )
-
-
-def test_the_zone_is_left_out_for_older_readers():
-    selection = Selection(service_host='h', availability_zone='az1')
-    data = selection.obj_to_primitive('1.0')['nova_object.data']
-    assert data == {'service_host': 'h'}

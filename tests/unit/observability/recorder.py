@@ -6,6 +6,8 @@ from __future__ import annotations
 import collections
 import itertools
 
+from tests.fakes import FakeClock
+
 
 class FakeRecorder:
     """Keeps sums and lists by metric and labels."""
@@ -25,10 +27,11 @@ class FakeRecorder:
         self.gauges[metric.name, *labels] = value
 
 
-class TickingClock:
+class TickingClock(FakeClock):
     """A second goes by with each look."""
 
     def __init__(self):
+        super().__init__()
         self._ticks = itertools.count()
 
     def monotonic(self):

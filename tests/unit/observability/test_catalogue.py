@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from novasched.observability.catalogue import ALL, IN_FLIGHT, PREFIX, MetricKind
+from novasched.observability.catalogue import ALL, IN_FLIGHT, PREFIX
 
 LABELS = {'result', 'extension_point', 'plugin', 'cell'}
 """No host, instance or project: there would be no end of their values."""
@@ -16,11 +16,11 @@ LABELS = {'result', 'extension_point', 'plugin', 'cell'}
 @pytest.mark.parametrize('metric', ALL, ids=lambda metric: metric.name)
 def test_a_metric_is_well_formed(metric):
     assert re.fullmatch(r'novasched_[a-z_]+', metric.name)
-    assert metric.name.endswith('_total') == (metric.kind is MetricKind.COUNTER)
+    assert metric.name.endswith('_total') == (metric.kind == 'counter')
     assert set(metric.labels) <= LABELS
-    assert bool(metric.buckets) == (metric.kind is MetricKind.HISTOGRAM)
+    assert bool(metric.buckets) == (metric.kind == 'histogram')
     assert list(metric.buckets) == sorted(metric.buckets)
-    assert bool(metric.across) == (metric.kind is MetricKind.GAUGE)
+    assert bool(metric.across) == (metric.kind == 'gauge')
     assert metric.doc.endswith('.')
 
 

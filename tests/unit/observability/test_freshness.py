@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from novasched.observability.health import FAIL, PASS, WARN, Health
+from novasched.observability.health import FAIL, PASS, WARN
 from novasched.observability.instrumentation import Freshness
 from novasched.ports import Cell
-from tests.unit.fakes import FakeClock
+from tests.fakes import FakeClock
 from tests.unit.observability.recorder import FakeRecorder
 
 TIME = 'novasched_cell_state_timestamp_seconds'
@@ -48,16 +50,17 @@ def asked_at():
 
 @pytest.fixture
 def freshness(cells, clock, asked_at):
-    return Freshness(cells, lambda: asked_at, clock, Health(clock), 60.0)
+    view = SimpleNamespace(cells=cells, asked_at=lambda: asked_at)
+    return Freshness(view, clock, 60.0)
 
 
 def statuses(freshness):
-    return {name: check.status for name, check in freshness.check().items()}
+    return {name: check.status for name, check in freshness.check('now').items()}
 
 
 def test_without_cells_there_is_nothing_to_judge(freshness, cells):
     cells.known = []
-    assert freshness.check() == {}
+    assert freshness.check('now') == {}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ def test_cells_that_are_left_out_warn_and_fail_if_it_is_all(
 def test_a_view_that_is_not_kept_up_is_seen(
     freshness, clock, asked_at, later_s, asked, expected
 ):
-    clock.go_on(later_s)
+    clock.advance(later_s)
     asked_at.update(asked)
     assert statuses(freshness)['cluster_view'] == expected
 
@@ -105,8 +108,8 @@ def test_cells_that_were_never_read_are_as_old_as_the_view(
     freshness, clock, asked_at, later_s, status, output
 ):
     asked_at.clear()
-    clock.go_on(later_s)
-    found = freshness.check()['cluster_view']
+    clock.advance(later_s)
+    found = freshness.check('now')['cluster_view']
     assert (found.status, found.output) == (status, output)
 
 
@@ -114,7 +117,7 @@ def test_the_times_of_cells_are_measured_by_name_or_else_by_uuid(
     freshness, cells, clock
 ):
     recorder = FakeRecorder()
-    clock.go_on(5)
+    clock.advance(5)
     cells.out = 'b'
     freshness.measure(recorder, 1000.0)
     assert recorder.gauges == {

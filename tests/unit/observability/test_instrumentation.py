@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from novasched.candidate_query import QueryPolicy
-from novasched.observability.health import PASS, Health
+from novasched.observability.health import PASS
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
 from novasched.ports import Candidates, Cell, Claimed
-from tests.unit.fakes import FakeClock, FakePlacement
+from tests.fakes import FakeClock, FakePlacement
 from tests.unit.observability.recorder import FakeRecorder
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
@@ -25,13 +25,13 @@ def recorder():
 
 
 @pytest.fixture
-def health():
-    return Health(FakeClock())
+def instrumentation(recorder):
+    return Instrumentation(recorder, FakeClock(), Settings(threads=1))
 
 
 @pytest.fixture
-def instrumentation(recorder, health):
-    return Instrumentation(recorder, health, FakeClock(), Settings(threads=1))
+def health(instrumentation):
+    return instrumentation.health
 
 
 def view():
@@ -41,10 +41,9 @@ def view():
 
 def test_a_watched_view_is_measured_and_judged(instrumentation, recorder, health):
     instrumentation.watch(view())
-    with instrumentation.refresh():
+    with instrumentation.stage('Refresh'):
         assert not recorder.observed
     assert len(recorder.observed[STAGE, 'Refresh']) == 1
-    health.use_checkers(instrumentation.checkers)
     assert health.checks()['cluster_view'].status == PASS
     instrumentation.measure(1000.0)
     assert recorder.gauges['novasched_cell_state_timestamp_seconds', 'cell1'] == 1000.0
@@ -59,7 +58,6 @@ def test_before_there_is_a_view_only_requests_are_measured(
         ('novasched_messages_waiting',): 0,
         ('novasched_oldest_waiting_message_seconds',): 0.0,
     }
-    health.use_checkers(instrumentation.checkers)
     assert set(health.checks()) == {'requests'}
 
 
@@ -82,7 +80,7 @@ def test_the_other_parts_work_as_before(instrumentation, recorder, health):
     assert api.cells() == [CELL]
     beats = instrumentation.services(SimpleNamespace(beat=lambda *arguments: True))
     assert beats.beat(1, 2)
-    assert set(health.checks()) == {'api_db', 'heartbeat', 'placement'}
+    assert set(health.checks()) == {'api_db', 'heartbeat', 'placement', 'requests'}
     query_policy = instrumentation.query_policy(QueryPolicy((), limit=7))
     assert (query_policy.limit, list(query_policy.prefilters)) == (7, [])
     query_policy.on_cut(Candidates((), '1.36', cut=True))

@@ -6,11 +6,10 @@ from __future__ import annotations
 import pytest
 
 from novasched import errors
-from novasched.observability.health import PASS, WARN, Health
-from novasched.observability.ports import InstrumentedPlacement
-from novasched.observability.requests import StageTimer
+from novasched.observability.health import PASS, WARN
+from novasched.observability.instrumentation import Instrumentation
 from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimUnknown, QueryFailed
-from tests.unit.fakes import VERSION, FakeClock, FakePlacement
+from tests.fakes import VERSION, FakePlacement
 from tests.unit.observability.recorder import FakeRecorder, TickingClock
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
@@ -22,13 +21,13 @@ def recorder():
 
 
 @pytest.fixture
-def health():
-    return Health(FakeClock())
+def instrumentation(recorder):
+    return Instrumentation(recorder, TickingClock())
 
 
 @pytest.fixture
-def stages(recorder):
-    return StageTimer(recorder, TickingClock())
+def health(instrumentation):
+    return instrumentation.health
 
 
 def status(health):
@@ -52,11 +51,9 @@ class ScriptedPlacement(FakePlacement):
 
 class TestPlacement:
     @pytest.fixture
-    def ask(self, recorder, stages, health):
+    def ask(self, instrumentation):
         def make(answer):
-            return InstrumentedPlacement(
-                ScriptedPlacement(answer), recorder, stages, health
-            )
+            return instrumentation.placement(ScriptedPlacement(answer))
 
         return make
 
@@ -125,9 +122,8 @@ class TestPlacement:
             ask(problem).claim(None, 'c', {}, VERSION, None, None)
         assert recorder.counts == {('novasched_claims_total', 'error'): 1}
 
-    def test_taking_back_is_measured(self, recorder, stages, health):
+    def test_taking_back_is_measured(self, recorder, instrumentation):
         inner = FakePlacement()
-        watched = InstrumentedPlacement(inner, recorder, stages, health)
-        watched.undo(None, [Claimed('c')], 1.0)
+        instrumentation.placement(inner).undo(None, [Claimed('c')], 1.0)
         assert inner.undone == [('c', {})]
         assert recorder.observed[STAGE, 'Undo'] == [1.0]

@@ -8,16 +8,21 @@ import random
 import pytest
 
 from novasched import errors
+from novasched.candidate_query import QueryPolicy
 from novasched.observability.health import FAIL, PASS, WARN
-from novasched.observability.requests import PLUGINS_EVERY, RequestTracker, StageTimer
+from novasched.observability.instrumentation import (
+    PLUGINS_EVERY,
+    Instrumentation,
+    RequestTracker,
+)
 from novasched.resources import PrefilterContext
 from novasched.resources.prefilters import run
 from novasched.resources.requirements import Requirements
-from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile, decide
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
-from tests.unit.fakes import FakeClock
+from tests.fakes import FakeClock
 from tests.unit.observability.recorder import FakeRecorder, TickingClock
 
 STAGE = 'novasched_framework_extension_point_duration_seconds'
@@ -36,7 +41,7 @@ def clock():
 
 @pytest.fixture
 def stages(recorder):
-    return StageTimer(recorder, TickingClock())
+    return Instrumentation(recorder, TickingClock())
 
 
 class TestAttempts:
@@ -59,7 +64,7 @@ class TestAttempts:
         def attempt():
             with requests.attempt():
                 assert recorder.counts['novasched_requests_in_flight',] == 1
-                clock.go_on(3)
+                clock.advance(3)
                 if problem:
                     raise problem
 
@@ -91,7 +96,7 @@ class TestAttempts:
         self, requests, recorder, clock
     ):
         requests.queued(1, 5.0)
-        clock.go_on(2)
+        clock.advance(2)
         requests.queued(2, 0.0)
 
         def measured():
@@ -101,7 +106,7 @@ class TestAttempts:
         assert measured() == [2, 2, 7.0]
         requests.taken(1)
         requests.taken(1)
-        clock.go_on(1)
+        clock.advance(1)
         assert measured() == [2, 1, 1.0]
         requests.taken(2)
         assert measured() == [2, 0, 0.0]
@@ -111,12 +116,12 @@ class TestAttempts:
     ):
         assert requests.check('now').status == PASS
         with requests.attempt():
-            clock.go_on(60)
+            clock.advance(60)
             assert requests.check('now').status == PASS
-            clock.go_on(1)
+            clock.advance(1)
             assert requests.check('now').status == WARN
             with requests.attempt():
-                clock.go_on(61)
+                clock.advance(61)
                 found = requests.check('now')
                 assert found.status == FAIL
                 assert found.output == (
@@ -133,9 +138,9 @@ class TestStages:
         def other_filter(request, facts):
             return None
 
-        measured = stages.prefilters((some_filter, other_filter))
+        policy = stages.query_policy(QueryPolicy((some_filter, other_filter)))
         for _ in range(PLUGINS_EVERY):
-            found = run(measured, factories.request(), PrefilterContext())
+            found = run(policy.prefilters, factories.request(), PrefilterContext())
             assert found == Requirements(notes=('one',))
         assert len(recorder.observed.pop((STAGE, 'PreFilter'))) == PLUGINS_EVERY
         assert recorder.observed == {
@@ -144,7 +149,7 @@ class TestStages:
         }
 
     def test_a_stage_that_fails_is_measured(self, stages, recorder):
-        with pytest.raises(errors.StoreFailed), stages('Refresh'):
+        with pytest.raises(errors.StoreFailed), stages.stage('Refresh'):
             raise errors.StoreFailed('nova', 'gone')
         assert recorder.observed == {(STAGE, 'Refresh'): [1.0]}
 
@@ -163,7 +168,7 @@ class TestStages:
         took_s = {'NumInstancesFilter': 0.5, 'RAMWeigher': 0.25}
         decision = self.decision([1, 2], took_s)
         for _ in range(PLUGINS_EVERY):
-            stages.decided(decision)
+            stages.decisions(lambda _: None)(decision)
         assert recorder.observed == {
             ('novasched_scheduling_algorithm_duration_seconds',): [0.75] * 10,
             (STAGE, 'Filter'): [0.5] * 10,
@@ -179,7 +184,7 @@ class TestStages:
     def test_who_took_the_last_host_is_counted(
         self, stages, recorder, num_instances, plugin
     ):
-        stages.decided(self.decision(num_instances, {}))
+        stages.decisions(lambda _: None)(self.decision(num_instances, {}))
         name = 'novasched_unschedulable_decisions_total'
         assert recorder.counts == {(name, plugin): 1}
         assert not recorder.observed

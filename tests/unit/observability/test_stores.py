@@ -7,8 +7,11 @@ import pytest
 
 from novasched import errors
 from novasched.observability.health import FAIL, PASS, WARN, Health
-from novasched.observability.ports import InstrumentedApiStore, InstrumentedServiceStore
-from tests.unit.fakes import FakeClock
+from novasched.observability.instrumentation import (
+    InstrumentedApiStore,
+    InstrumentedServiceStore,
+)
+from tests.fakes import FakeClock
 
 GONE = errors.StoreFailed('nova_api at db1', 'gone')
 

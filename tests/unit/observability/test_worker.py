@@ -6,13 +6,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from oslo_config import cfg
 
-from novasched import errors, opts
-from novasched.observability.health import FAIL, PASS, WARN, Health, answer
+from novasched import errors
+from novasched.observability.health import FAIL, PASS, WARN, Health, Probe, answer
 from novasched.observability.settings import Settings
-from novasched.observability.worker import Probe
-from tests.unit.fakes import FakeClock
+from tests.configuration import make_conf
+from tests.fakes import FakeClock
 
 SETTINGS = Settings('ctl1', 'nova-scheduler')
 
@@ -51,7 +50,7 @@ def test_who_is_silent_is_asked_and_who_was_heard_of_is_not(health, clock, place
     probe.run(health)
     probe.run(health)
     assert placement.asked == 1
-    clock.go_on(150)
+    clock.advance(150)
     probe.run(health)
     assert placement.asked == 2
     assert health.checks()['placement'].status == PASS
@@ -87,9 +86,7 @@ def test_some_are_always_asked(health, placement):
     ],
 )
 def test_the_options_are_read(options, expected):
-    conf = cfg.ConfigOpts()
-    opts.register(conf)
-    conf([], default_config_files=[], default_config_dirs=[])
+    conf = make_conf()
     for name, value in options.items():
         conf.set_override(name, value, 'healthcheck')
     found = Settings.from_conf(conf, 'ctl1', 'nova-scheduler')

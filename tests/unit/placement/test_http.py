@@ -11,7 +11,7 @@ from keystoneauth1 import token_endpoint
 
 from novasched import http
 from novasched.objects.context import RequestContext
-from novasched.placement.http import NoAnswer, ask
+from novasched.placement.session import NoAnswer, ask
 
 BROKEN = requests.ConnectionError(
     urllib3.exceptions.ProtocolError('Connection aborted.')

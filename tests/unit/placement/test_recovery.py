@@ -8,7 +8,7 @@ import requests
 
 from novasched import errors
 from novasched.placement.client import PlacementClient
-from novasched.placement.recovery import claim_recovery
+from novasched.placement.rollback import claim_recovery
 from novasched.ports import UndoUnanswered
 
 CONSUMER = 'b6c56007-17c7-5950-8ce1-2b1e5c537581'

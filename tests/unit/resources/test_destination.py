@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.objects.request_spec import Destination, RequestSpec
-from novasched.resources.destination import (
+from novasched.resources.request import (
     Target,
     not_found,
     target_of,

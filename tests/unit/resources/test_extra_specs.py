@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.resources import extra_specs
+from novasched.resources.groups import read_extra_specs
 from novasched.resources.query import Group
 
 
@@ -36,7 +36,7 @@ from novasched.resources.query import Group
     ],
 )
 def test_groups(specs, groups):
-    wishes = extra_specs.read(specs)
+    wishes = read_extra_specs(specs)
     assert (wishes.groups, wishes.warnings) == (groups, [])
 
 
@@ -71,17 +71,17 @@ def test_groups(specs, groups):
     ],
 )
 def test_nonsense_is_ignored_with_a_warning(key, value, warning):
-    wishes = extra_specs.read({key: value})
+    wishes = read_extra_specs({key: value})
     assert wishes.warnings == [warning]
     assert wishes.group_policy is None
     assert all(group.is_empty for group in wishes.groups.values())
 
 
 def test_nonsense_names_a_group_all_the_same():
-    wishes = extra_specs.read({'resources1:VGPU': 'many'})
+    wishes = read_extra_specs({'resources1:VGPU': 'many'})
     assert wishes.groups == {'1': Group('1')}
 
 
 @pytest.mark.parametrize('policy', ['none', 'isolate'])
 def test_group_policy(policy):
-    assert extra_specs.read({'group_policy': policy}).group_policy == policy
+    assert read_extra_specs({'group_policy': policy}).group_policy == policy

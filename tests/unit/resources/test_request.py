@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 from novasched.objects.request_spec import Destination, RequestLevelParams
-from novasched.resources import Requirements, build_query, request, target_of
+from novasched.resources import Requirements, build_query, target_of
 from tests.query_table import (
     A1,
     A3,
@@ -141,22 +140,3 @@ def test_what_is_ignored_is_told():
         "The image property 'hw_firmware_stateless' is set for non UEFI firmware "
         'type. This property is ignored.',
     )
-
-
-def test_the_options_of_nova():
-    conf = cfg.ConfigOpts()
-    for name, opts in request.OPTS.items():
-        conf.register_opts(opts, name)
-    assert request.limit_from_conf(conf) == 1000
-    assert request.falls_back_from_conf(conf) is True
-    conf.set_override('disable_fallback_pcpu_query', True, 'workarounds')
-    assert request.falls_back_from_conf(conf) is False
-
-
-def test_looking_beyond_the_limit_can_be_turned_off():
-    conf = cfg.ConfigOpts()
-    for name, opts in request.OPTS.items():
-        conf.register_opts(opts, name)
-    assert request.looks_further_from_conf(conf) is True
-    conf.set_override('look_beyond_limit', False, 'novasched')
-    assert request.looks_further_from_conf(conf) is False

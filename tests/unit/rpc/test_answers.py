@@ -16,7 +16,6 @@ from novasched.rpc import faults
 from novasched.rpc.answers import (
     HOLD_BACK_S,
     PARKED_AT_MOST,
-    Answer,
     Answers,
     Incoming,
 )
@@ -424,7 +423,7 @@ def test_a_claim_stays_when_its_answer_fails_in_the_thread_of_its_request(
     caller, became = RpcCaller(call), []
     caller.when_answered(lambda: became.append('stays'))
     with contextlib.suppress(oslo_messaging.MessagingException), calling(caller):
-        answers.send(Answer(call, caller))
+        Incoming(call, caller, answers).reply()
     assert became == ['stays']
 
 

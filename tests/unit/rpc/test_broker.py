@@ -11,7 +11,13 @@ from types import SimpleNamespace
 import amqp
 import pytest
 
-from novasched.rpc.broker import BROKER_S, CLOCK_EVERY_S, Broker, BrokerClock
+from novasched.rpc.broker import (
+    BROKER_S,
+    CLOCK_EVERY_S,
+    Broker,
+    BrokerClock,
+    waited_s,
+)
 
 NOW_S = 10_000.0
 
@@ -214,3 +220,38 @@ def test_a_comparison_that_hangs_is_not_waited_for_any_longer():
         assert clock.is_known() is False
     finally:
         hangs.set()
+
+
+# -- how long messages waited
+
+
+class Message(dict):
+    """A message, with or without what the broker adds."""
+
+    def __init__(self, headers=None):
+        super().__init__(method='select_destinations')
+        if headers is not None:
+            self._raw_message = SimpleNamespace(headers=headers)
+
+
+STOPWATCH = SimpleNamespace(elapsed=lambda: 0.5)
+
+
+@pytest.mark.parametrize(
+    ('headers', 'stopwatch', 'expected'),
+    [
+        pytest.param({'timestamp_in_ms': 98_000}, STOPWATCH, 2.0, id='the broker says'),
+        pytest.param({'timestamp_in_ms': 101_000}, STOPWATCH, 0.0, id='clocks differ'),
+        pytest.param({'timestamp_in_ms': 'x'}, STOPWATCH, 0.5, id='it says nonsense'),
+        pytest.param({}, STOPWATCH, 0.5, id='it says nothing'),
+        pytest.param(None, STOPWATCH, 0.5, id='there is no broker'),
+        pytest.param(None, None, None, id='nobody knows'),
+    ],
+)
+def test_the_wait_is_since_the_broker_or_else_a_worker_got_it(
+    headers, stopwatch, expected
+):
+    incoming = SimpleNamespace(message=Message(headers))
+    if stopwatch:
+        incoming.stopwatch = stopwatch
+    assert waited_s(incoming, lambda: 100.0) == expected

@@ -7,7 +7,6 @@ import json
 import pathlib
 import sys
 
-import oslo_messaging
 import pytest
 from oslo_messaging._drivers.common import serialize_remote_exception
 
@@ -274,28 +273,3 @@ def test_every_request_error_but_a_plugins_stands_in_the_table():
         if kind.__module__ == 'novasched.errors'
     }
     assert ours - {errors.ExtensionFailed} == faults.TABLE.keys()
-
-
-@pytest.mark.parametrize(
-    ('error', 'is_expected'),
-    [
-        pytest.param(errors.NoValidHost(''), True, id='no valid host'),
-        pytest.param(errors.InvalidRequest(''), True, id='an invalid request'),
-        pytest.param(errors.UnsetField('x'), True, id='an unset field'),
-        pytest.param(errors.FlavorImageConflict('x'), True, id='a flavor'),
-        pytest.param(errors.StoreFailed('a', 'b'), False, id='a database'),
-        pytest.param(errors.ExtensionFailed('a', KeyError()), False, id='a plugin'),
-    ],
-)
-def test_expected_errors_leave_no_traceback_in_the_log(error, is_expected):
-    assert isinstance(faults.to_wire(error), faults.EXPECTED) is is_expected
-
-
-def test_expected_errors_reach_the_client_as_they_are():
-    @oslo_messaging.expected_exceptions(*faults.EXPECTED)
-    def endpoint():
-        raise faults.to_wire(errors.NoValidHost(''))
-
-    with pytest.raises(oslo_messaging.ExpectedException) as caught:
-        endpoint()
-    assert isinstance(caught.value.exc_info[1], faults.WireError)

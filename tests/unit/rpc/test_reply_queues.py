@@ -18,6 +18,7 @@ from novasched.rpc.reply_queues import (
     Readers,
     ReplyQueues,
 )
+from tests.fakes import FakeClock
 
 QUEUE = 'reply_1'
 
@@ -39,13 +40,6 @@ class Broker:
 SHORT_S = 0.5
 
 
-class Clock:
-    now = 1000.0
-
-    def monotonic(self):
-        return self.now
-
-
 class Queues(ReplyQueues):
     """Has no thread: the test looks."""
 
@@ -55,14 +49,14 @@ class Queues(ReplyQueues):
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return FakeClock(seconds=1000.0)
 
 
 def looked(clock, *consumers, gone_for_s=GONE_FOR_S):
     """Queues after as many looks as there are counts."""
     queues = Queues(Broker(*consumers).count, gone_for_s, clock)
     for _ in consumers:
-        clock.now += LOOK_EVERY_S
+        clock.advance(LOOK_EVERY_S)
         queues.expect(QUEUE)
         queues.look()
     return queues
@@ -117,7 +111,7 @@ def test_requests_of_one_caller_share_a_look(clock, elapsed_s, looks):
     for _ in range(3):
         queues.expect(QUEUE)
     queues.look()
-    clock.now += elapsed_s
+    clock.advance(elapsed_s)
     for _ in range(3):
         queues.expect(QUEUE)
     queues.look()
@@ -149,7 +143,7 @@ def test_looks_go_on_by_themselves(clock, consumers, looks):
     queues.expect(QUEUE)
     for _ in range(30):
         queues.look()
-        clock.now += LOOK_EVERY_S
+        clock.advance(LOOK_EVERY_S)
     assert len(broker.asked) == looks
 
 
@@ -161,7 +155,7 @@ def test_looks_go_on_while_somebody_watches(clock):
     queues.watch(QUEUE)
     for _ in range(20):
         queues.look()
-        clock.now += LOOK_EVERY_S
+        clock.advance(LOOK_EVERY_S)
     queues.unwatch(QUEUE)
     queues.look()
     assert told == [(QUEUE, Readers.ABSENT)] * 10 + [(QUEUE, Readers.GONE)] * 10
@@ -169,8 +163,8 @@ def test_looks_go_on_while_somebody_watches(clock):
 
 def test_what_was_seen_long_ago_is_not_believed(clock):
     queues = looked(clock, 0)
-    clock.now += FRESH_S + 0.1
-    queues._queues[QUEUE].wanted_at = clock.now - BROKER_S
+    clock.advance(FRESH_S + 0.1)
+    queues._queues[QUEUE].wanted_at = clock.monotonic() - BROKER_S
     assert queues.readers(QUEUE) is Readers.UNKNOWN
 
 

@@ -12,7 +12,7 @@ import oslo_messaging
 import pytest
 
 from novasched import errors
-from novasched.objects.aggregate import Aggregate, AggregateList
+from novasched.objects.compute_node import Aggregate, AggregateList
 from novasched.objects.context import RequestContext
 from novasched.objects.instance import Instance, InstanceList
 from novasched.objects.selection import Selection
@@ -20,7 +20,7 @@ from novasched.ports import CallerGone
 from novasched.rpc.answers import Incoming as Wrapped
 from novasched.rpc.caller import RpcCaller, calling, current
 from novasched.rpc.serializer import encode
-from novasched.rpc.server import BaseEndpoint, Dispatcher, SchedulerEndpoint, Serializer
+from novasched.rpc.server import BaseEndpoint, Dispatcher, SchedulerEndpoint
 from tests import factories
 
 UUID = factories.INSTANCE
@@ -63,9 +63,7 @@ def manager():
 @pytest.fixture
 def dispatch(manager):
     """Dispatch a message; return the answer, or (module, class, text) of its error."""
-    dispatcher = Dispatcher(
-        [SchedulerEndpoint(manager, None), BaseEndpoint()], Serializer()
-    )
+    dispatcher = Dispatcher([SchedulerEndpoint(manager, None), BaseEndpoint()])
 
     def run(method='select_destinations', version='4.5', context=None, **arguments):
         message = method
@@ -262,7 +260,7 @@ def test_requests_are_watched_from_their_arrival(manager, answer, method, expect
     requests = FakeRequests()
     manager.answer = answer
     endpoints = [SchedulerEndpoint(manager, None, requests)]
-    dispatcher = Dispatcher(endpoints, Serializer(), requests)
+    dispatcher = Dispatcher(endpoints, requests)
     arguments = {'spec_obj': factories.request()}
     if method == 'delete_aggregate':
         arguments = {'aggregate': Aggregate(id=1)}
@@ -339,5 +337,5 @@ def test_a_caller_gets_signs_of_life(wrap, waited):
     received = Incoming({'method': 'x'})
     received.client_timeout = 60
     received.heartbeat = lambda: sent.append(1)
-    Dispatcher([BaseEndpoint()], Serializer())._watchdog(event, wrap(received))
+    Dispatcher([BaseEndpoint()])._watchdog(event, wrap(received))
     assert (event.waited, sent) == (waited, [1])

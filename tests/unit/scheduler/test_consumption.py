@@ -7,9 +7,8 @@ import pytest
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.consumption import consume
 from novasched.scheduler.filters.affinity import ServerGroupAntiAffinityFilter
-from novasched.scheduler.hosts import Lazy
+from novasched.scheduler.hosts import Lazy, consume
 from tests import factories
 
 

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 
 from novasched import errors
 from novasched.compat.plugin_adapter import adapted
-from novasched.scheduler.consumption import consume
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.num_instances import NumInstancesFilter
-from novasched.scheduler.hosts import HostTable, Lazy
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
+from novasched.scheduler.hosts import HostTable, Lazy, consume
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers import BaseHostWeigher
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 
 METRICS = json.dumps(

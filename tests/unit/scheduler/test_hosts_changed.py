@@ -11,7 +11,7 @@ import pytest
 from novasched import errors
 from novasched.compat.plugin_adapter import adapted
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.aggregate_instance_extra_specs import (
+from novasched.scheduler.filters.aggregate import (
     AggregateInstanceExtraSpecsFilter,
 )
 from novasched.scheduler.filters.compute import ComputeFilter

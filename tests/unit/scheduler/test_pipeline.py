@@ -22,7 +22,7 @@ from novasched.scheduler.pipeline import (
     weigh,
 )
 from novasched.scheduler.weighers import BaseHostWeigher
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 
 NAN = float('nan')

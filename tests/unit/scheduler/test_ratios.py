@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.ratios import invalid, parse
+from novasched.scheduler.metrics import invalid_ratios, ratios
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ from novasched.scheduler.ratios import invalid, parse
     ],
 )
 def test_parse(items, found):
-    assert list(parse(items)) == found
+    assert list(ratios(items)) == found
 
 
 def test_invalid():
     items = ['a=1', 'bad', '=1', 'a=x', 'b=2']
-    assert invalid(items) == ('bad', '=1', 'a=x')
+    assert invalid_ratios(items) == ('bad', '=1', 'a=x')

@@ -7,12 +7,12 @@ import random
 
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
 from novasched.scheduler.filters.compute import ComputeFilter
-from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers import BaseHostWeigher
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 
 

@@ -9,19 +9,25 @@ import pytest
 
 from novasched.compat import plugin_adapter
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.filters.aggregate_image_properties_isolation import (
+from novasched.scheduler.filters.aggregate import (
     AggregateImagePropertiesIsolation,
 )
-from novasched.scheduler.filters.io_ops import AggregateIoOpsFilter, IoOpsFilter
-from novasched.scheduler.filters.legacy.core import AggregateCoreFilter, CoreFilter
+from novasched.scheduler.filters.host_limit import (
+    AggregateIoOpsFilter,
+    AggregateNumInstancesFilter,
+    IoOpsFilter,
+)
+from novasched.scheduler.filters.legacy.overcommit import (
+    AggregateCoreFilter,
+    CoreFilter,
+)
 from novasched.scheduler.filters.metrics import MetricsFilter
-from novasched.scheduler.filters.num_instances import AggregateNumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 
 

@@ -12,22 +12,20 @@ from novasched import errors
 from novasched.cluster.cells import Cells
 from novasched.cluster.heartbeat import BINARY, TOPIC
 from novasched.cluster.view import ClusterView
-from novasched.servicegroup.memcached import (
+from novasched.servicegroup import (
     LOOK_S,
     NEVER,
     Beats,
     MemcachedServices,
 )
-from tests.unit.cluster.fakes import (
-    NOON,
-    SECOND,
+from tests.fake_databases import (
     FakeApiStore,
     FakeCellStore,
     FakeCellStores,
-    FakeClock,
     cell,
     service,
 )
+from tests.fakes import NOON, SECOND, FakeClock
 
 DEADLINE_S = 30
 
@@ -164,7 +162,7 @@ def test_a_beat_counts_for_as_long_as_it_is_young(cloud, lose):
     lose(cloud.memcached)
     cloud.clock.advance(57)
     assert cloud.up() == ['h1', 'h2', 'h3']
-    cloud.view._heartbeat_grace._grace_s = 0
+    cloud.view._heartbeat_grace.grace_s = 0
     cloud.clock.advance(2)
     assert cloud.up() == []
 
@@ -177,7 +175,7 @@ def test_that_memcached_is_away_is_told_once(cloud, caplog):
     cloud.memcached.problem = None
     cloud.up()
     cloud.up()
-    assert [r.getMessage() for r in caplog.records if 'memcached' in r.name] == [
+    assert [r.getMessage() for r in caplog.records if 'servicegroup' in r.name] == [
         'Heartbeats cannot be read from memcached: refused',
         'Heartbeats can be read from memcached again.',
     ]
@@ -281,7 +279,7 @@ def test_our_own_heartbeat_goes_to_memcached(services, memcached):
     assert created
     assert services.beat(row.id, 1)
     assert memcached.values == {'scheduler:us': NOON}
-    assert services._inner.beaten == []
+    assert services.inner.beaten == []
     (found,) = services.of_program(BINARY)
     assert found.last_seen_up == NOON
 

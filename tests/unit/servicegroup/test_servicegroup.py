@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
-from novasched import errors, opts, servicegroup
-from novasched.servicegroup.memcached import Beats, MemcachedServices
-from tests.unit.cluster.fakes import FakeClock
+from novasched import errors, servicegroup
+from novasched.servicegroup import Beats, MemcachedServices
+from tests.configuration import make_conf
+from tests.fakes import FakeClock
 
 POOL = {'enabled': True, 'backend': 'oslo_cache.memcache_pool'}
 
@@ -18,9 +18,7 @@ def configured():
     """Make a configuration of a driver and of [cache]."""
 
     def make(driver, **cache):
-        conf = cfg.ConfigOpts()
-        opts.register(conf)
-        conf([], default_config_files=[], default_config_dirs=[])
+        conf = make_conf()
         conf.set_override('servicegroup_driver', driver)
         for name, value in cache.items():
             conf.set_override(name, value, 'cache')

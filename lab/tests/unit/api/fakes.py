@@ -10,7 +10,7 @@ from novasched_lab.api import boot, catalogue
 from novasched_lab.api.boot import Order
 from novasched_lab.api.servers import Servers
 from novasched_lab.api.service import ApiContext
-from novasched_lab.store.server_groups import ServerGroups
+from novasched_lab.db.api_servers import ServerGroups
 
 
 class Conductor:

@@ -90,7 +90,10 @@ def test_servers_join_their_group(made):
     assert requests[1].instance_group.members == uuids
     assert requests[1].scheduler_hints == {'group': [found.uuid]}
     more = made.boot(group=group(made, policy=None))
-    assert list(made.api.server_group(found.uuid).members) == [*uuids, *more]
+    assert list(made.api_context.groups.find(found.uuid, None).members) == [
+        *uuids,
+        *more,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -118,4 +121,4 @@ def test_where_the_conductor_is_away_nothing_is_left_behind(made):
     with pytest.raises(boot.NoConductorAnswers, match='Start novasched-conductor'):
         made.boot(count=2, group=known)
     assert made.api.with_builds() == []
-    assert made.api.server_group(known.uuid).members == ()
+    assert made.api_context.groups.find(known.uuid, None).members == ()

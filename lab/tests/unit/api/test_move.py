@@ -9,8 +9,8 @@ import pytest
 from novasched import errors
 from novasched_lab.api import catalogue
 from novasched_lab.api.boot import NoConductorAnswers
-from novasched_lab.api.move import MoveRefused, MoveRequest
-from novasched_lab.store.cell_servers import Fault, Migration
+from novasched_lab.api.servers import MoveRefused, MoveRequest
+from novasched_lab.db.cell_servers import Fault, Migration
 
 
 def move(made, name='vm'):

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from novasched import errors
 from novasched.ports import CELL0_UUID
 from novasched_lab.api import servers
-from novasched_lab.store.cell_servers import Fault, LiveRow
+from novasched_lab.db.cell_servers import Fault, LiveRow
 
 
 def buried(made, name='dead'):
@@ -27,11 +27,13 @@ def test_all_servers_are_found_wherever_they_are(made):
     (asked,) = made.boot('asked')
     alive, dead = made.running('alive'), buried(made)
     assert made.servers.all() == [
-        servers.Server(asked, 'asked', 'BUILD', 'scheduling', project_id='project'),
-        servers.Server(
+        servers.ServerSummary(
+            asked, 'asked', 'BUILD', 'scheduling', project_id='project'
+        ),
+        servers.ServerSummary(
             alive, 'alive', 'ACTIVE', None, 'h1', None, 'cell1', 'project', None
         ),
-        servers.Server(
+        servers.ServerSummary(
             dead, 'dead', 'ERROR', None, None, None, 'cell0', 'project',
             'No valid host was found. ',
         ),
@@ -92,10 +94,10 @@ def test_the_status_is_in_the_words_of_the_api(vm_state, task_state, status):
 
 def test_what_is_worked_on_has_not_ended():
     made = [
-        servers.Server('1', '', 'ACTIVE'),
-        servers.Server('2', '', 'ACTIVE', 'resize_prep'),
-        servers.Server('3', '', 'BUILD', 'scheduling'),
-        servers.Server('4', '', 'ERROR'),
+        servers.ServerSummary('1', '', 'ACTIVE'),
+        servers.ServerSummary('2', '', 'ACTIVE', 'resize_prep'),
+        servers.ServerSummary('3', '', 'BUILD', 'scheduling'),
+        servers.ServerSummary('4', '', 'ERROR'),
     ]
     assert [each.uuid for each in servers.ended(made)] == ['1', '4']
 

@@ -3,4 +3,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lab.tests.unit.api.conftest import made  # noqa: F401  fixture
+
+
+@pytest.fixture(autouse=True)
+def _as_before(logging_as_before):
+    """Every test here may run a program."""

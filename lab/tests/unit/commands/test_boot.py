@@ -7,7 +7,7 @@ import pytest
 
 from lab.tests.unit.commands.commands import run
 from novasched import errors
-from novasched_lab.commands.boot import Boot
+from novasched_lab.commands.servers import BootServers
 
 MINE = ('--project-id', 'project', '--user-id', 'user')
 
@@ -24,7 +24,7 @@ def built(made):
 
 def test_a_server_is_built(made):
     built(made)
-    code, (server,), said = run(Boot, made.api_context, 'one', *MINE)
+    code, (server,), said = run(BootServers, made.api_context, 'one', *MINE)
     assert (code, said) == (0, '')
     assert (server['Name'], server['Status'], server['Host'], server['Fault']) == (
         'one',
@@ -39,19 +39,19 @@ def test_a_server_is_built(made):
 @pytest.mark.parametrize('form', ['table', 'csv', 'yaml'])
 def test_servers_in_other_forms(made, form):
     built(made)
-    code, text, _ = run(Boot, made.api_context, '--count', '2', form=form)
+    code, text, _ = run(BootServers, made.api_context, '--count', '2', form=form)
     assert code == 0
     assert 'server-1' in text
     assert 'server-2' in text
 
 
 def test_nobody_waits_where_nobody_wants_to(made):
-    code, (server,), said = run(Boot, made.api_context, '--no-wait')
+    code, (server,), said = run(BootServers, made.api_context, '--no-wait')
     assert (code, server['Status'], said) == (0, 'BUILD', '')
 
 
 def test_nobody_waits_for_ever(made):
-    code, (server,), said = run(Boot, made.api_context, '--timeout', '0')
+    code, (server,), said = run(BootServers, made.api_context, '--timeout', '0')
     assert (code, server['Status']) == (1, 'BUILD')
     assert said == (
         'Not all are built after 0 s. See novasched show, and the logs of conductor, '
@@ -66,7 +66,7 @@ def test_a_server_that_was_deleted_meanwhile_is_not_passed_over(made):
         made.api.forget(second)
 
     made.conductor._keep = build
-    code, found, said = run(Boot, made.api_context, 'web', '--count', '2', *MINE)
+    code, found, said = run(BootServers, made.api_context, 'web', '--count', '2', *MINE)
     assert (code, said) == (1, '')
     assert [(each['Name'], each['Status']) for each in found] == [
         ('web-1', 'ACTIVE'),
@@ -76,7 +76,7 @@ def test_a_server_that_was_deleted_meanwhile_is_not_passed_over(made):
 
 def test_all_that_is_asked_for_reaches_the_request(made):
     run(
-        Boot, made.api_context, 'web', '--no-wait', '--group', 'web', '--policy',
+        BootServers, made.api_context, 'web', '--no-wait', '--group', 'web', '--policy',
         'anti-affinity', '--max-per-host', '2', '--hint', 'a=1', '--hint', 'a=2',
         '--host', 'h1', '--availability-zone', 'nova', '--flavor', 'm1.large',
     )  # fmt: skip
@@ -105,12 +105,12 @@ def test_all_that_is_asked_for_reaches_the_request(made):
 )
 def test_what_makes_no_sense_is_refused(made, words, problem):
     with pytest.raises(errors.OptionError, match=problem):
-        run(Boot, made.api_context, '--no-wait', *words)
+        run(BootServers, made.api_context, '--no-wait', *words)
     assert made.servers.all() == []
     assert made.api_context.groups.find('web', 'admin') is None
 
 
 def test_a_count_is_a_number(made, capsys):
     with pytest.raises(SystemExit):
-        run(Boot, made.api_context, '--count', 'many')
+        run(BootServers, made.api_context, '--count', 'many')
     assert 'many is no number from 1 up' in capsys.readouterr().err

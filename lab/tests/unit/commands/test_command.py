@@ -9,7 +9,7 @@ from lab.tests.unit.commands.commands import App
 from novasched import errors
 from novasched.cmd import main
 from novasched_lab.commands.command import wait
-from novasched_lab.commands.listing import List
+from novasched_lab.commands.servers import ListServers
 
 
 def test_without_a_configuration_one_is_asked_for(tmp_path):
@@ -19,7 +19,7 @@ def test_without_a_configuration_one_is_asked_for(tmp_path):
     app.options.config_file = [str(path)]
     with (
         pytest.raises(errors.OptionError, match=r'not set\. Give --config-file'),
-        List(app, None).api(),
+        ListServers(app, None).api(),
     ):
         pass
 
@@ -31,7 +31,7 @@ def test_another_option_is_complained_of_as_it_is(tmp_path):
     app.options.config_file = [str(path)]
     with (
         pytest.raises(errors.OptionError, match='not a database URL'),
-        List(app, None).api(),
+        ListServers(app, None).api(),
     ):
         pass
 
@@ -45,7 +45,7 @@ def test_a_configuration_stands_before_or_after_the_command(words, capsys):
 
 
 def test_who_asks_is_said_or_known():
-    command = List(App(), None)
+    command = ListServers(App(), None)
     parsed = command.get_parser('x').parse_args(['--project-id', 'p', '--user-id', 'u'])
     made = command.context(parsed)
     assert (made.project_id, made.user_id) == ('p', 'u')

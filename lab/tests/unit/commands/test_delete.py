@@ -9,14 +9,14 @@ from lab.tests.unit.commands.commands import run
 from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched_lab.api import boot
-from novasched_lab.commands.delete import Delete
+from novasched_lab.commands.servers import DeleteServers
 
 MINE = ('--project-id', 'project')
 
 
 def delete(made, *words, **given):
     """Run the command for the project of the test."""
-    return run(Delete, made.api_context, *MINE, *words, **given)
+    return run(DeleteServers, made.api_context, *MINE, *words, **given)
 
 
 def of_project(made, project, name='vm'):

@@ -8,7 +8,7 @@ import pytest
 from lab.tests.unit.commands.commands import App
 from novasched import errors
 from novasched_lab.commands.command import COLUMNS
-from novasched_lab.commands.demo import Demo, as_text
+from novasched_lab.commands.demo import RunDemo, as_text
 from novasched_lab.demo.run import DemoResult
 
 
@@ -30,7 +30,7 @@ from novasched_lab.demo.run import DemoResult
     ],
 )
 def test_what_cannot_be_used_is_named(words, problem):
-    command = Demo(App(), None)
+    command = RunDemo(App(), None)
     parsed = command.get_parser('demo').parse_args(words)
     with pytest.raises(errors.OptionError, match=problem):
         command.run(parsed)
@@ -39,7 +39,7 @@ def test_what_cannot_be_used_is_named(words, problem):
 def test_a_configuration_is_not_passed_over_in_silence():
     app = App()
     app.options.config_file = ['nova.conf']
-    command = Demo(app, None)
+    command = RunDemo(app, None)
     with pytest.raises(errors.OptionError, match='reads no configuration'):
         command.run(command.get_parser('demo').parse_args([]))
 

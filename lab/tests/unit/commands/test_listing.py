@@ -7,8 +7,8 @@ import pytest
 
 from lab.tests.unit.commands.commands import run
 from novasched_lab.commands.command import PIPE_WIDTH, fitted
-from novasched_lab.commands.listing import List
-from novasched_lab.store.cell_servers import Fault
+from novasched_lab.commands.servers import ListServers
+from novasched_lab.db.cell_servers import Fault
 
 
 @pytest.mark.parametrize(
@@ -23,16 +23,16 @@ from novasched_lab.store.cell_servers import Fault
 def test_servers_are_listed(made, words, expected):
     made.boot('asked')
     made.running('alive')
-    code, found, _ = run(List, made.api_context, *words)
+    code, found, _ = run(ListServers, made.api_context, *words)
     assert code == 0
     assert [each['Name'] for each in found] == expected
 
 
 def test_what_is_not_there_is_a_dash_for_people(made):
     made.boot('asked')
-    _, (found,), _ = run(List, made.api_context)
+    _, (found,), _ = run(ListServers, made.api_context)
     assert found['Host'] is None
-    _, table, _ = run(List, made.api_context, form='table')
+    _, table, _ = run(ListServers, made.api_context, form='table')
     assert 'None' not in table
     assert '| -' in table
 
@@ -45,20 +45,22 @@ def widths(table):
 def test_a_table_in_a_pipe_is_not_as_wide_as_a_fault(made):
     uuid = made.running('vm', vm_state='error')
     made.cell1.add_fault(uuid, Fault('No valid host was found. ' * 10))
-    _, table, _ = run(List, made.api_context, form='table')
+    _, table, _ = run(ListServers, made.api_context, form='table')
     assert widths(table) == {PIPE_WIDTH}
     assert uuid in table
     assert '...' in table
     assert 'Zone' not in table
-    _, table, _ = run(List, made.api_context, '--max-width', '90', form='table')
+    _, table, _ = run(ListServers, made.api_context, '--max-width', '90', form='table')
     assert widths(table) == {90}
-    _, table, _ = run(List, made.api_context, '--long', form='table')
+    _, table, _ = run(ListServers, made.api_context, '--long', form='table')
     assert 'Zone' in table
     assert 'No valid host was found. ' * 9 in table
-    _, table, _ = run(List, made.api_context, '-c', 'Zone', '-c', 'Fault', form='table')
+    _, table, _ = run(
+        ListServers, made.api_context, '-c', 'Zone', '-c', 'Fault', form='table'
+    )
     assert widths(table) == {PIPE_WIDTH}
     assert 'Zone' in table
-    _, (found,), _ = run(List, made.api_context)
+    _, (found,), _ = run(ListServers, made.api_context)
     assert found['Fault'] == ('No valid host was found. ' * 10)[:255]
     assert found['Project'] == 'project'
 

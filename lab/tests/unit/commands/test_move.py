@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from lab.tests.unit.commands.commands import run
-from novasched_lab.commands.move import Move
-from novasched_lab.store.cell_servers import Fault, Migration
+from novasched_lab.commands.servers import MoveServer
+from novasched_lab.db.cell_servers import Fault, Migration
 
 
 def moving(made, uuid, status):
@@ -39,7 +39,7 @@ def test_a_move(made, status, words, expected):
     made.cell1.add_fault(uuid, Fault('no room'))
     moving(made, uuid, status)
     code, (found,), said = run(
-        Move, made.api_context, 'vm', '--flavor', 'm1.tiny', *words
+        MoveServer, made.api_context, 'vm', '--flavor', 'm1.tiny', *words
     )
     assert (code, found['Move'], found['Fault']) == expected
     assert (found['From'], found['To']) == ('h1', 'h2')
@@ -48,5 +48,5 @@ def test_a_move(made, status, words, expected):
 
 def test_a_move_that_left_no_trace(made):
     made.running('vm')
-    code, (found,), _ = run(Move, made.api_context, 'vm', '--timeout', '0')
+    code, (found,), _ = run(MoveServer, made.api_context, 'vm', '--timeout', '0')
     assert (code, found['From'], found['Move']) == (1, None, None)

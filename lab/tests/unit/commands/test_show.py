@@ -6,20 +6,19 @@ from __future__ import annotations
 import pytest
 
 from lab.tests.unit.commands.commands import run
-from novasched_lab.commands.show import Show
+from novasched_lab.commands.servers import ShowServer
 
 
 @pytest.fixture
 def uuid(made):
     """A server that runs, and holds something."""
     uuid = made.running('one')
-    made.cell1.add_event(uuid, 'build', 'h1')
     made.allocations.held = {uuid: {'rp1': {'VCPU': 1, 'MEMORY_MB': 512}}}
     return uuid
 
 
 def test_a_program_reads_lists_as_lists(made, uuid):
-    code, found, _ = run(Show, made.api_context, 'one')
+    code, found, _ = run(ShowServer, made.api_context, 'one')
     assert code == 0
     assert (found['id'], found['node'], found['fault']) == (uuid, 'n1', None)
     assert found['allocations'] == [
@@ -29,18 +28,18 @@ def test_a_program_reads_lists_as_lists(made, uuid):
             'resources': {'VCPU': 1, 'MEMORY_MB': 512},
         }
     ]
-    assert found['actions'][0]['events'][0]['result'] == 'Success'
+    assert found['actions'][0]['action'] == 'create'
 
 
 def test_a_person_reads_them_as_lines(made, uuid):
-    _, table, _ = run(Show, made.api_context, 'one', form='table')
+    _, table, _ = run(ShowServer, made.api_context, 'one', form='table')
     assert 'server name of rp1 VCPU 1, MEMORY_MB 512' in table
-    assert 'build Success h1' in table
+    assert ' create' in table
     assert 'None' not in table
 
 
 @pytest.mark.parametrize('form', ['yaml', 'value', 'shell'])
 def test_the_other_forms(made, uuid, form):
-    code, text, _ = run(Show, made.api_context, uuid, form=form)
+    code, text, _ = run(ShowServer, made.api_context, uuid, form=form)
     assert code == 0
     assert uuid in text

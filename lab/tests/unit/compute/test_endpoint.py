@@ -8,8 +8,6 @@ from novasched.objects.context import RequestContext
 from novasched.objects.instance import Instance
 from novasched.rpc.serializer import encode
 from novasched_lab.compute.endpoint import ComputeEndpoint
-from novasched_lab.compute.host import FakeComputeHost
-from novasched_lab.host_inventory import SimulatedHost
 from tests import factories
 
 UUID = '10000000-0000-4000-8000-000000000001'
@@ -19,18 +17,18 @@ FLAVOR = encode(factories.request().flavor)
 
 
 class Work:
-    """Takes down what a host is to do."""
+    """A host that takes down what it is to do."""
 
     def __init__(self):
         self.done = []
 
-    def run(self, context, host, what):
-        self.done.append((host.name, what))
+    def build(self, context, what):
+        self.done.append(('h1', what))
 
-    terminate = run
+    take = terminate = build
 
-    def confirm(self, context, host, uuid, migration):
-        self.done.append((host.name, uuid, migration))
+    def confirm(self, context, uuid, migration):
+        self.done.append(('h1', uuid, migration))
 
 
 @pytest.fixture
@@ -40,8 +38,7 @@ def work():
 
 @pytest.fixture
 def endpoint(work):
-    host = FakeComputeHost(SimulatedHost('h1'), None, None, None)
-    return ComputeEndpoint({'h1': host}, work, work)
+    return ComputeEndpoint({'h1': work})
 
 
 @pytest.fixture
@@ -68,7 +65,7 @@ def test_a_move(endpoint, work, context):
         migration={'uuid': 'm', 'status': 'pre-migrating'},
     )
     ((_, move),) = work.done
-    assert (move.uuid, move.migration_uuid, move.host_list) == (UUID, 'm', None)
+    assert (move.uuid, move.migration_uuid) == (UUID, 'm')
 
 
 def test_letting_go(endpoint, work, context):

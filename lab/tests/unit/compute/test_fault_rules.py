@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched_lab.compute.fault_rules import REFUSE, FaultRule, FaultRules
+from novasched_lab.compute.fleet import REFUSE, FaultRule, FaultRules
 
 UUIDS = [f'instance-{number}' for number in range(2000)]
 

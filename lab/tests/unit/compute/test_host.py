@@ -22,7 +22,7 @@ class Rows:
 
 
 def fake(rows):
-    return FakeComputeHost(SimulatedHost('h1'), None, rows, None)
+    return FakeComputeHost(SimulatedHost('h1'), None, rows, None, None)
 
 
 def test_only_changes_are_published():

@@ -5,7 +5,7 @@ import pytest
 
 from novasched.db import tables
 from novasched_lab.compute.resource_tracker import ResourceTracker
-from novasched_lab.compute.rows import HostRows, make_zones
+from novasched_lab.compute.rows import HostRows, make_aggregates, zones_of
 from novasched_lab.host_inventory import SimulatedHost
 from tests.databases import NOON, SECOND
 
@@ -77,7 +77,7 @@ ZONED = [
 
 
 def test_zones_are_made_once(databases):
-    first, second = (make_zones(databases.api, ZONED) for _ in range(2))
+    first, second = (make_aggregates(databases.api, zones_of(ZONED)) for _ in range(2))
     assert first == second
     assert [row['name'] for row in databases.rows(tables.aggregates)] == ['az1', 'az2']
     assert [row['value'] for row in databases.rows(tables.aggregate_metadata)] == [
@@ -92,6 +92,6 @@ def test_zones_are_made_once(databases):
 
 def test_a_zone_that_exists_gets_new_hosts(databases):
     databases.add(tables.aggregates, {'name': 'az1', 'uuid': 'its-own'})
-    assert make_zones(databases.api, ZONED[:1]) == {'az1': 'its-own'}
+    assert make_aggregates(databases.api, zones_of(ZONED[:1])) == {'az1': 'its-own'}
     (host,) = databases.rows(tables.aggregate_hosts)
     assert host['host'] == 'h1'

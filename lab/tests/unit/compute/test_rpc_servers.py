@@ -6,7 +6,7 @@ import types
 import oslo_messaging
 import pytest
 
-from novasched_lab.compute.rpc_servers import HostDispatcher, host_of
+from novasched_lab.compute.endpoint import HostDispatcher, host_of
 
 
 class Message(dict):

@@ -10,13 +10,12 @@ from lab.tests.unit.fakes import context, no_valid_host
 from novasched import errors
 from novasched.db import tables
 from novasched.ports import CELL0_UUID
-from novasched_lab.conductor.build import Asked, BuildTask
-from novasched_lab.conductor.cell0 import bury
+from novasched_lab.conductor.tasks import BuildTask
 
 
 def build(neighbours, pairs, **values):
     made = neighbours.made_context(**values)
-    asked = [Asked(instance, request) for instance, request in pairs]
+    asked = list(pairs)
     BuildTask(made, context(), {'admin_password': 'secret'}).run(asked)
 
 
@@ -110,7 +109,9 @@ def test_what_was_deleted_meanwhile_leaves_nothing(neighbours):
 
 def test_what_was_buried_meanwhile_stays_in_its_cell(neighbours):
     ((instance, _),) = pairs = neighbours.ask_for()
-    bury(neighbours.context, context(), instance, errors.NoValidHost('too late'))
+    BuildTask(neighbours.context, context()).bury(
+        instance, errors.NoValidHost('too late')
+    )
     build(neighbours, pairs)
     assert neighbours.api.cell_of(instance.uuid) == CELL0_UUID
     assert neighbours.allocations.removed[instance.uuid]

@@ -7,7 +7,7 @@ import oslo_messaging
 import pytest
 
 from lab.tests.unit.fakes import context, flavor, selection
-from novasched_lab.conductor.endpoint import TaskEndpoint
+from novasched_lab.conductor.service import TaskEndpoint
 from novasched_lab.rpc_api import build_request_of
 
 

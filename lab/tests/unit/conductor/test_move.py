@@ -6,11 +6,10 @@ from __future__ import annotations
 import oslo_messaging
 import pytest
 
-from lab.tests.unit.fakes import context, flavor, no_valid_host, selection
+from lab.tests.unit.fakes import context, flavor, no_valid_host
 from novasched import errors
 from novasched_lab.api.request_spec import destined
-from novasched_lab.conductor.build import Asked, BuildTask
-from novasched_lab.conductor.move import MIGRATION, MigrationTask
+from novasched_lab.conductor.tasks import BuildTask, MigrationTask
 from novasched_lab.db import server_tables
 from novasched_lab.failures import SchedulerBroke
 
@@ -19,7 +18,7 @@ from novasched_lab.failures import SchedulerBroke
 def instance(neighbours):
     """An instance that runs on h1."""
     ((made, request),) = neighbours.ask_for()
-    BuildTask(neighbours.context, context(), {}).run([Asked(made, request)])
+    BuildTask(neighbours.context, context(), {}).run([(made, request)])
     neighbours.computes.told.clear()
     neighbours.schedulers.asked.clear()
     neighbours.cell1.update(
@@ -46,8 +45,8 @@ def test_the_move_holds_the_source_and_a_host_is_told(neighbours, instance):
     ((what, host, told),) = neighbours.computes.told
     assert (what, host) == ('prep_resize', 'h2')
     assert told['migration']['dest_compute'] == row['dest_compute'] == 'h2'
-    assert told['filter_properties'][MIGRATION] == row['uuid']
-    assert [each.service_host for each in told['host_list']] == ['h3']
+    assert told['migration']['uuid'] == row['uuid']
+    assert told['host_list'] == []
     ((request, _),) = neighbours.schedulers.asked
     assert request.ignore_hosts == ['h1']
     assert (row['migration_type'], row['status']) == ('migration', 'pre-migrating')
@@ -124,23 +123,6 @@ def test_a_move_that_fails_leaves_all_as_it_was(
     after = neighbours.cell1.instance(instance.uuid)
     assert (after.vm_state, after.task_state) == ('active', None)
     assert neighbours.cell1.last_fault(instance.uuid) is not None
-
-
-def test_a_refused_move_goes_on_with_the_next_host(neighbours, instance):
-    move(neighbours, instance)
-    told = neighbours.computes.told.pop()[2]
-    move(
-        neighbours,
-        instance,
-        request=told['request_spec'],
-        properties=told['filter_properties'],
-        selections=[selection('h3')],
-    )
-    ((_, host, again),) = neighbours.computes.told
-    assert host == 'h3'
-    assert again['filter_properties']['retry']['num_attempts'] == 2
-    assert migration(neighbours)['dest_compute'] == 'h3'
-    assert len(neighbours.schedulers.asked) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from lab.tests.unit.fakes import context, selection
-from novasched_lab.conductor.build import Asked, BuildTask, RescheduleTask
+from novasched_lab.conductor.tasks import BuildTask, RescheduleTask
 
 TRIED = {'num_attempts': 1, 'hosts': [['h1', 'n1']], 'exc_reason': 'refused'}
 
@@ -14,7 +14,7 @@ TRIED = {'num_attempts': 1, 'hosts': [['h1', 'n1']], 'exc_reason': 'refused'}
 def refused(neighbours):
     """An instance that its first host has handed back."""
     ((instance, request),) = neighbours.ask_for()
-    BuildTask(neighbours.context, context(), {}).run([Asked(instance, request)])
+    BuildTask(neighbours.context, context(), {}).run([(instance, request)])
     neighbours.computes.told.clear()
     return instance, request
 

@@ -7,7 +7,7 @@ import pytest
 
 from lab.tests.unit.fakes import selection
 from novasched.objects.request_spec import SchedulerLimits
-from novasched_lab.conductor.retries import (
+from novasched_lab.conductor.task import (
     properties_of,
     with_attempt,
     with_selection,

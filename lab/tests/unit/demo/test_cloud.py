@@ -10,7 +10,7 @@ import pytest
 
 from novasched_lab.compute import fleet
 from novasched_lab.demo import cloud
-from novasched_lab.demo.cloud import DatabaseUrls
+from novasched_lab.local.databases import DatabaseUrls
 
 
 @pytest.mark.parametrize('hosts', [1, 2, 7])

@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from novasched import errors
-from novasched_lab.demo.processes import Process, program
+from novasched_lab.demo.cloud import ChildProgram, program
 
 SLEEP = 'import time; print("up", flush=True); time.sleep(600)'
 
 
 def python(tmp_path, code):
-    return Process('it', [sys.executable, '-c', code], tmp_path / 'log')
+    return ChildProgram('it', [sys.executable, '-c', code], tmp_path / 'log')
 
 
 def test_a_program_is_waited_for_and_stopped(tmp_path):

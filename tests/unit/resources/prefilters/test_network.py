@@ -7,7 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.objects.network import NetworkRequest, NetworkRequestList
-from novasched.resources.prefilters.network import (
+from novasched.resources.prefilters import (
     remote_managed_ports_filter,
     routed_networks_filter,
 )

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 from novasched.objects.flavor import Flavor
 from novasched.objects.request_spec import (
@@ -16,6 +15,7 @@ from novasched.resources.prefilters.traits import (
 )
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
+from tests.configuration import make_conf
 
 
 def spec(extra_specs=None, **fields):
@@ -28,9 +28,7 @@ ZONES = PrefilterContext(
 
 
 def conf(**values):
-    made = cfg.ConfigOpts()
-    for group, listed in prefilters.OPTS.items():
-        made.register_opts(listed, group)
+    made = make_conf()
     for name, value in values.items():
         made.set_override(name, value, 'scheduler')
     return made

@@ -17,10 +17,10 @@ from novasched.scheduler.filters.affinity import (
     ServerGroupAntiAffinityFilter,
     SimpleCIDRAffinityFilter,
     _GroupHostsFilter,
-    _GroupLimitFilter,
 )
 from novasched.scheduler.reasons import REJECTED, Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 ANTI = ServerGroupAntiAffinityFilter()
 TOGETHER = ServerGroupAffinityFilter()
@@ -133,7 +133,7 @@ def test_a_group_of_old_has_only_its_policy():
     assert not passes(TOGETHER, factories.hosts(host=['h3']), group)
 
 
-class Apart(_GroupLimitFilter):
+class Apart(ServerGroupAntiAffinityFilter):
     policy_name = 'apart'
 
 
@@ -195,8 +195,8 @@ def test_different_and_same_host(hint, different, same):
     hosts = factories.hosts(instances=[{'U5': None, 'U6': None}])
     hints = {} if hint is None else {'different_host': hint, 'same_host': hint}
     request = factories.request(scheduler_hints=hints)
-    assert (len(DifferentHostFilter().apply(hosts, request)) == 1) is different
-    assert (len(SameHostFilter().apply(hosts, request)) == 1) is same
+    assert_verdict(DifferentHostFilter(), hosts, request, different)
+    assert_verdict(SameHostFilter(), hosts, request, same)
 
 
 @pytest.mark.parametrize(
@@ -250,12 +250,12 @@ def host_at(address):
     ],
 )
 def test_near_an_address(address, request_, expected):
-    assert (len(NEAR.apply(host_at(address), request_)) == 1) is expected
+    assert_verdict(NEAR, host_at(address), request_, expected)
 
 
 def test_addresses_of_nova_are_understood():
     hosts = factories.hosts(host_ip=[netaddr.IPAddress('192.168.1.12')])
-    assert len(NEAR.apply(hosts, near('192.168.1.1')))
+    assert_verdict(NEAR, hosts, near('192.168.1.1'), True)
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
-from novasched.scheduler.filters.aggregate_image_properties_isolation import (
-    OPTS,
+from novasched.scheduler.filters.aggregate import (
     AggregateImagePropertiesIsolation,
 )
 from novasched.scheduler.reasons import REJECTED, Code
 from tests import factories
+from tests.configuration import make_conf
+from tests.verdicts import assert_verdict
 
 
 def host_in(*metadata):
@@ -75,7 +75,7 @@ LINUX = {'os_distro': 'linux'}
 def test_properties(metadata, image, expected):
     filter_ = AggregateImagePropertiesIsolation()
     request = factories.request(image=image)
-    assert (len(filter_.apply(host_in(*metadata), request)) == 1) is expected
+    assert_verdict(filter_, host_in(*metadata), request, expected)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_properties(metadata, image, expected):
 def test_namespace(separator, metadata, image, expected):
     filter_ = AggregateImagePropertiesIsolation('hw', separator)
     request = factories.request(image=image)
-    assert (len(filter_.apply(host_in(metadata), request)) == 1) is expected
+    assert_verdict(filter_, host_in(metadata), request, expected)
 
 
 def test_it_runs_on_rebuild():
@@ -105,8 +105,7 @@ def test_it_runs_on_rebuild():
 
 
 def test_options():
-    conf = cfg.ConfigOpts()
-    conf.register_opts(OPTS['filter_scheduler'], 'filter_scheduler')
+    conf = make_conf()
     assert AggregateImagePropertiesIsolation.from_conf(conf).prefix == ''
     name = 'aggregate_image_properties_isolation_namespace'
     conf.set_override(name, 'hw', 'filter_scheduler')

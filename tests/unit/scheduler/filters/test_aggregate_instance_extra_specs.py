@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.aggregate_instance_extra_specs import (
+from novasched.scheduler.filters.aggregate import (
     AggregateInstanceExtraSpecsFilter,
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 FILTER = AggregateInstanceExtraSpecsFilter()
 SCOPE = 'aggregate_instance_extra_specs:'
@@ -55,7 +56,7 @@ def host_in(*metadata):
 )
 def test_extra_specs(metadata, extra_specs, expected):
     request = factories.request(extra_specs=extra_specs)
-    assert (len(FILTER.apply(host_in(*metadata), request)) == 1) is expected
+    assert_verdict(FILTER, host_in(*metadata), request, expected)
 
 
 def test_a_number_compared_with_text_raises_as_in_nova():

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.aggregate_multitenancy_isolation import (
+from novasched.scheduler.filters.aggregate import (
     AggregateMultiTenancyIsolation,
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 FILTER = AggregateMultiTenancyIsolation()
 
@@ -49,7 +50,7 @@ def host_in(*metadata):
 )
 def test_projects(metadata, expected):
     request = factories.request(project_id='p1')
-    assert (len(FILTER.apply(host_in(*metadata), request)) == 1) is expected
+    assert_verdict(FILTER, host_in(*metadata), request, expected)
 
 
 def test_why():

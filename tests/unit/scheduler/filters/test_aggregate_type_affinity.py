@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.aggregate_type_affinity import (
+from novasched.scheduler.filters.aggregate import (
     AggregateTypeAffinityFilter,
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 FILTER = AggregateTypeAffinityFilter()
 
@@ -42,8 +43,7 @@ def host_in(*metadata):
     ],
 )
 def test_flavors(metadata, expected):
-    survivors = FILTER.apply(host_in(*metadata), factories.request())
-    assert (len(survivors) == 1) is expected
+    assert_verdict(FILTER, host_in(*metadata), factories.request(), expected)
 
 
 def test_why():

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from novasched.scheduler.filters.all_hosts import AllHostsFilter
+from novasched.scheduler.filters.compute import AllHostsFilter
 from tests import factories
 
 

@@ -8,6 +8,7 @@ import pytest
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 FILTER = ComputeFilter()
 
@@ -23,7 +24,7 @@ FILTER = ComputeFilter()
 )
 def test_service(disabled, up, expected):
     hosts = factories.hosts(service_disabled=[disabled], service_up=[up])
-    assert (len(FILTER.apply(hosts, factories.request())) == 1) is expected
+    assert_verdict(FILTER, hosts, factories.request(), expected)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from novasched.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 FILTER = ComputeCapabilitiesFilter()
 CPU_INFO = (
@@ -117,7 +118,7 @@ def test_hosts_that_are_out_already_are_not_asked():
 def test_the_row_of_the_service(path, expected):
     hosts = factories.hosts(service=[{'host': 'h1'}])
     request = factories.request(extra_specs={f'capabilities:{path}': 'h1'})
-    assert (len(FILTER.apply(hosts, request)) == 1) is expected
+    assert_verdict(FILTER, hosts, request, expected)
 
 
 def test_equal_stats_are_asked_once_and_answered_for_each():

@@ -6,8 +6,11 @@ from __future__ import annotations
 import pytest
 
 from novasched.compat.plugin_adapter import adapted
-from novasched.scheduler.filters.io_ops import AggregateIoOpsFilter, IoOpsFilter
-from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.filters.host_limit import (
+    AggregateIoOpsFilter,
+    IoOpsFilter,
+    NumInstancesFilter,
+)
 from tests import factories
 
 

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 from novasched.scheduler.filters.image_props import (
-    OPTS,
     ImagePropertiesFilter,
     address_bits,
     version_text,
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.configuration import make_conf
 
 K = [['x86_64', 'kvm', 'hvm'], ['i686', 'kvm', 'hvm']]
 XEN = [['x86_64', 'xen', 'xen']]
@@ -124,8 +123,7 @@ def test_cpu_info_that_does_not_tell_its_address_width(cpu_info):
     ],
 )
 def test_default_architecture(image, expected):
-    conf = cfg.ConfigOpts()
-    conf.register_opts(OPTS['filter_scheduler'], 'filter_scheduler')
+    conf = make_conf()
     conf.set_override(
         'image_properties_default_architecture', 'x86_64', 'filter_scheduler'
     )

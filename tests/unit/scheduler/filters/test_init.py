@@ -7,7 +7,7 @@ import pytest
 
 from novasched.compat.plugin_adapter import adapted
 from novasched.scheduler.filters import BaseHostFilter, CandidateFilter, ColumnFilter
-from novasched.scheduler.filters.num_instances import NumInstancesFilter
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import REJECTED
 from tests import factories

@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 from novasched.compat.plugin_adapter import adapted
-from novasched.scheduler.filters.io_ops import OPTS, AggregateIoOpsFilter, IoOpsFilter
+from novasched.scheduler.filters.host_limit import (
+    AggregateIoOpsFilter,
+    IoOpsFilter,
+)
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.configuration import make_conf
+from tests.verdicts import assert_verdict
 
 KEY = 'max_io_ops_per_host'
 
@@ -30,8 +34,9 @@ def host(tasks, *limits):
     ],
 )
 def test_io_ops(limit, tasks, limits, passes):
-    survivors = IoOpsFilter(limit).apply(host(tasks, *limits), factories.request())
-    assert (len(survivors) == 1) is passes
+    assert_verdict(
+        IoOpsFilter(limit), host(tasks, *limits), factories.request(), passes
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,8 +55,7 @@ def test_io_ops(limit, tasks, limits, passes):
 )
 def test_aggregates(tasks, limits, passes):
     filter_ = AggregateIoOpsFilter()
-    survivors = filter_.apply(host(tasks, *limits), factories.request())
-    assert (len(survivors) == 1) is passes
+    assert_verdict(filter_, host(tasks, *limits), factories.request(), passes)
 
 
 class TwoForEach(IoOpsFilter):
@@ -71,8 +75,7 @@ def test_a_subclass_may_have_its_own_limit():
 
 
 def test_the_limit_is_an_option():
-    conf = cfg.ConfigOpts()
-    conf.register_opts(OPTS['filter_scheduler'], 'filter_scheduler')
+    conf = make_conf()
     assert IoOpsFilter.from_conf(conf).limit == 8
     conf.set_override(KEY, 0, 'filter_scheduler')
     assert AggregateIoOpsFilter.from_conf(conf).limit == 0

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 from novasched.objects.image_meta import ImageMeta
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.filters.isolated_hosts import OPTS, IsolatedHostsFilter
+from novasched.scheduler.filters.isolated_hosts import IsolatedHostsFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.configuration import make_conf
 
 HOSTS = factories.hosts(2)
 
@@ -70,8 +70,7 @@ def test_it_runs_on_rebuild():
 
 
 def test_options():
-    conf = cfg.ConfigOpts()
-    conf.register_opts(OPTS['filter_scheduler'], 'filter_scheduler')
+    conf = make_conf()
     filter_ = IsolatedHostsFilter.from_conf(conf)
     assert (filter_.images, filter_.hosts, filter_.restrict) == (set(), set(), True)
     conf.set_override('isolated_images', ['I1'], 'filter_scheduler')

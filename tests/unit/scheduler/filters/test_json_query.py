@@ -12,6 +12,7 @@ from novasched.scheduler.filters.json_query import JsonFilter
 from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 FILTER = JsonFilter()
 HOST = {
@@ -82,7 +83,7 @@ def request(query):
     ids=str,
 )
 def test_query(query, expected):
-    assert (len(FILTER.apply(HOSTS, request(query))) == 1) is expected
+    assert_verdict(FILTER, HOSTS, request(query), expected)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_several_queries_raise_as_in_nova():
 
 @pytest.mark.parametrize('hints', [{}, {'query': []}, {'query': ['']}])
 def test_no_query(hints):
-    assert len(FILTER.apply(HOSTS, factories.request(scheduler_hints=hints)))
+    assert_verdict(FILTER, HOSTS, factories.request(scheduler_hints=hints), True)
 
 
 def test_nobody_is_asked_nonsense():
@@ -148,7 +149,7 @@ def nested(depth):
     ],
 )
 def test_a_query_may_be_large(query):
-    assert len(FILTER.apply(HOSTS, request(query))) == 1
+    assert_verdict(FILTER, HOSTS, request(query), True)
 
 
 @pytest.mark.parametrize(

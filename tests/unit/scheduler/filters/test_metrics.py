@@ -11,6 +11,7 @@ from oslo_config import cfg
 from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 
 def host(*names):
@@ -46,8 +47,7 @@ def filter_of(*setting):
     ],
 )
 def test_metrics(setting, names, expected):
-    survivors = filter_of(*setting).apply(host(*names), factories.request())
-    assert (len(survivors) == 1) is expected
+    assert_verdict(filter_of(*setting), host(*names), factories.request(), expected)
 
 
 def test_equal_reports_share_an_answer_and_each_table_gets_its_own():

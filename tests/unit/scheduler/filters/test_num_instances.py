@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 from novasched.compat.plugin_adapter import adapted
-from novasched.scheduler.filters.num_instances import (
-    OPTS,
+from novasched.scheduler.filters.host_limit import (
     AggregateNumInstancesFilter,
     NumInstancesFilter,
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.configuration import make_conf
+from tests.verdicts import assert_verdict
 
 KEY = 'max_instances_per_host'
 
@@ -34,8 +34,9 @@ def host(running, *limits):
     ],
 )
 def test_num_instances(running, limits, passes):
-    survivors = NumInstancesFilter().apply(host(running, *limits), factories.request())
-    assert (len(survivors) == 1) is passes
+    assert_verdict(
+        NumInstancesFilter(), host(running, *limits), factories.request(), passes
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,8 +55,7 @@ def test_num_instances(running, limits, passes):
 )
 def test_aggregates(running, limits, passes):
     filter_ = AggregateNumInstancesFilter()
-    survivors = filter_.apply(host(running, *limits), factories.request())
-    assert (len(survivors) == 1) is passes
+    assert_verdict(filter_, host(running, *limits), factories.request(), passes)
 
 
 class TwoForEach(NumInstancesFilter):
@@ -86,8 +86,7 @@ def test_a_subclass_may_have_its_own_limit(filter_, passes):
 
 
 def test_the_limit_is_an_option():
-    conf = cfg.ConfigOpts()
-    conf.register_opts(OPTS['filter_scheduler'], 'filter_scheduler')
+    conf = make_conf()
     assert NumInstancesFilter.from_conf(conf).limit == 50
     conf.set_override(KEY, 4, 'filter_scheduler')
     assert AggregateNumInstancesFilter.from_conf(conf).limit == 4

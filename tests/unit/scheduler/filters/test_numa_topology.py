@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
-from novasched import opts
 from novasched.objects.network import NetworkMetadata
 from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.configuration import make_conf
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+from tests.verdicts import assert_verdict
 
 PLAIN = {'mappings': {'': ['root']}}
 FOUR = numa_topology(numa_cell(cpus=range(4)))
@@ -90,7 +90,7 @@ def test_without_nodes_every_host_passes_untouched():
 @pytest.mark.parametrize('asked', [{'image': None}, {'image': {}}])
 def test_an_image_may_have_no_properties(asked):
     table = hosts(FOUR)
-    assert len(NUMATopologyFilter().apply(table, request(guest_cell(), **asked)))
+    assert_verdict(NUMATopologyFilter(), table, request(guest_cell(), **asked), True)
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,6 @@ def test_hosts_alike_are_fitted_once():
 
 
 def test_the_options_say_how_nodes_are_tried():
-    conf = cfg.ConfigOpts()
-    opts.register(conf)
-    conf([], project='novasched', default_config_files=[])
+    conf = make_conf()
     conf.set_override('numa_compat', 'nova', 'novasched')
     assert NUMATopologyFilter.from_conf(conf).fitting == Fitting(as_nova=True)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from novasched.scheduler.filters.legacy.exact import ExactRamFilter
+from novasched.scheduler.filters.legacy.overcommit import ExactRamFilter
 from tests import factories
 
 FILTER = ExactRamFilter()

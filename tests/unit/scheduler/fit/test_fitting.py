@@ -4,22 +4,19 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
-from novasched import opts
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.parse import HostTopology
 from novasched.scheduler.fit.requirements import guest_of
 from novasched.scheduler.fit.topology import ANY
+from tests.configuration import make_conf
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
 
 HUGE = 1048576
 
 
 def configured(**options):
-    conf = cfg.ConfigOpts()
-    opts.register(conf)
-    conf([], project='novasched', default_config_files=[])
+    conf = make_conf()
     for group, (name, value) in options.items():
         conf.set_override(name, value, group)
     return Fitting.from_conf(conf)

@@ -8,11 +8,7 @@ import json
 import pytest
 
 from novasched.objects.network import NetworkMetadata
-from novasched.objects.numa import (
-    NUMACell,
-    NUMAPagesTopology,
-    NUMATopology,
-)
+from novasched.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
 from novasched.objects.pci import PciDevicePool, PciDevicePoolList
 from novasched.scheduler.fit.parse import (
     LARGEST,

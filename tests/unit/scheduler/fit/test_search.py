@@ -14,7 +14,6 @@ from novasched.scheduler.fit.search import (
     NumaAffinity,
     bits,
     completable,
-    fit,
     fit_each,
     network_class,
     networks_elsewhere,
@@ -28,7 +27,7 @@ from novasched.scheduler.fit.topology import (
     Pages,
 )
 from tests import topologies
-from tests.topologies import FakeDevices, free, hosts, wants
+from tests.topologies import FakeDevices, fit, free, hosts, wants
 
 NEAR = CellLimits(16.0, 1.5, Networks(frozenset({'fast'})))
 

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers import affinity
 from novasched.scheduler.weighers.affinity import (
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
 )
 from tests import factories
+from tests.configuration import make_conf
 
 MEMBERS = ['m1', 'm2', 'm3', 'm4', 'm5', 'm6']
 ON_HOSTS = [['m1', 'm2', 'x'], ['m3'], ['x', 'y'], ['m4', 'm5', 'm6']]
@@ -64,7 +63,6 @@ def test_weights(weigher, group, weights):
     'name', ['soft_affinity_weight_multiplier', 'soft_anti_affinity_weight_multiplier']
 )
 def test_the_options_may_not_be_negative(name):
-    conf = cfg.ConfigOpts()
-    conf.register_opts(affinity.OPTS['filter_scheduler'], 'filter_scheduler')
+    conf = make_conf()
     with pytest.raises(ValueError):
         conf.set_override(name, -1.0, 'filter_scheduler')

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers.build_failures import BuildFailureWeigher
+from novasched.scheduler.weighers.resources import BuildFailureWeigher
 from tests import factories
 
 REWARD = (factories.aggregate(1, build_failure_weight_multiplier='-5'),)

@@ -7,7 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers.cpu import CPUWeigher
+from novasched.scheduler.weighers.resources import CPUWeigher
 from tests import factories
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.objects.cell_mapping import CellMapping
-from novasched.objects.request_spec import Destination
+from novasched.objects.request_spec import CellMapping, Destination
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers.cross_cell import CrossCellWeigher
+from novasched.scheduler.weighers.resources import CrossCellWeigher
 from tests import factories
 
 A = 'a0000000-0000-4000-8000-000000000001'

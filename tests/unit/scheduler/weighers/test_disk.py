@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers.disk import DiskWeigher
+from novasched.scheduler.weighers.resources import DiskWeigher
 from tests import factories
 
 

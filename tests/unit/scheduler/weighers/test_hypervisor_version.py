@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers.hypervisor_version import HypervisorVersionWeigher
+from novasched.scheduler.weighers.resources import HypervisorVersionWeigher
 from tests import factories
 
 NAN = float('nan')

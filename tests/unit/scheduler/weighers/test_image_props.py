@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import pytest
-from oslo_config import cfg
 
 from novasched import errors
 from novasched.scheduler.hosts import Lazy
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers import image_props
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from tests import factories
+from tests.configuration import make_conf
 
 Q35 = {'os_distro': 'windows', 'hw_machine_type': 'q35'}
 PC = {'os_distro': 'windows', 'hw_machine_type': 'pc'}
@@ -136,8 +135,7 @@ def test_images_are_not_read_for_nothing(weigher, image):
 
 
 def test_options():
-    conf = cfg.ConfigOpts()
-    conf.register_opts(image_props.OPTS['filter_scheduler'], 'filter_scheduler')
+    conf = make_conf()
     conf.set_override('image_props_weight_multiplier', 2.0, 'filter_scheduler')
     conf.set_override('image_props_weight_setting', ['os_distro=3'], 'filter_scheduler')
     weigher = ImagePropertiesWeigher.from_conf(conf)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oslo_config import cfg
 
 from novasched.compat.plugin_adapter import adapted
 from novasched.scheduler.aggregates import lowest
@@ -16,9 +15,9 @@ from novasched.scheduler.weighers import (
     clamp,
     normalize,
 )
-from novasched.scheduler.weighers.build_failures import BuildFailureWeigher
-from novasched.scheduler.weighers.ram import OPTS, RAMWeigher
+from novasched.scheduler.weighers.resources import BuildFailureWeigher, RAMWeigher
 from tests import factories
+from tests.configuration import make_conf
 
 RAM = 'ram_weight_multiplier'
 
@@ -246,8 +245,7 @@ def test_multipliers_of_aggregates(values, expected):
 
 
 def test_the_multiplier_is_an_option():
-    conf = cfg.ConfigOpts()
-    conf.register_opts(OPTS['filter_scheduler'], 'filter_scheduler')
+    conf = make_conf()
     conf.set_override(RAM, -2.5, 'filter_scheduler')
     assert RAMWeigher.from_conf(conf).multiplier == -2.5
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers.io_ops import IoOpsWeigher
+from novasched.scheduler.weighers.resources import IoOpsWeigher
 from tests import factories
 
 

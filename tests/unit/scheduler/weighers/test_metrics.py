@@ -6,14 +6,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from oslo_config import cfg
 
 from novasched import errors
 from novasched.compat import plugin_adapter
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers import metrics
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from tests import factories
+from tests.configuration import make_conf
 
 ONE = ['cpu.frequency=1.0']
 
@@ -176,8 +175,7 @@ def test_a_host_that_lacks_one_is_not_asked_for_the_next():
 
 
 def test_options():
-    conf = cfg.ConfigOpts()
-    conf.register_opts(metrics.OPTS['metrics'], 'metrics')
+    conf = make_conf()
     for name, value in {
         'weight_multiplier': 2.5,
         'weight_setting': ONE,

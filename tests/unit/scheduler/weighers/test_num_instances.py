@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers.num_instances import NumInstancesWeigher
+from novasched.scheduler.weighers.resources import NumInstancesWeigher
 from tests import factories
 
 

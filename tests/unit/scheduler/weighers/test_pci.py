@@ -6,13 +6,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from oslo_config import cfg
 
 from novasched.objects.pci import PciDevicePool, PciDevicePoolList
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers import pci
-from novasched.scheduler.weighers.pci import PCIWeigher
+from novasched.scheduler.weighers.resources import PCIWeigher
 from tests import factories
+from tests.configuration import make_conf
 
 OLD = {'vendor_id': '8086', 'product_id': '1520'}
 
@@ -40,7 +39,6 @@ def test_weights(free, weights):
 
 
 def test_the_option_may_not_be_negative():
-    conf = cfg.ConfigOpts()
-    conf.register_opts(pci.OPTS['filter_scheduler'], 'filter_scheduler')
+    conf = make_conf()
     with pytest.raises(ValueError):
         conf.set_override('pci_weight_multiplier', -1.0, 'filter_scheduler')

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.scheduler.pipeline import weigh
-from novasched.scheduler.weighers.ram import RAMWeigher
+from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
 
 

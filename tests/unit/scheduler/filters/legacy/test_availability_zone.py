@@ -6,9 +6,10 @@ from __future__ import annotations
 import pytest
 from oslo_config import cfg
 
-from novasched.scheduler.filters.legacy.availability_zone import AvailabilityZoneFilter
+from novasched.scheduler.filters.legacy.removed import AvailabilityZoneFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 FILTER = AvailabilityZoneFilter()
 
@@ -37,19 +38,21 @@ def host_in(*zones):
 )
 def test_zone(zone, zones, expected):
     request = factories.request(availability_zone=zone)
-    assert (len(FILTER.apply(host_in(*zones), request)) == 1) is expected
+    assert_verdict(FILTER, host_in(*zones), request, expected)
 
 
 def test_aggregates_without_a_zone_are_in_the_default_zone():
     hosts = factories.hosts(aggregates=[(factories.aggregate(1, ssd='true'),)])
-    assert len(FILTER.apply(hosts, factories.request(availability_zone='nova')))
+    assert_verdict(FILTER, hosts, factories.request(availability_zone='nova'), True)
 
 
 def test_the_default_zone_is_an_option():
     conf = cfg.ConfigOpts()
     conf.register_opt(cfg.StrOpt('default_availability_zone', default='here'))
     filter_ = AvailabilityZoneFilter.from_conf(conf)
-    assert len(filter_.apply(host_in(), factories.request(availability_zone='here')))
+    assert_verdict(
+        filter_, host_in(), factories.request(availability_zone='here'), True
+    )
 
 
 def test_why():

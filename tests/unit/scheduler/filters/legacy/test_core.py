@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.legacy.core import AggregateCoreFilter, CoreFilter
+from novasched.scheduler.filters.legacy.overcommit import (
+    AggregateCoreFilter,
+    CoreFilter,
+)
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.warnings import PluginWarning
 from tests import factories

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.legacy.dedicated_cloud import DedicatedCloudFilter
+from novasched.scheduler.filters.legacy.own import DedicatedCloudFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 FILTER = DedicatedCloudFilter()
 
@@ -64,7 +65,7 @@ def asks(hint=None, spec=None):
     ],
 )
 def test_dedicated_cloud(hosts, request_, passes):
-    assert (len(FILTER.apply(hosts, request_)) == 1) is passes
+    assert_verdict(FILTER, hosts, request_, passes)
 
 
 @pytest.mark.parametrize(

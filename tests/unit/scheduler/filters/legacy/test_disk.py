@@ -6,7 +6,10 @@ from __future__ import annotations
 import pytest
 
 from novasched.drivers.selections import limits as selected_limits
-from novasched.scheduler.filters.legacy.disk import AggregateDiskFilter, DiskFilter
+from novasched.scheduler.filters.legacy.overcommit import (
+    AggregateDiskFilter,
+    DiskFilter,
+)
 from novasched.scheduler.reasons import Code
 from tests import factories
 

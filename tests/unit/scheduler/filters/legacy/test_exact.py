@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.legacy.exact import (
+from novasched.scheduler.filters.legacy.overcommit import (
     ExactCoreFilter,
     ExactDiskFilter,
     ExactRamFilter,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.legacy.group_affinity import (
+from novasched.scheduler.filters.affinity import (
     GroupAffinityFilter,
     GroupAntiAffinityFilter,
 )

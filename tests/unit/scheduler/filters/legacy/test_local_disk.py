@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.legacy.local_disk import LocalDiskFilter
+from novasched.scheduler.filters.legacy.own import LocalDiskFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 FILTER = LocalDiskFilter()
 GIB = 1024
@@ -67,7 +68,7 @@ NVME = {'local_disk_type': 'ssd, nvme'}
     ],
 )
 def test_local_disk(hosts, request_, passes):
-    assert (len(FILTER.apply(hosts, request_)) == 1) is passes
+    assert_verdict(FILTER, hosts, request_, passes)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from novasched.compat.plugin_adapter import adapted
-from novasched.scheduler.filters.legacy.ram import AggregateRamFilter, RamFilter
+from novasched.scheduler.filters.legacy.overcommit import AggregateRamFilter, RamFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
 

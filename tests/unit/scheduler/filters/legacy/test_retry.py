@@ -10,10 +10,11 @@ import pytest
 from novasched import errors
 from novasched.objects.compute_node import ComputeNode, ComputeNodeList
 from novasched.objects.request_spec import SchedulerRetries
-from novasched.scheduler.filters.legacy.retry import RetryFilter
+from novasched.scheduler.filters.legacy.removed import RetryFilter
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.warnings import PluginWarning
 from tests import factories
+from tests.verdicts import assert_verdict
 
 FILTER = RetryFilter()
 
@@ -39,8 +40,7 @@ def retry(*tried):
 )
 def test_retry(before, host, passes):
     hosts = factories.hosts(host=[host[0]], nodename=[host[1]])
-    survivors = FILTER.apply(hosts, factories.request(retry=before))
-    assert (len(survivors) == 1) is passes
+    assert_verdict(FILTER, hosts, factories.request(retry=before), passes)
 
 
 def test_a_retry_without_hosts_is_an_invalid_request():

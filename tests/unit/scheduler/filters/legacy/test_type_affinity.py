@@ -9,10 +9,11 @@ import pytest
 
 from novasched.objects.instance import Instance
 from novasched.ports import InstanceRow
-from novasched.scheduler.consumption import Member
-from novasched.scheduler.filters.legacy.type_affinity import TypeAffinityFilter
+from novasched.scheduler.filters.legacy.removed import TypeAffinityFilter
+from novasched.scheduler.hosts import Member
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.verdicts import assert_verdict
 
 FILTER = TypeAffinityFilter()
 FLAVOR = factories.request().flavor.id
@@ -37,7 +38,7 @@ def of(flavor_id):
 def test_type_affinity(instances, passes):
     by_uuid = {f'u{number}': instance for number, instance in enumerate(instances)}
     hosts = factories.hosts(instances=[by_uuid])
-    assert (len(FILTER.apply(hosts, factories.request())) == 1) is passes
+    assert_verdict(FILTER, hosts, factories.request(), passes)
 
 
 def test_why():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from novasched.scheduler.filters.legacy.vgpu import VGPUFilter
+from novasched.scheduler.filters.legacy.own import VGPUFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
 

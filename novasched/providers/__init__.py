@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resource providers as columns, and the allocation candidates that they give."""

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of placement's database about providers, and the table made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from novasched import errors
+from novasched.providers.table import (
+    NO_ROWS,
+    WORD,
+    Inventory,
+    ProviderTable,
+    TraitBits,
+)
+from novasched.scheduler.columns import Floats, Ints, Rows
+
+A = TypeVar('A', Ints, Floats)
+
+MAX_DEPTH = 64
+"""Providers one below the other; more are a circle."""
+
+NO_BITS: TraitBits = np.zeros((0, 1), np.uint32)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the tables of placement say, by their ids.
+
+    | field | columns |
+    |---|---|
+    | ``providers`` | id, generation, root id, parent id or 0; ascending |
+    | ``inventories`` | provider, class, total, reserved, min_unit, max_unit, step_size, ratio as clients read it, ratio as the database computes with it |
+    | ``usage`` | provider, class, sum of all allocations |
+    | ``traits`` | provider, trait |
+    | ``aggregates`` | provider, aggregate |
+
+    Each has the shape (rows, columns).
+    """  # noqa: E501
+
+    providers: Ints
+    inventories: Floats
+    usage: Ints
+    traits: Ints
+    aggregates: Ints
+    uuids: Mapping[int, str]
+    class_names: Mapping[int, str]
+    trait_names: Mapping[int, str]
+    aggregate_uuids: Mapping[int, str]
+
+    def changed(self, providers: Ints) -> Ints:
+        """Return the ids that are new among rows of providers, or have another
+        generation."""
+        if not len(self.providers):
+            return providers[:, 0]
+        at = np.searchsorted(self.providers[:, 0], providers[:, 0])
+        at = np.minimum(at, len(self.providers) - 1)
+        same = (self.providers[at, :2] == providers[:, :2]).all(axis=1)
+        ids: Ints = providers[~same, 0]
+        return ids
+
+    def updated(self, fresh: Contents, ids: Ints) -> Contents:
+        """Return these contents with ``fresh`` ones for the providers of these ids.
+
+        ``fresh.providers`` are all that there are now; what others had is dropped.
+        """
+        providers = fresh.providers
+        left = np.setdiff1d(providers[:, 0], ids)
+        traits = self.traits
+        if len(np.setdiff1d(self.providers[:, 0], providers[:, 0])) or not _same_rows(
+            fresh.traits, traits[np.isin(traits[:, 0], ids)]
+        ):
+            traits = _with(traits, left, fresh.traits)
+        there = set(providers[:, 0].tolist())
+        uuids = {**self.uuids, **fresh.uuids}
+        return replace(
+            fresh,
+            inventories=_with(self.inventories, left, fresh.inventories),
+            usage=_with(self.usage, left, fresh.usage),
+            traits=traits,
+            aggregates=_with(self.aggregates, left, fresh.aggregates),
+            uuids=uuids
+            if len(uuids) == len(there)
+            else {id_: uuid for id_, uuid in uuids.items() if id_ in there},
+        )
+
+
+def _same_rows(some: Ints, others: Ints) -> bool:
+    return np.array_equal(np.unique(some, axis=0), np.unique(others, axis=0))
+
+
+def _with(rows: A, left: Ints, more: A) -> A:
+    """Return the rows of the providers that are left, and more."""
+    kept = rows[np.isin(rows[:, 0].astype(np.int64), left)]
+    return np.concatenate([kept, more])
+
+
+def build(
+    contents: Contents, before: tuple[Contents, ProviderTable] | None = None
+) -> ProviderTable:
+    """Return the providers as a table.
+
+    ``before``: earlier contents and the table of those, whose traits are taken over
+    if they are the same. Raises errors.InconsistentProviders where a row refers to
+    what is not there, or a provider is its own ancestor.
+    """
+    order, parents, roots, ends = _order(contents.providers)
+    ids = contents.providers[order, 0]
+    rows = _Places(ids)
+    table = ProviderTable(
+        ids=ids,
+        uuids=_named(contents.uuids, ids),
+        parents=parents,
+        roots=roots,
+        ends=ends,
+        classes=frozenset(contents.class_names.values()),
+        inventories=_inventories(contents, rows),
+        traits={name: at for at, name in enumerate(contents.trait_names.values())},
+        trait_bits=NO_BITS,
+        members={
+            uuid: np.sort(rows.of(found[:, 0]))
+            for uuid, found in _split(contents.aggregates, contents.aggregate_uuids)
+        },
+    )
+    if (
+        before is not None
+        and before[0].traits is contents.traits
+        and before[1].traits == table.traits
+        and np.array_equal(before[1].ids, ids)
+    ):
+        return replace(table, trait_bits=before[1].trait_bits)
+    return replace(table, trait_bits=_trait_bits(contents, rows))
+
+
+class _Places:
+    """Where ids are in a column."""
+
+    def __init__(self, ids: Ints) -> None:
+        self._order = np.argsort(ids, kind='stable')
+        self._ids = ids[self._order]
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def of(self, ids: Ints) -> Rows:
+        """Return the places; raises errors.InconsistentProviders for an unknown id."""
+        if not len(ids):
+            return NO_ROWS
+        at = np.searchsorted(self._ids, ids)
+        at[at == len(self._ids)] = 0
+        if not len(self._ids) or (self._ids[at] != ids).any():
+            raise errors.InconsistentProviders('a row refers to an unknown id')
+        rows: Rows = self._order[at]
+        return rows
+
+
+def _order(providers: Ints) -> tuple[Rows, Rows, Rows, Rows]:
+    """Return the order of providers, each right before those below it, and the
+    columns ``parents``, ``roots`` and ``ends`` in that order."""
+    ids, above = providers[:, 0], providers[:, 3]
+    parents = np.full(len(ids), -1, np.intp)
+    parents[above != 0] = _Places(ids).of(above[above != 0])
+    lines = [np.arange(len(ids))]
+    while (lines[-1] >= 0).any():
+        if len(lines) > MAX_DEPTH:
+            raise errors.InconsistentProviders('a provider is its own ancestor')
+        lines.append(np.where(lines[-1] < 0, -1, parents[lines[-1]]))
+    depths = sum(line >= 0 for line in lines) - np.ones(len(ids), np.intp)
+    paths = np.full((len(ids), len(lines)), -1, np.intp)
+    sizes = np.zeros(len(ids), np.intp)
+    for up, line in enumerate(lines):
+        there = np.flatnonzero(line >= 0)
+        paths[there, depths[there] - up] = line[there]
+        sizes += np.bincount(line[there], minlength=len(ids))
+    order = np.lexsort(paths.T[::-1])
+    rows = np.empty(len(ids), np.intp)
+    rows[order] = np.arange(len(ids))
+    above_row = np.where(parents < 0, -1, rows[parents])[order]
+    return order, above_row, rows[paths[order, 0]], np.arange(len(ids)) + sizes[order]
+
+
+def _named(names: Mapping[int, str], ids: Ints) -> list[str]:
+    """Return the name of each id; raises errors.InconsistentProviders."""
+    try:
+        return [names[id_] for id_ in ids.tolist()]
+    except KeyError as problem:
+        raise errors.InconsistentProviders(f'no name for id {problem}') from problem
+
+
+def _split(rows: A, names: Mapping[int, str]) -> Iterator[tuple[str, A]]:
+    """Yield by the name of their second column what rows there are of it."""
+    order = np.argsort(rows[:, 1], kind='stable')
+    ids = rows[order, 1].astype(np.int64)
+    starts = np.flatnonzero(np.diff(ids, prepend=-1))
+    groups = np.split(rows[order], starts[1:]) if len(starts) else []
+    yield from zip(_named(names, ids[starts]), groups, strict=True)
+
+
+def _inventories(contents: Contents, places: _Places) -> dict[str, Inventory]:
+    """Return the inventories by class, with what is used of each."""
+    used = dict(_split(contents.usage, contents.class_names))
+    found = {}
+    for name, listed in _split(contents.inventories, contents.class_names):
+        rows = places.of(listed[:, 0].astype(np.int64))
+        order = np.argsort(rows)
+        values = listed[order]
+        total, reserved, min_unit, max_unit, step_size = (
+            values[:, 2:7].astype(np.int64).T
+        )
+        amounts = np.zeros(len(places), np.int64)
+        if name in used:
+            amounts[places.of(used[name][:, 0])] = used[name][:, 2]
+        found[name] = Inventory(
+            rows=rows[order],
+            min_unit=min_unit,
+            max_unit=max_unit,
+            step_size=step_size,
+            room=np.floor((total - reserved) * values[:, 8]).astype(np.int64),
+            capacity=np.trunc((total - reserved) * values[:, 7]).astype(np.int64),
+            used=amounts[rows[order]],
+        )
+    return found
+
+
+def _trait_bits(contents: Contents, places: _Places) -> TraitBits:
+    """Return the traits of each provider as bits; shape (providers, words)."""
+    ids = np.array(list(contents.trait_names), np.int64)
+    words = len(ids) // WORD + 1
+    rows = places.of(contents.traits[:, 0])
+    bits = _Places(ids).of(contents.traits[:, 1])
+    # Each pair is there once, so that a sum of the bits of a word is their union.
+    sums = np.bincount(
+        rows * words + bits // WORD,
+        weights=np.left_shift(1, bits % WORD),
+        minlength=len(places) * words,
+    )
+    return sums.astype(np.uint32).reshape(len(places), words)

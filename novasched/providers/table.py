@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resource providers of placement as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from novasched.scheduler.columns import Ints, Mask, Rows
+
+SHARES = 'MISC_SHARES_VIA_AGGREGATE'
+"""Trait of a provider that serves the trees of its aggregates."""
+
+WORD = 32
+"""Traits in one number of the trait bits."""
+
+TraitBits = np.ndarray[tuple[int, int], np.dtype[np.uint32]]
+"""Traits as bits; shape (providers, words)."""
+
+NO_ROWS = np.zeros(0, np.intp)
+ALL = slice(None)
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """Inventory of one resource class; shape (providers that have any) each.
+
+    ``rows`` are rows of the table, ascending. ``room`` is (total - reserved) x ratio,
+    rounded down, as placement's database compares it with what is asked for; and
+    ``capacity`` the same as placement reports it, which differs on MariaDB and MySQL,
+    where a ratio is of single precision.
+    """
+
+    rows: Rows
+    min_unit: Ints
+    max_unit: Ints
+    step_size: Ints
+    room: Ints
+    capacity: Ints
+    used: Ints
+
+    @cached_property
+    def most(self) -> Ints:
+        """The largest amount that one group may take, of each provider."""
+        most: Ints = np.minimum(self.room - self.used, self.most_in_sum)
+        return most
+
+    @cached_property
+    def most_in_sum(self) -> Ints:
+        """The largest sum over the groups of a request, of each provider."""
+        most: Ints = np.minimum(self.capacity - self.used, self.max_unit)
+        return most
+
+    @cached_property
+    def _has_units(self) -> bool:
+        """Some provider has another smallest amount, or step, than 1."""
+        return bool((self.min_unit != 1).any() or (self.step_size != 1).any())
+
+    def fitting(self, amount: int) -> Rows:
+        """Return the rows of the providers that one group may take the amount from."""
+        fits = self.most >= amount
+        if self._has_units:
+            fits &= (self.min_unit <= amount) & (amount % self.step_size == 0)
+        return self.rows[fits]
+
+    def place(self, row: int) -> int:
+        """Return where a row of the table is in these columns; -1: it has none."""
+        place = int(np.searchsorted(self.rows, row))
+        there = place < len(self.rows) and self.rows.item(place) == row
+        return place if there else -1
+
+
+@dataclass(frozen=True)
+class ProviderTable:
+    """All providers, each right before all that are below it.
+
+    ``ids`` are those of placement's database.
+    ``parents`` and ``roots`` are rows; the parent of a root is -1. The rows below a
+    provider end before its ``ends``. ``trait_bits`` has
+    the shape (providers, words of WORD traits); ``traits`` gives the bit of each known
+    name. ``members`` are the rows of each aggregate, ascending, by its uuid.
+    ``classes`` are all known names of resource classes.
+    """
+
+    ids: Ints
+    uuids: Sequence[str]
+    parents: Rows
+    roots: Rows
+    ends: Rows
+    classes: frozenset[str]
+    inventories: Mapping[str, Inventory]
+    traits: Mapping[str, int]
+    trait_bits: TraitBits = field(repr=False)
+    members: Mapping[str, Rows]
+
+    def __len__(self) -> int:
+        return len(self.uuids)
+
+    @cached_property
+    def rows_by_uuid(self) -> dict[str, int]:
+        """The row of each provider."""
+        return {uuid: row for row, uuid in enumerate(self.uuids)}
+
+    def trait_words(self, names: Iterable[str]) -> dict[int, np.uint32]:
+        """Return the bits of known traits, by the word in which they are."""
+        found: dict[int, int] = {}
+        for name in names:
+            word, bit = divmod(self.traits[name], WORD)
+            found[word] = found.get(word, 0) | 1 << bit
+        return {word: np.uint32(bits) for word, bits in found.items()}
+
+    def having_any(self, names: Iterable[str], rows: Rows | slice = ALL) -> Mask:
+        """Return which of the rows have at least one of the traits."""
+        found = np.zeros(len(self), bool)[rows]
+        for word, wanted in self.trait_words(names).items():
+            found |= (self.trait_bits[rows, word] & wanted) != 0
+        return found
+
+    def having_all(self, names: Iterable[str], rows: Rows | slice = ALL) -> Mask:
+        """Return which of the rows have every one of the traits."""
+        found = np.ones(len(self), bool)[rows]
+        for word, wanted in self.trait_words(names).items():
+            found &= (self.trait_bits[rows, word] & wanted) == wanted
+        return found
+
+    def in_any(self, uuids: Iterable[str]) -> Mask:
+        """Return which providers are a member of at least one of the aggregates."""
+        found = np.zeros(len(self), bool)
+        for uuid in uuids:
+            found[self.members.get(uuid, NO_ROWS)] = True
+        return found
+
+    @cached_property
+    def sharing(self) -> Mapping[int, Rows]:
+        """The roots that each sharing provider serves beyond its own, by its row."""
+        having = self.having_any({SHARES} & self.traits.keys())
+        found: dict[int, list[Rows]] = {
+            row: [] for row in np.flatnonzero(having).tolist()
+        }
+        for rows in self.members.values() if found else ():
+            for row in found.keys() & set(rows.tolist()):
+                found[row].append(self.roots[rows])
+        served = {
+            row: np.unique(np.concatenate([NO_ROWS, *roots]))
+            for row, roots in found.items()
+        }
+        return {row: roots[roots != self.roots[row]] for row, roots in served.items()}
+
+    def summary(self, row: int) -> dict[str, object]:
+        """Return what placement's provider_summaries say of a provider."""
+        parent = self.parents.item(row)
+        resources = {}
+        for name, inventory in self.inventories.items():
+            if (place := inventory.place(row)) >= 0:
+                resources[name] = {
+                    'capacity': inventory.capacity.item(place),
+                    'used': inventory.used.item(place),
+                }
+        bits = self.trait_bits[row].tolist()
+        return {
+            'resources': resources,
+            'traits': [
+                n for n, at in self.traits.items() if bits[at // WORD] >> at % WORD & 1
+            ],
+            'parent_provider_uuid': None if parent < 0 else self.uuids[parent],
+            'root_provider_uuid': self.uuids[self.roots.item(row)],
+        }

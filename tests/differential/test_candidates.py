@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random providers and queries: the candidates of placement, and ours of its tables.
+
+``--seeds N`` makes N queries; ``--seed S --seeds 1`` makes the one of seed S.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+
+import pytest
+import sqlalchemy as sa
+
+from novasched import errors
+from novasched.db.placement import PlacementContents
+from novasched.db.transactions import Database
+from novasched.providers.candidates import search
+from novasched.providers.contents import build
+from novasched_lab.local.placement import EmbeddedPlacement
+from tests import placement_worlds as worlds
+from tests import recorded_worlds
+
+SEEDS_OF_A_CLOUD = 25
+
+
+def normal(candidates):
+    """Return candidates in an order and form that can be compared."""
+    return sorted(
+        json.dumps(
+            [
+                candidate['allocations'],
+                {s: sorted(uuids) for s, uuids in candidate['mappings'].items()},
+            ],
+            sort_keys=True,
+        )
+        for candidate in candidates
+    )
+
+
+def is_wrong_in_placement(query):
+    """Placement leaks amounts between groups that ask for the same class (its D1)."""
+    if query.group_policy == 'none':
+        return False
+    plain = {n for g in query.groups if not g.suffix for n in g.resources}
+    return any(plain & g.resources.keys() for g in query.groups if g.suffix)
+
+
+class Cloud:
+    """A placement in this process, and the table that is made of its database."""
+
+    def __init__(self, directory, adapter, rng):
+        self._adapter = adapter
+        self._engine = sa.create_engine(f'sqlite:///{directory}/placement.sqlite')
+        writer = worlds.Writer(self.send)
+        writer.names()
+        self.providers = worlds.providers(rng)
+        for provider in self.providers:
+            writer.create(provider)
+        reader = PlacementContents(Database(self._engine))
+        before = reader.read()
+        for _ in range(rng.randint(0, 9)):
+            writer.claim(rng, self.providers)
+        contents = reader.read_since(before, usage=False)
+        self.table = build(contents, (before, build(before)))
+
+    def send(self, method, path, body=None):
+        answer = self._adapter.request(
+            path, method, json=body, headers=worlds.HEADERS, raise_exc=False
+        )
+        return answer.status_code, answer.json() if answer.text else None
+
+    def close(self):
+        self._engine.dispose()
+
+
+def test_both_give_the_same_candidates(query_seeds, tmp_path):
+    for number, same_cloud in itertools.groupby(
+        query_seeds, lambda s: s // SEEDS_OF_A_CLOUD
+    ):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        with EmbeddedPlacement(directory / 'placement.sqlite') as adapter:
+            cloud = Cloud(directory, adapter, random.Random(f'cloud {number}'))
+            for seed in same_cloud:
+                compare(cloud, worlds.query(random.Random(seed), cloud.providers), seed)
+            cloud.close()
+
+
+def compare(cloud, text, seed):
+    """Ask both; ``seed`` is shown where they differ."""
+    query = recorded_worlds.query(text)
+    if is_wrong_in_placement(query):
+        return
+    status, answer = cloud.send('GET', f'/allocation_candidates?{text}')
+    if status == 400:
+        with pytest.raises(errors.InvalidCandidateQuery):
+            search(query, cloud.table)
+        return
+    assert status == 200, answer
+    found = normal(search(query, cloud.table))
+    assert found == normal(answer['allocation_requests']), f'seed {seed}: {text}'

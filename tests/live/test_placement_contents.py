@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement's tables, read on MariaDB and PostgreSQL, beside what its API says."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+import requests
+import sqlalchemy as sa
+
+from novasched import errors
+from novasched.db.placement import PlacementContents
+from novasched.db.transactions import Database
+from novasched.providers.contents import build
+from tests import placement_worlds as worlds
+from tests.live.servers.placement import Placement
+
+CLAIMS = 30
+
+
+class Mirrored:
+    """A placement of its own on a database server, and a reader of its tables."""
+
+    def __init__(self, directory, url):
+        self.placement = Placement(directory, url)
+        self.placement.start()
+        self._engine = sa.create_engine(url)
+        self.reader = PlacementContents(Database(self._engine))
+        self.writer = worlds.Writer(self.send)
+        self.writer.names()
+
+    def send(self, method, path, body=None):
+        answer = requests.request(
+            method,
+            f'{self.placement.url}{path}',
+            json=body,
+            headers={'X-Auth-Token': 'admin', **worlds.HEADERS},
+            timeout=30,
+        )
+        return answer.status_code, answer.json() if answer.text else None
+
+    def close(self):
+        self._engine.dispose()
+        self.placement.close()
+
+
+@pytest.fixture(scope='module', params=['mariadb', 'postgres'])
+def mirrored(request, tmp_path_factory):
+    server = request.getfixturevalue(request.param)
+    made = Mirrored(tmp_path_factory.mktemp('p'), server.create_database('mirrored'))
+    yield made
+    made.close()
+
+
+def comparable(table):
+    """All that a table says, by uuid and name."""
+    return {
+        uuid: json.dumps(table.summary(row), sort_keys=True)
+        for row, uuid in enumerate(table.uuids)
+    } | {
+        f'{name} {uuid}': table.uuids[row]
+        for name, rows in table.members.items()
+        for uuid, row in zip([table.uuids[r] for r in rows], rows, strict=True)
+    }
+
+
+def said(mirrored, provider):
+    """What placement says of a provider's inventories."""
+    path = f'/resource_providers/{provider["uuid"]}/inventories'
+    return mirrored.send('GET', path)[1]['inventories']
+
+
+def test_changes_are_read_as_a_full_load_reads_them(mirrored):
+    rng = random.Random(7)
+    listed = [each for _ in range(3) for each in worlds.providers(rng)]
+    contents = mirrored.reader.read()
+    consumers = []
+    for number, provider in enumerate(listed):
+        mirrored.writer.create(provider)
+        consumer = mirrored.writer.claim(rng, listed[: number + 1])
+        consumers += [consumer] if consumer else []
+        if number % 5 == 4:
+            contents = mirrored.reader.read_since(contents, usage=False)
+    for consumer in consumers[::2]:
+        mirrored.writer.release(consumer)
+    top, child = next(p for p in listed if not p['parent']), listed[-1]
+    mirrored.writer.move(child, top['uuid'])
+    leaf = next(p for p in listed if p['parent'] and not p['inventories'])
+    mirrored.writer.delete(leaf)
+    contents = mirrored.reader.read_since(contents, usage=True)
+    assert consumers
+    assert comparable(build(contents)) == comparable(build(mirrored.reader.read()))
+    there = build(contents).rows_by_uuid
+    assert all((each['uuid'] in there) is (each is not leaf) for each in listed)
+
+
+@pytest.mark.parametrize(
+    ('total', 'ratio'),
+    [(10, 0.7), (10, 1.4), (100, 1.3), (100, 0.57), (7, 1.2345678), (64, 16.0)],
+)
+def test_the_last_unit(mirrored, total, ratio):
+    """The largest amount with a candidate is what placement's database computes."""
+    provider = {
+        'uuid': worlds.new_uuid(random.Random(f'{total} {ratio}')),
+        'parent': None,
+        'inventories': {
+            'PCPU': {
+                'total': total,
+                'max_unit': 10**6,
+                'allocation_ratio': ratio,
+            }
+        },
+        'traits': [],
+        'aggregates': [],
+    }
+    mirrored.writer.create(provider)
+    table = build(mirrored.reader.read())
+    row = table.rows_by_uuid[provider['uuid']]
+    inventory = table.inventories['PCPU']
+    for amount in range(int(total * ratio) - 2, int(total * ratio) + 3):
+        query = f'resources=PCPU:{amount}&in_tree={provider["uuid"]}'
+        answer = mirrored.send('GET', f'/allocation_candidates?{query}')[1]
+        offered = bool(answer['allocation_requests'])
+        assert (row in inventory.fitting(amount)) is offered, amount
+        for summary in answer['provider_summaries'].values():
+            capacity = summary['resources']['PCPU']['capacity']
+            assert table.summary(row)['resources']['PCPU']['capacity'] == capacity
+    assert said(mirrored, provider)['PCPU']['total'] == total
+
+
+def test_a_table_that_is_not_there(mirrored):
+    engine = sa.create_engine('sqlite://')
+    with pytest.raises(errors.StoreFailed, match='no such table'):
+        PlacementContents(Database(engine)).read()
+    engine.dispose()

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs run in this process, and leave its logging as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _as_before(logging_as_before):
+    """Every test here may run a program."""

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables made of rows of placement, whole and after changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from novasched import errors
+from novasched.providers.contents import build
+from tests import recorded_worlds
+
+WORLDS = json.loads(
+    (pathlib.Path(__file__).parents[2] / 'samples/candidates_cases.json').read_text()
+)['worlds']
+
+
+def contents(*parents, inventories=(), usage=(), traits=(), aggregates=()):
+    """Providers with the ids 1, 2, ..., whose parents have these ids; 0: none."""
+    made = recorded_worlds.contents({'providers': [], 'consumers': []})
+    ids = range(1, len(parents) + 1)
+    return dataclasses.replace(
+        made,
+        providers=recorded_worlds.table_of(
+            (id_, 0, 0, parent) for id_, parent in zip(ids, parents, strict=True)
+        ),
+        inventories=recorded_worlds.table_of(
+            ((*row, 0, 1, 99, 1, 1.0, 1.0) for row in inventories), 9, float
+        ),
+        usage=recorded_worlds.table_of(usage, 3),
+        traits=recorded_worlds.table_of(traits, 2),
+        aggregates=recorded_worlds.table_of(aggregates, 2),
+        uuids={id_: f'p{id_}' for id_ in ids},
+        class_names={0: 'VCPU', 1: 'MEMORY_MB'},
+        trait_names={7: 'T7', 9: 'T9'},
+        aggregate_uuids={3: 'a3'},
+    )
+
+
+def same(table, other):
+    """Assert that two tables say the same."""
+    for field in dataclasses.fields(table):
+        mine, theirs = getattr(table, field.name), getattr(other, field.name)
+        if field.name == 'inventories':
+            assert mine.keys() == theirs.keys()
+            for name, inventory in mine.items():
+                for column in dataclasses.fields(inventory):
+                    values = getattr(inventory, column.name)
+                    assert np.array_equal(values, getattr(theirs[name], column.name))
+        elif field.name == 'members':
+            assert {k: v.tolist() for k, v in mine.items()} == {
+                k: v.tolist() for k, v in theirs.items()
+            }
+        else:
+            assert np.array_equal(mine, theirs), field.name
+
+
+@pytest.mark.parametrize(
+    ('parents', 'uuids', 'tops', 'ends'),
+    [
+        pytest.param([], [], [], [], id='none'),
+        pytest.param([0, 0], ['p1', 'p2'], [0, 1], [1, 2], id='flat'),
+        pytest.param(
+            [0, 0, 1, 3, 1],
+            ['p1', 'p3', 'p4', 'p5', 'p2'],
+            [0, 0, 0, 0, 4],
+            [4, 3, 3, 4, 5],
+            id='a tree of three floors, and a single provider',
+        ),
+        pytest.param([2, 0], ['p2', 'p1'], [0, 0], [2, 2], id='a parent made later'),
+    ],
+)
+def test_each_provider_comes_right_before_those_below_it(parents, uuids, tops, ends):
+    table = build(contents(*parents))
+    assert list(table.uuids) == uuids
+    assert table.roots.tolist() == tops
+    assert table.ends.tolist() == ends
+    assert len(table) == len(parents)
+
+
+@pytest.mark.parametrize(
+    'wrong',
+    [
+        pytest.param(contents(2, 1), id='a circle'),
+        pytest.param(contents(5), id='an unknown parent'),
+        pytest.param(contents(0, inventories=[(4, 0, 1)]), id='inventory of nobody'),
+        pytest.param(contents(0, inventories=[(1, 5, 1)]), id='an unknown class'),
+        pytest.param(contents(0, traits=[(1, 8)]), id='an unknown trait'),
+        pytest.param(contents(0, aggregates=[(1, 8)]), id='an unknown aggregate'),
+        pytest.param(contents(inventories=[(1, 0, 1)]), id='no providers'),
+    ],
+)
+def test_rows_that_do_not_fit_together(wrong):
+    with pytest.raises(errors.InconsistentProviders):
+        build(wrong)
+
+
+@pytest.mark.parametrize('world', WORLDS, ids=lambda world: world['shape'])
+def test_summaries(world):
+    table = build(recorded_worlds.contents(world))
+    for index, provider in enumerate(world['providers']):
+        summary = table.summary(table.rows_by_uuid[provider['uuid']])
+        parent = provider['parent']
+        assert summary['parent_provider_uuid'] == (
+            None if parent is None else world['providers'][parent]['uuid']
+        )
+        assert sorted(summary['traits']) == sorted(provider['traits'])
+        resources = {
+            name: [each['capacity'], each['used']]
+            for name, each in summary['resources'].items()
+        }
+        if str(index) in world['summaries']:  # the others are in no candidate's tree
+            assert resources == world['summaries'][str(index)]
+
+
+@pytest.mark.parametrize('world', WORLDS, ids=lambda world: world['shape'])
+def test_contents_that_were_updated_are_those_of_a_full_load(world):
+    after = recorded_worlds.contents(world)
+    before = earlier(after)
+    changed = before.changed(after.providers)
+    updated = before.updated(fresh(after, changed), changed)
+    table = build(updated, (before, build(before)))
+    same(table, build(after))
+
+
+def earlier(contents):
+    """Contents before a third of the providers changed, and a third was created."""
+    ids = contents.providers[:, 0]
+    parents = set(contents.providers[:, 3].tolist())
+    new = [id_ for id_ in ids.tolist() if id_ % 3 == 0 and id_ not in parents]
+    made = only(contents, np.setdiff1d(ids, new))
+    providers = made.providers.copy()
+    changed = providers[:, 0] % 3 == 1
+    providers[changed, 1] += 5
+    known = np.isin(made.traits[:, 0], providers[changed, 0])
+    return dataclasses.replace(
+        made,
+        providers=providers,
+        traits=made.traits[~known],
+        inventories=made.inventories[
+            ~np.isin(made.inventories[:, 0], providers[changed, 0])
+        ],
+    )
+
+
+def only(contents, ids):
+    """What the contents say of some providers."""
+    return dataclasses.replace(
+        contents,
+        uuids={id_: contents.uuids[id_] for id_ in ids.tolist()},
+        **{
+            name: rows[np.isin(rows[:, 0], ids)]
+            for name in ('providers', 'inventories', 'usage', 'traits', 'aggregates')
+            for rows in [getattr(contents, name)]
+        },
+    )
+
+
+def fresh(contents, ids):
+    """All providers, and what the contents say of some of them."""
+    return dataclasses.replace(only(contents, ids), providers=contents.providers)
+
+
+def test_a_provider_that_is_gone_leaves_nothing_behind():
+    before = contents(0, 1, inventories=[(2, 0, 4)], traits=[(2, 7)], usage=[(2, 0, 1)])
+    after = contents(0)
+    none = np.array([], int)
+    table = build(before.updated(fresh(after, none), none))
+    same(table, build(dataclasses.replace(after)))
+    assert list(table.uuids) == ['p1']
+    assert not table.inventories
+
+
+def test_traits_that_did_not_change_are_taken_over():
+    before = contents(0, 0, traits=[(1, 7), (2, 9)])
+    table = build(before)
+    providers = before.providers.copy()
+    providers[0, 1] += 1
+    ids = before.changed(providers)
+    now = dataclasses.replace(before, providers=providers)
+    after = before.updated(fresh(now, ids), ids)
+    assert ids.tolist() == [1]
+    assert build(after, (before, table)).trait_bits is table.trait_bits
+
+
+def test_every_provider_is_new_at_first():
+    assert contents().changed(contents(0, 0).providers).tolist() == [1, 2]
+
+
+def test_single_precision_hides_a_unit_from_the_query_alone():
+    one = contents(0)
+    row = [1, 0, 10, 0, 1, 99, 1, 0.7, float(np.float32(0.7))]
+    table = build(
+        dataclasses.replace(one, inventories=recorded_worlds.table_of([row], 9, float))
+    )
+    inventory = table.inventories['VCPU']
+    assert inventory.room.tolist() == [6]
+    assert inventory.capacity.tolist() == [7]
+    assert inventory.fitting(6).tolist() == [0]
+    assert inventory.fitting(7).tolist() == []

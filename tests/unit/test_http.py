@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adapters to other services of the cloud, each from the options of its group."""
+
+from __future__ import annotations
+
+import pytest
+from oslo_config import cfg
+
+from novasched import errors, http
+from novasched.network import client as network
+from novasched.placement import session as placement
+
+ADMIN = 'auth_type = admin_token\nendpoint = http://e\ntoken = t\n'
+SERVICES = {
+    'placement': (placement.OPTS, placement.from_conf, 'placement', 60),
+    'neutron': (network.OPTS, network.adapter_from_conf, 'network', 30),
+}
+
+
+@pytest.fixture(params=SERVICES)
+def group(request):
+    return request.param
+
+
+@pytest.fixture
+def from_conf(group, tmp_path):
+    """Return a function from the text of the group to the adapter of it."""
+    opts, make_adapter, _, _ = SERVICES[group]
+    made = []
+
+    def make(text=ADMIN):
+        path = tmp_path / 'nova.conf'
+        path.write_text(f'[{group}]\n{text}\n')
+        conf = cfg.ConfigOpts()
+        for each, options in opts.items():
+            conf.register_opts(options, each)
+        conf([], default_config_files=[str(path)], default_config_dirs=[])
+        made.append(make_adapter(conf))
+        return made[-1]
+
+    yield make
+    for adapter in made:
+        adapter.session.session.close()
+
+
+@pytest.mark.parametrize('text', ['', ADMIN])
+def test_defaults_are_novas(group, from_conf, text):
+    _, _, service_type, timeout_s = SERVICES[group]
+    adapter = from_conf(text)
+    assert adapter.service_type == service_type
+    assert adapter.interface == ['internal', 'public']
+    assert adapter.raise_exc is False
+    assert adapter.session.timeout == timeout_s
+    assert (adapter.region_name, adapter.endpoint_override) == (None, None)
+
+
+def test_credentials(from_conf):
+    adapter = from_conf()
+    assert adapter.auth.get_token(adapter.session) == 't'
+    assert from_conf('').auth is None
+
+
+@pytest.mark.parametrize(
+    ('text', 'name', 'value'),
+    [
+        ('endpoint_override = http://e:1', 'endpoint_override', 'http://e:1'),
+        ('region_name = two', 'region_name', 'two'),
+        ('valid_interfaces = admin', 'interface', ['admin']),
+        ('connect_retries = 5', 'connect_retries', 5),
+    ],
+)
+def test_options(from_conf, text, name, value):
+    assert getattr(from_conf(text), name) == value
+
+
+def test_the_timeout_of_nova_comes_first(from_conf):
+    assert from_conf('timeout = 5').session.timeout == 5
+
+
+def test_versions_are_inert(from_conf):
+    adapter = from_conf('min_version = 1\nmax_version = 1.5')
+    assert (adapter.version, adapter.min_version, adapter.max_version) == (None,) * 3
+
+
+@pytest.mark.parametrize('url', ['http://e', 'https://e'])
+def test_there_are_connections_for_all_threads(from_conf, url):
+    pool = from_conf().session.session.get_adapter(url)
+    assert pool._pool_maxsize == http.POOL_SIZE == 64
+    assert pool.poolmanager.connection_pool_kw['maxsize'] == 64
+
+
+@pytest.mark.parametrize(
+    ('text', 'option'),
+    [
+        pytest.param('auth_type = pasword', '[{}] auth_type', id='misspelt'),
+        pytest.param('auth_type = password', '[{}]', id='no auth_url'),
+        pytest.param(
+            'valid_interfaces = private',
+            '[{}] valid_interfaces',
+            id='an unknown interface',
+        ),
+    ],
+)
+def test_options_that_make_no_sense(group, from_conf, text, option):
+    with pytest.raises(errors.OptionError) as caught:
+        from_conf(text)
+    assert caught.value.option == option.format(group)

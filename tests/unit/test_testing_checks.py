@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of filters and weighers, for those who write some."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from novasched import errors, testing
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
+from novasched.scheduler.weighers.resources import RAMWeigher
+
+FILTER = NumInstancesFilter(5)
+REQUEST = testing.request()
+FREE, FULL = testing.hosts(num_instances=[0]), testing.hosts(num_instances=[5])
+BOTH = testing.hosts(num_instances=[0, 5])
+WHY = 'h1 (too-many-instances: 5 instances, limit 5)'
+
+
+def test_what_holds_is_silent():
+    testing.assert_passes(FILTER, FREE, REQUEST)
+    testing.assert_rejects(FILTER, FULL, REQUEST)
+    testing.assert_rejects(FILTER, FULL, REQUEST, 'too-many-instances')
+
+
+@pytest.mark.parametrize(
+    ('check', 'hosts', 'code', 'said'),
+    [
+        pytest.param(
+            testing.assert_passes,
+            FULL,
+            [],
+            f'NumInstancesFilter rejects {WHY}',
+            id='a host is rejected',
+        ),
+        pytest.param(
+            testing.assert_rejects,
+            BOTH,
+            [],
+            'NumInstancesFilter passes h1',
+            id='a host passes',
+        ),
+        pytest.param(
+            testing.assert_rejects,
+            FULL,
+            ['not-enough-ram'],
+            f'not not-enough-ram: {WHY}',
+            id='a host is rejected for another reason',
+        ),
+    ],
+)
+def test_what_does_not_hold_is_said(check, hosts, code, said):
+    with pytest.raises(AssertionError, match=re.escape(said)):
+        check(FILTER, hosts, REQUEST, *code)
+
+
+def test_weights_are_by_host():
+    hosts = testing.hosts(
+        free_ram_mb=[1024, 3072, 2048],
+        aggregates=[(testing.aggregate(1, ram_weight_multiplier='9'),), (), ()],
+    )
+    found = testing.weigh(RAMWeigher(2.0), hosts, REQUEST)
+    assert found.raw == {'h1': 1024.0, 'h2': 3072.0, 'h3': 2048.0}
+    assert found.normalized == {
+        'h1': 1024 / 3072,
+        'h2': 1.0,
+        'h3': 2048 / 3072,
+    }
+    assert found.multipliers == {'h1': 9.0, 'h2': 2.0, 'h3': 2.0}
+    assert found.ranked == ['h1', 'h2', 'h3']
+
+
+def test_one_host_is_not_weighed():
+    with pytest.raises(ValueError, match='fewer than two'):
+        testing.weigh(RAMWeigher(), FREE, REQUEST)
+
+
+@pytest.mark.parametrize(
+    ('path', 'text', 'name', 'value'),
+    [
+        pytest.param(
+            'novasched.scheduler.filters.host_limit.NumInstancesFilter',
+            '[filter_scheduler]\nmax_instances_per_host = 7\n',
+            'limit',
+            7,
+            id='a filter',
+        ),
+        pytest.param(
+            'novasched.scheduler.weighers.resources.RAMWeigher',
+            '[filter_scheduler]\nram_weight_multiplier = 3.0\n',
+            'multiplier',
+            3.0,
+            id='a weigher',
+        ),
+        pytest.param(
+            'tests.plugins.spare_ram.SpareRamFilter',
+            '',
+            'RUN_ON_REBUILD',
+            False,
+            id='a filter made for nova',
+        ),
+    ],
+)
+def test_a_plugin_is_made_as_the_service_makes_it(path, text, name, value):
+    assert getattr(testing.load(path, text), name) == value
+
+
+def test_what_is_no_plugin_is_not_loaded():
+    with pytest.raises(errors.ClassNotFound, match='correct type'):
+        testing.load('pathlib.Path')
