@@ -7,7 +7,6 @@ import contextlib
 import signal
 
 import oslo_messaging
-import sqlalchemy as sa
 from oslo_config import cfg
 
 from novasched.objects.context import RequestContext
@@ -18,7 +17,7 @@ from novasched_lab.api.pci_aliases import PciAliases
 from novasched_lab.api.request_spec import instance_of, request_spec
 from novasched_lab.db.api_servers import ApiServers, ServerGroups
 from novasched_lab.db.cell_servers import CellServers
-from tests.live.cloud import CELLS, Cloud
+from tests.live.cloud import CELLS, Cloud, lasting_engine
 from tests.live.daemon import own_program
 from tests.live.servers.process import Process, wait_until
 
@@ -74,9 +73,7 @@ class Flow:
         for name, text in fleets.items():
             self._fleet_path(name).write_text(text)
         self.processes = {}
-        self._engines = {
-            name: sa.create_engine(url) for name, url in cloud.urls.items()
-        }
+        self._engines = {name: lasting_engine(url) for name, url in cloud.urls.items()}
         self.api = ApiServers(self._engines['api'])
         self.cells = {
             name: CellServers(engine, name)

@@ -7,7 +7,7 @@ import time
 
 import sqlalchemy as sa
 
-from tests.live.cloud import Cloud
+from tests.live.cloud import Cloud, lasting_engine
 from tests.live.hosts import compute_node_row, service_row
 from tests.live.peer import ANSWER_S, Reply
 
@@ -36,7 +36,7 @@ class MixedCloud(Cloud):
     def build(self, third):
         """Build it, and move a host to the third cell, on a server of its own."""
         self.urls['cell3'] = third.create_database('mixed_nova_cell3')
-        self._engines['cell3'] = sa.create_engine(self.urls['cell3'])
+        self._engines['cell3'] = lasting_engine(self.urls['cell3'])
         super().build()
         conf = self.write_conf(
             self.dir / 'cell3.conf', database={'connection': self.urls['cell3']}
