@@ -28,16 +28,21 @@ from novasched.cluster.view import ClusterView
 from novasched.compat import driver_loading
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
+from novasched.db.placement import PlacementContents
 from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
+from novasched.db.transactions import Database
 from novasched.drivers import DriverContext
 from novasched.journal import recovery
 from novasched.manager import SchedulerManager
+from novasched.mirror.claims import MirroredPlacement
+from novasched.mirror.copy import PlacementMirror
 from novasched.network.client import NetworkClient
 from novasched.observability.instrumentation import Instrumentation
 from novasched.placement import session
+from novasched.placement.claims import OnHeld
 from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import claim_recovery
-from novasched.ports import Network, Notifier, ServiceRow
+from novasched.ports import Network, Notifier, Placement, ProviderStore, ServiceRow
 from novasched.rpc import server
 from novasched.rpc.notifications import Notifications
 from novasched.rpc.serializer import conductor_backport
@@ -55,7 +60,8 @@ class Dependencies:
     """What a scheduler is made of, apart from its configuration.
 
     ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
-    raise in ``placement``. ``on_service`` gets each services row that was made;
+    raise in ``placement``. Candidates come from a copy of ``providers``, if there are
+    any. ``on_service`` gets each services row that was made;
     ``instrumentation`` wraps the components. ``close`` is called when the scheduler
     has ended, or by whom composed none.
     """
@@ -69,6 +75,7 @@ class Dependencies:
     rng: random.Random
     network: Network = field(default_factory=lambda: NetworkClient(None))
     services: ServiceDirectory | None = None
+    providers: ProviderStore | None = None
     on_decision: Callable[[Decision], None] = lambda decision: None
     on_service: Callable[[ServiceRow], None] = lambda row: None
     close: Callable[[], None] = lambda: None
@@ -77,7 +84,10 @@ class Dependencies:
 
 def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
     """Make the real parts that a configuration names; nothing connects yet."""
+    driver_loading.set_defaults(conf)
     api_engine, main_engine = engines.api_engine(conf), engines.main_engine(conf)
+    mirrors = conf.novasched.candidates == 'mirror'
+    placement_engine = engines.placement_engine(conf) if mirrors else None
     placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
     transport = transport_from_conf(conf)
     notifications = Notifications.from_conf(conf, host_of(conf))
@@ -87,6 +97,8 @@ def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
         transport.cleanup()
         network.close()
         placement.session.session.close()
+        if placement_engine is not None:
+            placement_engine.dispose()
         main_engine.dispose()
         api_engine.dispose()
 
@@ -100,6 +112,9 @@ def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
         rng=random.SystemRandom(),
         network=network,
         services=SqlServiceStore(main_engine),
+        providers=PlacementContents(Database(placement_engine))
+        if placement_engine is not None
+        else None,
         on_service=notifications.service_created,
         close=close,
     )
@@ -123,9 +138,8 @@ def compose(
     api = SqlApiStore(dependencies.api_engine, defaults)
     view = _view(conf, dependencies, api)
     journal = recovery.from_conf(conf, claim_recovery(dependencies.placement))
-    placement = instrumentation.placement(
-        PlacementClient(dependencies.placement, journal.on_held)
-    )
+    mirror = _mirror(conf, dependencies, view)
+    placement = _placement(dependencies, mirror, journal.on_held)
     context = DriverContext.from_conf(
         conf,
         profile=profile,
@@ -145,12 +159,14 @@ def compose(
         network=dependencies.network,
         journal=journal.journal,
         clock=clock,
+        mirror=mirror,
     )
     host = host_of(conf)
     services = servicegroup.services(conf, dependencies.services, clock)
     discover = functools.partial(api.map_new_hosts, dependencies.make_cell_engine)
     periodic_tasks = [
         *journal.periodic_tasks,
+        *(mirror.periodic_tasks() if mirror is not None else ()),
         *driver_loading.periodic_tasks(conf, driver),
         *discovery_tasks(conf, host, services, clock, discover),
         (WATCH_INTERVAL_S, context.watch.log_stuck),
@@ -179,6 +195,7 @@ def compose(
             on_created=dependencies.on_service,
         ),
         drain_s=drain_s_of(conf),
+        mirror=mirror,
         close=close,
         profile=profile,
         finished=instrumentation.requests.finished,
@@ -200,3 +217,25 @@ def _view(
     )
     instrumentation.watch(view)
     return view
+
+
+def _placement(
+    dependencies: Dependencies, mirror: PlacementMirror | None, on_held: OnHeld
+) -> Placement:
+    placement: Placement = PlacementClient(dependencies.placement, on_held)
+    if mirror is not None:
+        placement = MirroredPlacement(placement, mirror)
+    return dependencies.instrumentation.placement(placement)
+
+
+def _mirror(
+    conf: cfg.ConfigOpts, dependencies: Dependencies, view: ClusterView
+) -> PlacementMirror | None:
+    if dependencies.providers is None:
+        return None
+    return PlacementMirror(
+        dependencies.providers,
+        dependencies.clock,
+        conf.novasched.mirror_max_age,
+        view.node_uuids,
+    )

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from novasched.cluster.aggregates import AggregateSync
 from novasched.drivers.no_valid_host_detail import NoValidHostDetail
+from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, Placement, QueryFailed
 from novasched.resources import Query, prefilters
@@ -55,20 +56,41 @@ class CandidateSource:
         placement: Placement,
         aggregate_sync: AggregateSync,
         on_cut: Callable[[Candidates], None],
+        mirror: PlacementMirror | None = None,
     ) -> None:
         self._placement = placement
+        self._mirror = mirror
         self._aggregate_sync = aggregate_sync
         self._on_cut = on_cut
 
-    def ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:
+    def ask(
+        self, context: RequestContext, query: Query, fresh: bool = False
+    ) -> Candidates | QueryFailed:
         """Ask for the query and for its fallback; one answer will do.
 
-        Where there is none, hosts whose aggregates placement does not know are logged.
+        A copy of placement is asked first, if there is one; ``fresh``: once it was
+        brought up to date. Where there are no candidates, hosts whose aggregates
+        placement does not know are logged.
         """
-        answer = self._ask(context, query)
+        copied = self._of_copy(query, fresh)
+        if isinstance(copied, Candidates):
+            answer: Candidates | QueryFailed = copied
+        else:
+            answer = self._ask(context, query)
+            if isinstance(answer, Candidates) and copied:
+                answer = replace(answer, fallback=copied)
         if isinstance(answer, Candidates) and not answer.requests:
             wanted = [uuids for group in query.groups for uuids in group.member_of]
             self._aggregate_sync.look(context, frozenset().union(*wanted))
+        return answer
+
+    def _of_copy(self, query: Query, fresh: bool) -> Candidates | str:
+        """Return the candidates of the copy; else why placement must be asked."""
+        if self._mirror is None:
+            return ''
+        answer = self._mirror.candidates(query, fresh)
+        if isinstance(answer, Candidates) and answer.cut:
+            self._on_cut(answer)
         return answer
 
     def _ask(self, context: RequestContext, query: Query) -> Candidates | QueryFailed:

@@ -25,6 +25,7 @@
           AlreadyClaimed                it holds something, and this is no move
         AllocationDeleteFailed        placement refused to remove an allocation
       MirrorError                     candidates cannot be computed: placement is asked
+        NoMirror                      the copy is not there, too old or broken
         InvalidCandidateQuery         placement answers 400 to such a query
         InconsistentProviders         rows of its database do not fit together
       SetupError                      the service cannot run as it is configured
@@ -298,11 +299,27 @@ class AllocationDeleteFailed(RequestError):
 
 
 class MirrorError(NovaschedError):
-    """Candidates cannot be computed from a copy of placement: it must be asked."""
+    """Candidates cannot be computed from a copy of placement: it must be asked.
+
+    ``reason`` is what metrics call it; ``is_of_query``: for one query alone.
+    """
+
+    reason = 'not_read'
+    is_of_query = False
+
+
+class NoMirror(MirrorError):
+    """There is no copy, or it is too old, or it cannot be brought up to date."""
+
+    reason = 'unusable'
 
 
 class InvalidCandidateQuery(MirrorError):
-    """A query for allocation candidates to which placement answers 400."""
+    """A query for allocation candidates to which placement answers 400, or that is
+    left to placement."""
+
+    reason = 'query'
+    is_of_query = True
 
 
 class InconsistentProviders(MirrorError):

@@ -20,6 +20,7 @@ from novasched.cluster.view import ClusterView
 from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
 from novasched.drivers.claims import ClaimJournal, Claims
 from novasched.drivers.host_candidates import RemainingCapacity
+from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
@@ -60,6 +61,7 @@ class SchedulerManager:
         network: Network,
         journal: Journal | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        mirror: PlacementMirror | None = None,
     ) -> None:
         self._driver = driver
         self._view = view
@@ -69,8 +71,9 @@ class SchedulerManager:
         self._clock = clock
         self._query_policy = query_policy
         self._candidate_source = CandidateSource(
-            placement, AggregateSync(view, placement), query_policy.on_cut
+            placement, AggregateSync(view, placement), query_policy.on_cut, mirror
         )
+        self._mirror = mirror
         self._prefilter_contexts = PrefilterContexts(view, placement, network)
 
     def select_destinations(
@@ -114,12 +117,12 @@ class SchedulerManager:
     def _placed(
         self, work: ScheduleRequest, query: Query | None, return_objects: bool
     ) -> list[list[Selection]] | list[dict[str, Any]]:
-        """Place the instances, if need be on hosts behind the limit."""
+        """Place the instances, if need be on hosts that the first answer had not."""
         work = self._with_claims(work)
         try:
             return self._place(work, return_objects)
         except errors.NoValidHost:
-            more = self._beyond_limit(work, query)
+            more = self._asked_again(work, query)
             if more is None:
                 raise
         work = self._with_claims(replace(work, candidates=more))
@@ -188,33 +191,47 @@ class SchedulerManager:
             raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
         return added
 
-    def _beyond_limit(
+    def _asked_again(
         self, work: ScheduleRequest, query: Query | None
     ) -> Candidates | None:
-        """Ask for all candidates, once those under a limit would not do.
+        """Ask for all candidates, once those of a limit or of a copy would not do.
 
-        Placement's limit makes an arbitrary part of them. None: there are no more, or
-        it was not the filters that took all hosts.
+        Placement's limit makes an arbitrary part of them, and a copy may be behind.
+        None: there are no others, or it was not the filters that took all hosts.
         """
         known, claims = work.candidates, work.claims
-        if query is None or known is None or not known.cut:
+        if query is None or known is None or (claims and claims.left_behind):
             return None
-        if not self._query_policy.looks_further:
+        if known.copy is not None:
+            LOG.info(
+                'None of the %d hosts of the copy of placement will do; trying again '
+                'once it is up to date.',
+                len(known.requests),
+            )
+        elif not self._may_look_further(known, claims):
             return None
-        if claims is not None and (claims.refused or claims.left_behind):
-            return None
-        LOG.info(
-            'None of the hosts of the first %d allocation candidates will do, and '
-            'placement was asked for no more; asking for all of them.',
-            len(known.requests),
+        else:
+            LOG.info(
+                'None of the hosts of the first %d allocation candidates will do, and '
+                'placement was asked for no more; asking for all of them.',
+                len(known.requests),
+            )
+        answer = self._candidate_source.ask(
+            work.context, query.without_limit(), fresh=known.copy is not None
         )
-        answer = self._candidate_source.ask(work.context, query.without_limit())
         if isinstance(answer, QueryFailed):
             return None
-        if len(answer.requests) <= len(known.requests):
+        if answer.copy is None and len(answer.requests) <= len(known.requests):
+            return None
+        if answer.copy is not None and answer.copy == known.copy and not known.cut:
             return None
         self._view.refresh()
         return replace(answer, further=True)
+
+    def _may_look_further(self, known: Candidates, claims: Claims | None) -> bool:
+        """Whether there may be hosts behind a limit that the filters would leave."""
+        refused = claims is not None and bool(claims.refused)
+        return known.cut and self._query_policy.looks_further and not refused
 
     def _with_claims(self, work: ScheduleRequest) -> ScheduleRequest:
         """Add what holds the claims together, or nothing if none are made."""
@@ -260,10 +277,18 @@ class SchedulerManager:
     def update_instance_info(self, host: str, instances: Mapping[str, Any]) -> None:
         """Take in instances of a host, by uuid."""
         self._view.instances.update(host, instances)
+        self._look_again(host)
 
     def delete_instance_info(self, host: str, instance_uuid: str) -> None:
         """Forget an instance of a host."""
         self._view.instances.delete(host, instance_uuid)
+        self._look_again(host)
+
+    def _look_again(self, host: str) -> None:
+        """What a host has of placement has changed, or will at once."""
+        if self._mirror is not None:
+            nodes = self._view.nodes_named(host, None)
+            self._mirror.suspect([uuid for _, _, uuid in nodes], again=True)
 
     def sync_instance_info(self, host: str, instance_uuids: Iterable[str]) -> None:
         """Compare what is known of a host with all its instances."""

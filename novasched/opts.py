@@ -23,6 +23,7 @@ READERS = (
     'db.engines',
     'drivers',
     'journal',
+    'mirror',
     'guru_meditation',
     'network',
     'observability.settings',

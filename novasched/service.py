@@ -18,6 +18,7 @@ from novasched.cluster.heartbeat import Heartbeat
 from novasched.cluster.periodic import PeriodicTasks
 from novasched.cluster.view import ClusterView
 from novasched.manager import SchedulerManager
+from novasched.mirror.copy import PlacementMirror
 from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ class Scheduler:
     periodic: PeriodicTasks
     heartbeat: Heartbeat | None
     drain_s: float
+    mirror: PlacementMirror | None = None
     close: Callable[[], None] = lambda: None
     profile: Profile | None = None
     finished: Callable[[], int] = lambda: 0
@@ -133,6 +135,8 @@ class Scheduler:
         drained.join(self.drain_s)
         if drained.is_alive():
             LOG.warning('Requests are still under way after %d s', self.drain_s)
+        if self.mirror is not None:
+            self.mirror.stop()
         self.periodic.stop()
         self._let_go()
         return self.finished()
@@ -159,6 +163,7 @@ class Scheduler:
             'cells': cells,
             'hosts': hosts,
             'requests under way': under_way,
+            **({'copy of placement': self.mirror.state()} if self.mirror else {}),
             **_plugins(self.profile),
         }
 

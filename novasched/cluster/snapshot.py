@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -12,7 +13,10 @@ import numpy as np
 from novasched.cluster.aggregates import AggregateView
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Services, Window
+from novasched.providers.by_root import CandidatesByRoot
+from novasched.providers.table import ProviderTable
 from novasched.scheduler.aggregates import Aggregates
+from novasched.scheduler.columns import PerHost, Rows
 from novasched.scheduler.hosts import Categories, HostTable, Mask, Objects, Snapshot
 
 LOG = logging.getLogger(__name__)
@@ -22,7 +26,8 @@ class Composed(NamedTuple):
     """A snapshot of all hosts; those without a compute service are not usable.
 
     ``by_uuid`` gives the place of a node, ``duplicate_uuids`` the places of a uuid that
-    several nodes have; ``services`` are by cell uuid.
+    several nodes have; ``services`` are by cell uuid. ``places_of_providers`` returns
+    the place of each provider of a table, -1 for what is no node.
     """
 
     snapshot: Snapshot
@@ -30,18 +35,23 @@ class Composed(NamedTuple):
     by_uuid: Mapping[str, int]
     duplicate_uuids: Mapping[str, list[int]]
     services: Mapping[str, Services]
+    places_of_providers: Callable[[ProviderTable], Rows]
 
-    def places(self, uuids: Iterable[str]) -> list[int]:
+    def places(self, candidates: Mapping[str, Any]) -> Rows:
         """Return the places of those of these nodes that are usable, in order."""
-        known = [uuid for uuid in uuids if uuid in self.by_uuid]
-        found = [self.by_uuid[uuid] for uuid in known]
+        if isinstance(candidates, CandidatesByRoot) and not self.duplicate_uuids:
+            found = self.places_of_providers(candidates.table)[candidates.rows]
+            found = found[found >= 0]
+            return found[self.usable[found]]
+        known = [uuid for uuid in candidates if uuid in self.by_uuid]
+        listed = [self.by_uuid[uuid] for uuid in known]
         if self.duplicate_uuids:
             among = self.duplicate_uuids
-            found = [
+            listed = [
                 next((p for p in among.get(uuid, ()) if self.usable[p]), place)
-                for uuid, place in zip(known, found, strict=True)
+                for uuid, place in zip(known, listed, strict=True)
             ]
-        return [place for place in found if self.usable[place]]
+        return np.array([place for place in listed if self.usable[place]], np.intp)
 
     def service_column(self, table: HostTable, window: Window) -> Objects:
         """Return the services of the hosts of a table, as filters see them."""
@@ -58,6 +68,7 @@ class Composer:
         self._nodes = nodes
         self._aggregates = aggregates
         self._kept: dict[str, tuple[Any, Any]] = {}
+        self._places: tuple[Any, Rows] = (None, np.zeros(0, np.intp))
 
     def compose(self, cell_uuids: frozenset[str]) -> Composed:
         """Return what is known now; hosts of other cells than these are not usable.
@@ -83,7 +94,21 @@ class Composer:
             nodes.hosts.by_uuid,
             nodes.hosts.duplicate_uuids,
             {uuid: cell.services for uuid, cell in nodes.cells.items()},
+            functools.partial(
+                self._places_of, nodes.hosts.members, nodes.hosts.by_uuid
+            ),
         )
+
+    def _places_of(
+        self, members: int, by_uuid: Mapping[str, int], providers: ProviderTable
+    ) -> Rows:
+        """Return the place of each provider of a table, -1 for what is no node."""
+        made_of, found = self._places
+        if made_of != (members, providers.uuids):
+            places = (by_uuid.get(uuid, -1) for uuid in providers.uuids)
+            found = np.fromiter(places, np.intp, len(providers))
+            self._places = (members, providers.uuids), found
+        return found
 
     def _keep(self, name: str, made_of: Any, make: Callable[[], Any]) -> Any:
         """Make a part again only when what it is made of has changed."""
@@ -160,14 +185,16 @@ def object_column(table: HostTable, values: Iterable[Any]) -> Objects:
 
 def candidates_column(
     table: HostTable, candidates: Mapping[str, list[Any]] | None
-) -> Objects:
+) -> PerHost:
     """Return new lists of the candidates of each host of a table."""
-    uuids = table.uuid.tolist()
-    return object_column(
-        table, ([] if candidates is None else list(candidates[u]) for u in uuids)
-    )
+    uuids = table.snapshot.column('uuid')
+
+    def make(row: int) -> list[Any]:
+        return [] if candidates is None else list(candidates[uuids.item(row)])
+
+    return PerHost(len(table.snapshot), make)
 
 
-def limits_column(table: HostTable) -> Objects:
+def limits_column(table: HostTable) -> PerHost:
     """Return a new dict for each host of a table, for filters to write to."""
-    return object_column(table, (dict[str, Any]() for _ in table.rows))
+    return PerHost(len(table.snapshot), lambda row: {})

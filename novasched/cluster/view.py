@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, KeysView, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -318,12 +318,12 @@ class ClusterView:
         if candidates is None:
             rows = np.flatnonzero(composed.usable)
         else:
-            rows = np.array(composed.places(candidates), np.intp)
+            rows = composed.places(candidates)
         table = HostTable(composed.snapshot.apart(), rows)
         window, reader = self._reader.window(), InstanceReader(self.cells)
         return table.with_columns(
             allocation_candidates=candidates_column(table, candidates),
-            limits=Lazy(lambda: limits_column(table)),
+            limits=limits_column(table),
             service=Lazy(lambda: composed.service_column(table, window)),
             instances=Lazy(lambda: self.instances.column(table, reader.instances)),
             instance_images=Lazy(lambda: reader.images(table)),
@@ -340,7 +340,7 @@ class ClusterView:
             if cell_uuid in (None, cell.uuid) and cell.uuid not in self._available
         )
 
-    def node_uuids(self) -> Container[str]:
+    def node_uuids(self) -> KeysView[str]:
         """Return the uuids of the compute nodes, those of other cells included."""
         with self._lock:
             return self._nodes.hosts.by_uuid.keys()

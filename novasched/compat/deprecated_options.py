@@ -12,6 +12,7 @@ from typing import Any
 from oslo_config import cfg
 
 from novasched.compat.driver_loading import (
+    CACHED_FOR_S,
     CACHING,
     DEFAULT,
     NOVA_DRIVERS,
@@ -80,6 +81,9 @@ Deprecated: the start warns if it is set. Name the filters in ``enabled_filters`
 }
 
 DRIVERS = {
+    CACHING: 'candidates come from a copy of placement, and hosts may be '
+    f'{CACHED_FOR_S:.0f} s old, unless [novasched] candidates and host_state_max_age '
+    'say otherwise',
     'chance_scheduler': (
         'hosts are drawn by chance; no filter and no weigher runs, placement is not '
         'asked, and nothing is claimed there'
@@ -93,9 +97,9 @@ def warnings(conf: Any) -> Iterator[str]:
     served any more, or is not what clouds should have."""
     named = conf.scheduler.driver
     name = NOVA_DRIVERS.get(named, named)
-    if name != named:
+    if name != named and name != CACHING:
         yield f'[scheduler] driver: {named} is called {name} today.'
-    if name not in (DEFAULT, CACHING):
+    if name != DEFAULT:
         meaning = DRIVERS.get(name, 'it alone answers for what it chooses')
         yield f'[scheduler] driver is {name}, not {DEFAULT}: {meaning}.'
     host_manager = conf.scheduler.host_manager

@@ -32,6 +32,8 @@ NOVA_DRIVERS = {
 }
 JSON_FILE = 'scheduler_json_config_location'
 TASKS_INTERVAL_S = 60
+CACHED_FOR_S = 60.0
+"""How old hosts may be by default for the caching scheduler; nova's were as old."""
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'DEFAULT': [
@@ -91,6 +93,13 @@ class WithConfigOptions(Driver):
         self._driver.run_periodic_tasks(context)
 
 
+def set_defaults(conf: Any) -> None:
+    """Let the caching scheduler be what it was: hosts and candidates from memory."""
+    if NOVA_DRIVERS.get(conf.scheduler.driver, conf.scheduler.driver) == CACHING:
+        conf.set_default('candidates', 'mirror', 'novasched')
+        conf.set_default('host_state_max_age', CACHED_FOR_S, 'novasched')
+
+
 def driver_from_conf(conf: Any, parts: DriverContext) -> Driver:
     """Load the driver that the option names. Raises errors.OptionError."""
     cls = _class_of(conf.scheduler.driver)
@@ -130,11 +139,6 @@ def _class_of(named: str) -> Any:
         return installed[name]
     if name in novas.names:
         return _loaded(name, novas[name].load)
-    if name == CACHING:
-        raise _wrong(
-            f'{name} is not there yet',
-            f'Set it to {DEFAULT}, which asks placement for each request',
-        )
     if '.' in name:
         return _loaded(name, functools.partial(pkgutil.resolve_name, name))
     names = sorted({*installed, *novas.names})

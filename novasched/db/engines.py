@@ -24,8 +24,9 @@ LOG = logging.getLogger(__name__)
 OPTS: dict[str, list[cfg.Opt]] = {
     'database': list(options.database_opts),
     'api_database': list(options.database_opts),
+    'placement_database': list(options.database_opts),
 }
-"""Those of oslo.db; nova takes the same list for both groups."""
+"""Those of oslo.db; nova takes the same list for the groups."""
 
 TIMEOUT_S = 60.0
 """How long one statement may take: as long as nova waits for a cell, and as a full
@@ -44,6 +45,7 @@ EXTRAS = {
 MAIN = '[database] connection'
 API = '[api_database] connection'
 API_REPLICA = '[api_database] slave_connection'
+PLACEMENT = '[placement_database] connection'
 MAIN_REPLICA = '[database] slave_connection'
 CELL = 'cell_mappings.database_connection'
 
@@ -62,6 +64,16 @@ def main_engine(conf: cfg.ConfigOpts, *, timeout_s: float = TIMEOUT_S) -> sa.Eng
     """Return an engine for this service's own main database; see api_engine."""
     group = conf.database
     return _engine(group, group.connection, MAIN, timeout_s)
+
+
+def placement_engine(
+    conf: cfg.ConfigOpts, *, timeout_s: float = TIMEOUT_S
+) -> sa.Engine | None:
+    """Return an engine for placement's database, if it is named; see api_engine."""
+    group = conf.placement_database
+    if not group.connection:
+        return None
+    return _engine(group, group.connection, PLACEMENT, timeout_s)
 
 
 def cell_engine(

@@ -7,7 +7,8 @@ fetch row by row. Placement's tables are never written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import datetime
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ import sqlalchemy as sa
 
 from novasched import errors
 from novasched.db.transactions import Database
-from novasched.providers.contents import Contents
+from novasched.providers.contents import Contents, unpaired
 from novasched.scheduler.columns import Floats, Ints
 
 BUCKET = 2000
@@ -28,6 +29,16 @@ MAX_TEXT = 64 * 1024 * 1024
 
 MAX_LISTED = 2000
 """Ids in a statement; for more all providers are read."""
+
+SETTLED_AFTER = datetime.timedelta(seconds=10)
+"""A longer transaction may go unnoticed by mark()."""
+
+_UPDATE_TIMES = """
+SELECT NOW() AS now, UPDATE_TIME AS updated FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN
+('resource_providers', 'allocations', 'resource_provider_aggregates')
+ORDER BY TABLE_NAME
+"""
 
 _RATIOS = {
     'mysql': ('allocation_ratio', 'CAST(allocation_ratio AS DOUBLE)'),
@@ -41,9 +52,11 @@ _SAME = ('allocation_ratio', 'allocation_ratio')
 class PlacementContents:
     """The contents of placement's database, read in one snapshot at a time.
 
-    Every method raises errors.StoreFailed for whatever the driver raises, and for
-    tables that are not those of placement.
+    Satisfies ports.ProviderStore. Every method raises errors.StoreFailed for whatever
+    the driver raises, and for tables that are not those of placement.
     """
+
+    is_quick = True
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,20 +67,27 @@ class PlacementContents:
             reader = _Reader(connection)
             return reader.contents(reader.providers())
 
-    def read_since(self, before: Contents, usage: bool) -> Contents:
-        """Return all there is now: what ``before`` says, where it did not change.
-
-        What was freed changes no generation: it is found if ``usage`` is read again.
-        """
+    def read_since(
+        self, before: Contents, thorough: bool, suspects: Collection[int] = ()
+    ) -> Contents:
         with self._snapshot() as connection:
             reader = _Reader(connection)
             providers = reader.providers()
-            changed = before.changed(providers)
-            if len(changed) > MAX_LISTED:
+            doubtful = np.intersect1d(
+                np.array(list(suspects), np.int64), providers[:, 0]
+            )
+            changed = np.union1d(before.changed(providers), doubtful)
+            if len(changed) > MAX_LISTED or before.has_regressed(providers):
                 return reader.contents(providers)
-            fresh = reader.contents(providers, changed.tolist())
-            after = before.updated(fresh, changed)
-            return replace(after, usage=reader.usage()) if usage else after
+            after = before
+            if len(changed) or not np.array_equal(providers, before.providers):
+                fresh = reader.contents(providers, changed.tolist())
+                after = before.updated(fresh, changed)
+            return reader.silent_changes(after) if thorough else after
+
+    def mark(self) -> object | None:
+        with self._database.read() as connection:
+            return _quiet_since(connection)
 
     @contextmanager
     def _snapshot(self) -> Iterator[sa.Connection]:
@@ -77,6 +97,23 @@ class PlacementContents:
             else:
                 connection.execution_options(isolation_level='REPEATABLE READ')
             yield connection
+
+
+def _quiet_since(connection: sa.Connection) -> object | None:
+    """Return when tables that show every change were written last; None: just now, or
+    the server does not say.
+
+    The time may be that of the start of a transaction, in whole seconds.
+    """
+    if connection.dialect.name not in ('mysql', 'mariadb'):
+        return None
+    if not connection.dialect.is_mariadb:  # type: ignore[attr-defined]
+        connection.exec_driver_sql('SET SESSION information_schema_stats_expiry = 0')
+    rows = connection.execute(sa.text(_UPDATE_TIMES)).all()
+    times = [time for _, time in rows]
+    if len(rows) < 3 or None in times or rows[0].now - max(times) < SETTLED_AFTER:
+        return None
+    return tuple(times)
 
 
 class _Reader:
@@ -100,11 +137,7 @@ class _Reader:
                 ['resource_provider_id', 'trait_id'],
                 ids,
             ),
-            aggregates=self._packed(
-                self._of('resource_provider_aggregates', ids),
-                ['resource_provider_id', 'aggregate_id'],
-                ids,
-            ),
+            aggregates=self._aggregates(ids),
             uuids=self._names('resource_providers', 'uuid', ids),
             class_names=self._names('resource_classes', 'name'),
             trait_names=self._names('traits', 'name'),
@@ -122,6 +155,16 @@ class _Reader:
         found: Ints = self._packed('resource_providers', columns)
         return found[np.argsort(found[:, 0])]
 
+    def silent_changes(self, contents: Contents) -> Contents:
+        """Return contents with what may change without a new generation."""
+        usage, aggregates = self.usage(), self._aggregates()
+        if len(unpaired(usage, contents.usage)):
+            contents = replace(contents, usage=usage)
+        if len(unpaired(aggregates, contents.aggregates)):
+            uuids = self._names('placement_aggregates', 'uuid')
+            contents = replace(contents, aggregates=aggregates, aggregate_uuids=uuids)
+        return contents
+
     def usage(self, ids: Sequence[int] | None = None) -> Ints:
         """Return what is used of each inventory; see Contents."""
         sums = (
@@ -131,6 +174,12 @@ class _Reader:
         )
         columns = ['resource_provider_id', 'resource_class_id', 'used']
         found: Ints = self._packed(f'({sums}) AS sums', columns, ids)
+        return found
+
+    def _aggregates(self, ids: Sequence[int] | None = None) -> Ints:
+        columns = ['resource_provider_id', 'aggregate_id']
+        table = self._of('resource_provider_aggregates', ids)
+        found: Ints = self._packed(table, columns, ids)
         return found
 
     def _inventories(self, ids: Sequence[int] | None) -> Floats:

@@ -12,6 +12,7 @@ from typing import Any, Self
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.objects.request_spec import RequestSpec
 from novasched.ports import Candidate, Candidates
+from novasched.providers.by_root import CandidatesByRoot
 from novasched.scheduler.hosts import HostState, HostTable
 
 LOG = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ def by_provider(
     candidates: Candidates | None,
     nodes: Container[str] = frozenset(),
     roots: set[str] | None = None,
-) -> dict[str, list[Candidate]] | None:
+) -> Mapping[str, list[Candidate]] | None:
     """Return the candidates by each provider that they take from, in order.
 
     One that takes from none of ``nodes``, the known compute nodes, is also under
@@ -52,6 +53,8 @@ def by_provider(
     """
     if candidates is None:
         return None
+    if isinstance(candidates.requests, CandidatesByRoot):
+        return candidates.requests
     found: dict[str, list[Candidate]] = {}
     roots = set() if roots is None else roots
     for candidate in candidates.requests:

@@ -16,10 +16,9 @@ from novasched import http
 from novasched.objects.context import RequestContext
 from novasched.placement.session import NoAnswer, ask
 from novasched.ports import Candidate, Candidates, QueryFailed
+from novasched.resources.query import VERSION
 
 LOG = logging.getLogger(__name__)
-
-VERSION = '1.36'
 
 _DECODER = json.JSONDecoder()
 _REQUESTS = re.compile(r'\s*\{\s*"allocation_requests"\s*:\s*')

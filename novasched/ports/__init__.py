@@ -38,6 +38,7 @@ from novasched.ports.stores import (
     ImageRow,
     InstanceRow,
     NodeNews,
+    ProviderStore,
     ServiceNews,
     ServiceRow,
     ServiceStore,

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from novasched import errors
 from novasched.objects.context import RequestContext
+from novasched.providers.by_root import CandidatesByRoot
 
 Candidate = Mapping[str, Any]
 """One allocation request of placement: ``allocations`` and ``mappings``."""
@@ -18,19 +19,24 @@ Candidate = Mapping[str, Any]
 class Candidates:
     """The answer to an allocation candidates query.
 
-    ``requests`` keep placement's order and must not be modified. ``summaries`` are
+    ``requests`` keep placement's order and must not be modified; those of a copy are by
+    root, and made when asked for. ``summaries`` are
     placement's, by provider uuid, and parsed at the first access. ``cut``: there may
     be more, which the limit of the query kept back. ``further``: these were asked for
-    because those under a limit would not do.
+    because those under a limit, or of a copy, would not do. ``copy`` is the number of
+    the copy of placement that they were computed from; None: placement was asked, and
+    ``fallback`` says why, if there should be a copy.
     """
 
-    requests: Sequence[Candidate]
+    requests: Sequence[Candidate] | CandidatesByRoot
     version: str
     summaries: Mapping[str, Any] = field(
         default_factory=dict[str, Any], compare=False, repr=False
     )
     cut: bool = False
     further: bool = False
+    copy: int | None = None
+    fallback: str = ''
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from novasched.providers.contents import Contents
 from novasched.scheduler.aggregates import Aggregate
 
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
@@ -232,3 +233,28 @@ class ServiceStore(Protocol):
 
     def beat(self, service_id: int, report_count: int) -> bool:
         """Write a heartbeat; False if the row is gone."""
+
+
+class ProviderStore(Protocol):
+    """What placement knows of resource providers.
+
+    ``is_quick``: a request may wait until it has been read.
+    """
+
+    is_quick: bool
+
+    def read(self) -> Contents:
+        """Return all there is."""
+
+    def read_since(
+        self, before: Contents, thorough: bool, suspects: Collection[int] = ()
+    ) -> Contents:
+        """Return all there is now; ``before`` itself, if nothing has changed.
+
+        What was freed, and aggregates that an old client set, change no generation:
+        they are found if ``thorough``. Providers that are ``suspects``, by id, are read
+        again whatever their generation is.
+        """
+
+    def mark(self) -> object | None:
+        """Return what is equal as long as nothing is written; None: unknown."""

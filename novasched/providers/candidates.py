@@ -63,34 +63,9 @@ def search(
     Raises errors.InvalidCandidateQuery where placement answers 400: the query
     contradicts itself, or names a trait or class that the table does not know.
     """
-    _check(query)
+    query.check()
     slots = _Groups(query, providers).slots()
     return CandidateSearch(query, providers, slots, max_nodes)
-
-
-def _check(query: Query) -> None:
-    """Raise errors.InvalidCandidateQuery if the query contradicts itself."""
-    suffixes = {group.suffix for group in query.groups}
-    named = frozenset().union(*query.same_subtree)
-    if not any(group.resources for group in query.groups):
-        raise errors.InvalidCandidateQuery('no group asks for resources')
-    for group in query.groups:
-        if not group.resources and group.suffix not in named - {''}:
-            raise errors.InvalidCandidateQuery(
-                f'group {group.suffix!r} has no resources and is in no same_subtree'
-            )
-        if group.required & group.forbidden or any(
-            names <= group.forbidden for names in group.required_any
-        ):
-            raise errors.InvalidCandidateQuery(
-                f'group {group.suffix!r} requires a trait that it forbids'
-            )
-    if not named <= suffixes:
-        raise errors.InvalidCandidateQuery('same_subtree names an unknown group')
-    if query.root_required & query.root_forbidden:
-        raise errors.InvalidCandidateQuery('root_required forbids what it requires')
-    if len(suffixes - {''}) > 1 and query.group_policy is None:
-        raise errors.InvalidCandidateQuery('several groups need a group_policy')
 
 
 class _Groups:
@@ -382,7 +357,7 @@ class CandidateSearch:
         slots: Sequence[Slot],
         max_nodes: int,
     ) -> None:
-        self._providers = providers
+        self.providers = providers
         self._max_nodes = max_nodes
         # The slot of the fewest pairs first, so that what is impossible shows early.
         self._slots = sorted(slots, key=lambda slot: len(slot.anchors))
@@ -394,6 +369,22 @@ class CandidateSearch:
         """The roots that have a candidate, as rows, ascending."""
         common = self._common_anchors
         return common if self._is_free else self._firsts(common)[0]
+
+    @property
+    def shares(self) -> bool:
+        """Some provider serves roots beyond its own tree."""
+        return bool(self.providers.sharing) and any(
+            (self.providers.roots[slot.providers] != slot.anchors).any()
+            for slot in self._slots
+        )
+
+    @property
+    def most_of_root(self) -> float:
+        """No root has more candidates than that."""
+        counts = np.ones(len(self.providers))
+        for slot in self._slots:
+            counts *= np.bincount(slot.anchors, minlength=len(counts))
+        return float(counts.max(initial=0))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield each candidate once: the first of each anchor before all others."""
@@ -412,7 +403,7 @@ class CandidateSearch:
         allocations: dict[str, dict[str, dict[str, int]]] = {}
         mappings: dict[str, list[str]] = {}
         for slot, row in zip(self._slots, rows, strict=True):
-            uuid = self._providers.uuids[row]
+            uuid = self.providers.uuids[row]
             mapped = mappings.setdefault(slot.suffix, [])
             if uuid not in mapped:
                 mapped.append(uuid)
@@ -471,9 +462,9 @@ class CandidateSearch:
         """The roots for which each slot has a provider, ascending."""
         if not self._slots:
             return NO_ROWS
-        found = np.ones(len(self._providers), bool)
+        found = np.ones(len(self.providers), bool)
         for slot in self._slots:
-            has = np.zeros(len(self._providers), bool)
+            has = np.zeros(len(self.providers), bool)
             has[slot.anchors] = True
             found &= has
         return np.flatnonzero(found)

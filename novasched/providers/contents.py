@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -63,6 +63,26 @@ class Contents:
         ids: Ints = providers[~same, 0]
         return ids
 
+    def has_regressed(self, providers: Ints) -> bool:
+        """Whether a generation among rows of providers is lower than it was: the
+        database is another one, or was set back."""
+        at, here = _of_both(self.providers, providers)
+        return bool((providers[here, 1] < self.providers[at, 1]).any())
+
+    def missed(self, later: Contents) -> int:
+        """Return how many providers have the same generation in ``later`` contents,
+        read as a whole, and yet other inventories, traits or a parent."""
+        mine, theirs = self.providers, later.providers
+        at, here = _of_both(mine, theirs)
+        same = mine[at, 1] == theirs[here, 1]
+        differing = [
+            unpaired(mine, theirs),
+            unpaired(self.inventories, later.inventories).astype(np.int64),
+            unpaired(self.traits, later.traits),
+        ]
+        found = np.intersect1d(mine[at[same], 0], np.concatenate(differing))
+        return len(found)
+
     def updated(self, fresh: Contents, ids: Ints) -> Contents:
         """Return these contents with ``fresh`` ones for the providers of these ids.
 
@@ -76,7 +96,9 @@ class Contents:
         ):
             traits = _with(traits, left, fresh.traits)
         there = set(providers[:, 0].tolist())
-        uuids = {**self.uuids, **fresh.uuids}
+        uuids = self.uuids
+        if not fresh.uuids.items() <= uuids.items():
+            uuids = {**uuids, **fresh.uuids}
         return replace(
             fresh,
             inventories=_with(self.inventories, left, fresh.inventories),
@@ -87,6 +109,26 @@ class Contents:
             if len(uuids) == len(there)
             else {id_: uuid for id_, uuid in uuids.items() if id_ in there},
         )
+
+
+def _of_both(some: Ints, others: Ints) -> tuple[Rows, Rows]:
+    """Return where the ids are that both have: in the one, and in the other."""
+    _, at, here = np.intersect1d(
+        some[:, 0], others[:, 0], assume_unique=True, return_indices=True
+    )
+    return at, here
+
+
+def unpaired(some: A, others: A) -> A:
+    """Return the first columns of the rows that only one of both has."""
+    both = np.concatenate([some, others])
+    both = both[np.lexsort(both.T)]
+    paired = np.zeros(len(both), bool)
+    same = (both[1:] == both[:-1]).all(axis=1)
+    paired[1:] |= same
+    paired[:-1] |= same
+    found: A = both[~paired, 0]
+    return found
 
 
 def _same_rows(some: Ints, others: Ints) -> bool:
@@ -113,7 +155,7 @@ def build(
     rows = _Places(ids)
     table = ProviderTable(
         ids=ids,
-        uuids=_named(contents.uuids, ids),
+        uuids=_kept(_named(contents.uuids, ids), before[1].uuids if before else []),
         parents=parents,
         roots=roots,
         ends=ends,
@@ -189,6 +231,11 @@ def _named(names: Mapping[int, str], ids: Ints) -> list[str]:
         return [names[id_] for id_ in ids.tolist()]
     except KeyError as problem:
         raise errors.InconsistentProviders(f'no name for id {problem}') from problem
+
+
+def _kept(names: list[str], before: Sequence[str]) -> Sequence[str]:
+    """Return the same object as before, if the names are the same."""
+    return before if names == before else names
 
 
 def _split(rows: A, names: Mapping[int, str]) -> Iterator[tuple[str, A]]:

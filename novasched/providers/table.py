@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,9 @@ WORD = 32
 
 TraitBits = np.ndarray[tuple[int, int], np.dtype[np.uint32]]
 """Traits as bits; shape (providers, words)."""
+
+_OF_TREES = ('rows_by_uuid', 'is_flat', 'sharing')
+"""Properties of a table that what is used does not change."""
 
 NO_ROWS = np.zeros(0, np.intp)
 ALL = slice(None)
@@ -66,6 +69,14 @@ class Inventory:
             fits &= (self.min_unit <= amount) & (amount % self.step_size == 0)
         return self.rows[fits]
 
+    def after(self, amounts: Mapping[int, int]) -> Inventory:
+        """Return the inventory once more is used: amounts by row of the table."""
+        used = self.used.copy()
+        for row, amount in amounts.items():
+            if (place := self.place(row)) >= 0:
+                used[place] += amount
+        return replace(self, used=used)
+
     def place(self, row: int) -> int:
         """Return where a row of the table is in these columns; -1: it has none."""
         place = int(np.searchsorted(self.rows, row))
@@ -104,6 +115,22 @@ class ProviderTable:
         """The row of each provider."""
         return {uuid: row for row, uuid in enumerate(self.uuids)}
 
+    def after(self, taken: Mapping[str, Mapping[str, int]]) -> ProviderTable:
+        """Return the table once more is used: amounts by class by provider uuid.
+
+        What is not in the table does not count.
+        """
+        by_class: dict[str, dict[int, int]] = {}
+        for uuid, amounts in taken.items():
+            row = self.rows_by_uuid.get(uuid)
+            for name in amounts.keys() & self.inventories.keys():
+                if row is not None:
+                    by_class.setdefault(name, {})[row] = amounts[name]
+        changed = {n: self.inventories[n].after(each) for n, each in by_class.items()}
+        after = replace(self, inventories={**self.inventories, **changed})
+        vars(after).update({n: vars(self)[n] for n in _OF_TREES if n in vars(self)})
+        return after
+
     def trait_words(self, names: Iterable[str]) -> dict[int, np.uint32]:
         """Return the bits of known traits, by the word in which they are."""
         found: dict[int, int] = {}
@@ -132,6 +159,11 @@ class ProviderTable:
         for uuid in uuids:
             found[self.members.get(uuid, NO_ROWS)] = True
         return found
+
+    @cached_property
+    def is_flat(self) -> bool:
+        """No provider is below another one."""
+        return bool((self.parents < 0).all())
 
     @cached_property
     def sharing(self) -> Mapping[int, Rows]:

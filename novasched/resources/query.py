@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation candidates query: its request groups and its encoding.
-
-Encoded for microversion 1.36 of placement.
-"""
+"""Allocation candidates query: its request groups and its encoding."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
+
+from novasched import errors
+
+VERSION = '1.36'
+"""The microversion of placement that answers such queries."""
 
 NONE: frozenset[str] = frozenset()
 
@@ -59,9 +61,9 @@ class Group:
 class Query:
     """A whole query. ``limit`` None: all candidates.
 
-    ``fallback`` is asked, too, and its candidates come after those of this query.
-    ``warnings`` are about what the flavor asks for and cannot have; ``notes``
-    say what was made up for it.
+    ``for_ports``: some group is that of a port. ``fallback`` is asked, too, and its
+    candidates come after those of this query. ``warnings`` are about what the flavor
+    asks for and cannot have; ``notes`` say what was made up for it.
     """
 
     groups: tuple[Group, ...]
@@ -70,20 +72,45 @@ class Query:
     same_subtree: tuple[frozenset[str], ...] = ()
     group_policy: str | None = None
     limit: int | None = None
+    for_ports: bool = False
     fallback: Query | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def encode(self) -> str:
         """Return the query string."""
-        return urlencode(sorted(self._without_bare_group()._pairs()))
+        return urlencode(sorted(self.without_bare_group()._pairs()))
+
+    def check(self) -> None:
+        """Raise errors.InvalidCandidateQuery if the query contradicts itself."""
+        suffixes = {group.suffix for group in self.groups}
+        named = frozenset().union(*self.same_subtree)
+        if not any(group.resources for group in self.groups):
+            raise errors.InvalidCandidateQuery('no group asks for resources')
+        for group in self.groups:
+            if not group.resources and group.suffix not in named - {''}:
+                raise errors.InvalidCandidateQuery(
+                    f'group {group.suffix!r} has no resources and is in no same_subtree'
+                )
+            if group.required & group.forbidden or any(
+                names <= group.forbidden for names in group.required_any
+            ):
+                raise errors.InvalidCandidateQuery(
+                    f'group {group.suffix!r} requires a trait that it forbids'
+                )
+        if not named <= suffixes:
+            raise errors.InvalidCandidateQuery('same_subtree names an unknown group')
+        if self.root_required & self.root_forbidden:
+            raise errors.InvalidCandidateQuery('root_required forbids what it requires')
+        if len(suffixes - {''}) > 1 and self.group_policy is None:
+            raise errors.InvalidCandidateQuery('several groups need a group_policy')
 
     def without_limit(self) -> Query:
         """Return the same query for all candidates."""
         fallback = self.fallback and self.fallback.without_limit()
         return replace(self, limit=None, fallback=fallback)
 
-    def _without_bare_group(self) -> Query:
+    def without_bare_group(self) -> Query:
         """Ask other groups for what the plain one asks, if it has no resources.
 
         Placement refuses such a group. Then every group must be in the tree that is

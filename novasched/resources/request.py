@@ -148,6 +148,7 @@ def _query(
     limit: int | None,
 ) -> Query:
     groups = _with_destination(asked.groups, request, added, nodes)
+    ports = tuple(network.port_id or '-' for network in request.requested_networks)
     query = Query(
         groups=tuple(groups.values()),
         root_required=added.root_required | request.root_required,
@@ -155,6 +156,7 @@ def _query(
         same_subtree=tuple(frozenset(suffixes) for suffixes in request.same_subtree),
         group_policy=asked.group_policy,
         limit=None if _needs_all(request, nodes) else limit,
+        for_ports=any(suffix.startswith(ports) for suffix in groups),
         warnings=asked.warnings,
     )
     return _with_policy(query, asked)

@@ -122,6 +122,49 @@ class Lazy:
         return Lazy(self._make, (*self._changes, change))
 
 
+class PerHost:
+    """A column of an object for each host, made when the host is first looked at.
+
+    ``make`` returns that of a row. Copies share what was made, but for what they were
+    given.
+    """
+
+    def __init__(self, length: int, make: Callable[[int], Any]) -> None:
+        self._length = length
+        self._make = make
+        self._made: dict[int, Any] = {}
+        self._given: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, rows: Rows) -> Objects:
+        found: Objects = np.empty(len(rows), object)
+        for position, row in enumerate(rows.tolist()):
+            found[position] = self.item(row)
+        return found
+
+    def __setitem__(self, row: int, value: Any) -> None:
+        self._given[row] = value
+
+    def copy(self) -> PerHost:
+        """Return a column in which hosts may be given other objects."""
+        copied = PerHost(self._length, self._make)
+        copied._made, copied._given = self._made, self._given.copy()
+        return copied
+
+    def item(self, row: int) -> Any:
+        """Return that of the host in a row."""
+        if row in self._given:
+            return self._given[row]
+        if row not in self._made:
+            self._made[row] = self._make(row)
+        return self._made[row]
+
+    def tolist(self) -> list[Any]:
+        return [self.item(row) for row in range(self._length)]
+
+
 class Instances:
     """The column of instances, by uuid, after a few hosts were given others.
 

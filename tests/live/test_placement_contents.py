@@ -82,14 +82,14 @@ def test_changes_are_read_as_a_full_load_reads_them(mirrored):
         consumer = mirrored.writer.claim(rng, listed[: number + 1])
         consumers += [consumer] if consumer else []
         if number % 5 == 4:
-            contents = mirrored.reader.read_since(contents, usage=False)
+            contents = mirrored.reader.read_since(contents, thorough=False)
     for consumer in consumers[::2]:
         mirrored.writer.release(consumer)
     top, child = next(p for p in listed if not p['parent']), listed[-1]
     mirrored.writer.move(child, top['uuid'])
     leaf = next(p for p in listed if p['parent'] and not p['inventories'])
     mirrored.writer.delete(leaf)
-    contents = mirrored.reader.read_since(contents, usage=True)
+    contents = mirrored.reader.read_since(contents, thorough=True)
     assert consumers
     assert comparable(build(contents)) == comparable(build(mirrored.reader.read()))
     there = build(contents).rows_by_uuid

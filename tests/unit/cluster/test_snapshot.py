@@ -28,7 +28,13 @@ def composed(usable=(True, True, True), duplicate_uuids=None):
         'a': Services().with_rows([service('h1'), service('h2')]),
         'b': Services().with_rows([service('h1', version=75)]),
     }
-    return Composed(snapshot, np.array(usable), UUIDS, duplicate_uuids or {}, services)
+    return Composed(
+        snapshot, np.array(usable), UUIDS, duplicate_uuids or {}, services, places_of
+    )
+
+
+def places_of(table):
+    return np.array([UUIDS.get(uuid, -1) for uuid in table.uuids])
 
 
 @pytest.mark.parametrize(
@@ -53,7 +59,8 @@ def composed(usable=(True, True, True), duplicate_uuids=None):
     ],
 )
 def test_places(usable, duplicate_uuids, wanted, places):
-    assert composed([bool(u) for u in usable], duplicate_uuids).places(wanted) == places
+    found = composed([bool(u) for u in usable], duplicate_uuids)
+    assert found.places(dict.fromkeys(wanted)).tolist() == places
 
 
 def test_a_service_is_that_of_the_cell_of_the_host():
@@ -65,10 +72,11 @@ def test_a_service_is_that_of_the_cell_of_the_host():
 
 def test_columns_of_a_request_are_made_for_its_hosts_only():
     table = HostTable(composed().snapshot, np.array([0, 2]))
-    assert limits_column(table).tolist() == [{}, None, {}]
+    assert limits_column(table)[table.rows].tolist() == [{}, {}]
     candidates = {'one': ['x'], 'three': ['y', 'z']}
     found = candidates_column(table, candidates)
-    assert found.tolist() == [['x'], None, ['y', 'z']]
-    found[0].append('more')
+    assert found[table.rows].tolist() == [['x'], ['y', 'z']]
+    found.item(0).append('more')
+    assert found.item(0) == ['x', 'more']
     assert candidates['one'] == ['x']
-    assert candidates_column(table, None).tolist() == [[], None, []]
+    assert candidates_column(table, None)[table.rows].tolist() == [[], []]

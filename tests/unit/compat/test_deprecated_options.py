@@ -25,7 +25,14 @@ def test_by_default_nothing_is_said(conf):
             'nova.scheduler.filter_scheduler.FilterScheduler',
             ['FilterScheduler is called filter_scheduler today.'],
         ),
-        ('caching_scheduler', []),
+        (
+            'caching_scheduler',
+            ['is caching_scheduler, not filter_scheduler: candidates come from a copy'],
+        ),
+        (
+            'nova.scheduler.caching_scheduler.CachingScheduler',
+            ['is caching_scheduler, not filter_scheduler: candidates come from a copy'],
+        ),
         ('chance_scheduler', ['chance_scheduler, not filter_scheduler: hosts are']),
         (
             'nova.scheduler.chance.ChanceScheduler',

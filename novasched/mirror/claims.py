@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells the copy at once what this process claims and undoes in placement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from novasched import errors
+from novasched.mirror.copy import PlacementMirror
+from novasched.objects.context import RequestContext
+from novasched.ports import (
+    Candidate,
+    Candidates,
+    Claimed,
+    ClaimRefused,
+    ClaimRequest,
+    ClaimUnknown,
+    Placement,
+    QueryFailed,
+)
+
+Outcome = Sequence[Claimed | ClaimUnknown] | ClaimRefused
+
+
+class MirroredPlacement:
+    """Placement, and a copy that takes in what it answers. Satisfies ports.Placement.
+
+    What a refused claim asked for is read again: the copy was behind.
+    """
+
+    def __init__(self, inner: Placement, mirror: PlacementMirror) -> None:
+        self._inner = inner
+        self._mirror = mirror
+
+    def candidates(
+        self, context: RequestContext, query: str
+    ) -> Candidates | QueryFailed:
+        return self._inner.candidates(context, query)
+
+    def aggregates(
+        self, context: RequestContext, provider_uuid: str
+    ) -> frozenset[str] | None:
+        try:
+            return self._mirror.aggregates(provider_uuid)
+        except errors.NoMirror:
+            return self._inner.aggregates(context, provider_uuid)
+
+    def claim(
+        self,
+        context: RequestContext,
+        consumer_uuid: str,
+        candidate: Candidate,
+        *args: Any,
+        **more: Any,
+    ) -> Claimed | ClaimRefused | ClaimUnknown:
+        outcome = self._inner.claim(context, consumer_uuid, candidate, *args, **more)
+        known = outcome if isinstance(outcome, ClaimRefused) else [outcome]
+        self._take_in([ClaimRequest(consumer_uuid, candidate)], known)
+        return outcome
+
+    def claim_all(
+        self, context: RequestContext, wanted: Sequence[ClaimRequest], *args: Any
+    ) -> Outcome:
+        outcome = self._inner.claim_all(context, wanted, *args)
+        self._take_in(wanted, outcome)
+        return outcome
+
+    def undo(
+        self,
+        context: RequestContext,
+        claims: Sequence[Claimed | ClaimUnknown],
+        within_s: float,
+    ) -> Mapping[str, str]:
+        left = self._inner.undo(context, claims, within_s)
+        consumers = [each.consumer_uuid for each in claims]
+        self._mirror.forget(each for each in consumers if each not in left)
+        return left
+
+    def _take_in(self, wanted: Sequence[ClaimRequest], outcome: Outcome) -> None:
+        taken = {one.consumer_uuid: _amounts(one.candidate) for one in wanted}
+        if isinstance(outcome, ClaimRefused):
+            uuids = {uuid for amounts in taken.values() for uuid in amounts}
+            self._mirror.suspect(outcome.exhausted[:1] if outcome.exhausted else uuids)
+        else:
+            self._mirror.assume(taken)
+
+
+def _amounts(candidate: Candidate) -> dict[str, Mapping[str, int]]:
+    allocations = candidate['allocations']
+    return {uuid: allocation['resources'] for uuid, allocation in allocations.items()}

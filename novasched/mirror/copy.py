@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The copy: read, brought up to date, and searched for candidates."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, KeysView, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from novasched import errors
+from novasched.clock import Clock
+from novasched.cluster.periodic import PeriodicTask
+from novasched.cluster.view import Refresh
+from novasched.log_once import LogOnce
+from novasched.ports import Candidates, ProviderStore
+from novasched.providers.by_root import CandidatesByRoot, TableSummaries
+from novasched.providers.candidates import search
+from novasched.providers.contents import Contents, build
+from novasched.providers.table import ProviderTable
+from novasched.resources import Query
+from novasched.resources.query import VERSION
+
+LOG = logging.getLogger(__name__)
+
+INTERVAL_S = 1.0
+"""Between two looks for what has changed, at least."""
+SHARE = 0.05
+"""Of the time that passes, what looking may take of it."""
+THOROUGH_EVERY_S = 10.0
+"""How often what changes silently is looked for."""
+LOAD_EVERY_S = 300.0
+"""How often all is read again, and compared."""
+PATIENCE_S = 5.0
+"""How long a request waits for a read that is under way."""
+MOST_OF_ROOT = 32
+"""Candidates of one root that are looked at first; all, if none of those will do."""
+LOOK_AGAIN_S = 5.0
+"""A compute says that a server has gone, and frees what it had soon after."""
+
+
+NO_NODES: KeysView[str] = dict[str, Any]().keys()
+
+
+class Copy(NamedTuple):
+    """What was read of placement at ``as_of``, on the monotonic clock; later copies
+    have higher numbers."""
+
+    contents: Contents
+    table: ProviderTable
+    as_of: float
+    number: int
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """What an own claim took, by class by provider, and when placement said so."""
+
+    taken: Mapping[str, Mapping[str, int]]
+    answered_at: float
+
+
+class PlacementMirror:
+    """A copy of what placement knows of resource providers; threads may share it.
+
+    ``nodes`` returns the uuids of the compute nodes. ``fallbacks`` counts by reason
+    how often placement had to be asked, ``differences`` providers that a full read
+    showed to be otherwise than the copy had them, though their generation was the same.
+    """
+
+    def __init__(
+        self,
+        store: ProviderStore,
+        clock: Clock,
+        max_age_s: float = 60.0,
+        nodes: Callable[[], KeysView[str]] = lambda: NO_NODES,
+        measure: Callable[[], contextlib.AbstractContextManager[None]] = (
+            contextlib.nullcontext
+        ),
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._max_age_s = max_age_s
+        self._nodes = nodes
+        self._measure = measure
+        self._reading = threading.Lock()
+        self._changing = threading.Lock()
+        self._copy: Copy | None = None
+        self._table: ProviderTable | None = None
+        self._assumed: dict[str, Assumed] = {}
+        self._suspects: dict[str, float] = {}
+        self._news = threading.Event()
+        self._news.set()
+        self._mark: object | None = None
+        self._broken = False
+        self._thorough_at = self._load_at = float('-inf')
+        self._pause_s = INTERVAL_S
+        self._nested: tuple[object, int, bool] = (None, 0, False)
+        self._shared_read = Refresh(lambda: self._read(thorough=True), clock)
+        self._logged = LogOnce()
+        self.fallbacks: Counter[str] = Counter()
+        self.differences = 0
+        self.reads = 0
+        self.read_s = 0.0
+
+    # -- candidates
+
+    def candidates(self, query: Query, fresh: bool = False) -> Candidates | str:
+        """Return the candidates of a query and of its fallback; else why placement
+        must be asked.
+
+        ``fresh``: the copy is brought up to date first, as it is where there are none.
+        """
+        try:
+            found = self._candidates(query, fresh)
+            if not found.requests and not fresh:
+                found = self._candidates(query, True)
+        except (errors.MirrorError, errors.StoreFailed) as problem:
+            self._fall_back(problem)
+            return str(problem)
+        if self._logged.ends():
+            LOG.info('Candidates are computed from the copy of placement again')
+        return found
+
+    def _fall_back(self, problem: errors.NovaschedError) -> None:
+        """Count it; say so once, but for what is the matter with one query."""
+        kind = type(problem) if isinstance(problem, errors.MirrorError) else None
+        kind = kind or errors.MirrorError
+        self.fallbacks[kind.reason] += 1
+        if kind.is_of_query:
+            LOG.debug('Placement is asked for candidates: %s', problem)
+        elif self._logged.begins(value=kind):
+            LOG.warning('Placement is asked for candidates: %s', problem)
+
+    def _candidates(self, query: Query, fresh: bool) -> Candidates:
+        if query.for_ports:
+            raise errors.InvalidCandidateQuery('ports ask for resources')
+        if fresh:
+            self._bring_up_to_date()
+        copy, table = self._current()
+        queries = [query] if query.fallback is None else [query, query.fallback]
+        found = CandidatesByRoot(
+            [search(each.without_bare_group(), table) for each in queries],
+            None if query.limit is None else MOST_OF_ROOT,
+        )
+        is_apart = not found.shares and not self._has_nested_nodes(table)
+        return Candidates(
+            found if is_apart else found.flat(),
+            VERSION,
+            TableSummaries(table),
+            cut=is_apart and found.cut,
+            copy=copy.number,
+        )
+
+    def _current(self) -> tuple[Copy, ProviderTable]:
+        """Return the copy, and its table with what own claims took since."""
+        with self._changing:
+            copy, table = self._copy, self._table
+        if copy is None or table is None:
+            raise errors.NoMirror('the copy of its state was not read yet')
+        age_s = self._clock.monotonic() - copy.as_of
+        if age_s > self._max_age_s:
+            raise errors.NoMirror(f'the copy of its state is {age_s:.0f} s old')
+        return copy, table
+
+    def _bring_up_to_date(self) -> None:
+        """Read what has changed; callers at the same time share one read."""
+        if not self._store.is_quick:
+            raise errors.NoMirror('it takes too long to bring the copy up to date')
+        if self._broken:
+            raise errors.NoMirror('the copy cannot be brought up to date')
+        self._shared_read()
+
+    def _has_nested_nodes(self, table: ProviderTable) -> bool:
+        """Whether a compute node is below another provider: it is no root then."""
+        if table.is_flat:
+            return False
+        nodes = self._nodes()
+        uuids, count, nested = self._nested
+        if uuids is not table.uuids or count != len(nodes):
+            rows = (table.rows_by_uuid.get(uuid) for uuid in list(nodes))
+            nested = any(r is not None and table.parents[r] >= 0 for r in rows)
+            self._nested = table.uuids, len(nodes), nested
+        return nested
+
+    def aggregates(self, provider_uuid: str) -> frozenset[str]:
+        """Return the uuids of a provider's aggregates; raises errors.NoMirror."""
+        _, table = self._current()
+        row = table.rows_by_uuid.get(provider_uuid)
+        if row is None:
+            raise errors.NoMirror(f'the copy has no provider {provider_uuid}')
+        return frozenset(uuid for uuid, rows in table.members.items() if row in rows)
+
+    # -- what is known first-hand
+
+    def assume(self, taken: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
+        """Count own claims that stand: amounts by class by provider by consumer."""
+        with self._changing:
+            now = self._clock.monotonic()
+            self._assumed.update({c: Assumed(each, now) for c, each in taken.items()})
+            if self._table is not None:
+                self._table = self._table.after(_together(taken.values()))
+
+    def forget(self, consumers: Iterable[str]) -> None:
+        """Count own claims no more: they were undone."""
+        with self._changing:
+            found = [self._assumed.pop(each, None) for each in consumers]
+            freed = _together(each.taken for each in found if each is not None)
+            less = {u: {n: -a for n, a in part.items()} for u, part in freed.items()}
+            if self._table is not None:
+                self._table = self._table.after(less)
+
+    def suspect(self, provider_uuids: Iterable[str], again: bool = False) -> None:
+        """Read providers at once, whatever their generation is; ``again``: and once
+        more some seconds later."""
+        due_at = self._clock.monotonic() + (LOOK_AGAIN_S if again else 0.0)
+        with self._changing:
+            self._suspects.update(dict.fromkeys(provider_uuids, due_at))
+        self._news.set()
+
+    # -- reading
+
+    def periodic_tasks(self) -> list[PeriodicTask]:
+        """Return what keeps the copy up to date: it waits by itself."""
+        return [(0.0, self.keep_up)]
+
+    def keep_up(self) -> None:
+        """Wait until it is time to look, or there is news, and read what has changed.
+
+        Raises errors.StoreFailed.
+        """
+        self._news.wait(self._pause_s)
+        self._news.clear()
+        self._read()
+
+    def stop(self) -> None:
+        """Let ``keep_up`` end soon."""
+        self._pause_s = 0.0
+        self._news.set()
+
+    def _read(self, thorough: bool = False) -> None:
+        """Read what has changed, or all; ``thorough``: what changes silently, too."""
+        if not self._reading.acquire(timeout=PATIENCE_S):
+            raise errors.StoreFailed('Placement', 'its database is late')
+        try:
+            began_at = self._clock.monotonic()
+            with self._measure():
+                contents, table = self._news_of(began_at, thorough)
+            self._show(contents, table, began_at)
+            took_s = self._clock.monotonic() - began_at
+            self.reads, self.read_s = self.reads + 1, self.read_s + took_s
+            self._pause_s = max(INTERVAL_S, took_s / SHARE)
+            self._broken = False
+        except errors.InconsistentProviders as problem:
+            self._broken = True
+            raise errors.StoreFailed('Placement', str(problem)) from problem
+        except errors.StoreFailed:
+            self._broken = True
+            raise
+        finally:
+            self._reading.release()
+
+    def _news_of(self, now: float, thorough: bool) -> tuple[Contents, ProviderTable]:
+        """Return the contents of placement now, and the table made of them."""
+        known, mark = self._copy, self._store.mark()
+        is_quiet = mark is not None and mark == self._mark
+        is_due = now >= self._thorough_at
+        suspects = self._due_suspects(now)
+        if known is None or self._must_load(now):
+            contents = self._store.read()
+            self._count_missed(contents)
+            self._load_at = now + LOAD_EVERY_S * random.uniform(0.75, 1.25)
+        elif is_quiet and not (is_due or thorough or suspects):
+            return known.contents, known.table
+        else:
+            thorough = thorough or (is_due and not is_quiet)
+            contents = self._store.read_since(known.contents, thorough, suspects)
+        if not len(contents.providers):
+            raise errors.StoreFailed('Placement', 'it has no resource providers')
+        if known is None or is_due or thorough:
+            self._thorough_at = now + max(THOROUGH_EVERY_S, 2 * self._pause_s)
+        self._mark = mark
+        if known is None:
+            return contents, build(contents)
+        if contents is known.contents:
+            return contents, known.table
+        return contents, build(contents, (known.contents, known.table))
+
+    def _must_load(self, now: float) -> bool:
+        """Whether all is to be read again, where that is cheap."""
+        return self._store.is_quick and (self._broken or now >= self._load_at)
+
+    def _count_missed(self, contents: Contents) -> None:
+        """Compare what was read as a whole with the copy."""
+        if self._copy is None or self._broken:
+            return
+        missed = self._copy.contents.missed(contents)
+        self.differences += missed
+        if missed:
+            LOG.warning(
+                'The copy of placement had %d resource providers otherwise than they '
+                'are; it was read again as a whole.',
+                missed,
+            )
+
+    def _due_suspects(self, now: float) -> list[int]:
+        """Return the ids of providers that are to be read now."""
+        with self._changing:
+            due = [uuid for uuid, at in self._suspects.items() if at <= now]
+            for uuid in due:
+                del self._suspects[uuid]
+        if self._copy is None or not due:
+            return []
+        table = self._copy.table
+        rows = [table.rows_by_uuid[u] for u in due if u in table.rows_by_uuid]
+        ids: list[int] = table.ids[rows].tolist() if rows else []
+        return ids
+
+    def _show(self, contents: Contents, table: ProviderTable, as_of: float) -> None:
+        """Use what was read; what own claims took since then is not in it."""
+        with self._changing:
+            number = 0 if self._copy is None else self._copy.number
+            if self._copy is None or contents is not self._copy.contents:
+                number += 1
+            left = {c: a for c, a in self._assumed.items() if a.answered_at > as_of}
+            self._assumed = left
+            self._copy = Copy(contents, table, as_of, number)
+            self._table = table.after(_together(a.taken for a in left.values()))
+
+    # -- what is shown of it
+
+    def age_s(self) -> float | None:
+        """Return how old the copy is; None: there is none."""
+        copy = self._copy
+        return None if copy is None else self._clock.monotonic() - copy.as_of
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether candidates are computed from it."""
+        age_s = self.age_s()
+        return age_s is not None and age_s <= self._max_age_s
+
+    def state(self) -> dict[str, object]:
+        """Return what a report shows."""
+        copy, age_s = self._copy, self.age_s()
+        return {
+            'read seconds ago': 'never' if age_s is None else round(age_s, 1),
+            'providers': 0 if copy is None else len(copy.table),
+            'claims assumed': len(self._assumed),
+            'differences found': self.differences,
+            'fallbacks': dict(self.fallbacks),
+        }
+
+    def __len__(self) -> int:
+        return 0 if self._copy is None else len(self._copy.table)
+
+
+def _together(
+    taken: Iterable[Mapping[str, Mapping[str, int]]],
+) -> dict[str, dict[str, int]]:
+    """Return the sum of amounts by class by provider."""
+    found: dict[str, Counter[str]] = {}
+    for each in taken:
+        for uuid, amounts in each.items():
+            found.setdefault(uuid, Counter()).update(amounts)
+    return {uuid: dict(amounts) for uuid, amounts in found.items()}
