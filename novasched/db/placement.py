@@ -93,7 +93,9 @@ class PlacementContents:
     def _snapshot(self) -> Iterator[sa.Connection]:
         with self._database.read() as connection:
             if connection.dialect.name == 'sqlite':
-                connection.exec_driver_sql('BEGIN')
+                connection.begin()  # oslo.db's engines begin in the database, too
+                if not connection.connection.in_transaction:  # type: ignore[attr-defined]
+                    connection.exec_driver_sql('BEGIN')
             else:
                 connection.execution_options(isolation_level='REPEATABLE READ')
             yield connection

@@ -21,6 +21,8 @@ import requests
 from novasched import app
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines, tables
+from novasched.db.placement import PlacementContents
+from novasched.db.transactions import Database
 from novasched.objects.context import RequestContext
 from novasched.ports import CELL0_UUID
 from novasched.rpc.transport import transport_from_conf
@@ -96,6 +98,7 @@ class Cloud:
     def __init__(self, directory, adapter, hosts, options, stack, mounted=URL):
         self.hosts = {host.name: host for host in hosts}
         self.adapter = adapter
+        self._directory = directory
         self.stack = stack
         self.notifications = []
         self.decisions = []
@@ -205,6 +208,16 @@ class Cloud:
         )
 
     # -- schedulers
+
+    def mirrored(self):
+        """Compose a scheduler that has a copy of placement, which it has read."""
+        url = f'sqlite:///{self._directory}/placement.sqlite'
+        engine = engines.cell_engine(self.conf, url)
+        self.stack.callback(engine.dispose)
+        scheduler = self.compose(providers=PlacementContents(Database(engine)))
+        scheduler.mirror.keep_up()
+        self.faults.seen.clear()
+        return scheduler
 
     def compose(self, **given):
         """Compose a scheduler; its view is loaded, its server not started."""

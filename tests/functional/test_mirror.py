@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scheduler with a copy of placement, and the real placement behind it."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+
+from novasched import errors
+from novasched_lab.resource_providers import Inventory, Provider, provide
+from tests.functional.conftest import Host, named_uuid, new_uuids
+from tests.functional.test_candidates import GPU_ONLY, add_gpus, held_from
+
+SMALL = {'memory_mb': 64, 'root_gb': 1}
+
+
+def claim(made, host, consumer, vcpus):
+    """Claim as another client of placement does."""
+    body = {
+        'allocations': {made.hosts[host].uuid: {'resources': {'VCPU': vcpus}}},
+        'project_id': 'p',
+        'user_id': 'u',
+        'consumer_generation': None,
+    }
+    url = f'/allocations/{consumer}'
+    assert made.adapter.put(url, json=body, microversion='1.28').status_code == 204
+
+
+def test_placement_is_not_asked_for_candidates(cloud):
+    made = cloud([Host('h1', vcpus=2), Host('h2', vcpus=2)])
+    scheduler = made.mirrored()
+    found = [made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) for _ in range(2)]
+    assert sorted(found) == [[['h1']], [['h2']]]
+    assert made.faults.seen == {'PUT': 2}
+    assert sorted(made.held().values(), key=str) == [{'h1'}, {'h2'}]
+    made.faults.seen.clear()
+    with pytest.raises(errors.NoValidHost):
+        made.ask(scheduler, new_uuids(), vcpus=2, **SMALL)
+    assert not made.faults.seen
+    assert not scheduler.mirror.fallbacks
+
+
+def test_what_was_freed_without_a_word_is_found(cloud):
+    made = cloud([Host('h1', vcpus=2)])
+    (other,) = new_uuids()
+    claim(made, 'h1', other, 2)
+    scheduler = made.mirrored()
+    assert made.adapter.delete(f'/allocations/{other}').status_code == 204
+    assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
+
+
+def test_a_host_that_came_a_moment_ago_is_found(cloud):
+    made = cloud([Host('h1', vcpus=2), Host('h2', vcpus=2)])
+    gone = f'/resource_providers/{made.hosts["h2"].uuid}'
+    assert made.adapter.delete(gone).status_code == 204
+    scheduler = made.mirrored()
+    assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
+    provide(made.adapter, [made._provider(made.hosts['h2'])])
+    assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h2']]
+
+
+def test_what_others_took_costs_a_refusal_and_the_next_host(cloud):
+    made = cloud([Host('h1', memory_mb=16384), Host('h2')])
+    scheduler = made.mirrored()
+    claim(made, 'h1', *new_uuids(), 8)
+    assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h2']]
+    scheduler.mirror.keep_up()
+    made.faults.seen.clear()
+    assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h2']]
+    assert made.faults.seen == {'PUT': 1}
+
+
+def test_hosts_that_were_all_refused_are_looked_at_again(cloud):
+    made = cloud([Host('h1')])
+    scheduler = made.mirrored()
+    (other,) = new_uuids()
+    claim(made, 'h1', other, 8)
+
+    def free(request, send):
+        answer = send()
+        made.adapter.delete(f'/allocations/{other}')
+        return answer
+
+    made.faults.on('PUT', 1, free)
+    assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
+
+
+def test_an_undone_claim_is_forgotten(cloud):
+    made = cloud([Host('h1', vcpus=2)])
+    scheduler = made.mirrored()
+    with pytest.raises(errors.NoValidHost):
+        made.ask(scheduler, new_uuids(40), vcpus=2, **SMALL)
+    assert made.held() == {}
+    assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
+
+
+def test_a_copy_that_is_too_old_is_not_used(cloud, caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
+    made = cloud([Host('h1'), Host('h2')])
+    scheduler = made.mirrored()
+    later = time.monotonic() + 61
+    with monkeypatch.context() as patch:
+        patch.setattr(scheduler.mirror._clock, 'monotonic', lambda: later, False)
+        for _ in range(2):
+            made.ask(scheduler, new_uuids(), vcpus=1, **SMALL)
+    assert made.faults.seen['GET'] == 2
+    assert scheduler.mirror.fallbacks == {'unusable': 2}
+    assert caplog.text.count('Placement is asked for candidates: the copy') == 1
+    made.ask(scheduler, new_uuids(), vcpus=1, **SMALL)
+    assert caplog.text.count('computed from the copy of placement again') == 1
+    assert made.faults.seen['GET'] == 2
+
+
+def test_hosts_that_give_only_what_their_children_have_are_found(cloud):
+    made = cloud([Host('h1'), Host('h2')])
+    children = add_gpus(made, 'h2', 'a', 'b')
+    scheduler = made.mirrored()
+    uuids = new_uuids(2)
+    for uuid in uuids:
+        found = made.ask(scheduler, [uuid], extra_specs=GPU_ONLY, root_gb=0)
+        assert found == [['h2']]
+    held = [*held_from(made, uuids[0]), *held_from(made, uuids[1])]
+    assert sorted(held) == sorted(children)
+    assert made.faults.seen['GET'] == 2  # of this test itself
+
+
+def test_so_is_shared_storage(cloud):
+    made = cloud([Host('h1', zone='z', disk_gb=2), Host('h2', disk_gb=2)])
+    pool = Provider(
+        named_uuid('pool'),
+        'pool',
+        {'DISK_GB': Inventory(1000)},
+        traits=frozenset({'MISC_SHARES_VIA_AGGREGATE'}),
+        aggregates=frozenset([named_uuid('z')]),
+    )
+    provide(made.adapter, [pool])
+    scheduler = made.mirrored()
+    (uuid,) = new_uuids()
+    assert made.ask(scheduler, [uuid], vcpus=1, root_gb=20) == [['h1']]
+    assert held_from(made, uuid)[named_uuid('pool')] == {'DISK_GB': 20}
+
+
+def test_aggregates_of_a_provider_come_from_the_copy(cloud):
+    made = cloud([Host('h1', zone='z')])
+    mirror = made.mirrored().mirror
+    assert mirror.aggregates(made.hosts['h1'].uuid) == {named_uuid('z')}
+    with pytest.raises(errors.NoMirror):
+        mirror.aggregates(named_uuid('nothing'))
