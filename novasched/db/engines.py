@@ -32,6 +32,9 @@ TIMEOUT_S = 60.0
 """How long one statement may take: as long as nova waits for a cell, and as a full
 read of one in the background may. Requests wait less; cluster.cells sees to it."""
 
+PLACEMENT_TIMEOUT_S = 30.0
+"""Placement's tables are read in the background: none waits so long for them."""
+
 CONNECT_TIMEOUT_S = 10.0
 
 USABLE = 'Use mysql+pymysql, postgresql+psycopg2 or sqlite'
@@ -67,7 +70,7 @@ def main_engine(conf: cfg.ConfigOpts, *, timeout_s: float = TIMEOUT_S) -> sa.Eng
 
 
 def placement_engine(
-    conf: cfg.ConfigOpts, *, timeout_s: float = TIMEOUT_S
+    conf: cfg.ConfigOpts, *, timeout_s: float = PLACEMENT_TIMEOUT_S
 ) -> sa.Engine | None:
     """Return an engine for placement's database, if it is named; see api_engine."""
     group = conf.placement_database

@@ -30,6 +30,10 @@ MAX_TEXT = 64 * 1024 * 1024
 MAX_LISTED = 2000
 """Ids in a statement; for more all providers are read."""
 
+READ_WHOLE = 'novasched_read_whole'
+"""Set on connections by which all was read. Another one may lead to another server,
+which may have given the same ids and generations to other providers."""
+
 SETTLED_AFTER = datetime.timedelta(seconds=10)
 """A longer transaction may go unnoticed by mark()."""
 
@@ -64,13 +68,14 @@ class PlacementContents:
     def read(self) -> Contents:
         """Return all there is."""
         with self._snapshot() as connection:
-            reader = _Reader(connection)
-            return reader.contents(reader.providers())
+            return self._whole(connection)
 
     def read_since(
         self, before: Contents, thorough: bool, suspects: Collection[int] = ()
     ) -> Contents:
         with self._snapshot() as connection:
+            if not connection.info.get(READ_WHOLE):
+                return self._whole(connection)
             reader = _Reader(connection)
             providers = reader.providers()
             doubtful = np.intersect1d(
@@ -88,6 +93,13 @@ class PlacementContents:
     def mark(self) -> object | None:
         with self._database.read() as connection:
             return _quiet_since(connection)
+
+    @staticmethod
+    def _whole(connection: sa.Connection) -> Contents:
+        reader = _Reader(connection)
+        contents = reader.contents(reader.providers())
+        connection.info[READ_WHOLE] = True
+        return contents
 
     @contextmanager
     def _snapshot(self) -> Iterator[sa.Connection]:

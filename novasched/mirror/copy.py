@@ -9,13 +9,14 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, KeysView, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from novasched import errors
 from novasched.clock import Clock
+from novasched.cluster.cell_executor import CellExecutor
 from novasched.cluster.periodic import PeriodicTask
-from novasched.cluster.view import Refresh
 from novasched.log_once import LogOnce
 from novasched.ports import Candidates, ProviderStore
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
@@ -36,7 +37,8 @@ THOROUGH_EVERY_S = 10.0
 LOAD_EVERY_S = 300.0
 """How often all is read again, and compared."""
 PATIENCE_S = 5.0
-"""How long a request waits for a read that is under way."""
+"""How long a request waits until the copy is up to date. Once that was too short, none
+waits until a read has succeeded."""
 MOST_OF_ROOT = 32
 """Candidates of one root that are looked at first; all, if none of those will do."""
 LOOK_AGAIN_S = 5.0
@@ -96,11 +98,12 @@ class PlacementMirror:
         self._news = threading.Event()
         self._news.set()
         self._mark: object | None = None
-        self._broken = False
+        self._broken = self._late = False
         self._thorough_at = self._load_at = float('-inf')
         self._pause_s = INTERVAL_S
         self._nested: tuple[object, int, bool] = (None, 0, False)
-        self._shared_read = Refresh(lambda: self._read(thorough=True), clock)
+        self._reader = CellExecutor('placement-copy', 1)
+        self._next_read: Future[None] | None = None
         self._logged = LogOnce()
         self.fallbacks: Counter[str] = Counter()
         self.differences = 0
@@ -122,19 +125,28 @@ class PlacementMirror:
         except (errors.MirrorError, errors.StoreFailed) as problem:
             self._fall_back(problem)
             return str(problem)
-        if self._logged.ends():
-            LOG.info('Candidates are computed from the copy of placement again')
+        self._log_end()
         return found
 
     def _fall_back(self, problem: errors.NovaschedError) -> None:
-        """Count it; say so once, but for what is the matter with one query."""
+        """Count it; say so once, but for what is the matter with one query, and
+        before the first read."""
         kind = type(problem) if isinstance(problem, errors.MirrorError) else None
         kind = kind or errors.MirrorError
         self.fallbacks[kind.reason] += 1
-        if kind.is_of_query:
-            LOG.debug('Placement is asked for candidates: %s', problem)
-        elif self._logged.begins(value=kind):
-            LOG.warning('Placement is asked for candidates: %s', problem)
+        level = logging.WARNING
+        if kind.is_of_query or self._copy is None or not self._begins():
+            level = logging.DEBUG
+        LOG.log(level, 'Placement is asked for candidates: %s', problem)
+
+    def _begins(self) -> bool:
+        with self._changing:
+            return self._logged.begins()
+
+    def _log_end(self) -> None:
+        """Say once that what was wrong with the copy has ended, if it has."""
+        if not (self._broken or self._late) and self._logged.ends():
+            LOG.info('Candidates are computed from the copy of placement again')
 
     def _candidates(self, query: Query, fresh: bool) -> Candidates:
         if query.for_ports:
@@ -168,12 +180,24 @@ class PlacementMirror:
         return copy, table
 
     def _bring_up_to_date(self) -> None:
-        """Read what has changed; callers at the same time share one read."""
+        """Have what has changed read, in a thread that may hang where this one must
+        not; a read that has not begun yet serves all who ask before it does."""
         if not self._store.is_quick:
             raise errors.NoMirror('it takes too long to bring the copy up to date')
-        if self._broken:
+        if self._broken or self._late:
             raise errors.NoMirror('the copy cannot be brought up to date')
-        self._shared_read()
+        with self._changing:
+            read = self._next_read
+            if read is None or read.running() or read.done():
+                read = self._reader.submit(lambda: self._read(thorough=True))
+                self._next_read = read
+        try:
+            read.result(PATIENCE_S)
+        except TimeoutError as problem:
+            self._late = True
+            raise errors.NoMirror(
+                f'its database did not answer within {PATIENCE_S:g} s'
+            ) from problem
 
     def _has_nested_nodes(self, table: ProviderTable) -> bool:
         """Whether a compute node is below another provider: it is no root then."""
@@ -229,40 +253,43 @@ class PlacementMirror:
         return [(0.0, self.keep_up)]
 
     def keep_up(self) -> None:
-        """Wait until it is time to look, or there is news, and read what has changed.
-
-        Raises errors.StoreFailed.
-        """
+        """Wait until it is time to look, or there is news; read what has changed."""
         self._news.wait(self._pause_s)
         self._news.clear()
-        self._read()
+        with contextlib.suppress(errors.StoreFailed):
+            self._read()
 
     def stop(self) -> None:
         """Let ``keep_up`` end soon."""
         self._pause_s = 0.0
         self._news.set()
+        self._reader.close()
 
     def _read(self, thorough: bool = False) -> None:
-        """Read what has changed, or all; ``thorough``: what changes silently, too."""
-        if not self._reading.acquire(timeout=PATIENCE_S):
-            raise errors.StoreFailed('Placement', 'its database is late')
-        try:
+        """Read what has changed, or all; ``thorough``: what changes silently, too.
+
+        Raises errors.StoreFailed, and logs it once.
+        """
+        with self._reading:
             began_at = self._clock.monotonic()
-            with self._measure():
-                contents, table = self._news_of(began_at, thorough)
+            try:
+                with self._measure():
+                    contents, table = self._news_of(began_at, thorough)
+            except (errors.InconsistentProviders, errors.StoreFailed) as problem:
+                self._broken = True
+                if self._begins():
+                    LOG.warning(
+                        'The copy of placement cannot be brought up to date; placement '
+                        'is asked for candidates where it will not do: %s',
+                        problem,
+                    )
+                raise errors.StoreFailed('Placement', str(problem)) from problem
             self._show(contents, table, began_at)
             took_s = self._clock.monotonic() - began_at
             self.reads, self.read_s = self.reads + 1, self.read_s + took_s
             self._pause_s = max(INTERVAL_S, took_s / SHARE)
-            self._broken = False
-        except errors.InconsistentProviders as problem:
-            self._broken = True
-            raise errors.StoreFailed('Placement', str(problem)) from problem
-        except errors.StoreFailed:
-            self._broken = True
-            raise
-        finally:
-            self._reading.release()
+            self._broken = self._late = False
+            self._log_end()
 
     def _news_of(self, now: float, thorough: bool) -> tuple[Contents, ProviderTable]:
         """Return the contents of placement now, and the table made of them."""

@@ -71,12 +71,11 @@ class Contents:
 
     def missed(self, later: Contents) -> int:
         """Return how many providers have the same generation in ``later`` contents,
-        read as a whole, and yet other inventories, traits or a parent."""
+        read as a whole, and yet other inventories or traits."""
         mine, theirs = self.providers, later.providers
         at, here = _of_both(mine, theirs)
         same = mine[at, 1] == theirs[here, 1]
         differing = [
-            unpaired(mine, theirs),
             unpaired(self.inventories, later.inventories).astype(np.int64),
             unpaired(self.traits, later.traits),
         ]

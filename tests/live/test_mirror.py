@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of placement that serves and claims while others write, on real databases.
+
+NOVASCHED_MIRROR_SECONDS is for how long; by default some seconds.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from novasched.clock import SYSTEM_CLOCK
+from novasched.db import engines
+from novasched.db.placement import PlacementContents
+from novasched.db.transactions import Database
+from novasched.mirror import copy
+from novasched.mirror.claims import MirroredPlacement
+from novasched.objects.context import RequestContext
+from novasched.placement.client import PlacementClient
+from novasched.ports import Candidates, Claimed, ClaimRefused
+from novasched.providers.by_root import CandidatesByRoot
+from novasched.providers.contents import build
+from novasched.resources.query import VERSION, Group, Query
+from tests import placement_worlds as worlds
+from tests.configuration import make_conf
+from tests.faults.conftest import CONF, adapter_of
+from tests.live.placement_churn import Churn, Turns
+from tests.live.servers.placement import Placement
+from tests.live.servers.process import wait_until
+from tests.live.test_placement_contents import comparable
+
+SECONDS = float(os.environ.get('NOVASCHED_MIRROR_SECONDS', '4'))
+WRITERS = 4
+CLAIMANTS = 2
+PAUSE_EVERY_S = min(5.0, SECONDS / 2)
+ASKED_IN_PAUSE = 8
+HOLDING = 15
+FORBIDDEN = [
+    (),
+    ('COMPUTE_STATUS_DISABLED',),
+    ('COMPUTE_STATUS_DISABLED', 'CUSTOM_GOLD'),
+]
+LOAD_EVERY_S = 2.0
+ONE_TRY = '[placement]\nallocation_conflict_retry_count = 1'
+OVER = """
+SELECT u.resource_provider_id, u.used, (i.total - i.reserved) * i.allocation_ratio
+FROM (SELECT resource_provider_id, resource_class_id, SUM(used) AS used
+      FROM allocations GROUP BY resource_provider_id, resource_class_id) u
+LEFT JOIN inventories i ON i.resource_provider_id = u.resource_provider_id
+    AND i.resource_class_id = u.resource_class_id
+WHERE i.id IS NULL OR u.used > (i.total - i.reserved) * i.allocation_ratio
+"""
+
+
+@pytest.fixture(scope='module', params=['mariadb', 'postgres'])
+def url(request):
+    """The URL of a database for placement."""
+    return request.getfixturevalue(request.param).create_database('copied')
+
+
+@pytest.fixture(scope='module')
+def changing(tmp_path_factory, url):
+    """A placement of its own."""
+    server = Placement(tmp_path_factory.mktemp('changing'), url, ONE_TRY)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def adapter(tmp_path, changing):
+    """The way of a scheduler to it."""
+    text = CONF.format(url=changing.url, timeout_s=60)
+    made = adapter_of(tmp_path / 'placement.conf', text)
+    yield made
+    made.session.session.close()
+
+
+@pytest.fixture
+def reader(url):
+    """Reads its database as a scheduler does."""
+    conf = make_conf(placement_database={'connection': url})
+    engine = engines.placement_engine(conf)
+    yield PlacementContents(Database(engine))
+    engine.dispose()
+
+
+class Served:
+    """A copy, and threads that ask it and claim what it offers."""
+
+    def __init__(self, mirror, placement, churn):
+        self.mirror = mirror
+        self._placement = placement
+        self._churn = churn
+        self.counts = collections.Counter()
+        self.ages = []
+        self.held = {}
+
+    def claimant(self, number):
+        """Return a function that asks once, and claims."""
+        rng = random.Random(1000 + number)
+        own = []
+
+        def step():
+            if len(own) >= HOLDING:
+                self._drop(rng, own)
+            found = self.mirror.candidates(query(rng))
+            self.ages.append(self.mirror.age_s())
+            assert isinstance(found, Candidates), found
+            listed = candidates(found)
+            self.counts['asked'] += 1
+            self.counts['no candidates'] += not listed
+            rng.shuffle(listed)
+            for candidate in listed[:3]:
+                if self._claim(rng, own, candidate):
+                    break
+
+        return step
+
+    def _claim(self, rng, own, candidate):
+        consumer = worlds.new_uuid(rng)
+        outcome = self._placement.claim(
+            RequestContext(overwrite=False), consumer, candidate, VERSION, 'p', 'u'
+        )
+        if isinstance(outcome, ClaimRefused):
+            kind = 'conflict' if outcome.conflicted else 'refused'
+            self.counts[kind if outcome.status == 409 else 'provider gone'] += 1
+            assert outcome.status in (400, 409), outcome
+            return False
+        assert isinstance(outcome, Claimed), outcome
+        self.counts['claimed'] += 1
+        if rng.random() < 0.1:
+            context = RequestContext(overwrite=False)
+            assert not self._placement.undo(context, [outcome], 30)
+            self.counts['undone'] += 1
+        else:
+            own.append(consumer)
+            self.held[consumer] = {
+                uuid: part['resources']
+                for uuid, part in candidate['allocations'].items()
+            }
+        return True
+
+    def _drop(self, rng, own):
+        """A server of ours is deleted by its compute: the copy is not told."""
+        consumer = own.pop(rng.randrange(len(own)))
+        del self.held[consumer]
+        assert self._churn.send('DELETE', f'/allocations/{consumer}')[0] == 204
+
+
+def query(rng):
+    """A host with some room, by traits and aggregates, and devices."""
+    names = ['CUSTOM_GOLD', 'CUSTOM_SILVER']
+    rng.shuffle(names)
+    host = Group(
+        resources={'VCPU': rng.choice([1, 1, 2, 4])},
+        required=frozenset(names[: rng.choice([0, 0, 1])]),
+        forbidden=frozenset(
+            ['COMPUTE_STATUS_DISABLED', *names[1 : rng.choice([1, 2])]]
+        ),
+        member_of=(frozenset(rng.sample(worlds.AGGREGATES, 2)),)
+        if rng.random() < 0.3
+        else (),
+    )
+    device = Group('_1', {'CUSTOM_DEVICE': rng.choice([1, 1, 2])})
+    return Query((host, device) if rng.random() < 0.3 else (host,))
+
+
+def candidates(found):
+    listed = found.requests
+    return listed.flat() if isinstance(listed, CandidatesByRoot) else list(listed)
+
+
+def resources(listed):
+    """What candidates take, comparable."""
+    return sorted(
+        json.dumps(
+            {u: part['resources'] for u, part in each['allocations'].items()},
+            sort_keys=True,
+        )
+        for each in listed
+    )
+
+
+def check_pause(served, churn, changing, reader, rng):
+    """Nobody writes: what the copy answers is what placement answers, or a new copy
+    where placement fails, as it does on PostgreSQL when a trait is forbidden."""
+    assert changing.rows(OVER) == []
+    whole = copy.PlacementMirror(reader, SYSTEM_CLOCK)
+    whole.keep_up()
+    for number in range(ASKED_IN_PAUSE):
+        asked = query(rng)
+        at_once = candidates(served.mirror.candidates(asked))
+        path = f'/allocation_candidates?{asked.encode()}'
+        status, answer = churn.send('GET', path)
+        listed = answer.get('allocation_requests')
+        if status == 500:
+            assert 'invalid input syntax for type integer' in str(answer)
+            listed = candidates(whole.candidates(asked))
+        served.counts[f'compared, {status}'] += 1
+        if not at_once:
+            served.counts['none in a pause'] += 1
+            assert listed == []
+        if number % 2:
+            fresh = candidates(served.mirror.candidates(asked, fresh=True))
+            assert resources(fresh) == resources(listed)
+    whole.stop()
+
+
+def test_a_copy_serves_while_others_write(
+    changing, reader, adapter, monkeypatch, record_property
+):
+    monkeypatch.setattr(copy, 'LOAD_EVERY_S', LOAD_EVERY_S)
+    churn, turns, rng = Churn(changing.url), Turns(), random.Random(3)
+    churn.build()
+    mirror = copy.PlacementMirror(reader, SYSTEM_CLOCK)
+    placement = MirroredPlacement(PlacementClient(adapter), mirror)
+    served, ended = Served(mirror, placement, churn), threading.Event()
+
+    def upkeep():
+        while not ended.is_set():
+            mirror.keep_up()
+
+    keeper = threading.Thread(target=upkeep, daemon=True)
+    keeper.start()
+    wait_until(lambda: mirror.is_usable, 30, 'the first read')
+    for number in range(WRITERS):
+        turns.start(churn.writer(number))
+    for number in range(CLAIMANTS):
+        turns.start(served.claimant(number))
+    until = time.monotonic() + SECONDS
+    try:
+        while time.monotonic() < until:
+            time.sleep(PAUSE_EVERY_S)
+            with turns.pause():
+                check_pause(served, churn, changing, reader, rng)
+    finally:
+        turns.end()
+        ended.set()
+        mirror.stop()
+        keeper.join(30)
+    mirror._read(thorough=True)
+    assert comparable(mirror._table) == comparable(build(reader.read()))
+    there = changing.consumers()
+    for consumer, amounts in served.held.items():
+        assert consumer in there
+        assert changing.allocations(consumer) == amounts
+    assert changing.rows(OVER) == []
+    assert not mirror.fallbacks
+    assert mirror.differences == 0
+    figures = {
+        **served.counts,
+        **churn.done,
+        'held': len(served.held),
+        'oldest, s': round(max(served.ages), 2),
+        'mean age, s': round(sum(served.ages) / len(served.ages), 2),
+        'reads': mirror.reads,
+        'mean read, ms': round(1000 * mirror.read_s / mirror.reads, 1),
+    }
+    record_property('figures', figures)
+    print(json.dumps(figures))  # noqa: T201
+    assert served.counts['claimed'] > SECONDS / 2
