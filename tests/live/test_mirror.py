@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of placement that serves and claims while others write, on real databases.
+"""A copy of placement that serves and claims while others write, on real databases;
+and a daemon that has one.
 
 NOVASCHED_MIRROR_SECONDS is for how long; by default some seconds.
 """
@@ -14,6 +15,7 @@ import threading
 import time
 
 import pytest
+import sqlalchemy as sa
 
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines
@@ -30,6 +32,7 @@ from novasched.resources.query import VERSION, Group, Query
 from tests import placement_worlds as worlds
 from tests.configuration import make_conf
 from tests.faults.conftest import CONF, adapter_of
+from tests.live.peer import PeerError
 from tests.live.placement_churn import Churn, Turns
 from tests.live.servers.placement import Placement
 from tests.live.servers.process import wait_until
@@ -268,3 +271,80 @@ def test_a_copy_serves_while_others_write(
     record_property('figures', figures)
     print(json.dumps(figures))  # noqa: T201
     assert served.counts['claimed'] > SECONDS / 2
+
+
+# -- a daemon
+
+
+@pytest.fixture
+def account(placement):
+    """The URL of placement's database for an account that may only read it."""
+    url = sa.make_url(placement.database_url)
+    engine = sa.create_engine(url, isolation_level='AUTOCOMMIT')
+    with engine.connect() as connection:
+        for statement in (
+            "CREATE USER IF NOT EXISTS copier IDENTIFIED BY 'copier-secret'",
+            f'GRANT SELECT ON {url.database}.* TO copier',
+        ):
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+    own = url.set(username='copier', password='copier-secret')
+    return own.render_as_string(hide_password=False)
+
+
+@pytest.mark.ours
+def test_a_daemon_finds_hosts_without_asking_placement(
+    daemon, cloud, placement, gate, account, claims, eventually, new_uuid
+):
+    asked = daemon(
+        placement={'endpoint_override': gate.url},
+        placement_database={'connection': account},
+        novasched={'candidates': 'mirror'},
+    )
+
+    def queries():
+        return [path for _, path in gate.seen if 'allocation_candidates' in path]
+
+    def is_silent():
+        gate.seen.clear()
+        asked.select(level='4.3')
+        return not queries()
+
+    eventually(is_silent, 'the copy is used')
+    node = cloud.hosts['node-1']
+    wanted = {'VCPU': 2, 'MEMORY_MB': 4096, 'DISK_GB': 30}
+    reply = asked.select(flavor={'vcpus': 2, 'memory_mb': 4096, 'root_gb': 30})
+    claims.expect(reply.uuid)
+    (best,) = reply.best
+    assert best['service_host'] == node.name
+    assert best['allocation_request_version'] == VERSION
+    assert json.loads(best['allocation_request']) == {
+        'allocations': {node.uuid: {'resources': wanted}},
+        'mappings': {'': [node.uuid]},
+    }
+    assert placement.allocations(reply.uuid) == {node.uuid: wanted}
+    assert [each['service_host'] for each in reply.alternates] == ['node-2', 'node-3']
+    reply = asked.select(zone='az3')
+    claims.expect(reply.uuid)
+    assert reply.hosts == ['node-5']
+    other = new_uuid()
+    body = {
+        'allocations': {node.uuid: {'resources': {'VCPU': node.vcpus - 2}}},
+        'project_id': 'p',
+        'user_id': 'u',
+        'consumer_generation': None,
+    }
+    placement.put(f'/allocations/{other}', body)
+    reply = asked.select()
+    claims.expect(reply.uuid)
+    assert reply.hosts == ['node-2']
+    placement.release(other)
+    big = {'vcpus': node.vcpus - 2}
+    reply = asked.select(flavor=big)
+    claims.expect(reply.uuid)
+    assert reply.hosts == ['node-1']
+    with pytest.raises(PeerError) as failed:
+        asked.client.select(flavor=big)
+    assert failed.value.name == 'NoValidHost'
+    assert queries() == []
+    assert 'copier-secret' not in asked.log

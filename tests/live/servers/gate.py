@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proxy in front of placement that can hold requests back."""
+"""A proxy in front of placement that knows what was asked, and can hold it back."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _forward(self):
         gate = self.server.gate
+        gate.seen.append((self.command, self.path))
         length = int(self.headers.get('Content-Length', 0))
         body = self.rfile.read(length) if length else None
         if self.path != '/':  # which only health checks ask for
@@ -57,10 +58,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Gate:
-    """Forward every request to `target`, but only while the gate is open."""
+    """Forward every request to `target`, but only while the gate is open.
+
+    `seen` has the method and the path of each.
+    """
 
     def __init__(self, target):
         self.target = target
+        self.seen = []
         self.opened = threading.Event()
         self.arrived = threading.Event()
         self._server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), _Handler)

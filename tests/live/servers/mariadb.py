@@ -68,7 +68,7 @@ class MariaDB:
         if fresh:
             self._execute(
                 f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}'",
-                f"GRANT ALL ON *.* TO '{USER}'@'%'",
+                f"GRANT ALL ON *.* TO '{USER}'@'%' WITH GRANT OPTION",
             )
 
     def _ready(self):

@@ -31,7 +31,7 @@ class Placement:
         self.dir.mkdir(parents=True)
         self.port = free_port()
         self.url = f'http://127.0.0.1:{self.port}'
-        self._database_url = database_url
+        self.database_url = database_url
         self._options = options
         # No pool: its connections would be dead when a test has killed the database.
         self._engine = sa.create_engine(database_url, poolclass=sa.NullPool)
@@ -46,7 +46,7 @@ class Placement:
         if not conf.exists():
             conf.write_text(
                 '[api]\nauth_strategy = noauth2\n'
-                f'[placement_database]\nconnection = {self._database_url}\n'
+                f'[placement_database]\nconnection = {self.database_url}\n'
                 f'{self._options}\n'
             )
             run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy in front of a database server that refuses, or cuts connections."""
+"""A TCP proxy in front of a database server that refuses, cuts or holds connections."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class TcpGate:
         self._open = set()
         self._listener = None
         self._words, self._cuts = b'', 0
+        self._passing = threading.Event()
+        self._passing.set()
         self.port = self._listen(0)
 
     def url(self, url):
@@ -44,6 +46,14 @@ class TcpGate:
         for each in found:
             _end(each)
 
+    def hold(self):
+        """Take connections, and keep to itself what is said."""
+        self._passing.clear()
+
+    def let_go(self):
+        """Pass on what was held, and what comes."""
+        self._passing.set()
+
     def cut_on(self, words, times=1):
         """Cut the connections on which a client next says these words."""
         with self._lock:
@@ -52,6 +62,7 @@ class TcpGate:
     def stop(self):
         """Refuse, for good."""
         self.refuse()
+        self.let_go()
 
     def _listen(self, port):
         listener = socket.create_server(('127.0.0.1', port))
@@ -64,8 +75,10 @@ class TcpGate:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = listener.accept()
-                server = socket.create_connection(('127.0.0.1', self._target_port), 10)
-                server.settimeout(None)
+                server = self._connect()
+                if server is None:
+                    _end(client)
+                    continue
                 with self._lock:
                     refused = self._listener is not listener
                     self._open |= set() if refused else {client, server}
@@ -79,11 +92,20 @@ class TcpGate:
                         target=self._pass_on, args=arguments, daemon=True
                     ).start()
 
+    def _connect(self):
+        """Return a connection to the server; None: it does not listen."""
+        with contextlib.suppress(OSError):
+            made = socket.create_connection(('127.0.0.1', self._target_port), 10)
+            made.settimeout(None)
+            return made
+        return None
+
     def _pass_on(self, source, sink, from_client):
         with contextlib.suppress(OSError):
             while said := source.recv(CHUNK):
                 if from_client and self._is_cut(said):
                     break
+                self._passing.wait()
                 sink.sendall(said)
         _end(source)
         _end(sink)

@@ -1,0 +1,435 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of placement whose database is away, hangs, or is another one.
+
+The copy is read through a gate, by an account that may only read, from views of
+placement's tables, which a test changes: placement itself sees nothing of that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from novasched.cluster.periodic import PeriodicRunner
+from novasched.db import engines
+from novasched.db.placement import PlacementContents
+from novasched.db.transactions import Database
+from novasched.mirror import copy
+from novasched.providers.contents import build
+from tests.configuration import make_conf
+from tests.functional.conftest import Host
+from tests.live.servers.mariadb import MariaDB
+from tests.live.servers.placement import Placement
+from tests.live.servers.postgresql import PostgreSQL
+from tests.live.servers.process import wait_until
+from tests.live.servers.tcp_gate import TcpGate
+
+HOSTS = [Host('h1', vcpus=8), Host('h2', vcpus=1)]
+SMALL = {'vcpus': 2, 'memory_mb': 64, 'root_gb': 1}
+"""Fits on h1 alone."""
+FULL = {'VCPU': 8}
+QUERY = '^/allocation_candidates'
+TABLES = (
+    'resource_providers',
+    'inventories',
+    'allocations',
+    'resource_provider_traits',
+    'resource_provider_aggregates',
+    'resource_classes',
+    'traits',
+    'placement_aggregates',
+)
+KEPT = ('resource_providers', 'allocations')
+ONE_TRY = '[placement]\nallocation_conflict_retry_count = 1'
+PATIENCE_S = 1.0
+LATE_S = 3.0
+"""What a request may take besides, on a busy machine."""
+WAIT_S = 30
+READER = 'reader'
+PASSWORD = 'reader-secret'
+LOGGERS = ('novasched.mirror.copy', 'novasched.cluster.periodic')
+
+
+class Seen:
+    """What the account of the copy sees: views, and tables of an earlier time.
+
+    They are in a schema of their own, which MariaDB calls a database.
+    """
+
+    def __init__(self, url):
+        self._engine = sa.create_engine(
+            url, isolation_level='AUTOCOMMIT', poolclass=sa.NullPool
+        )
+        made = sa.make_url(url)
+        self._is_mysql = self._engine.dialect.name == 'mysql'
+        self._source = made.database if self._is_mysql else 'public'
+        self._run('CREATE SCHEMA seen', 'CREATE SCHEMA earlier')
+        if self._is_mysql:
+            self._run(f"CREATE USER {READER} IDENTIFIED BY '{PASSWORD}'")
+            made = made.set(database='seen')
+        else:
+            self._run(
+                f"CREATE ROLE {READER} LOGIN PASSWORD '{PASSWORD}'",
+                f'GRANT USAGE ON SCHEMA seen TO {READER}',
+            )
+            made = made.update_query_dict({'options': '-c search_path=seen'})
+        made = made.set(username=READER, password=PASSWORD)
+        self._changed = set(TABLES)
+        self.url = made.render_as_string(hide_password=False)
+        self.restore()
+
+    def restore(self):
+        """Show all tables as they are."""
+        for table in sorted(self._changed):
+            self.show(table)
+        self._changed.clear()
+        self.permit()
+
+    def show(self, table, of=None, where='1 = 1'):
+        self._changed.add(table)
+        source = f'{of or self._source}.{table}'
+        self._run(
+            f'DROP VIEW IF EXISTS seen.{table}',
+            f'CREATE VIEW seen.{table} AS SELECT * FROM {source} WHERE {where}',
+        )
+
+    def hide(self, table):
+        """Let a table be missing."""
+        self._changed.add(table)
+        self._run(f'DROP VIEW IF EXISTS seen.{table}')
+
+    def truncate(self, table):
+        self.show(table, where='1 = 0')
+        self.permit()
+
+    def permit(self):
+        self._run(
+            f'GRANT SELECT ON seen.* TO {READER}'
+            if self._is_mysql
+            else f'GRANT SELECT ON ALL TABLES IN SCHEMA seen TO {READER}'
+        )
+
+    def forbid(self):
+        self._run(
+            f'REVOKE SELECT ON seen.* FROM {READER}'
+            if self._is_mysql
+            else f'REVOKE SELECT ON ALL TABLES IN SCHEMA seen FROM {READER}'
+        )
+
+    def dump(self):
+        """Keep tables as they are now, for ``show_earlier``."""
+        for table in KEPT:
+            self._run(
+                f'DROP TABLE IF EXISTS earlier.{table}',
+                f'CREATE TABLE earlier.{table} AS SELECT * FROM {self._source}.{table}',
+            )
+
+    def change_earlier(self, statement):
+        self._run(statement)
+
+    def show_earlier(self):
+        for table in KEPT:
+            self.show(table, 'earlier')
+        self.permit()
+
+    def _run(self, *statements):
+        with self._engine.connect() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+
+
+@pytest.fixture(scope='module', params=['mariadb', 'postgres'])
+def server(request, tmp_path_factory):
+    """A database server that a test may stop."""
+    is_postgres = request.param == 'postgres'
+    made = PostgreSQL() if is_postgres else MariaDB(tmp_path_factory.mktemp('db'))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+        if is_postgres:
+            made.remove()
+
+
+@pytest.fixture(scope='module')
+def url(server):
+    return server.create_database('placement')
+
+
+@pytest.fixture(scope='module')
+def placement(tmp_path_factory, url):
+    """Placement on this server, in the place of the one on SQLite."""
+    made = Placement(tmp_path_factory.mktemp('mirrored'), url, ONE_TRY)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope='module')
+def all_seen(url, placement):
+    return Seen(url)
+
+
+@pytest.fixture
+def seen(all_seen):
+    """What the account sees."""
+    yield all_seen
+    all_seen.restore()
+
+
+@pytest.fixture
+def gate(server):
+    """A gate between the copy and the server."""
+    made = TcpGate(server.port)
+    yield made
+    made.stop()
+
+
+class Mirrored:
+    """A cloud with one scheduler, whose copy is kept in a thread."""
+
+    def __init__(self, made, engine, caplog):
+        self.cloud = made
+        self.reader = PlacementContents(Database(engine))
+        self.scheduler = made.compose(providers=self.reader)
+        self.mirror = self.scheduler.mirror
+        self._caplog = caplog
+        self._runner = PeriodicRunner('copy', self.mirror.periodic_tasks(), [0.0])
+        self._runner.start()
+
+    def close(self):
+        self._runner.stop()
+        self.mirror.stop()
+        self._runner.join(WAIT_S)
+
+    def wait_read(self):
+        """Wait until the copy was read anew."""
+        reads = self.mirror.reads
+        wait_until(lambda: self.mirror.reads > reads + 1, WAIT_S, 'the copy is read')
+
+    def ask(self, uuid):
+        """Ask for a small server; return the hosts, and how long it took."""
+        began = time.monotonic()
+        found = self.cloud.ask(self.scheduler, [uuid], **SMALL)
+        return found, time.monotonic() - began
+
+    def asked(self):
+        """How often placement was asked for candidates."""
+        return len(self.cloud.proxy.asked('GET', QUERY))
+
+    def lines(self, level):
+        """What the log says of the copy."""
+        return [
+            record.getMessage()
+            for record in self._caplog.records
+            if record.name in LOGGERS and record.levelno == level
+        ]
+
+    def wait_line(self, level):
+        wait_until(lambda: self.lines(level), WAIT_S, f'a line of level {level}')
+
+
+@pytest.fixture
+def mirrored(cloud, seen, gate, caplog, monkeypatch):
+    """Make it: `mirrored(timeout_s)`; by default the time limit is the real one."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(copy, 'INTERVAL_S', 0.1)
+    monkeypatch.setattr(copy, 'SHARE', 1.0)
+    monkeypatch.setattr(copy, 'PATIENCE_S', PATIENCE_S)
+    with contextlib.ExitStack() as stack:
+        made = cloud(HOSTS)
+        conf = make_conf(placement_database={'connection': gate.url(seen.url)})
+
+        def make(**limits):
+            engine = engines.placement_engine(conf, **limits)
+            stack.callback(engine.dispose)
+            found = Mirrored(made, engine, caplog)
+            stack.callback(found.close)
+            return found
+
+        made.fill = lambda uuid: made.hold(uuid, h1=FULL)
+        yield made, make
+
+
+@contextlib.contextmanager
+def refused(seen, gate):
+    gate.refuse()
+    yield
+    gate.allow()
+
+
+@contextlib.contextmanager
+def forbidden(seen, gate):
+    seen.forbid()
+    gate.cut()  # MariaDB looks when a connection is made
+    yield
+    seen.permit()
+
+
+def hidden(*tables):
+    @contextlib.contextmanager
+    def fault(seen, gate):
+        for table in tables:
+            seen.hide(table)
+        yield
+        seen.restore()
+
+    return fault
+
+
+def truncated(table):
+    @contextlib.contextmanager
+    def fault(seen, gate):
+        seen.truncate(table)
+        yield
+        seen.restore()
+
+    return fault
+
+
+FAULTS = [
+    pytest.param(refused, id='nobody listens'),
+    pytest.param(forbidden, id='an account without rights'),
+    pytest.param(hidden('inventories'), id='a table is missing'),
+    pytest.param(truncated('resource_providers'), id='no providers'),
+    pytest.param(truncated('resource_classes'), id='ids without names'),
+]
+
+
+@pytest.mark.parametrize('fault', FAULTS)
+def test_placement_is_asked_while_the_copy_cannot_be_read(
+    mirrored, seen, gate, new_uuid, fault
+):
+    made, make = mirrored
+    other = new_uuid()
+    made.fill(other)
+    found = make()
+    found.wait_read()
+    with fault(seen, gate):
+        made.hold(new_uuid(), h2={'VCPU': 1})
+        found.wait_line(logging.WARNING)
+        made.placement.release(other)
+        for count in range(1, 4):
+            hosts, took_s = found.ask(new_uuid())
+            assert hosts == [['h1']]
+            assert took_s < LATE_S
+            assert found.asked() == count
+    found.wait_line(logging.INFO)
+    assert found.ask(new_uuid())[0] == [['h1']]
+    assert found.asked() == 3
+    assert len(found.lines(logging.WARNING)) == len(found.lines(logging.INFO)) == 1
+    assert not found.lines(logging.ERROR)
+
+
+@pytest.mark.parametrize(
+    'fault',
+    [
+        pytest.param(refused, id='nobody listens'),
+        pytest.param(hidden(*TABLES), id='an empty database'),
+    ],
+)
+def test_a_copy_that_cannot_be_read_at_the_start_comes_later(
+    mirrored, seen, gate, new_uuid, fault
+):
+    _, make = mirrored
+    with fault(seen, gate):
+        found = make()
+        found.wait_line(logging.WARNING)
+        assert found.ask(new_uuid())[0] == found.ask(new_uuid())[0] == [['h1']]
+        assert found.asked() == 2
+    found.wait_line(logging.INFO)
+    assert found.ask(new_uuid())[0] == [['h1']]
+    assert found.asked() == 2
+    assert len(found.lines(logging.WARNING)) == len(found.lines(logging.INFO)) == 1
+
+
+@pytest.mark.parametrize('limits', [{}, {'timeout_s': 1}], ids=['holds', 'times out'])
+def test_a_database_that_hangs_delays_requests_once(mirrored, gate, new_uuid, limits):
+    made, make = mirrored
+    other = new_uuid()
+    made.fill(other)
+    found = make(**limits)
+    found.wait_read()
+    gate.hold()
+    made.placement.release(other)
+    took, threads = [], []
+    for _ in range(2):
+        target = lambda: took.append(found.ask(new_uuid()))  # noqa: E731
+        threads.append(threading.Thread(target=target))
+        threads[-1].start()
+    for each in threads:
+        each.join(WAIT_S)
+    assert [hosts for hosts, _ in took] == [[['h1']]] * 2
+    assert max(took_s for _, took_s in took) < PATIENCE_S + LATE_S
+    hosts, took_s = found.ask(new_uuid())
+    assert hosts == [['h1']]
+    assert took_s < PATIENCE_S
+    assert found.asked() == 3
+    gate.let_go()
+    found.wait_line(logging.INFO)
+    assert found.ask(new_uuid())[0] == [['h1']]
+    assert found.asked() == 3
+    assert len(found.lines(logging.WARNING)) == len(found.lines(logging.INFO)) == 1
+
+
+def same(mirror, reader):
+    """Whether the copy is what the account sees."""
+    table, whole = mirror._table, build(reader.read())
+    return (
+        list(table.uuids) == list(whole.uuids)
+        and table.ids.tolist() == whole.ids.tolist()
+        and {n: i.used.tolist() for n, i in table.inventories.items()}
+        == {n: i.used.tolist() for n, i in whole.inventories.items()}
+    )
+
+
+def test_a_server_with_an_earlier_state_takes_over(mirrored, seen, gate, new_uuid):
+    """The ids that it gives again may have the same generations."""
+    made, make = mirrored
+    seen.dump()
+    for _ in range(3):
+        made.hold(new_uuid(), h1={'VCPU': 1})
+    found = make()
+    found.wait_read()
+    seen.show_earlier()
+    gate.cut()
+    wait_until(lambda: same(found.mirror, found.reader), WAIT_S, 'the earlier state')
+    assert found.ask(new_uuid())[0] == [['h1']]
+    seen.restore()
+    gate.cut()
+    wait_until(lambda: same(found.mirror, found.reader), WAIT_S, 'the state now')
+    assert found.ask(new_uuid())[0] == [['h1']]
+    seen.dump()
+    again = new_uuid()
+    seen.change_earlier(
+        f"UPDATE earlier.resource_providers SET uuid = '{again}' "
+        f"WHERE uuid = '{made.hosts['h2'].uuid}'"
+    )
+    seen.show_earlier()
+    gate.cut()
+    wait_until(lambda: same(found.mirror, found.reader), WAIT_S, 'the other provider')
+    assert again in found.mirror._table.uuids
+    assert not found.asked()
+
+
+def test_a_server_that_is_started_again(mirrored, server, new_uuid):
+    _, make = mirrored
+    found = make()
+    found.wait_read()
+    server.stop()
+    try:
+        found.wait_line(logging.WARNING)
+    finally:
+        server.start()
+    found.wait_line(logging.INFO)
+    assert found.ask(new_uuid())[0] == [['h1']]
+    assert not found.asked()
+    assert len(found.lines(logging.WARNING)) == len(found.lines(logging.INFO)) == 1
