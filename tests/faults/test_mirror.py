@@ -29,10 +29,10 @@ from tests.live.servers.postgresql import PostgreSQL
 from tests.live.servers.process import wait_until
 from tests.live.servers.tcp_gate import TcpGate
 
-HOSTS = [Host('h1', vcpus=8), Host('h2', vcpus=1)]
-SMALL = {'vcpus': 2, 'memory_mb': 64, 'root_gb': 1}
-"""Fits on h1 alone."""
-FULL = {'VCPU': 8}
+HOSTS = [Host('h1', vcpus=16), Host('h2', vcpus=1), Host('h3', vcpus=3)]
+LARGE = 4
+"""vCPUs of a server that fits on h1 alone."""
+FULL = {'VCPU': 16}
 QUERY = '^/allocation_candidates'
 TABLES = (
     'resource_providers',
@@ -215,10 +215,11 @@ class Mirrored:
         reads = self.mirror.reads
         wait_until(lambda: self.mirror.reads > reads + 1, WAIT_S, 'the copy is read')
 
-    def ask(self, uuid):
-        """Ask for a small server; return the hosts, and how long it took."""
+    def ask(self, uuid, vcpus=LARGE):
+        """Ask for a server; return the hosts, and how long it took."""
         began = time.monotonic()
-        found = self.cloud.ask(self.scheduler, [uuid], **SMALL)
+        values = {'vcpus': vcpus, 'memory_mb': 64, 'root_gb': 1}
+        found = self.cloud.ask(self.scheduler, [uuid], **values)
         return found, time.monotonic() - began
 
     def asked(self):
@@ -321,6 +322,8 @@ def test_placement_is_asked_while_the_copy_cannot_be_read(
             hosts, took_s = found.ask(new_uuid())
             assert hosts == [['h1']]
             assert took_s < LATE_S
+            assert found.asked() == count
+            assert found.ask(new_uuid(), 1)[0] == [['h3']]  # the copy will do
             assert found.asked() == count
     found.wait_line(logging.INFO)
     assert found.ask(new_uuid())[0] == [['h1']]

@@ -16,6 +16,12 @@ HOSTS = 12
 HOLDING = 12
 """Claims of a writer that stay; further ones replace older ones."""
 TOTALS = (4, 8, 12)
+TRAITS = (
+    'CUSTOM_GOLD',
+    'CUSTOM_SILVER',
+    'COMPUTE_STATUS_DISABLED',
+    'HW_CPU_X86_VMX',
+)
 PAUSE_S = 60
 OUTCOMES = {404: 'gone', 409: 'refused', 500: 'failed'}
 """Placement fails where its database sees a deadlock."""
@@ -213,8 +219,7 @@ class Churn:
     def set_traits(self, rng, held):
         """A host is disabled, or gets other traits."""
         path = f'/resource_providers/{rng.choice(self.hosts)["uuid"]}'
-        names = ('CUSTOM_GOLD', 'CUSTOM_SILVER', 'COMPUTE_STATUS_DISABLED')
-        chosen = rng.sample(names, rng.randint(0, 2))
+        chosen = rng.sample(TRAITS, rng.randint(0, 2))
         return self._put(path, 'traits', chosen)
 
     def set_aggregates(self, rng, held):
