@@ -233,9 +233,11 @@ def _mirror(
 ) -> PlacementMirror | None:
     if dependencies.providers is None:
         return None
-    return PlacementMirror(
+    mirror = PlacementMirror(
         dependencies.providers,
         dependencies.clock,
         conf.novasched.mirror_max_age,
         view.node_uuids,
+        dependencies.instrumentation.refresh_of_mirror,
     )
+    return dependencies.instrumentation.mirror(mirror)

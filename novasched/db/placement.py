@@ -94,7 +94,7 @@ class PlacementContents:
         with self._database.read() as connection:
             if connection.dialect.name == 'sqlite':
                 connection.begin()  # oslo.db's engines begin in the database, too
-                if not connection.connection.in_transaction:  # type: ignore[attr-defined]
+                if not connection.connection.in_transaction:
                     connection.exec_driver_sql('BEGIN')
             else:
                 connection.execution_options(isolation_level='REPEATABLE READ')

@@ -104,8 +104,6 @@ class PlacementMirror:
         self._logged = LogOnce()
         self.fallbacks: Counter[str] = Counter()
         self.differences = 0
-        self.reads = 0
-        self.read_s = 0.0
 
     # -- candidates
 
@@ -252,7 +250,6 @@ class PlacementMirror:
                 contents, table = self._news_of(began_at, thorough)
             self._show(contents, table, began_at)
             took_s = self._clock.monotonic() - began_at
-            self.reads, self.read_s = self.reads + 1, self.read_s + took_s
             self._pause_s = max(INTERVAL_S, took_s / SHARE)
             self._broken = False
         except errors.InconsistentProviders as problem:
