@@ -1,209 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contents of placement read through its API, from one that changes meanwhile."""
+"""Contents of placement read through its API, while it changes."""
 
 from __future__ import annotations
 
-import re
-import threading
-import urllib.parse
-
 import numpy as np
 import pytest
-import requests
 
-from novasched import errors
-from novasched.placement.contents import PlacementApiContents
+from novasched.placement.contents import AT_ONCE
 from novasched.providers.contents import build
-from tests.fakes import FakeClock
-from tests.unit.placement.conftest import URL
-
-POOL = 'MISC_SHARES_VIA_AGGREGATE'
-ERROR = '{"errors": [{"status": 500, "detail": "It hurts."}]}'
-
-
-def inventory(total, ratio=1.0, **others):
-    return {
-        'total': total,
-        'reserved': 0,
-        'min_unit': 1,
-        'max_unit': total,
-        'step_size': 1,
-        'allocation_ratio': ratio,
-        **others,
-    }
-
-
-class World:
-    """A placement: providers by uuid, and the answers that its API gives of them."""
-
-    def __init__(self):
-        self.providers = {}
-        self.traits = ['T1', 'T2', POOL]
-        self.classes = ['VCPU', 'DISK_GB', 'CUSTOM_PORT']
-        self.before_answer = lambda path: None
-        self.instead = {}
-
-    def add(self, uuid, parent=None, traits=(), aggregates=(), **inventories):
-        """Add a provider; its inventories are totals by class, or whole."""
-        self.providers[uuid] = {
-            'generation': 1,
-            'parent': parent,
-            'inventories': {
-                name: each if isinstance(each, dict) else inventory(each)
-                for name, each in inventories.items()
-            },
-            'used': {},
-            'traits': list(traits),
-            'aggregates': list(aggregates),
-        }
-
-    def write(self, uuid, **values):
-        """Write what raises the generation."""
-        self.providers[uuid].update(values)
-        self.providers[uuid]['generation'] += 1
-
-    def answer(self, request):
-        url = urllib.parse.urlsplit(request.url.removeprefix(URL))
-        path = f'{url.path}?{url.query}' if url.query else url.path
-        self.before_answer(path)
-        if path in self.instead:
-            return self.instead[path]
-        if single := re.fullmatch('/resource_providers/([^/]+)/([a-z]+)', url.path):
-            return self._single(*single.groups())
-        query = dict(urllib.parse.parse_qsl(url.query))
-        return 200, {
-            '/resource_providers': self._listed,
-            '/allocation_candidates': self._candidates,
-            '/traits': lambda query: {'traits': self.traits},
-            '/resource_classes': lambda query: {
-                'resource_classes': [{'name': name} for name in self.classes]
-            },
-        }[url.path](query)
-
-    def _single(self, uuid, what):
-        if uuid not in self.providers:
-            return 404, ERROR
-        provider = self.providers[uuid]
-        said = provider['used' if what == 'usages' else what]
-        if what == 'usages':
-            said = dict.fromkeys(provider['inventories'], 0) | said
-        generation = provider['generation']
-        return 200, {what: said, 'resource_provider_generation': generation}
-
-    def _root(self, uuid):
-        parent = self.providers[uuid]['parent']
-        return self._root(parent) if parent else uuid
-
-    def _listed(self, query):
-        aggregate = query.get('member_of', '').removeprefix('in:')
-        return {
-            'resource_providers': [
-                {
-                    'uuid': uuid,
-                    'generation': each['generation'],
-                    'parent_provider_uuid': each['parent'],
-                    'root_provider_uuid': self._root(uuid),
-                }
-                for uuid, each in self.providers.items()
-                if not aggregate or aggregate in each['aggregates']
-            ]
-        }
-
-    def _candidates(self, query):
-        name = query['resources'].removesuffix(':1')
-        roots = {
-            self._root(uuid)
-            for uuid, each in self.providers.items()
-            if name in each['inventories']
-            and each['inventories'][name]['min_unit'] == 1
-            and each['inventories'][name]['total'] > each['used'].get(name, 0)
-        }
-        return {
-            'provider_summaries': {
-                uuid: {
-                    'resources': {
-                        name: {'capacity': 0, 'used': each['used'].get(name, 0)}
-                        for name in each['inventories']
-                    },
-                    'traits': each['traits'],
-                }
-                for uuid, each in self.providers.items()
-                if self._root(uuid) in roots
-            }
-        }
-
-    def says(self):
-        """All that a table of these providers would say, by uuid."""
-        return {
-            uuid: {
-                'parent': each['parent'],
-                'root': self._root(uuid),
-                'traits': sorted(each['traits']),
-                'aggregates': sorted(each['aggregates']),
-                'inventories': {
-                    name: [
-                        *(one[n] for n in ('min_unit', 'max_unit', 'step_size')),
-                        int((one['total'] - one['reserved']) * one['allocation_ratio']),
-                        each['used'].get(name, 0),
-                    ]
-                    for name, one in each['inventories'].items()
-                },
-            }
-            for uuid, each in self.providers.items()
-        }
-
-
-def says(contents):
-    """The same of contents."""
-    table = build(contents)
-    found = {}
-    for row, uuid in enumerate(table.uuids):
-        summary = table.summary(row)
-        inventories = {}
-        for name, columns in table.inventories.items():
-            if (at := columns.place(row)) >= 0:
-                assert columns.room[at] == columns.capacity[at]
-                inventories[name] = [
-                    getattr(columns, each)[at]
-                    for each in ('min_unit', 'max_unit', 'step_size', 'room', 'used')
-                ]
-        found[uuid] = {
-            'parent': summary['parent_provider_uuid'],
-            'root': summary['root_provider_uuid'],
-            'traits': sorted(summary['traits']),
-            'aggregates': sorted(n for n, m in table.members.items() if row in m),
-            'inventories': inventories,
-        }
-    return found
-
-
-@pytest.fixture
-def world():
-    made = World()
-    made.add('h1', traits=['T1'], aggregates=['a1'], VCPU=8, DISK_GB=100)
-    made.add('h1-numa', parent='h1', traits=['T2'])
-    made.add('h1-nic', parent='h1-numa', CUSTOM_PORT=2)
-    made.add('h2', aggregates=['a1', 'a2'], VCPU=inventory(8, 16.0, reserved=1))
-    made.add(
-        'pool', traits=[POOL], aggregates=['a2'], DISK_GB=inventory(50, min_unit=5)
-    )
-    made.providers['h1']['used'] = {'VCPU': 2}
-    made.providers['pool']['used'] = {'DISK_GB': 10}
-    return made
-
-
-@pytest.fixture
-def served(world, scripted):
-    """The world's API: its reader, and what it was asked since it was last asked."""
-    adapter, script = scripted()
-    script.answer = world.answer
-
-    def asked():
-        found = [each.removeprefix('GET ') for each in script.asked]
-        script.requests.clear()
-        return found
-
-    return PlacementApiContents(adapter, share=1.0), asked
+from tests.placement_api import CALLS, POOL, inventory, says
 
 
 def test_all_is_read(world, served):
@@ -223,10 +28,9 @@ def test_the_names_that_nobody_has_are_known(served):
     assert set(table.traits) == {'T1', 'T2', POOL}
 
 
-def test_no_providers(scripted):
-    adapter, script = scripted()
-    script.answer = World().answer
-    reader = PlacementApiContents(adapter, share=1.0)
+def test_no_providers(world, served):
+    reader, _ = served
+    world.providers.clear()
     contents = reader.read()
     assert len(build(contents)) == 0
     assert build(contents).classes == {'VCPU', 'DISK_GB', 'CUSTOM_PORT'}
@@ -240,7 +44,6 @@ def test_nothing_changed(served, thorough):
     asked()
     assert reader.read_since(contents, thorough) is contents
     assert thorough or asked() == ['/resource_providers']
-    assert not any('inventories' in each for each in asked())
 
 
 CHANGES = {
@@ -365,19 +168,13 @@ def test_a_tree_that_goes_during_a_load_after_its_leaves_were_read(world, served
     assert says(served[0].read()) == world.says()
 
 
-CALLS = (
-    '/resource_classes',
-    '/traits',
-    '/allocation_candidates?resources=VCPU:1',
-    '/allocation_candidates?resources=DISK_GB:1',
-    *(
-        f'/resource_providers/{uuid}/{table}'
-        for uuid in ('h1', 'h1-nic')
-        for table in ('inventories', 'aggregates')
-    ),
-    '/resource_providers/pool/usages',
-    '/resource_providers/pool/traits',
-)
+def test_a_leaf_whose_parent_goes_at_the_end_of_a_load(world, served):
+    world.add('leaf', parent='shelf')
+    world.add('shelf')
+    world.before_answer = lambda path: (
+        path == '/resource_providers/shelf/traits' and world.providers.pop('shelf')
+    )
+    assert says(served[0].read()).keys().isdisjoint(['shelf', 'leaf'])
 
 
 def changed_before(world, call, change):
@@ -416,167 +213,63 @@ def test_one_of_the_same_uuid_and_generation_during_a_load(world, served):
     assert says(reader.read_since(contents, thorough=False)) == world.says()
 
 
-NONSENSE = {
-    'a fault of placement': (500, ERROR),
-    'a gateway': (504, '<html>sorry</html>'),
-    'no permission': (403, ERROR),
-    'no JSON': (200, '<html>welcome</html>'),
-    'a list': (200, []),
-    'nothing': (200, {}),
-    'null': (200, 'null'),
-    'texts': (
-        200,
-        dict.fromkeys(
-            (
-                'resource_providers',
-                'resource_classes',
-                'traits',
-                'inventories',
-                'usages',
-                'aggregates',
-                'provider_summaries',
-                'resource_provider_generation',
-            ),
-            'abc',
-        ),
-    ),
-    'silence': requests.ReadTimeout('slow'),
-    'nobody there': requests.ConnectTimeout('slow'),
-}
-
-
-@pytest.mark.parametrize('answer', NONSENSE)
-@pytest.mark.parametrize('call', ['/resource_providers', *CALLS])
-def test_a_bad_answer(world, served, call, answer):
-    reader, asked = served
-    world.instead[call] = NONSENSE[answer]
-    with pytest.raises(errors.StoreFailed, match=re.escape(f'GET {call}: ')):
-        reader.read()
-    before = asked()
-    world.instead.clear()
-    assert says(reader.read()) == world.says()
-    kept = {each for each in before if re.search('/(inventories|aggregates)$', each)}
-    assert not (kept - {call}).intersection(asked())  # goes on where it ended
-
-
-@pytest.mark.parametrize(
-    ('call', 'spoil'),
-    [
-        ('h1/inventories', {'inventories': {'VCPU': {'total': 4}}}),
-        ('h1/inventories', {'inventories': {'VCPU': inventory('4')}}),
-        ('h1/inventories', {'inventories': {'VCPU': inventory(4, None)}}),
-        ('h1/inventories', {'resource_provider_generation': None}),
-        ('h1/aggregates', {'aggregates': [1]}),
-        ('pool/usages', {'usages': {'DISK_GB': 1.5}}),
-        ('pool/usages', {'usages': {'DISK_GB': 2**70}}),
-        ('pool/traits', {'traits': [['T1']]}),
-    ],
-)
-def test_a_field_that_is_none(world, served, call, spoil):
-    uuid, what = call.split('/')
-    _, said = world._single(uuid, what)
-    world.instead[f'/resource_providers/{call}'] = 200, said | spoil
-    with pytest.raises(errors.StoreFailed, match='makes no sense'):
-        served[0].read()
-
-
-def test_a_failed_look_for_changes_loses_nothing(world, served):
-    reader, _ = served
-    contents = reader.read()
-    world.write('h1', used={'VCPU': 5}, traits=['T2'])
-    world.providers['pool']['used'] = {}
-    world.instead['/resource_providers?member_of=in:a2'] = 503, ''
-    with pytest.raises(errors.StoreFailed):
-        reader.read_since(contents, thorough=True)
-    world.instead.clear()
-    world.write('h1', used={'VCPU': 6})
-    assert says(reader.read_since(contents, thorough=True)) == world.says()
-
-
-class FakeEvent:
-    """An event that nobody waits for; ``waits`` are the seconds of each."""
-
-    def __init__(self, clock):
-        self.clock = clock
-        self.waits = []
-        self.is_set = False
-
-    def wait(self, seconds):
-        self.waits.append(seconds)
-        self.clock.advance(seconds)
-        return self.is_set
-
-    def set(self):
-        self.is_set = True
+MANY = 100
 
 
 @pytest.fixture
-def slow(world, scripted):
-    """The world's API, each of whose answers takes three seconds, and its clock."""
-    adapter, script = scripted()
-    clock = FakeClock()
-
-    def answer(request):
-        clock.advance(world.takes_s)
-        return world.answer(request)
-
-    world.takes_s = 3.0
-    script.answer = answer
-    event = FakeEvent(clock)
-    reader = PlacementApiContents(adapter, share=0.1, clock=clock, closed=event)
-    return reader, event, script
+def many(world):
+    """A hundred hosts more."""
+    for number in range(MANY):
+        world.add(f'host-{number}', VCPU=8, DISK_GB=9)
+    return world
 
 
-def test_requests_take_their_share_of_the_time(slow):
-    reader, event, script = slow
-    began = event.clock.monotonic()
+def tables_read(asked, table):
+    return [each for each in asked if each.endswith(f'/{table}')]
+
+
+def test_of_many_changed_providers_the_usage_is_read_at_once(many, served):
+    reader, asked = served
     contents = reader.read()
-    assert event.waits[0] == 0
-    assert event.waits[1:] == pytest.approx([27.0] * (len(script.asked) - 1))
-    event.clock.advance(7.0)
-    reader.read_since(contents, thorough=False)
-    assert event.waits[-1] == pytest.approx(20.0)
-    took = event.clock.monotonic() - began
-    assert len(script.asked) * 3.0 / (took + 27.0) == pytest.approx(0.1)
+    for number in range(MANY):
+        used = {'VCPU': 8, 'DISK_GB': 9} if number % 10 == 0 else {'VCPU': 1}
+        many.write(f'host-{number}', used=used, traits=['T2'])
+    asked()
+    contents = reader.read_since(contents, thorough=False)
+    mine, theirs = says(contents), many.says()
+    assert {u: p['inventories'] for u, p in mine.items()} == {
+        u: p['inventories'] for u, p in theirs.items()
+    }
+    requests_ = asked()
+    assert len(tables_read(requests_, 'inventories')) == AT_ONCE
+    assert len(tables_read(requests_, 'usages')) == MANY // 10
+    for _ in range(MANY // AT_ONCE - 1):
+        many.write('host-0')  # what always changes comes no sooner than others
+        contents = reader.read_since(contents, thorough=False)
+    many.write('host-0')
+    contents = reader.read_since(contents, thorough=False)
+    assert says(contents) == many.says()
+    assert reader.read_since(contents, thorough=False) is contents
 
 
-def test_one_silence_does_not_stop_it_for_hours(world, slow):
-    reader, event, _ = slow
-    world.takes_s = 6000.0
-    world.instead['/resource_providers'] = requests.ReadTimeout('slow')
-    for _ in range(2):
-        with pytest.raises(errors.StoreFailed):
-            reader.read()
-    assert event.waits == [0, 300.0]
+def test_new_providers_do_not_wait(many, served):
+    reader, _ = served
+    contents = reader.read()
+    for number in range(MANY):
+        many.add(f'new-{number}', parent='h1', traits=['T1'], CUSTOM_PORT=1)
+        many.write(f'host-{number}')
+    assert says(reader.read_since(contents, thorough=False)) == many.says()
 
 
-def test_a_closed_reader_asks_nothing(world, slow):
-    reader, _, script = slow
-
-    def close(path):
-        if path == '/traits':
-            reader.close()
-
-    world.before_answer = close
-    with pytest.raises(errors.StoreFailed, match='closed'):
-        reader.read()
-    assert script.asked[-1] == 'GET /traits'
-    asked = len(script.asked)
-    with pytest.raises(errors.StoreFailed, match='closed'):
-        reader.read()
-    assert len(script.asked) == asked
-
-
-def test_a_pause_ends_when_the_reader_is_closed(world, scripted):
-    adapter, script = scripted()
-    script.answer = world.answer
-    reader = PlacementApiContents(adapter, share=1e-9)
-    world.before_answer = lambda path: threading.Timer(0.05, reader.close).start()
-    with pytest.raises(errors.StoreFailed, match='closed'):
-        reader.read()
-    assert len(script.asked) == 1
-
-
-def test_nobody_waits_for_it(served):
-    assert served[0].is_quick is False
-    assert served[0].mark() is None
+def test_thorough_reads_find_in_turns_what_was_missed(many, served):
+    reader, asked = served
+    contents = reader.read()
+    for uuid in ('h1', 'host-50', f'host-{MANY - 1}'):
+        many.providers[uuid].update(aggregates=['new'], traits=['T2'])
+    most = 0
+    for _ in range(len(many.providers) // AT_ONCE + 1):
+        asked()
+        contents = reader.read_since(contents, thorough=True)
+        most = max(most, len(tables_read(asked(), 'inventories')))
+    assert says(contents) == many.says()
+    assert most == AT_ONCE
