@@ -136,7 +136,7 @@ class PlacementApiContents:
         the aggregates of every provider."""
         api, everything = self._api, listed[:, 0]
         classes, traits = api.class_ids(), api.trait_ids()
-        reading = _Reading(api, listed, self._answers)
+        reading = _ProviderRead(api, listed, self._answers)
         reading.ask(whole, 'inventories', 'aggregates')
         inventories = _put(before.inventories, whole, reading.rows['inventories'])
         having = inventories[:, :2].astype(np.int64)
@@ -174,7 +174,7 @@ class PlacementApiContents:
         )
 
 
-class _Reading:
+class _ProviderRead:
     """What was read of providers by now: ``rows`` by table and id.
 
     ``kept`` are answers of a read that failed, and takes those of this one.
