@@ -243,12 +243,21 @@ def test_of_many_changed_providers_the_usage_is_read_at_once(many, served):
     requests_ = asked()
     assert len(tables_read(requests_, 'inventories')) == AT_ONCE
     assert len(tables_read(requests_, 'usages')) == MANY // 10
-    for _ in range(MANY // AT_ONCE - 1):
-        many.write('host-0')  # what always changes comes no sooner than others
+
+
+def test_what_always_changes_keeps_nobody_from_his_turn(many, served):
+    reader, _ = served
+    contents = reader.read()
+    hosts = [f'host-{number}' for number in range(MANY)]
+    for host in hosts:
+        many.write(host, traits=[])
+        many.write(host, inventories={'VCPU': inventory(9)})
+    for _ in range(MANY // AT_ONCE):
         contents = reader.read_since(contents, thorough=False)
-    many.write('host-0')
-    contents = reader.read_since(contents, thorough=False)
+        for host in hosts[:AT_ONCE]:
+            many.write(host)
     assert says(contents) == many.says()
+    contents = reader.read_since(contents, thorough=False)
     assert reader.read_since(contents, thorough=False) is contents
 
 
@@ -273,3 +282,16 @@ def test_thorough_reads_find_in_turns_what_was_missed(many, served):
         most = max(most, len(tables_read(asked(), 'inventories')))
     assert says(contents) == many.says()
     assert most == AT_ONCE
+
+
+def test_what_was_freed_is_found_without_a_turn(many, served):
+    many.add('odd', VCPU=inventory(8, min_unit=2))
+    many.providers['odd']['used'] = {'VCPU': 4}
+    reader, asked = served
+    contents = reader.read()
+    many.providers['odd']['used'] = {'VCPU': 2}
+    many.providers['host-90']['used'] = {'DISK_GB': 1}
+    asked()
+    assert says(reader.read_since(contents, thorough=True)) == many.says()
+    usages = set(tables_read(asked(), 'usages'))
+    assert usages == {f'/resource_providers/{uuid}/usages' for uuid in ('odd', 'pool')}

@@ -93,6 +93,16 @@ def test_suspects_are_read_again_after_a_failure_too(world, served):
     assert says(reader.read_since(contents, False, {ids['h1']})) == world.says()
 
 
+def test_usage_is_never_of_a_read_that_failed(world, served):
+    reader, _ = served
+    world.instead['/resource_providers/pool/traits'] = 503, ''
+    with pytest.raises(errors.StoreFailed):
+        reader.read()
+    world.instead.clear()
+    world.providers['pool']['used'] = {}
+    assert says(reader.read()) == world.says()
+
+
 def test_a_failed_look_for_changes_loses_nothing(world, served):
     reader, _ = served
     contents = reader.read()
@@ -102,7 +112,7 @@ def test_a_failed_look_for_changes_loses_nothing(world, served):
     with pytest.raises(errors.StoreFailed):
         reader.read_since(contents, thorough=True)
     world.instead.clear()
-    world.write('h1', used={'VCPU': 6})
+    world.write('h1', used={'VCPU': 6}, inventories={'VCPU': inventory(9)})
     assert says(reader.read_since(contents, thorough=True)) == world.says()
 
 
