@@ -100,6 +100,9 @@ class Providers:
     def mark(self):
         return 'quiet'
 
+    def close(self):
+        pass
+
 
 class Silent:
     """Sends no notification."""

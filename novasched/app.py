@@ -41,6 +41,7 @@ from novasched.observability.instrumentation import Instrumentation
 from novasched.placement import session
 from novasched.placement.claims import OnHeld
 from novasched.placement.client import PlacementClient
+from novasched.placement.contents import PlacementApiContents
 from novasched.placement.rollback import claim_recovery
 from novasched.ports import Network, Notifier, Placement, ProviderStore, ServiceRow
 from novasched.rpc import server
@@ -112,9 +113,7 @@ def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
         rng=random.SystemRandom(),
         network=network,
         services=SqlServiceStore(main_engine),
-        providers=PlacementContents(Database(placement_engine))
-        if placement_engine is not None
-        else None,
+        providers=_providers(conf, placement, placement_engine) if mirrors else None,
         on_service=notifications.service_created,
         close=close,
     )
@@ -226,6 +225,15 @@ def _placement(
     if mirror is not None:
         placement = MirroredPlacement(placement, mirror)
     return dependencies.instrumentation.placement(placement)
+
+
+def _providers(
+    conf: cfg.ConfigOpts, placement: Adapter, engine: sa.Engine | None
+) -> ProviderStore:
+    """Return what the copy of placement is read from."""
+    if engine is not None:
+        return PlacementContents(Database(engine))
+    return PlacementApiContents(placement, conf.novasched.mirror_api_share)
 
 
 def _mirror(

@@ -90,6 +90,9 @@ class PlacementContents:
         with self._database.read() as connection:
             return _quiet_since(connection)
 
+    def close(self) -> None:
+        """Do nothing: each statement is bounded, and the engine belongs to others."""
+
     @contextmanager
     def _snapshot(self) -> Iterator[sa.Connection]:
         with self._database.read() as connection:

@@ -35,6 +35,8 @@ THOROUGH_EVERY_S = 10.0
 """How often what changes silently is looked for."""
 LOAD_EVERY_S = 300.0
 """How often all is read again, and compared."""
+MAX_AGE_S, SLOW_MAX_AGE_S = 60.0, 600.0
+"""How old a copy may be, by default; of a store that is not quick."""
 PATIENCE_S = 5.0
 """How long a request waits for a read that is under way."""
 MOST_OF_ROOT = 32
@@ -67,7 +69,8 @@ class Assumed:
 class PlacementMirror:
     """A copy of what placement knows of resource providers; threads may share it.
 
-    ``nodes`` returns the uuids of the compute nodes. ``fallbacks`` counts by reason
+    ``nodes`` returns the uuids of the compute nodes; ``patience_s`` is how long a
+    request waits for a read that is under way. ``fallbacks`` counts by reason
     how often placement had to be asked, ``differences`` providers that a full read
     showed to be otherwise than the copy had them, though their generation was the same.
     """
@@ -76,15 +79,19 @@ class PlacementMirror:
         self,
         store: ProviderStore,
         clock: Clock,
-        max_age_s: float = 60.0,
+        max_age_s: float | None = None,
         nodes: Callable[[], KeysView[str]] = lambda: NO_NODES,
         measure: Callable[[], contextlib.AbstractContextManager[None]] = (
             contextlib.nullcontext
         ),
+        patience_s: float = PATIENCE_S,
+        rng: random.Random | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._max_age_s = max_age_s
+        self._max_age_s = max_age_s or (MAX_AGE_S if store.is_quick else SLOW_MAX_AGE_S)
+        self._patience_s = patience_s
+        self._rng = rng or random.Random()
         self._nodes = nodes
         self._measure = measure
         self._reading = threading.Lock()
@@ -238,11 +245,12 @@ class PlacementMirror:
     def stop(self) -> None:
         """Let ``keep_up`` end soon."""
         self._pause_s = 0.0
+        self._store.close()
         self._news.set()
 
     def _read(self, thorough: bool = False) -> None:
         """Read what has changed, or all; ``thorough``: what changes silently, too."""
-        if not self._reading.acquire(timeout=PATIENCE_S):
+        if not self._reading.acquire(timeout=self._patience_s):
             raise errors.StoreFailed('Placement', 'its database is late')
         try:
             began_at = self._clock.monotonic()
@@ -250,7 +258,8 @@ class PlacementMirror:
                 contents, table = self._news_of(began_at, thorough)
             self._show(contents, table, began_at)
             took_s = self._clock.monotonic() - began_at
-            self._pause_s = max(INTERVAL_S, took_s / SHARE)
+            if self._store.is_quick:
+                self._pause_s = max(INTERVAL_S, took_s / SHARE)
             self._broken = False
         except errors.InconsistentProviders as problem:
             self._broken = True
@@ -266,11 +275,12 @@ class PlacementMirror:
         known, mark = self._copy, self._store.mark()
         is_quiet = mark is not None and mark == self._mark
         is_due = now >= self._thorough_at
-        suspects = self._due_suspects(now)
+        due = self._due_suspects(now)
+        suspects = self._ids(due)
         if known is None or self._must_load(now):
             contents = self._store.read()
             self._count_missed(contents)
-            self._load_at = now + LOAD_EVERY_S * random.uniform(0.75, 1.25)
+            self._load_at = now + LOAD_EVERY_S * self._rng.uniform(0.75, 1.25)
         elif is_quiet and not (is_due or thorough or suspects):
             return known.contents, known.table
         else:
@@ -281,6 +291,10 @@ class PlacementMirror:
         if known is None or is_due or thorough:
             self._thorough_at = now + max(THOROUGH_EVERY_S, 2 * self._pause_s)
         self._mark = mark
+        with self._changing:
+            for uuid in due:
+                if self._suspects.get(uuid, now) <= now:
+                    self._suspects.pop(uuid, None)
         if known is None:
             return contents, build(contents)
         if contents is known.contents:
@@ -304,16 +318,17 @@ class PlacementMirror:
                 missed,
             )
 
-    def _due_suspects(self, now: float) -> list[int]:
-        """Return the ids of providers that are to be read now."""
+    def _due_suspects(self, now: float) -> list[str]:
+        """Return the uuids of providers that are to be read now."""
         with self._changing:
-            due = [uuid for uuid, at in self._suspects.items() if at <= now]
-            for uuid in due:
-                del self._suspects[uuid]
-        if self._copy is None or not due:
+            return [uuid for uuid, at in self._suspects.items() if at <= now]
+
+    def _ids(self, uuids: Iterable[str]) -> list[int]:
+        """Return the ids of those of these providers that are known."""
+        if self._copy is None:
             return []
         table = self._copy.table
-        rows = [table.rows_by_uuid[u] for u in due if u in table.rows_by_uuid]
+        rows = [table.rows_by_uuid[u] for u in uuids if u in table.rows_by_uuid]
         ids: list[int] = table.ids[rows].tolist() if rows else []
         return ids
 

@@ -19,7 +19,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.placement.providers import NotFound, ProviderRows, ProvidersApi, Throttle
-from novasched.providers.contents import Contents
+from novasched.providers.contents import Contents, by_provider, unpaired
 from novasched.scheduler.columns import Floats, Ints
 
 A = TypeVar('A', Ints, Floats)
@@ -89,11 +89,7 @@ class PlacementApiContents:
     def read_since(
         self, before: Contents, thorough: bool, suspects: Collection[int] = ()
     ) -> Contents:
-        """Return all there is now; ``before`` itself, if nothing has changed.
-
-        What was freed, and aggregates that an old client set, change no generation:
-        they are found if ``thorough``. Providers that are ``suspects``, by id, are read
-        again whatever their generation is.
+        """Return all there is now.
 
         Where many providers have changed, the usage of all is read, and the rest of
         some; the others keep their generation, and it is their turn next time. If
@@ -156,7 +152,9 @@ class PlacementApiContents:
             providers=providers,
             inventories=_of(providers, inventories),
             usage=_of(providers, _put(before.usage, ids, reading.rows['usages'])),
-            traits=_of(providers, _put(before.traits, whole, reading.rows['traits'])),
+            traits=by_provider(
+                _of(providers, _put(before.traits, whole, reading.rows['traits']))
+            ),
             aggregates=_of(providers, aggregates),
             uuids=api.uuids.named(providers[:, 0]),
             class_names={},
@@ -279,5 +277,4 @@ def _unless_same(before: Contents, after: Contents) -> Contents:
 def _has_same_rows(some: Any, others: Any) -> bool:
     if not isinstance(some, np.ndarray):
         return bool(some == others)
-    mine, theirs = some[np.lexsort(some.T)], others[np.lexsort(others.T)]
-    return np.array_equal(mine, theirs)
+    return not len(unpaired(some, others))
