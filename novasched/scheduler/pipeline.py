@@ -216,7 +216,10 @@ def descending(totals: Floats) -> Rows:
             sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
         )
     keys = -totals
-    if np.count_nonzero(keys[1:] < keys[:-1]) < len(keys) // NEARLY_SORTED:
+    falls = np.flatnonzero(keys[1:] < keys[:-1])
+    if len(falls) == 1 and (moved := _moved(keys, falls.item())) is not None:
+        return moved
+    if len(falls) < len(keys) // NEARLY_SORTED:
         return np.argsort(keys, kind='stable')
     order = np.argsort(keys)
     values = keys[order]
@@ -226,6 +229,25 @@ def descending(totals: Floats) -> Rows:
     offsets = np.cumsum(begins_run[tied]) * len(order)
     order[tied] = np.sort(order[tied] + offsets) - offsets
     return order
+
+
+def _moved(keys: Floats, at: int) -> Rows | None:
+    """Return the order of keys that fall only after ``at``; None: several must move.
+
+    Placing one more instance moves one host, mostly down.
+    """
+    order = np.arange(len(keys))
+    if at == 0 or keys[at - 1] <= keys[at + 1]:
+        to = at + int(np.searchsorted(keys[at + 1 :], keys[at]))
+        order[at:to] += 1
+        order[to] = at
+        return order
+    if at + 2 == len(keys) or keys[at] <= keys[at + 2]:
+        to = int(np.searchsorted(keys[: at + 1], keys[at + 1], 'right'))
+        order[to + 1 : at + 2] -= 1
+        order[to] = at + 1
+        return order
+    return None
 
 
 def pick(profile: Profile, totals: Floats, rng: random.Random) -> Rows:

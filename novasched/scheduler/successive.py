@@ -122,7 +122,7 @@ def _weighed_again(
     if len(hosts) < 2 or last.order is None or hosts.rows is not last.ranked.rows:
         return None
     places = last.order if before.places is None else before.places[last.order]
-    changed = places[hosts.rows == changes.row]
+    changed = places[np.flatnonzero(hosts.rows == changes.row)]
     scored = []
     for weigher, weighing in zip(weighers, before.scored, strict=True):
         columns = weigher.depends_on(request)

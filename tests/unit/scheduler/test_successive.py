@@ -110,6 +110,22 @@ def test_all_hosts_are_looked_at_where_one_is_not_enough(profile):
     assert weighers[0].hosts[-1] == 3
 
 
+def test_a_weight_between_others_changes_one_total():
+    favours = Weighs(('stats',), lambda mb: float(mb == 8000))
+    second = twice(Profile((), (Weighs(), favours)), (9000, 8000, 6000))
+    assert second.ranked.host.tolist() == ['h2', 'h1', 'h3']
+    assert second.totals.tolist() == [500 / 3000 + 1, 1.0, 0.0]
+
+
+def test_filters_of_the_first_instance_do_not_count():
+    class Once(Asked):
+        run_filter_once_per_request = True
+
+    once, weighs = Once(None), Weighs()
+    assert twice(Profile((once,), (weighs,))).steps == ()
+    assert (once.hosts, weighs.hosts) == ([3], [3, 1])
+
+
 def test_a_host_that_is_full_is_left_out():
     second = twice(Profile((Asked(),), (Weighs(),)), (1500, 1000, 500))
     assert second.ranked.host.tolist() == ['h2', 'h3']
