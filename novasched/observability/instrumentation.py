@@ -426,7 +426,7 @@ class Instrumentation:
 
     def _decided(self, decision: Decision) -> None:
         observe = self.recorder.observe
-        weighers = {weighing.name for weighing in decision.weighed.weighings}
+        weighers = {weighing.name for weighing in decision.weighed.scored}
         scored_s = sum(decision.took_s.get(name, 0.0) for name in weighers)
         all_s = sum(decision.took_s.values())
         if decision.took_s:
