@@ -8,6 +8,7 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from novasched import errors
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
@@ -24,7 +25,7 @@ from novasched.drivers.reservation import GroupTurns, Reservation
 from novasched.drivers.selections import Picked, SelectionMaker, are_kept_apart
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Candidate, ClaimRequest
+from novasched.ports import Candidate, Candidates, ClaimRequest
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.hosts import HostTable, consume
 from novasched.scheduler.pipeline import decide
@@ -202,8 +203,7 @@ class _Placing:
             self._decided(state, index),
             seed=self._seed,
             took_s=self._lap.took_s(),
-            cut=candidates is not None and candidates.cut,
-            further=candidates is not None and candidates.further,
+            **_origin(candidates),
             cells_left_out=self._cells_left_out,
             attempt=state.attempt,
         )
@@ -320,6 +320,18 @@ class _Placing:
         if placed.topology is not None:
             request = request.replaced(numa_topology=placed.topology)
         return ScheduleResult(selections, request)
+
+
+def _origin(candidates: Candidates | None) -> dict[str, Any]:
+    """Return what a decision says of where its hosts come from."""
+    if candidates is None:
+        return {}
+    return {
+        'cut': candidates.cut,
+        'further': candidates.further,
+        'from_copy': candidates.copy is not None,
+        'fallback': candidates.fallback,
+    }
 
 
 def _best(state: _State, _: set[int]) -> Picked | None:

@@ -143,6 +143,8 @@ class Decision:
     names; without ``filters_ran``, those hosts were the result.
     ``cut``: the hosts were an arbitrary part of those that placement has;
     ``further``: they were asked for because those of such a part would not do.
+    ``from_copy``: they were computed from a copy of placement; ``fallback`` says why
+    placement was asked, if there should be one.
     ``cells_left_out`` are the names of the cells that should have given hosts and did
     not answer.
     ``seed`` is that of the random numbers of the whole request: who knows it can have
@@ -162,6 +164,8 @@ class Decision:
     filters_ran: bool = True
     cut: bool = False
     further: bool = False
+    from_copy: bool = False
+    fallback: str = ''
     cells_left_out: tuple[str, ...] = ()
     seed: int = 0
     attempt: int = 1
