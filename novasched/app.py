@@ -41,6 +41,7 @@ from novasched.observability.instrumentation import Instrumentation
 from novasched.placement import session
 from novasched.placement.claims import OnHeld
 from novasched.placement.client import PlacementClient
+from novasched.placement.contents import PlacementApiContents
 from novasched.placement.rollback import claim_recovery
 from novasched.ports import Network, Notifier, Placement, ProviderStore, ServiceRow
 from novasched.rpc import server
@@ -112,9 +113,7 @@ def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
         rng=random.SystemRandom(),
         network=network,
         services=SqlServiceStore(main_engine),
-        providers=PlacementContents(Database(placement_engine))
-        if placement_engine is not None
-        else None,
+        providers=_providers(conf, placement, placement_engine) if mirrors else None,
         on_service=notifications.service_created,
         close=close,
     )
@@ -228,14 +227,25 @@ def _placement(
     return dependencies.instrumentation.placement(placement)
 
 
+def _providers(
+    conf: cfg.ConfigOpts, placement: Adapter, engine: sa.Engine | None
+) -> ProviderStore:
+    """Return what the copy of placement is read from."""
+    if engine is not None:
+        return PlacementContents(Database(engine))
+    return PlacementApiContents(placement, conf.novasched.mirror_api_share)
+
+
 def _mirror(
     conf: cfg.ConfigOpts, dependencies: Dependencies, view: ClusterView
 ) -> PlacementMirror | None:
     if dependencies.providers is None:
         return None
-    return PlacementMirror(
+    mirror = PlacementMirror(
         dependencies.providers,
         dependencies.clock,
         conf.novasched.mirror_max_age,
         view.node_uuids,
+        dependencies.instrumentation.refresh_of_mirror,
     )
+    return dependencies.instrumentation.mirror(mirror)

@@ -70,9 +70,10 @@ class FakePlacement:
     last provider of the candidate has no room), ``conflicted`` (others were
     claiming), ``in vain`` (refused for another reason), ``unreachable``, ``unknown``,
     or an exception to be raised; when it is over, all are claimed. ``together`` is the
-    outcome for several at once, and ``together_exhausted`` what there was too little
-    of. What the providers have is in ``summaries``, as placement has it. ``before`` is
-    what every consumer held already. Claims of ``unundone`` consumers stay.
+    outcome for several at once, or those by one of their consumers, and
+    ``together_exhausted`` what there was too little of. What the providers have is in
+    ``summaries``, as placement has it. ``before`` is what every consumer held already.
+    Claims of ``unundone`` consumers stay.
     """
 
     def __init__(self, *providers, script=(), before=None):
@@ -134,16 +135,22 @@ class FakePlacement:
 
     def claim_all(self, context, wanted, version, project_id, user_id):
         """Claim for all; whenever there is a script, each is to be claimed alone."""
-        self.tried_together.append([one.consumer_uuid for one in wanted])
-        if self.together == 'unreachable':
+        uuids = [one.consumer_uuid for one in wanted]
+        self.tried_together.append(uuids)
+        outcome = self.together
+        if isinstance(outcome, dict):
+            outcome = next(filter(None, map(outcome.get, uuids)), 'claimed')
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if outcome == 'unreachable':
             return ClaimRefused(0, 'nobody is there')
-        if self.together == 'refused' or self.script:
+        if outcome == 'refused' or self.script:
             return ClaimRefused(409, 'no room', self.together_exhausted)
         self.owner = (project_id, user_id)
         self.held.update((one.consumer_uuid, one.candidate) for one in wanted)
-        if self.together == 'unknown':
-            return [ClaimUnknown(one.consumer_uuid, 'no answer') for one in wanted]
-        return [Claimed(one.consumer_uuid) for one in wanted]
+        if outcome == 'unknown':
+            return [ClaimUnknown(uuid, 'no answer') for uuid in uuids]
+        return [Claimed(uuid) for uuid in uuids]
 
     def undo(self, context, claims, within_s=None):
         self.undone += [(claim.consumer_uuid, claim.undo) for claim in claims]

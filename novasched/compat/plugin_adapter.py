@@ -45,6 +45,9 @@ class _Adapter:
         self.name = type(plugin).__name__
         self.config_warnings = _our_method(plugin, 'config_warnings')
 
+    def depends_on(self, request: RequestSpec) -> None:
+        """Return None: nobody knows, though what it is made of may."""
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plugin, name)
 

@@ -8,17 +8,18 @@ fetch row by row. Placement's tables are never written.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from novasched import errors
 from novasched.db.transactions import Database
-from novasched.providers.contents import Contents, unpaired
+from novasched.providers.contents import Contents, by_provider, unpaired
 from novasched.scheduler.columns import Floats, Ints
 
 BUCKET = 2000
@@ -86,7 +87,7 @@ class PlacementContents:
                 return reader.contents(providers)
             after = before
             if len(changed) or not np.array_equal(providers, before.providers):
-                fresh = reader.contents(providers, changed.tolist())
+                fresh = reader.changed(before, providers, changed)
                 after = before.updated(fresh, changed)
             return reader.silent_changes(after) if thorough else after
 
@@ -101,12 +102,15 @@ class PlacementContents:
         connection.info[READ_WHOLE] = True
         return contents
 
+    def close(self) -> None:
+        """Do nothing: each statement is bounded, and the engine belongs to others."""
+
     @contextmanager
     def _snapshot(self) -> Iterator[sa.Connection]:
         with self._database.read() as connection:
             if connection.dialect.name == 'sqlite':
                 connection.begin()  # oslo.db's engines begin in the database, too
-                if not connection.connection.in_transaction:  # type: ignore[attr-defined]
+                if not connection.connection.in_transaction:
                     connection.exec_driver_sql('BEGIN')
             else:
                 connection.execution_options(isolation_level='REPEATABLE READ')
@@ -140,23 +144,52 @@ class _Reader:
         if self._is_mysql:
             connection.exec_driver_sql(f'SET SESSION group_concat_max_len = {MAX_TEXT}')
 
-    def contents(self, providers: Ints, ids: Sequence[int] | None = None) -> Contents:
-        """Return what is said of the providers of these ids, or of all."""
+    def contents(self, providers: Ints) -> Contents:
+        """Return all that is said of these providers, which are all."""
         return Contents(
             providers=providers,
-            inventories=self._inventories(ids),
-            usage=self.usage(ids),
-            traits=self._packed(
-                self._of('resource_provider_traits', ids),
-                ['resource_provider_id', 'trait_id'],
-                ids,
-            ),
-            aggregates=self._aggregates(ids),
-            uuids=self._names('resource_providers', 'uuid', ids),
+            inventories=self._inventories(),
+            usage=self.usage(),
+            traits=self._traits(),
+            aggregates=self._aggregates(),
+            uuids=self._names('resource_providers', 'uuid'),
             class_names=self._names('resource_classes', 'name'),
             trait_names=self._names('traits', 'name'),
             aggregate_uuids=self._names('placement_aggregates', 'uuid'),
         )
+
+    def changed(self, before: Contents, providers: Ints, ids: Ints) -> Contents:
+        """Return what is said of the providers of these ids; names only where there
+        are others than before."""
+        listed = ids.tolist()
+        inventories, usage = self._inventories(listed), self.usage(listed)
+        traits, aggregates = self._traits(listed), self._aggregates(listed)
+        return Contents(
+            providers=providers,
+            inventories=inventories,
+            usage=usage,
+            traits=traits,
+            aggregates=aggregates,
+            uuids=self._names('resource_providers', 'uuid', listed),
+            class_names=self._known(
+                before.class_names, [inventories, usage], 'resource_classes', 'name'
+            ),
+            trait_names=self._known(before.trait_names, [traits], 'traits', 'name'),
+            aggregate_uuids=self._known(
+                before.aggregate_uuids, [aggregates], 'placement_aggregates', 'uuid'
+            ),
+        )
+
+    def _known(
+        self,
+        names: Mapping[int, str],
+        rows: Iterable[NDArray[Any]],
+        table: str,
+        column: str,
+    ) -> Mapping[int, str]:
+        """Return the names by id; read again if rows have others in column 1."""
+        ids = set().union(*(set(each[:, 1].tolist()) for each in rows))
+        return names if ids <= names.keys() else self._names(table, column)
 
     def providers(self) -> Ints:
         """Return all providers, by their ids; see Contents."""
@@ -175,7 +208,8 @@ class _Reader:
         if len(unpaired(usage, contents.usage)):
             contents = replace(contents, usage=usage)
         if len(unpaired(aggregates, contents.aggregates)):
-            uuids = self._names('placement_aggregates', 'uuid')
+            known = contents.aggregate_uuids
+            uuids = self._known(known, [aggregates], 'placement_aggregates', 'uuid')
             contents = replace(contents, aggregates=aggregates, aggregate_uuids=uuids)
         return contents
 
@@ -190,13 +224,18 @@ class _Reader:
         found: Ints = self._packed(f'({sums}) AS sums', columns, ids)
         return found
 
+    def _traits(self, ids: Sequence[int] | None = None) -> Ints:
+        columns = ['resource_provider_id', 'trait_id']
+        table = self._of('resource_provider_traits', ids)
+        return by_provider(self._packed(table, columns, ids))
+
     def _aggregates(self, ids: Sequence[int] | None = None) -> Ints:
         columns = ['resource_provider_id', 'aggregate_id']
         table = self._of('resource_provider_aggregates', ids)
         found: Ints = self._packed(table, columns, ids)
         return found
 
-    def _inventories(self, ids: Sequence[int] | None) -> Floats:
+    def _inventories(self, ids: Sequence[int] | None = None) -> Floats:
         columns = [
             'resource_provider_id',
             'resource_class_id',

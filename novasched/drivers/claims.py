@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
@@ -35,6 +36,40 @@ LEFT_BEHIND = (
 
 UNDO_WITHIN_S = 30.0
 """How long a request may go on undoing its claims, however many there are."""
+CHUNK = 100
+"""Instances that are claimed by one POST.
+
+A thousand on 350 hosts took 7.8 s of placement's CPU time in chunks of 25, 6.8 of 50,
+7.0 of 100, 6.9 of 200 and 6.7 at once, on a busy machine, where the longest POST took
+0.5, 0.7, 1.1, 3.1 and 14 s. Two chunks at once were no faster and took up to 16 % more:
+MariaDB finds deadlocks between them, and SQLite refuses one.
+"""
+
+
+def chunks(
+    wanted: Sequence[ClaimRequest], size: int = CHUNK
+) -> Sequence[Sequence[ClaimRequest]]:
+    """Split claims into chunks of ``size`` at most; those for one host stay together.
+
+    A host is the provider that most claims take from. One that more than ``size`` take
+    from, such as shared storage, counts only where there is no other.
+    """
+    if len(wanted) <= size:
+        return [wanted]
+    takers = Counter(name for one in wanted for name in one.candidate['allocations'])
+    by_host: dict[str, list[ClaimRequest]] = {}
+    for one in wanted:
+        names = one.candidate['allocations']
+        host = max(names, key=lambda name: (takers[name] <= size, takers[name], name))
+        by_host.setdefault(host, []).append(one)
+    found: list[list[ClaimRequest]] = [[]]
+    for of_host in by_host.values():
+        for start in range(0, len(of_host), size):
+            part = of_host[start : start + size]
+            if len(found[-1]) + len(part) > size:
+                found.append([])
+            found[-1] += part
+    return found
 
 
 class ClaimJournal:
@@ -211,30 +246,40 @@ class Claims:
             self.room.refuse(candidate, outcome.exhausted)
             LOG.debug('Claim for %s refused: %s', request.instance_uuid, outcome.text)
             return False
-        self._keep([outcome], wanted)
+        self._keep([outcome])
+        self.room.take(candidate)
         return True
 
     def make_all(self, request: RequestSpec, wanted: Sequence[ClaimRequest]) -> bool:
         """Claim for several instances, which hold nothing, all or none; False: none.
 
-        Raises errors.AllocationUpdateFailed when placement does not answer: the
-        claims are undone. Raises errors.NoValidHost when placement cannot be
-        reached.
+        Nothing else may be claimed before. Many are claimed chunk by chunk; the first
+        chunk that is not granted ends it. Raises errors.AllocationUpdateFailed when
+        placement does not answer, which undoes the claims, or when those before a
+        refused chunk may be left behind. Raises errors.NoValidHost when placement
+        cannot be reached, CallerGone when nobody waits for the next chunk.
         """
-        with self._written(request, wanted):
-            outcome = self._placement.claim_all(
-                self._context,
-                wanted,
-                self._version,
-                request.project_id,
-                self._user_of(request),
-            )
-        if isinstance(outcome, ClaimRefused):
-            self._refuse(wanted, outcome)
-            self.room.refuse_all([one.candidate for one in wanted], outcome.exhausted)
-            LOG.debug('Claims for %d instances refused: %s', len(wanted), outcome.text)
-            return False
-        self._keep(outcome, wanted)
+        for chunk in chunks(wanted):
+            self.check_caller()
+            with self._written(request, chunk):
+                outcome = self._placement.claim_all(
+                    self._context,
+                    chunk,
+                    self._version,
+                    request.project_id,
+                    self._user_of(request),
+                )
+            if isinstance(outcome, ClaimRefused):
+                candidates = [one.candidate for one in wanted]
+                self.room.refuse_all(candidates, outcome.exhausted)
+                number, text = len(chunk), outcome.text
+                LOG.debug('Claims for %d instances refused: %s', number, text)
+                self._refuse(chunk, outcome)
+                self._undo_before_refused()
+                return False
+            self._keep(outcome)
+        for one in wanted:
+            self.room.take(one.candidate)
         return True
 
     @contextlib.contextmanager
@@ -277,16 +322,27 @@ class Claims:
             )
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
 
-    def _keep(
-        self, made: Sequence[Claimed | ClaimUnknown], wanted: Sequence[ClaimRequest]
-    ) -> None:
+    def _keep(self, made: Sequence[Claimed | ClaimUnknown]) -> None:
         """Remember claims; undo all where the outcome of one is unknown."""
         self._made += made
         for claim in made:
             if isinstance(claim, ClaimUnknown):
                 self._give_up(claim)
-        for one in wanted:
-            self.room.take(one.candidate)
+
+    def _undo_before_refused(self) -> None:
+        """Undo the chunks before one that was refused.
+
+        Raises errors.AllocationUpdateFailed where that fails, as no other host may be
+        claimed for their instances.
+        """
+        if self._made:
+            self._undo_all()
+        if self.left_behind:
+            raise errors.AllocationUpdateFailed(
+                self.left_behind[0],
+                'other claims of the request were refused, and this one may be left '
+                'behind; try again',
+            )
 
     def _give_up(self, claim: ClaimUnknown) -> NoReturn:
         """Undo all, as the request ends here; say whether something is left."""

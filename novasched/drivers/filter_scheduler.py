@@ -8,6 +8,7 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from novasched import errors
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
@@ -24,10 +25,11 @@ from novasched.drivers.reservation import GroupTurns, Reservation
 from novasched.drivers.selections import Picked, SelectionMaker, are_kept_apart
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports import Candidate, ClaimRequest
+from novasched.ports import Candidate, Candidates, ClaimRequest
 from novasched.scheduler.fit.claim import book
 from novasched.scheduler.hosts import HostTable, consume
 from novasched.scheduler.pipeline import decide
+from novasched.scheduler.successive import decide_next
 from novasched.scheduler.trace import Decision
 
 LOG = logging.getLogger(__name__)
@@ -75,7 +77,8 @@ class _State:
     ``hosts`` are those left, less what the picks took from them, ``offered`` those
     that the first instance had. ``request`` is the one for the next instance, and
     ``topology`` is where the last one is on the NUMA cells of its host. ``decision``
-    is the last one. Each ``attempt`` draws from a generator of the same seed.
+    is the last one, unless more than the last pick was taken from ``hosts`` since. Each
+    ``attempt`` draws from a generator of the same seed.
     """
 
     hosts: HostTable
@@ -191,25 +194,31 @@ class _Placing:
             hosts = self._reservation.rebased(state.hosts, fitting)
             if hosts is None:
                 return state, picked
-            state = replace(state, hosts=hosts)
+            state = replace(state, hosts=hosts, decision=None)
 
     def _decide(self, state: _State, index: int) -> _State:
         """Leave the hosts that may take instance ``index``, the best one first."""
         parts, candidates = self._parts, self._work.candidates
         decision = replace(
-            decide(
-                parts.profile, state.hosts, state.request, state.rng, index, self._lap
-            ),
+            self._decided(state, index),
             seed=self._seed,
             took_s=self._lap.took_s(),
-            cut=candidates is not None and candidates.cut,
-            further=candidates is not None and candidates.further,
+            **_origin(candidates),
             cells_left_out=self._cells_left_out,
             attempt=state.attempt,
         )
         log_decision(decision, self._logged)
         parts.on_decision(decision)
         return replace(state, hosts=decision.ranked, decision=decision)
+
+    def _decided(self, state: _State, index: int) -> Decision:
+        profile, hosts, request = self._parts.profile, state.hosts, state.request
+        if state.decision is None or not state.picks:
+            return decide(profile, hosts, request, state.rng, index, self._lap)
+        row = state.picks[-1].host._row
+        return decide_next(
+            profile, state.decision, hosts, row, request, state.rng, index, self._lap
+        )
 
     def _consume(self, state: _State, picked: Picked) -> _State:
         """Let the host have the instance, and the server group have the host."""
@@ -218,11 +227,13 @@ class _Placing:
         booked = book(consume(state.hosts, row, request), row, request, fitting)
         if fitting.as_nova and 'numa_topology' in request:
             request = request.replaced(numa_topology=booked.topology)
+        host = picked.host.over(state.offered.snapshot)
+        picked = replace(picked, host=host, problem=booked.problem)
         return replace(
             state,
             hosts=booked.hosts,
-            request=request.with_group_on(picked.host.host),
-            picks=(*state.picks, replace(picked, problem=booked.problem)),
+            request=request.with_group_on(host.host),
+            picks=(*state.picks, picked),
             topology=booked.topology,
         )
 
@@ -309,6 +320,18 @@ class _Placing:
         if placed.topology is not None:
             request = request.replaced(numa_topology=placed.topology)
         return ScheduleResult(selections, request)
+
+
+def _origin(candidates: Candidates | None) -> dict[str, Any]:
+    """Return what a decision says of where its hosts come from."""
+    if candidates is None:
+        return {}
+    return {
+        'cut': candidates.cut,
+        'further': candidates.further,
+        'from_copy': candidates.copy is not None,
+        'fallback': candidates.fallback,
+    }
 
 
 def _best(state: _State, _: set[int]) -> Picked | None:

@@ -7,8 +7,10 @@ import copy
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from novasched import errors
 from novasched.objects.numa import NUMATopologyLimits
@@ -72,8 +74,10 @@ class SelectionMaker:
         instance is one. With ``own`` no two instances have one alternate; they take
         one each in turn. Nova: scheduler/manager.py, _get_alternate_hosts.
         """
-        taken = {one.host._row for one in picked}
-        offers = [self._alternates(one, hosts, taken) for one in picked]
+        taken = [one.host._row for one in picked]
+        left = hosts[~np.isin(hosts.rows, taken)]
+        made: dict[int, Selection] = {}
+        offers = [self._alternates(one, left, made) for one in picked]
         if own:
             used = {(one.host.cell_uuid, one.host.host) for one in picked}
             offers = [_unused(offer, used) for offer in offers]
@@ -84,17 +88,20 @@ class SelectionMaker:
         return found
 
     def _alternates(
-        self, picked: Picked, hosts: HostTable, taken: Set[int]
+        self, picked: Picked, hosts: HostTable, made: dict[int, Selection]
     ) -> Iterator[Selection]:
+        """Yield the other hosts of the cell; ``made`` has those made before, by row."""
         for host in hosts.states():
-            if host._row in taken or host.cell_uuid != picked.host.cell_uuid:
+            if host.cell_uuid != picked.host.cell_uuid:
                 continue
-            if picked.candidate is None:
-                yield self.selection(host, None)
+            if host._row in made:
+                yield made[host._row]
+            elif picked.candidate is None:
+                yield made.setdefault(host._row, self.selection(host, None))
             elif host.allocation_candidates:
                 offered: list[Candidate] = host.allocation_candidates
                 fitting = next(filter(self.fits, offered), offered[0])
-                yield self.selection(host, fitting)
+                yield made.setdefault(host._row, self.selection(host, fitting))
             else:
                 LOG.debug(
                     "A host state with uuid = '%s' that did not have any remaining "

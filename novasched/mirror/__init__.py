@@ -40,8 +40,8 @@ Related options:
         ),
         cfg.FloatOpt(
             'mirror_max_age',
-            default=60.0,
             min=1.0,
+            sample_default='60, or 600 where it is read from the API',
             help='Seconds after which a copy of placement that could not be brought up '
             'to date is not used any more, and placement is asked for candidates.',
         ),

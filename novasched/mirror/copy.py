@@ -36,6 +36,8 @@ THOROUGH_EVERY_S = 10.0
 """How often what changes silently is looked for."""
 LOAD_EVERY_S = 300.0
 """How often all is read again, and compared."""
+MAX_AGE_S, SLOW_MAX_AGE_S = 60.0, 600.0
+"""How old a copy may be, by default; of a store that is not quick."""
 PATIENCE_S = 5.0
 """How long a request waits until the copy is up to date. Once that was too short, none
 waits until a read has succeeded."""
@@ -69,7 +71,8 @@ class Assumed:
 class PlacementMirror:
     """A copy of what placement knows of resource providers; threads may share it.
 
-    ``nodes`` returns the uuids of the compute nodes. ``fallbacks`` counts by reason
+    ``nodes`` returns the uuids of the compute nodes; ``patience_s`` is how long a
+    request waits for a read that is under way. ``fallbacks`` counts by reason
     how often placement had to be asked, ``differences`` providers that a full read
     showed to be otherwise than the copy had them, though their generation was the same.
     """
@@ -78,15 +81,19 @@ class PlacementMirror:
         self,
         store: ProviderStore,
         clock: Clock,
-        max_age_s: float = 60.0,
+        max_age_s: float | None = None,
         nodes: Callable[[], KeysView[str]] = lambda: NO_NODES,
         measure: Callable[[], contextlib.AbstractContextManager[None]] = (
             contextlib.nullcontext
         ),
+        patience_s: float = PATIENCE_S,
+        rng: random.Random | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._max_age_s = max_age_s
+        self._max_age_s = max_age_s or (MAX_AGE_S if store.is_quick else SLOW_MAX_AGE_S)
+        self._patience_s = patience_s
+        self._rng = rng or random.Random()
         self._nodes = nodes
         self._measure = measure
         self._reading = threading.Lock()
@@ -98,7 +105,7 @@ class PlacementMirror:
         self._news = threading.Event()
         self._news.set()
         self._mark: object | None = None
-        self._broken = self._late = False
+        self._broken = self._late = self._stopped = False
         self._thorough_at = self._load_at = float('-inf')
         self._pause_s = INTERVAL_S
         self._nested: tuple[object, int, bool] = (None, 0, False)
@@ -107,8 +114,6 @@ class PlacementMirror:
         self._logged = LogOnce()
         self.fallbacks: Counter[str] = Counter()
         self.differences = 0
-        self.reads = 0
-        self.read_s = 0.0
 
     # -- candidates
 
@@ -141,7 +146,7 @@ class PlacementMirror:
 
     def _begins(self) -> bool:
         with self._changing:
-            return self._logged.begins()
+            return not self._stopped and self._logged.begins()
 
     def _log_end(self) -> None:
         """Say once that what was wrong with the copy has ended, if it has."""
@@ -192,11 +197,11 @@ class PlacementMirror:
                 read = self._reader.submit(lambda: self._read(thorough=True))
                 self._next_read = read
         try:
-            read.result(PATIENCE_S)
+            read.result(self._patience_s)
         except TimeoutError as problem:
             self._late = True
             raise errors.NoMirror(
-                f'its database did not answer within {PATIENCE_S:g} s'
+                f'its database did not answer within {self._patience_s:g} s'
             ) from problem
 
     def _has_nested_nodes(self, table: ProviderTable) -> bool:
@@ -261,46 +266,54 @@ class PlacementMirror:
 
     def stop(self) -> None:
         """Let ``keep_up`` end soon."""
-        self._pause_s = 0.0
+        self._pause_s, self._stopped = 0.0, True
+        self._store.close()
         self._news.set()
         self._reader.close()
 
     def _read(self, thorough: bool = False) -> None:
         """Read what has changed, or all; ``thorough``: what changes silently, too.
 
-        Raises errors.StoreFailed, and logs it once.
+        Raises errors.StoreFailed, which is logged once until a read succeeds.
         """
         with self._reading:
             began_at = self._clock.monotonic()
             try:
                 with self._measure():
                     contents, table = self._news_of(began_at, thorough)
-            except (errors.InconsistentProviders, errors.StoreFailed) as problem:
-                self._broken = True
-                if self._begins():
-                    LOG.warning(
-                        'The copy of placement cannot be brought up to date; placement '
-                        'is asked for candidates where it will not do: %s',
-                        problem,
-                    )
+            except errors.InconsistentProviders as problem:
+                self._log_failure(problem)
                 raise errors.StoreFailed('Placement', str(problem)) from problem
+            except errors.StoreFailed as problem:
+                self._log_failure(problem)
+                raise
             self._show(contents, table, began_at)
-            took_s = self._clock.monotonic() - began_at
-            self.reads, self.read_s = self.reads + 1, self.read_s + took_s
-            self._pause_s = max(INTERVAL_S, took_s / SHARE)
+            if self._store.is_quick:
+                took_s = self._clock.monotonic() - began_at
+                self._pause_s = max(INTERVAL_S, took_s / SHARE)
             self._broken = self._late = False
             self._log_end()
+
+    def _log_failure(self, problem: errors.NovaschedError) -> None:
+        self._broken = True
+        if self._begins():
+            LOG.warning(
+                'The copy of placement cannot be brought up to date; placement is '
+                'asked for candidates where it will not do: %s',
+                problem,
+            )
 
     def _news_of(self, now: float, thorough: bool) -> tuple[Contents, ProviderTable]:
         """Return the contents of placement now, and the table made of them."""
         known, mark = self._copy, self._store.mark()
         is_quiet = mark is not None and mark == self._mark
         is_due = now >= self._thorough_at
-        suspects = self._due_suspects(now)
+        due = self._due_suspects(now)
+        suspects = self._ids(due)
         if known is None or self._must_load(now):
             contents = self._store.read()
             self._count_missed(contents)
-            self._load_at = now + LOAD_EVERY_S * random.uniform(0.75, 1.25)
+            self._load_at = now + LOAD_EVERY_S * self._rng.uniform(0.75, 1.25)
         elif is_quiet and not (is_due or thorough or suspects):
             return known.contents, known.table
         else:
@@ -311,6 +324,10 @@ class PlacementMirror:
         if known is None or is_due or thorough:
             self._thorough_at = now + max(THOROUGH_EVERY_S, 2 * self._pause_s)
         self._mark = mark
+        with self._changing:
+            for uuid in due:
+                if self._suspects.get(uuid, now) <= now:
+                    self._suspects.pop(uuid, None)
         if known is None:
             return contents, build(contents)
         if contents is known.contents:
@@ -334,16 +351,17 @@ class PlacementMirror:
                 missed,
             )
 
-    def _due_suspects(self, now: float) -> list[int]:
-        """Return the ids of providers that are to be read now."""
+    def _due_suspects(self, now: float) -> list[str]:
+        """Return the uuids of providers that are to be read now."""
         with self._changing:
-            due = [uuid for uuid, at in self._suspects.items() if at <= now]
-            for uuid in due:
-                del self._suspects[uuid]
-        if self._copy is None or not due:
+            return [uuid for uuid, at in self._suspects.items() if at <= now]
+
+    def _ids(self, uuids: Iterable[str]) -> list[int]:
+        """Return the ids of those of these providers that are known."""
+        if self._copy is None:
             return []
         table = self._copy.table
-        rows = [table.rows_by_uuid[u] for u in due if u in table.rows_by_uuid]
+        rows = [table.rows_by_uuid[u] for u in uuids if u in table.rows_by_uuid]
         ids: list[int] = table.ids[rows].tolist() if rows else []
         return ids
 

@@ -129,6 +129,35 @@ CLAIMS = Metric(
     'answer) or error.',
     labels=('result',),
 )
+MIRROR_AGE = Metric(
+    'novasched_mirror_age_seconds',
+    'How old the oldest copy of placement among the workers is, where candidates come '
+    'from one; -1: a worker has none yet.',
+    across='livemax',
+)
+MIRROR_PROVIDERS = Metric(
+    'novasched_mirror_providers',
+    'Resource providers in a copy of placement.',
+    across='livemax',
+)
+MIRROR_SECONDS = Metric(
+    'novasched_mirror_refresh_duration_seconds',
+    'One look at placement for what has changed, until the copy shows it.',
+    buckets=REQUEST_BUCKETS_S,
+)
+MIRROR_DIFFERENCES = Metric(
+    'novasched_mirror_differences_total',
+    'Resource providers that a full read showed to be otherwise than the copy had '
+    'them, though nothing said that they had changed. It should stay 0.',
+)
+MIRROR_FALLBACKS = Metric(
+    'novasched_mirror_fallbacks_total',
+    'Queries for candidates that placement was asked in the place of the copy, by '
+    'reason: unusable (the copy is not there, too old or broken), not_read (it could '
+    'not be brought up to date when there was no candidate) or query (what was asked '
+    'is not computed: ports with resources, an unknown trait or resource class).',
+    labels=('reason',),
+)
 CELL_TIME = Metric(
     'novasched_cell_state_timestamp_seconds',
     'When what the worker that is furthest behind knows of a cell was asked for, as '

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import itertools
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from novasched import errors
 from novasched.candidate_query import QueryPolicy
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.view import ClusterView
+from novasched.mirror.copy import PlacementMirror
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Metric, Recorder
 from novasched.observability.health import FAIL, PASS, WARN, Check, Health
@@ -30,6 +32,7 @@ from novasched.ports import (
     ServiceRow,
     ServiceStore,
 )
+from novasched.resources import Query
 from novasched.resources.prefilters import Prefilter
 from novasched.scheduler.trace import Decision
 
@@ -103,6 +106,7 @@ class InstrumentedPlacement:
         self._stage = instrumentation.stage
         self._recorder = instrumentation.recorder
         self._health = instrumentation.health
+        self._found = instrumentation.found
 
     def __getattr__(self, method: str) -> Any:
         call = getattr(self._inner, method)
@@ -128,9 +132,7 @@ class InstrumentedPlacement:
         match answer:
             case Candidates():
                 self._health.good('placement')
-                found = len(answer.requests)
-                count(catalogue.QUERIES, 'found' if found else 'none')
-                self._recorder.observe(catalogue.CANDIDATES, found)
+                self._found(answer)
             case QueryFailed():
                 count(catalogue.QUERIES, 'failed')
                 self._judge(answer.status, answer.text)
@@ -151,6 +153,44 @@ class InstrumentedPlacement:
             self._health.good('placement')
         else:
             self._health.bad('placement', f'HTTP {status}: {text}' if status else text)
+
+
+class InstrumentedMirror:
+    """A copy of placement: what it answers is counted as answers of placement are.
+    Satisfies mirror.copy.PlacementMirror."""
+
+    def __init__(self, inner: PlacementMirror, instrumentation: Instrumentation):
+        self._inner = inner
+        self._instrumentation = instrumentation
+        self._counted = 0
+        self._fallbacks: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def candidates(self, query: Query, fresh: bool = False) -> Candidates | str:
+        with self._instrumentation.stage('Query'):
+            answer = self._inner.candidates(query, fresh)
+        if isinstance(answer, Candidates):
+            self._instrumentation.found(answer)
+        return answer
+
+    def check(self, time: str) -> Check:
+        """Judge the copy; without it placement is asked, which is slow."""
+        if self._inner.is_usable:
+            return Check(PASS, time)
+        return Check(WARN, time, 'placement is asked for candidates')
+
+    def measure(self, recorder: Recorder) -> None:
+        """Set the gauges, and count what happened since the last time."""
+        age_s = self._inner.age_s()
+        recorder.set(catalogue.MIRROR_AGE, -1 if age_s is None else age_s)
+        recorder.set(catalogue.MIRROR_PROVIDERS, len(self._inner))
+        differences, fallbacks = self._inner.differences, self._inner.fallbacks.copy()
+        recorder.count(catalogue.MIRROR_DIFFERENCES, by=differences - self._counted)
+        for reason, number in (fallbacks - self._fallbacks).items():
+            recorder.count(catalogue.MIRROR_FALLBACKS, reason, by=number)
+        self._counted, self._fallbacks = differences, fallbacks
 
 
 class RequestTracker:
@@ -317,6 +357,7 @@ class Instrumentation:
         self._check_interval_s = settings.check_interval_s
         self._decisions = itertools.count()
         self._freshness: Freshness | None = None
+        self._mirror: InstrumentedMirror | None = None
         self.recorder = recorder or Recorder()
         self.health = Health(clock, settings.ttl_s)
         self.health.checkers.append(self._check)
@@ -345,6 +386,20 @@ class Instrumentation:
     def placement(self, inner: Placement) -> Placement:
         return cast(Placement, InstrumentedPlacement(inner, self))
 
+    def mirror(self, inner: PlacementMirror) -> PlacementMirror:
+        self._mirror = InstrumentedMirror(inner, self)
+        return cast(PlacementMirror, self._mirror)
+
+    def found(self, answer: Candidates) -> None:
+        """Count an answer to a query."""
+        found = len(answer.requests)
+        self.recorder.count(catalogue.QUERIES, 'found' if found else 'none')
+        self.recorder.observe(catalogue.CANDIDATES, found)
+
+    def refresh_of_mirror(self) -> contextlib.AbstractContextManager[None]:
+        """Measure one look at placement."""
+        return self._timed(catalogue.MIRROR_SECONDS)
+
     def query_policy(self, query_policy: QueryPolicy) -> QueryPolicy:
         """Measure the prefilters, and count the answers that a limit cut."""
         return replace(
@@ -371,7 +426,7 @@ class Instrumentation:
 
     def _decided(self, decision: Decision) -> None:
         observe = self.recorder.observe
-        weighers = {weighing.name for weighing in decision.weighed.weighings}
+        weighers = {weighing.name for weighing in decision.weighed.scored}
         scored_s = sum(decision.took_s.get(name, 0.0) for name in weighers)
         all_s = sum(decision.took_s.values())
         if decision.took_s:
@@ -394,11 +449,15 @@ class Instrumentation:
     def _check(self) -> dict[str, Check]:
         time = self.health.time()
         found = {} if self._freshness is None else self._freshness.check(time)
+        if self._mirror is not None:
+            found['mirror'] = self._mirror.check(time)
         return {**found, 'requests': self.requests.check(time)}
 
     def measure(self, now: float) -> None:
         """Set the gauges of the present state; ``now`` is in seconds since 1970."""
         self.requests.measure()
+        if self._mirror is not None:
+            self._mirror.measure(self.recorder)
         if self._freshness is not None:
             self._freshness.measure(self.recorder, now)
 

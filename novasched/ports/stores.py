@@ -258,3 +258,6 @@ class ProviderStore(Protocol):
 
     def mark(self) -> object | None:
         """Return what is equal as long as nothing is written; None: unknown."""
+
+    def close(self) -> None:
+        """End a read soon; there will be none after it."""

@@ -36,7 +36,7 @@ class Contents:
     | ``providers`` | id, generation, root id, parent id or 0; ascending |
     | ``inventories`` | provider, class, total, reserved, min_unit, max_unit, step_size, ratio as clients read it, ratio as the database computes with it |
     | ``usage`` | provider, class, sum of all allocations |
-    | ``traits`` | provider, trait |
+    | ``traits`` | provider, trait; by provider |
     | ``aggregates`` | provider, aggregate |
 
     Each has the shape (rows, columns).
@@ -87,27 +87,40 @@ class Contents:
 
         ``fresh.providers`` are all that there are now; what others had is dropped.
         """
-        providers = fresh.providers
-        left = np.setdiff1d(providers[:, 0], ids)
-        traits = self.traits
-        if len(np.setdiff1d(self.providers[:, 0], providers[:, 0])) or not _same_rows(
-            fresh.traits, traits[np.isin(traits[:, 0], ids)]
-        ):
-            traits = _with(traits, left, fresh.traits)
-        there = set(providers[:, 0].tolist())
-        uuids = self.uuids
+        before, now = self.providers[:, 0], fresh.providers[:, 0]
+        gone = np.setdiff1d(before, now) if not np.array_equal(before, now) else now[:0]
+        dropped = np.union1d(gone, ids)
+        traits, uuids = self.traits, self.uuids
+        if len(unpaired(_of(traits, dropped), fresh.traits)):
+            traits = by_provider(_with(traits, dropped, fresh.traits))
         if not fresh.uuids.items() <= uuids.items():
             uuids = {**uuids, **fresh.uuids}
+        if len(gone):
+            left = set(now.tolist())
+            uuids = {id_: uuid for id_, uuid in uuids.items() if id_ in left}
         return replace(
             fresh,
-            inventories=_with(self.inventories, left, fresh.inventories),
-            usage=_with(self.usage, left, fresh.usage),
+            inventories=_with(self.inventories, dropped, fresh.inventories),
+            usage=_with(self.usage, dropped, fresh.usage),
             traits=traits,
-            aggregates=_with(self.aggregates, left, fresh.aggregates),
-            uuids=uuids
-            if len(uuids) == len(there)
-            else {id_: uuid for id_, uuid in uuids.items() if id_ in there},
+            aggregates=_with(self.aggregates, dropped, fresh.aggregates),
+            uuids=uuids,
         )
+
+
+def by_provider(rows: Ints) -> Ints:
+    """Return rows sorted by their provider."""
+    if (np.diff(rows[:, 0]) >= 0).all():
+        return rows
+    return rows[np.argsort(rows[:, 0], kind='stable')]
+
+
+def _of(rows: Ints, ids: Ints) -> Ints:
+    """Return those rows, of rows by provider, that are of these providers."""
+    starts = np.searchsorted(rows[:, 0], ids)
+    ends = np.searchsorted(rows[:, 0], ids, 'right')
+    spans = zip(starts.tolist(), ends.tolist(), strict=True)
+    return np.concatenate([rows[:0], *(rows[start:end] for start, end in spans)])
 
 
 def _of_both(some: Ints, others: Ints) -> tuple[Rows, Rows]:
@@ -130,13 +143,9 @@ def unpaired(some: A, others: A) -> A:
     return found
 
 
-def _same_rows(some: Ints, others: Ints) -> bool:
-    return np.array_equal(np.unique(some, axis=0), np.unique(others, axis=0))
-
-
-def _with(rows: A, left: Ints, more: A) -> A:
-    """Return the rows of the providers that are left, and more."""
-    kept = rows[np.isin(rows[:, 0].astype(np.int64), left)]
+def _with(rows: A, dropped: Ints, more: A) -> A:
+    """Return rows without those of some providers, and more."""
+    kept = rows[~np.isin(rows[:, 0].astype(np.int64), dropped)]
     return np.concatenate([kept, more])
 
 

@@ -46,6 +46,9 @@ __all__ = [
 ]
 
 
+AT_ONCE = 64
+"""Hosts of a table that are shown at once: most readers look at the first few."""
+
 A = TypeVar('A')
 S = TypeVar('S')
 
@@ -217,7 +220,9 @@ class HostTable(Columns):
         return self.snapshot.column(column.name)[self.rows]
 
     def states(self) -> Iterator[HostState]:
-        return (HostState(self.snapshot, row) for row in self.rows.tolist())
+        for start in range(0, len(self.rows), AT_ONCE):
+            for row in self.rows[start : start + AT_ONCE].tolist():
+                yield HostState(self.snapshot, row)
 
     def state(self, position: int) -> HostState:
         """Return the host at a position of this table."""
@@ -346,6 +351,17 @@ class HostState(Columns):
         if isinstance(service, Mapping) and 'disabled' in service:
             changes.setdefault('service_disabled', bool(service['disabled']))
         return changes
+
+    def over(self, snapshot: Snapshot) -> HostState:
+        """Return this host as it is, over a snapshot that its own was made of.
+
+        It keeps no column alive that was made since, and shows the values of those;
+        but the instances, which may not have been read, are those of the snapshot.
+        """
+        host = HostState(snapshot, self._row)
+        changed = self._snapshot.changed_since(snapshot) - {'instances'}
+        host._changes = {name: getattr(self, name) for name in changed} | self._changes
+        return host
 
     def consume_from_request(self, spec_obj: RequestSpec) -> None:
         """Subtract what an instance takes. Raises errors.UnsetField."""

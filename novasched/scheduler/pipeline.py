@@ -20,7 +20,7 @@ from novasched.scheduler.hosts import Floats, HostState, HostTable, Rows
 from novasched.scheduler.narrow import narrow
 from novasched.scheduler.trace import Decision, Step, Weighed, Weighing
 from novasched.scheduler.warnings import PluginWarning
-from novasched.scheduler.weighers import Weigher, normalize
+from novasched.scheduler.weighers import Weigher, bounds
 
 NEARLY_SORTED = 20
 """At most one host in so many is out of order."""
@@ -100,6 +100,7 @@ def decide(
         weighed=weighed,
         ranked=weighed.hosts[order],
         totals=weighed.totals[order],
+        order=order,
         filters_ran=narrowed.filters_run,
     )
 
@@ -118,7 +119,7 @@ def run_filters(
     steps: list[Step] = []
     rebuild = request.is_rebuild
     for filter_ in filters:
-        with watch('Filter', filter_.name, len(hosts)), _named(filter_):
+        with watch('Filter', filter_.name, len(hosts)), named(filter_):
             if not filter_.run_filter_for_index(index):
                 continue
             skipped = rebuild and not filter_.runs_on_rebuild()
@@ -132,7 +133,8 @@ def run_filters(
 
 
 @contextlib.contextmanager
-def _named(extension: BaseHostFilter | Weigher) -> Iterator[None]:
+def named(extension: BaseHostFilter | Weigher) -> Iterator[None]:
+    """Raise errors.ExtensionFailed, which names it, when a filter or weigher fails."""
     try:
         yield
     except TOLD_AS_THEY_ARE:
@@ -159,7 +161,7 @@ def weigh(
     for weigher in weighers:
         with (
             watch('Weigher', weigher.name, len(hosts)),
-            _named(weigher),
+            named(weigher),
             np.errstate(over='ignore', invalid='ignore'),
         ):
             shown = _ShownHosts(hosts)
@@ -191,15 +193,14 @@ class _ShownHosts(HostTable):
 def _weigh(weigher: Weigher, hosts: HostTable, request: RequestSpec) -> Weighing:
     """Weigh the hosts; those beyond the weights that a plugin gave get none."""
     raw = weigher.weights(hosts, request)
-    normalized = normalize(raw, weigher.minval, weigher.maxval)
+    low_high = bounds(raw, weigher.minval, weigher.maxval)
     missing = len(hosts) - len(raw)
     if missing < 0:
         raise IndexError(f'{len(raw)} weights for {len(hosts)} hosts')
     if missing:
         raw = np.pad(raw, (0, missing), constant_values=np.nan)
-        normalized = np.pad(normalized, (0, missing))
     multipliers = weigher.multipliers(hosts)
-    return Weighing(weigher.name, raw, normalized, multipliers, missing)
+    return Weighing(weigher.name, raw, low_high, multipliers, missing)
 
 
 def descending(totals: Floats) -> Rows:
@@ -215,7 +216,10 @@ def descending(totals: Floats) -> Rows:
             sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
         )
     keys = -totals
-    if np.count_nonzero(keys[1:] < keys[:-1]) < len(keys) // NEARLY_SORTED:
+    falls = np.flatnonzero(keys[1:] < keys[:-1])
+    if len(falls) == 1 and (moved := _moved(keys, falls.item())) is not None:
+        return moved
+    if len(falls) < len(keys) // NEARLY_SORTED:
         return np.argsort(keys, kind='stable')
     order = np.argsort(keys)
     values = keys[order]
@@ -225,6 +229,25 @@ def descending(totals: Floats) -> Rows:
     offsets = np.cumsum(begins_run[tied]) * len(order)
     order[tied] = np.sort(order[tied] + offsets) - offsets
     return order
+
+
+def _moved(keys: Floats, at: int) -> Rows | None:
+    """Return the order of keys that fall only after ``at``; None: several must move.
+
+    Placing one more instance moves one host, mostly down.
+    """
+    order = np.arange(len(keys))
+    if at == 0 or keys[at - 1] <= keys[at + 1]:
+        to = at + int(np.searchsorted(keys[at + 1 :], keys[at]))
+        order[at:to] += 1
+        order[to] = at
+        return order
+    if at + 2 == len(keys) or keys[at] <= keys[at + 2]:
+        to = int(np.searchsorted(keys[: at + 1], keys[at + 1], 'right'))
+        order[to + 1 : at + 2] -= 1
+        order[to] = at + 1
+        return order
+    return None
 
 
 def pick(profile: Profile, totals: Floats, rng: random.Random) -> Rows:

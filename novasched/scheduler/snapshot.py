@@ -78,6 +78,11 @@ class Snapshot:
         """Return True if the other differs in what is set on hosts, at most."""
         return self._columns is other._columns
 
+    def changed_since(self, other: Snapshot) -> set[str]:
+        """Return the names of the columns that are others than those of ``other``."""
+        before = other._columns
+        return {n for n, column in self._columns.items() if column is not before[n]}
+
     def apart(self) -> Snapshot:
         """Return the columns with nothing set on the hosts: for another request."""
         return Snapshot(self._columns)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import BaseHostFilter
-from novasched.scheduler.hosts import Floats, HostState, HostTable
+from novasched.scheduler.hosts import Floats, HostState, HostTable, Rows
 from novasched.scheduler.reasons import Reason
 from novasched.scheduler.warnings import PluginWarning, names
+from novasched.scheduler.weighers import scaled
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,40 @@ class Step:
 class Weighing:
     """What one weigher gave: one value per host of the table that was weighed.
 
-    The last ``missing`` of the hosts got no weight: theirs is NaN.
+    ``bounds`` are the raw weights that become 0 and 1. The last ``missing`` of the
+    hosts got no weight: theirs is NaN.
     """
 
     name: str
     raw: Floats
-    normalized: Floats
+    bounds: tuple[float, float]
     multipliers: Floats
     missing: int = 0
+
+    @functools.cached_property
+    def normalized(self) -> Floats:
+        """The raw weights, scaled; 0 where there is none."""
+        given = self.raw[: len(self.raw) - self.missing]
+        with np.errstate(over='ignore', invalid='ignore'):
+            normalized = scaled(given, *self.bounds)
+        return np.pad(normalized, (0, self.missing)) if self.missing else normalized
+
+    @functools.cached_property
+    def scores(self) -> Floats:
+        """What the totals are the sums of."""
+        with np.errstate(over='ignore', invalid='ignore'):
+            return self.multipliers * self.normalized
+
+    def score(self, place: int) -> float:
+        """Return the score of one host, without those of the others."""
+        low, high = self.bounds
+        scaled = 0.0 if low == high else (self.raw.item(place) - low) / (high - low)
+        return self.multipliers.item(place) * scaled
+
+    def at(self, places: Rows) -> Weighing:
+        """Return what the weigher gave the hosts at these places."""
+        raw, multipliers = self.raw[places], self.multipliers[places]
+        return Weighing(self.name, raw, self.bounds, multipliers)
 
     def warnings(self, hosts: HostTable) -> Iterator[PluginWarning]:
         """Yield what is odd in the weights; what nova makes of them holds.
@@ -70,13 +98,11 @@ class Weighing:
         A weight of 0 times a multiplier of inf is no number, and no fault of the
         weigher: aggregates may set that multiplier.
         """
-        with np.errstate(invalid='ignore'):
-            scores = self.multipliers * self.normalized
         unclear = np.isnan(self.normalized)
         for wrong, text in (
             (np.arange(len(hosts)) >= len(hosts) - self.missing, 'gave no weight'),
             (unclear, 'gave what is no number'),
-            (np.isnan(scores) & ~unclear, 'times its multiplier is no number'),
+            (np.isnan(self.scores) & ~unclear, 'times its multiplier is no number'),
         ):
             if wrong.any():
                 yield PluginWarning(f'{self.name} {text}', hosts=names(hosts[wrong]))
@@ -84,21 +110,41 @@ class Weighing:
 
 @dataclass(frozen=True)
 class Weighed:
-    """The hosts in their order before ranking, and their scores."""
+    """The hosts in their order before ranking, and their scores.
+
+    ``scored`` and ``sums`` have the hosts in an order that stays from one instance of a
+    request to the next: host i is at ``places[i]``. None: in that of ``hosts``.
+    """
 
     hosts: HostTable
-    weighings: tuple[Weighing, ...]
-    totals: Floats
+    scored: tuple[Weighing, ...]
+    sums: Floats
+    places: Rows | None = None
+
+    @functools.cached_property
+    def totals(self) -> Floats:
+        """The sum of the scores of each host."""
+        return self.sums if self.places is None else self.sums[self.places]
+
+    @functools.cached_property
+    def weighings(self) -> tuple[Weighing, ...]:
+        """What each weigher gave the hosts."""
+        if self.places is None:
+            return self.scored
+        return tuple(weighing.at(self.places) for weighing in self.scored)
 
 
 @dataclass(frozen=True)
 class Decision:
     """The hosts in the order in which to try them, and how it came about.
 
-    ``totals`` belong to ``ranked``. ``notes`` are nova's log lines about the
-    hosts that the request names; without ``filters_ran``, those hosts were the
-    result. ``cut``: the hosts were an arbitrary part of those that placement has;
+    ``totals`` belong to ``ranked``; ``order`` says where these hosts are among those
+    that were weighed. ``notes`` are nova's log lines about the hosts that the request
+    names; without ``filters_ran``, those hosts were the result.
+    ``cut``: the hosts were an arbitrary part of those that placement has;
     ``further``: they were asked for because those of such a part would not do.
+    ``from_copy``: they were computed from a copy of placement; ``fallback`` says why
+    placement was asked, if there should be one.
     ``cells_left_out`` are the names of the cells that should have given hosts and did
     not answer.
     ``seed`` is that of the random numbers of the whole request: who knows it can have
@@ -114,9 +160,12 @@ class Decision:
     weighed: Weighed
     ranked: HostTable
     totals: Floats
+    order: Rows | None = None
     filters_ran: bool = True
     cut: bool = False
     further: bool = False
+    from_copy: bool = False
+    fallback: str = ''
     cells_left_out: tuple[str, ...] = ()
     seed: int = 0
     attempt: int = 1
@@ -143,7 +192,8 @@ class Decision:
         """
         found = [line for step in self.steps for line in step.warnings(self.request)]
         unclear = np.isnan(self.totals).any()
-        for weighing in self.weighed.weighings:
-            if unclear or weighing.missing:
-                found += weighing.warnings(self.weighed.hosts)
+        if unclear or any(weighing.missing for weighing in self.weighed.scored):
+            for weighing in self.weighed.weighings:
+                if unclear or weighing.missing:
+                    found += weighing.warnings(self.weighed.hosts)
         return found

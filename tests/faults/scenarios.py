@@ -90,8 +90,8 @@ SCENARIOS = {
     ),
     'F4': Scenario(
         'SIGKILL in the middle of a request for many servers; or its caller dies',
-        'The joint claim is there as a whole or not at all, and is then undone. Claims '
-        'that were made one by one are all undone.',
+        'A joint claim of up to 100 servers is there as a whole or not at all, and is '
+        'then undone. Claims in chunks of 100, or made one by one, are all undone.',
         'As for F3.',
     ),
     'F5': Scenario(

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from novasched import errors
+from novasched.drivers.claims import CHUNK
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import CellMapping, Destination
 from novasched.ports import CallerGone
@@ -299,7 +300,7 @@ def test_a_full_cloud_is_not_asked_host_by_host(cloud):
 def test_many_claims_are_undone_by_one_request(cloud, new_uuid):
     made = cloud([Host('h1', vcpus=200, memory_mb=200_000, disk_gb=0)])
     with pytest.raises(CallerGone):
-        select(made, made.compose(), new_uuids(150), Gone(), root_gb=0)
+        select(made, made.compose(), new_uuids(CHUNK), Gone(), root_gb=0)
     assert made.held() == {}
     undo = made.proxy.asked('POST', JOINT)[1:]
     assert len(undo) == 1

@@ -19,6 +19,7 @@ JOINT = '^/allocations$'
 CLAIM = '^/allocations/'
 MANY = 20
 VERY_MANY = 120
+"""They are claimed in two chunks."""
 STOP_S = 60
 SETTLE_S = 60
 DELAY_S = 3
@@ -45,14 +46,15 @@ def boot(caller, audit, count):
 
 @pytest.mark.scenario('F4', 'I2')
 @pytest.mark.parametrize(
-    ('fault', 'left'),
+    ('fault', 'nth', 'count', 'left'),
     [
-        pytest.param(proxy.late, MANY, id='it was granted'),
-        pytest.param(proxy.drop, 0, id='it was lost'),
+        pytest.param(proxy.late, 1, MANY, MANY, id='it was granted'),
+        pytest.param(proxy.drop, 1, MANY, 0, id='it was lost'),
+        pytest.param(proxy.drop, 2, VERY_MANY, VERY_MANY // 2, id='half was lost'),
     ],
 )
 def test_a_joint_claim_of_a_killed_worker_is_whole_or_not_there(
-    made, daemons, connect, audit, fault, left
+    made, daemons, connect, audit, fault, nth, count, left
 ):
     def held_up(exchange):
         if fault is proxy.drop:
@@ -60,10 +62,10 @@ def test_a_joint_claim_of_a_killed_worker_is_whole_or_not_there(
         fault(exchange)
 
     processes = daemons(made)
-    made.proxy.on('POST', JOINT, held_up)
+    made.proxy.on('POST', JOINT, held_up, nth=nth)
     killed = processes.start()
-    boot(connect(expires_s=LONG_S), audit, MANY)
-    wait_until(lambda: made.proxy.asked('POST', JOINT), STOP_S, 'the claims')
+    boot(connect(expires_s=LONG_S), audit, count)
+    wait_until(lambda: made.proxy.asked('POST', JOINT)[nth - 1 :], STOP_S, 'the claims')
     wait_until(lambda: len(made.held()) == left, STOP_S, 'what is claimed')
     processes.kill(killed)
     assert len(made.held()) == left
@@ -93,15 +95,15 @@ def test_claims_one_by_one_of_a_killed_worker_are_all_undone(
 def test_all_claims_for_a_caller_that_died_are_undone_in_one_request(
     made, rabbitmq, url, audit
 ):
-    made.proxy.on('POST', JOINT, proxy.delay(DELAY_S))
+    made.proxy.on('POST', JOINT, proxy.delay(DELAY_S), nth=2)
     made.serve()
     dying = Impatient(rabbitmq, url)
     boot(dying, audit, VERY_MANY)
-    wait_until(lambda: made.proxy.asked('POST', JOINT), STOP_S, 'the claims')
+    wait_until(lambda: made.proxy.asked('POST', JOINT)[1:], STOP_S, 'the claims')
     dying.close()
-    wait_until(lambda: made.proxy.asked('POST', JOINT)[1:], STOP_S, 'the end of them')
+    wait_until(lambda: made.proxy.asked('POST', JOINT)[2:], STOP_S, 'the end of them')
     audit.check(*ALL)
     assert made.held() == {}
-    assert len(made.proxy.asked('POST', JOINT)) == len(('claimed', 'undone'))
+    assert len(made.proxy.asked('POST', JOINT)) == len(('claimed', 'claimed', 'undone'))
     assert not made.proxy.asked('DELETE', CLAIM)
     assert not made.proxy.asked('PUT', CLAIM)

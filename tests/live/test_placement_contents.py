@@ -9,10 +9,14 @@ import random
 import pytest
 import requests
 import sqlalchemy as sa
+from keystoneauth1 import token_endpoint
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.session import Session
 
 from novasched import errors
 from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
+from novasched.placement.contents import PlacementApiContents
 from novasched.providers.contents import build
 from tests import placement_worlds as worlds
 from tests.live.servers.placement import Placement
@@ -21,13 +25,16 @@ CLAIMS = 30
 
 
 class Mirrored:
-    """A placement of its own on a database server, and a reader of its tables."""
+    """A placement of its own on a database server; readers of its tables and API."""
 
     def __init__(self, directory, url):
         self.placement = Placement(directory, url)
         self.placement.start()
         self._engine = sa.create_engine(url)
         self.reader = PlacementContents(Database(self._engine))
+        http = Session(auth=token_endpoint.Token(self.placement.url, 'admin'))
+        adapter = Adapter(http, endpoint_override=self.placement.url)
+        self.api = PlacementApiContents(adapter, share=1.0)
         self.writer = worlds.Writer(self.send)
         self.writer.names()
 
@@ -66,6 +73,22 @@ def comparable(table):
     }
 
 
+def by_names(contents, has_exact_room):
+    """All that a table says, whatever the ids are."""
+    table = build(contents)
+    inventories = {}
+    for name, columns in table.inventories.items():
+        each = [columns.min_unit, columns.max_unit, columns.step_size]
+        rows = zip(*each, columns.room * has_exact_room, strict=True)
+        for row, values in zip(columns.rows, rows, strict=True):
+            inventories[table.uuids[row], name] = tuple(map(int, values))
+    summaries = {uuid: table.summary(row) for row, uuid in enumerate(table.uuids)}
+    for summary in summaries.values():
+        summary['traits'].sort()
+    members = {n: {table.uuids[r] for r in rows} for n, rows in table.members.items()}
+    return summaries, inventories, members, table.classes, table.traits.keys()
+
+
 def said(mirrored, provider):
     """What placement says of a provider's inventories."""
     path = f'/resource_providers/{provider["uuid"]}/inventories'
@@ -94,6 +117,36 @@ def test_changes_are_read_as_a_full_load_reads_them(mirrored):
     assert comparable(build(contents)) == comparable(build(mirrored.reader.read()))
     there = build(contents).rows_by_uuid
     assert all((each['uuid'] in there) is (each is not leaf) for each in listed)
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_the_api_says_what_the_tables_say(mirrored, request, seed):
+    rng = random.Random(seed)
+    # The database computes with a ratio that the API does not say.
+    has_exact_room = request.node.callspec.params['mirrored'] == 'postgres'
+
+    def check(contents):
+        read = mirrored.reader.read()
+        assert by_names(contents, has_exact_room) == by_names(read, has_exact_room)
+        assert mirrored.api.read_since(contents, thorough=True) is contents
+
+    contents = mirrored.api.read()
+    check(contents)
+    listed = worlds.providers(rng)
+    consumers = []
+    for number, provider in enumerate(listed):
+        mirrored.writer.create(provider)
+        consumers += [mirrored.writer.claim(rng, listed[: number + 1])]
+        if number % 4 == 3:
+            contents = mirrored.api.read_since(contents, thorough=False)
+            check(contents)
+    top = next(p for p in listed if not p['parent'])
+    mirrored.writer.move(listed[-1], top['uuid'])
+    check(mirrored.api.read_since(contents, thorough=False))
+    assert any(consumers[::2])
+    for consumer in filter(None, consumers[::2]):
+        mirrored.writer.release(consumer)
+    check(mirrored.api.read_since(contents, thorough=True))
 
 
 @pytest.mark.parametrize(

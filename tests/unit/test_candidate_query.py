@@ -163,3 +163,47 @@ def test_looking_beyond_the_limit_can_be_turned_off(conf):
     assert QueryPolicy.from_conf(conf).looks_further is True
     conf.set_override('look_beyond_limit', False, 'novasched')
     assert QueryPolicy.from_conf(conf).looks_further is False
+
+
+class FakeMirror:
+    """A copy of placement that has an answer, or says why it has none."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.asked = []
+
+    def candidates(self, query, fresh):
+        self.asked.append(fresh)
+        return self.answer
+
+
+class TestCopy:
+    @pytest.fixture
+    def source(self):
+        def make(answer, placement):
+            cut = []
+            mirror = FakeMirror(answer)
+            made = CandidateSource(placement, FakeMirrored(), cut.append, mirror)
+            query = build_query(factories.request(), Requirements(), None, 1000)
+            return made.ask(RequestContext(), query, fresh=True), mirror, cut
+
+        return make
+
+    @pytest.mark.parametrize('cut', [True, False])
+    def test_it_answers(self, source, cut):
+        placement = Twofold(NOTHING, NOTHING)
+        copied = offered('a', cut=cut)
+        answer, mirror, was_cut = source(copied, placement)
+        assert answer is copied
+        assert mirror.asked == [True]
+        assert placement.queries == []
+        assert was_cut == ([copied] if cut else [])
+
+    def test_placement_answers_where_it_cannot(self, source):
+        answer, _, _ = source('it is too old', Twofold(NOTHING, offered('a')))
+        assert answer.fallback == 'it is too old'
+        assert len(answer.requests) == 1
+
+    def test_a_failure_of_placement_is_one(self, source):
+        answer, _, _ = source('it is too old', Twofold(AWAY, AWAY))
+        assert answer is AWAY

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 from novasched.objects.request_spec import RequestSpec
@@ -46,6 +46,15 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
     def runs_on_rebuild(self) -> bool:
         """Return False if each host passes where the instance is rebuilt."""
         return bool(self.RUN_ON_REBUILD)
+
+    def depends_on(self, request: RequestSpec) -> Collection[str] | None:
+        """Return the columns from whose values of a host it follows whether it passes.
+
+        None: something else counts, too, such as other hosts, or which of the instances
+        of the request is placed and where those before it are. With columns, the filter
+        writes nothing, and is not asked again while theirs stay.
+        """
+        return None
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         """Return True if the host may be used."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import netaddr  # type: ignore[import-untyped]
@@ -48,6 +48,9 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
     policy_name = 'anti-affinity'
     codes = (Code.GROUP_LIMIT, Code.REJECTED)
 
+    def depends_on(self, request: RequestSpec) -> Collection[str] | None:
+        return () if request.instance_group is None else None
+
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         group = request.instance_group
         if group is None or group.policy != self.policy_name:
@@ -85,6 +88,9 @@ class _GroupHostsFilter(ColumnFilter):
 
     policy_name: str
     codes = (Code.NOT_IN_GROUP, Code.REJECTED)
+
+    def depends_on(self, request: RequestSpec) -> Collection[str] | None:
+        return () if request.instance_group is None else None
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         group = request.instance_group

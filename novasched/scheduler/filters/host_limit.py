@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -76,6 +76,9 @@ class HostLimit(ColumnFilter):
     def limits(self, hosts: HostTable) -> Ints:
         """Return the limit of each host."""
         return np.full(len(hosts), self.limit)
+
+    def depends_on(self, request: RequestSpec) -> Collection[str] | None:
+        return self.column, 'aggregates'
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         counts: Ints = getattr(hosts, self.column)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from typing import Any, Self
 
 import numpy as np
@@ -68,6 +69,10 @@ class NUMATopologyFilter(WritingFilter):
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
         return cls(Fitting.from_conf(conf))
+
+    def depends_on(self, request: RequestSpec) -> Collection[str] | None:
+        nodes = request.numa_topology if 'numa_topology' in request else None
+        return None if nodes else ('numa_topology',)
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         hopeful: Mask = np.ones(len(hosts), bool)

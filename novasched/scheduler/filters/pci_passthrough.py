@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,9 @@ class PciPassthroughFilter(WritingFilter):
 
     def __init__(self) -> None:
         self._cache = FitCache()
+
+    def depends_on(self, request: RequestSpec) -> Collection[str] | None:
+        return None if device_requests(request) else ()
 
     def fit(self, hosts: HostTable, request: RequestSpec) -> tuple[Mask, HostTable]:
         everyone = np.ones(len(hosts), bool)

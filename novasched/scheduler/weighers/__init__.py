@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -49,13 +49,15 @@ class Weigher(abc.ABC):
     weight_multiplier(); a subclass of a weigher that goes by columns may do so, too.
     ``minval`` and ``maxval`` clamp the raw weights and bound normalisation.
     ``option`` names the multiplier, in group filter_scheduler and in the
-    metadata of aggregates, which override it. Nova: weights.py.
+    metadata of aggregates, which override it. ``columns``: see depends_on().
+    Nova: weights.py.
     """
 
     minval: float | None = None
     maxval: float | None = None
     option: ClassVar[str | None] = None
     multiplier: float = 1.0
+    columns: ClassVar[Collection[str] | None] = None
 
     def __init__(self, multiplier: float | None = None) -> None:
         if multiplier is not None:
@@ -79,6 +81,15 @@ class Weigher(abc.ABC):
     def name(self) -> str:
         """The name of the class, as logs and metrics have it."""
         return type(self).__name__
+
+    def depends_on(self, request: RequestSpec) -> Collection[str] | None:
+        """Return the columns from whose values of a host its raw weight follows.
+
+        None: something else counts, too, such as other hosts, or which of the instances
+        of the request is placed and where those before it are. With columns, the
+        weigher is not asked again while theirs stay.
+        """
+        return self.columns
 
     @abc.abstractmethod
     def weigh(self, hosts: HostTable, request: RequestSpec) -> NDArray[Any]:
@@ -190,15 +201,25 @@ def clamp(raw: NDArray[Any], low: float | None, high: float | None) -> Floats:
 
 
 def normalize(raw: Floats, low: float | None, high: float | None) -> Floats:
-    """Scale raw weights to 0..1; all zeros when the bounds meet.
+    """Scale raw weights to 0..1; all zeros when the bounds meet."""
+    return scaled(raw, *bounds(raw, low, high))
+
+
+def bounds(raw: Floats, low: float | None, high: float | None) -> tuple[float, float]:
+    """Return which raw weights become 0 and 1.
 
     With NaN among them, bounds that are not given are what Python's min() and
     max() make of it, as in nova.
     """
     if not len(raw):
-        return raw
+        return 0.0, 0.0
     low = _bound(min, raw.min(), raw) if low is None else float(low)
     high = _bound(max, raw.max(), raw) if high is None else float(high)
+    return low, high
+
+
+def scaled(raw: Floats, low: float, high: float) -> Floats:
+    """Return the raw weights with the bounds at 0 and 1; zeros when these meet."""
     if low == high:
         return np.zeros_like(raw)
     return (raw - low) / (high - low)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
@@ -51,6 +53,9 @@ class ServerGroupSoftAffinityWeigher(Weigher):
     policy_name = 'soft-affinity'
     option = 'soft_affinity_weight_multiplier'
 
+    def depends_on(self, request: RequestSpec) -> Collection[str] | None:
+        return () if request.instance_group is None else None
+
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
         return members_on(hosts, request, self.policy_name)
 
@@ -63,6 +68,9 @@ class ServerGroupSoftAntiAffinityWeigher(Weigher):
 
     policy_name = 'soft-anti-affinity'
     option = 'soft_anti_affinity_weight_multiplier'
+
+    def depends_on(self, request: RequestSpec) -> Collection[str] | None:
+        return () if request.instance_group is None else None
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
         return -members_on(hosts, request, self.policy_name)

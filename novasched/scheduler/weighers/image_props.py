@@ -64,6 +64,7 @@ class ImagePropertiesWeigher(Weigher):
     """
 
     option = 'image_props_weight_multiplier'
+    columns = ('instance_images',)
 
     def __init__(self, multiplier: float = 0.0, setting: Iterable[str] = ()) -> None:
         super().__init__(multiplier)

@@ -63,6 +63,7 @@ class MetricsWeigher(Weigher):
 
     # The key in aggregates; the option is [metrics] weight_multiplier.
     option = 'metrics_weight_multiplier'
+    columns = ('metrics', 'aggregates')
 
     def __init__(
         self,

@@ -83,6 +83,7 @@ class BuildFailureWeigher(Weigher):
     """
 
     option = 'build_failure_weight_multiplier'
+    columns = ('failed_builds',)
     multiplier = 1000000.0
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
@@ -100,6 +101,7 @@ class CPUWeigher(Weigher):
 
     minval = 0
     option = 'cpu_weight_multiplier'
+    columns = ('vcpus_total', 'cpu_allocation_ratio', 'vcpus_used')
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Floats:
         ratios = hosts.cpu_allocation_ratio
@@ -130,6 +132,7 @@ class CrossCellWeigher(Weigher):
     """
 
     option = 'cross_cell_move_weight_multiplier'
+    columns = ('cell_uuid',)
     multiplier = 1000000.0
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
@@ -146,6 +149,7 @@ class DiskWeigher(Weigher):
 
     minval = 0
     option = 'disk_weight_multiplier'
+    columns = ('free_disk_mb',)
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
         return hosts.free_disk_mb
@@ -158,6 +162,7 @@ class HypervisorVersionWeigher(Weigher):
     """
 
     option = 'hypervisor_version_weight_multiplier'
+    columns = ('hypervisor_version',)
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Floats:
         return np.nan_to_num(hosts.hypervisor_version)
@@ -168,6 +173,7 @@ class IoOpsWeigher(Weigher):
 
     minval = 0
     option = 'io_ops_weight_multiplier'
+    columns = ('num_io_ops',)
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
         return hosts.num_io_ops
@@ -177,6 +183,7 @@ class NumInstancesWeigher(Weigher):
     """Prefer hosts with more instances; a negative multiplier prefers fewer."""
 
     option = 'num_instances_weight_multiplier'
+    columns = ('num_instances',)
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
         return hosts.num_instances
@@ -189,6 +196,7 @@ class PCIWeigher(Weigher):
     """
 
     option = 'pci_weight_multiplier'
+    columns = ('pci_stats',)
 
     def __init__(self, multiplier: float | None = None) -> None:
         super().__init__(multiplier)
@@ -204,6 +212,7 @@ class RAMWeigher(Weigher):
 
     minval = 0
     option = 'ram_weight_multiplier'
+    columns = ('free_ram_mb',)
 
     def weigh(self, hosts: HostTable, request: RequestSpec) -> Ints:
         return hosts.free_ram_mb

@@ -163,3 +163,30 @@ def test_periodic_tasks_run_at_intervals(conf, parts, option, seconds):
 def test_a_driver_need_not_have_any(conf, parts):
     ((_, run),) = periodic_tasks(conf, FilterScheduler(parts))
     assert run() is None
+
+
+CACHING = 'caching_scheduler'
+
+
+@pytest.mark.parametrize(
+    ('named', 'candidates', 'max_age_s'),
+    [
+        (CACHING, 'mirror', 60.0),
+        ('nova.scheduler.caching_scheduler.CachingScheduler', 'mirror', 60.0),
+        ('filter_scheduler', 'placement', 0.0),
+    ],
+)
+def test_the_caching_scheduler_decides_from_memory(parts, named, candidates, max_age_s):
+    conf = make_conf(scheduler={'driver': named})
+    driver_loading.set_defaults(conf)
+    assert conf.novasched.candidates == candidates
+    assert conf.novasched.host_state_max_age == max_age_s
+    assert isinstance(driver_from_conf(conf, parts), FilterScheduler)
+
+
+def test_options_that_are_set_stay(parts):
+    own = {'candidates': 'placement', 'host_state_max_age': 5.0}
+    conf = make_conf(scheduler={'driver': CACHING}, novasched=own)
+    driver_loading.set_defaults(conf)
+    assert conf.novasched.candidates == 'placement'
+    assert conf.novasched.host_state_max_age == 5.0

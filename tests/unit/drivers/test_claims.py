@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 
 import pytest
 
 from novasched import errors
-from novasched.drivers.claims import UNDO_WITHIN_S, ClaimJournal, Claims
+from novasched.drivers.claims import CHUNK, UNDO_WITHIN_S, ClaimJournal, Claims, chunks
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, ClaimRequest
@@ -213,6 +214,135 @@ def test_room_is_taken_by_what_is_claimed_and_known_to_lack_by_what_is_refused(c
         assert not claims.room.fits(candidate('y'))
         claims.make_all(request, [ClaimRequest('c', candidate('x'))])
         assert not claims.room.fits(candidate('x'))
+
+
+# -- many, in chunks
+
+FIRST, SECOND, LAST = '0', str(CHUNK), str(3 * CHUNK - 1)
+"""Consumers in the first chunk, the second and the third."""
+
+
+def wanted_on(hosts):
+    """Claims of consumers 0, 1, 2 ... from providers."""
+    return [
+        ClaimRequest(str(n), candidate(*names.split())) for n, names in enumerate(hosts)
+    ]
+
+
+def claim_many(placement, context, count=3 * CHUNK, journal=None, caller=None):
+    wanted = wanted_on(f'h{n}' for n in range(count))
+    claim_journal = ClaimJournal(journal, caller)
+    with Claims(placement, context, '1.36', claim_journal=claim_journal) as claims:
+        return claims.make_all(factories.request(), wanted)
+
+
+def numbers(count):
+    return [str(n) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ('hosts', 'expected'),
+    [
+        pytest.param(['a', 'b', 'a'], ['0 1 2'], id='no more than a chunk'),
+        pytest.param(['a', 'b', 'c', 'd'], ['0 1 2', '3'], id='in their order'),
+        pytest.param(
+            ['a', 'b', 'c', 'a', 'b', 'c'], ['0 3', '1 4', '2 5'], id='hosts are whole'
+        ),
+        pytest.param(['a', 'b', 'a', 'b', 'b'], ['0 2', '1 3 4'], id='a full chunk'),
+        pytest.param(
+            ['a', 'b', 'a', 'a', 'a'], ['0 2 3', '4 1'], id='a host for two chunks'
+        ),
+        pytest.param(
+            ['s a', 's b', 's a', 's b'], ['0 2', '1 3'], id='they share storage'
+        ),
+        pytest.param(
+            ['a a1', 'b b1', 'a a2', 'b b2'], ['0 2', '1 3'], id='providers in hosts'
+        ),
+    ],
+)
+def test_claims_for_one_host_go_in_one_chunk(hosts, expected):
+    found = chunks(wanted_on(hosts), 3)
+    assert [' '.join(one.consumer_uuid for one in each) for each in found] == expected
+
+
+@pytest.mark.parametrize(('count', 'requests'), [(CHUNK, 1), (CHUNK + 1, 2)])
+def test_up_to_a_chunk_is_one_request(context, count, requests):
+    placement = FakePlacement()
+    assert claim_many(placement, context, count)
+    assert len(placement.tried_together) == requests
+    assert list(itertools.chain(*placement.tried_together)) == numbers(count)
+    assert list(placement.held) == numbers(count)
+
+
+def test_a_chunk_that_is_refused_undoes_those_before_and_ends_all(context):
+    placement, journal = FakePlacement(), FakeJournal()
+    placement.together = {SECOND: 'refused'}
+    assert claim_many(placement, context, journal=journal) is False
+    assert placement.held == {}
+    assert [one for one, _ in placement.undone] == numbers(CHUNK)[::-1]
+    begun = numbers(2 * CHUNK)
+    assert list(itertools.chain(*placement.tried_together)) == begun
+    assert [one.consumer_uuid for one in journal.intents] == begun
+    assert sorted(journal.told) == sorted((one, 'settled') for one in begun)
+
+
+@pytest.mark.parametrize(
+    ('outcome', 'error'),
+    [
+        pytest.param('unknown', errors.AllocationUpdateFailed, id='unknown'),
+        pytest.param('unreachable', errors.NoValidHost, id='not reached'),
+        pytest.param(KeyError('defect'), KeyError, id='a defect'),
+    ],
+)
+def test_a_chunk_that_fails_undoes_those_before_and_ends_all(context, outcome, error):
+    placement = FakePlacement()
+    placement.together = {SECOND: outcome}
+    with pytest.raises(error):
+        claim_many(placement, context)
+    assert placement.held == {}
+    assert FIRST in [consumer for consumer, _ in placement.undone]
+    assert len(placement.tried_together) == 2
+
+
+def test_a_chunk_is_written_down_before_it_is_sent(context):
+    journal, known = FakeJournal(), []
+
+    class Writing(FakePlacement):
+        def claim_all(self, *args):
+            known.append([one.consumer_uuid for one in journal.intents])
+            return super().claim_all(*args)
+
+    claim_many(Writing(), context, journal=journal)
+    assert known == [numbers(count * CHUNK) for count in (1, 2, 3)]
+
+
+def test_no_more_chunks_are_claimed_for_a_caller_that_is_gone(context):
+    placement = FakePlacement()
+    with pytest.raises(CallerGone):
+        claim_many(placement, context, caller=FakeCaller(CallerGone('hung up')))
+    assert len(placement.tried_together) == 1
+    assert placement.held == {}
+
+
+def test_a_chunk_that_cannot_be_undone_gets_no_other_host(context):
+    placement = FakePlacement()
+    placement.together = {LAST: 'refused'}
+    placement.unundone = {FIRST}
+    with pytest.raises(errors.AllocationUpdateFailed, match='may be left behind'):
+        claim_many(placement, context)
+    assert list(placement.held) == [FIRST]
+
+
+def test_too_little_for_one_chunk_is_too_little_for_all_of_them(context):
+    placement = FakePlacement()
+    placement.together = {SECOND: 'refused'}
+    placement.together_exhausted = ('h', 'VCPU')
+    wanted = wanted_on(['h'] * (CHUNK + 1))
+    with Claims(placement, context, '1.36') as claims:
+        assert not claims.make_all(factories.request(), wanted)
+        candidates = [one.candidate for one in wanted]
+        assert not claims.room.fits_all(candidates)
+        assert claims.room.fits_all(candidates[1:])
 
 
 # -- the journal

@@ -9,7 +9,7 @@ import pytest
 
 from novasched.observability.catalogue import ALL, IN_FLIGHT, PREFIX
 
-LABELS = {'result', 'extension_point', 'plugin', 'cell'}
+LABELS = {'reason', 'result', 'extension_point', 'plugin', 'cell'}
 """No host, instance or project: there would be no end of their values."""
 
 

@@ -64,7 +64,7 @@ def test_before_there_is_a_view_only_requests_are_measured(
 def test_decisions_go_on_to_who_wants_them(instrumentation, recorder):
     told = []
     decision = SimpleNamespace(
-        weighed=SimpleNamespace(weighings=()), took_s={}, steps=(), ranked=()
+        weighed=SimpleNamespace(scored=()), took_s={}, steps=(), ranked=()
     )
     instrumentation.decisions(told.append)(decision)
     assert told == [decision]

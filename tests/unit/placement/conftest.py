@@ -14,6 +14,8 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from novasched.objects.context import RequestContext
+from novasched.placement.contents import PlacementApiContents
+from tests import placement_api
 from tests.unit.placement.answers import claim
 
 URL = 'http://placement.test/placement'
@@ -98,3 +100,29 @@ def claiming(scripted, context):
         return outcome, script
 
     return run
+
+
+@pytest.fixture
+def world():
+    return placement_api.small_world()
+
+
+@pytest.fixture
+def world_api(world, scripted):
+    """An adapter to the world's API, and what is asked through it."""
+    adapter, script = scripted()
+    script.answer = lambda request: world.answer(request.url.removeprefix(URL))
+    return adapter, script
+
+
+@pytest.fixture
+def served(world_api):
+    """A reader of the world, and a function that returns what it asked since."""
+    adapter, script = world_api
+
+    def asked():
+        found = [each.removeprefix('GET ') for each in script.asked]
+        script.requests.clear()
+        return found
+
+    return PlacementApiContents(adapter, share=1.0), asked

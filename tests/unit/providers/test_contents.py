@@ -202,3 +202,42 @@ def test_single_precision_hides_a_unit_from_the_query_alone():
     assert inventory.capacity.tolist() == [7]
     assert inventory.fitting(6).tolist() == [0]
     assert inventory.fitting(7).tolist() == []
+
+
+def test_a_generation_that_fell_is_noticed():
+    before = contents(0, 0)
+    rows = before.providers.copy()
+    rows[0, 1] = 3
+    assert not before.has_regressed(rows)
+    assert dataclasses.replace(before, providers=rows).has_regressed(before.providers)
+    assert not before.has_regressed(contents(0, 0, 0).providers)
+
+
+def test_changes_that_were_missed_are_counted():
+    before = contents(0, 0, 0, inventories=[(1, 0, 5), (2, 0, 5)], traits=[(3, 7)])
+    same = contents(0, 0, 0, inventories=[(2, 0, 5), (1, 0, 5)], traits=[(3, 7)])
+    assert before.missed(same) == 0
+    later = contents(0, 0, 0, inventories=[(1, 0, 6), (2, 0, 6)], traits=[(3, 9)])
+    assert before.missed(later) == 3
+    later.providers[1, 1] = 1  # said that it had changed
+    assert before.missed(later) == 2
+
+
+def test_names_are_kept_where_nothing_came_or_went():
+    before = contents(0, 0)
+    table = build(before)
+    after = build(contents(0, 0), (before, table))
+    assert after.uuids is table.uuids
+    assert build(contents(0, 0, 0), (before, table)).uuids == ['p1', 'p2', 'p3']
+
+
+def test_what_is_used_counts_and_leaves_the_table_before_as_it_is():
+    table = build(contents(0, 1, inventories=[(1, 0, 5), (2, 1, 5)]))
+    assert not table.is_flat
+    kept = table.rows_by_uuid
+    after = table.after({'p1': {'VCPU': 2, 'UNKNOWN': 1}, 'p2': {'VCPU': 9}, 'p9': {}})
+    assert after.inventories['VCPU'].used.tolist() == [2]
+    assert after.inventories['VCPU'].most.tolist() == [3]
+    assert after.inventories['MEMORY_MB'] is table.inventories['MEMORY_MB']
+    assert table.inventories['VCPU'].used.tolist() == [0]
+    assert after.rows_by_uuid is kept

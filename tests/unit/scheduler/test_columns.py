@@ -6,7 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from novasched.scheduler.columns import Categories, Instances, Lazy, PerValue
+from novasched.scheduler.columns import (
+    Categories,
+    Instances,
+    Lazy,
+    PerHost,
+    PerValue,
+)
 from tests import factories
 
 COLOURS = Categories(['red', 'blue', 'unused'], np.array([0, 1, 0]))
@@ -173,3 +179,23 @@ def test_values_after_those_of_an_earlier_table_are_asked_for_alone():
     first.append('yellow')
     assert lengths.of(Categories(first, np.array([2, 0]))).tolist() == [6, 3]
     assert asked == ['red', 'blue', 'pink', 'yellow']
+
+
+class TestPerHost:
+    def test_each_is_made_once_when_it_is_looked_at(self):
+        made = []
+
+        def make(row):
+            made.append(row)
+            return [row]
+
+        column = PerHost(3, make)
+        assert column[np.array([2, 0, 2])].tolist() == [[2], [0], [2]]
+        assert made == [2, 0]
+        column.item(2).append('more')
+        copied = column.copy()
+        copied[0] = 'other'
+        assert copied.tolist() == ['other', [1], [2, 'more']]
+        assert column.tolist() == [[0], [1], [2, 'more']]
+        assert made == [2, 0, 1]
+        assert len(copied) == 3

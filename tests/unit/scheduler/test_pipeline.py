@@ -403,6 +403,12 @@ def test_descending_keeps_ties_in_order(totals, order):
         ),
         pytest.param(lambda rng: np.r_[5, np.arange(1000, 0, -1)], id='one moves'),
         pytest.param(lambda rng: np.r_[5, np.arange(1000, 0, -1) // 9], id='and ties'),
+        pytest.param(lambda rng: np.r_[np.arange(1000, 0, -1) // 9, 5], id='upwards'),
+        pytest.param(lambda rng: np.r_[9, 1, 7, 7, 5, 1], id='up or down'),
+        pytest.param(lambda rng: np.r_[9, 7, 6, 8, 7, 5], id='up, past another'),
+        pytest.param(
+            lambda rng: np.r_[np.arange(99, 50, -1), np.arange(80, 20, -1)], id='runs'
+        ),
         pytest.param(lambda rng: np.arange(1000), id='turned around'),
     ],
 )

@@ -45,7 +45,7 @@ def decision(request_spec):
     weighing = trace.Weighing(
         name='RAMWeigher',
         raw=np.array([5.0, 0.0, 10.0]),
-        normalized=np.array([0.5, 0.0, 1.0]),
+        bounds=(0.0, 10.0),
         multipliers=np.array([2.0, 2.0, 2.0]),
     )
     totals = weighing.multipliers * weighing.normalized

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A placement with providers that a test may change, as its API shows them."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+
+from novasched.providers.contents import build
+
+POOL = 'MISC_SHARES_VIA_AGGREGATE'
+NOT_FOUND = {'errors': [{'status': 404, 'detail': 'No resource provider.'}]}
+
+
+CALLS = (
+    '/resource_classes',
+    '/traits',
+    '/allocation_candidates?resources=VCPU:1',
+    '/allocation_candidates?resources=DISK_GB:1',
+    *(
+        f'/resource_providers/{uuid}/{table}'
+        for uuid in ('h1', 'h1-nic')
+        for table in ('inventories', 'aggregates')
+    ),
+    '/resource_providers/pool/usages',
+    '/resource_providers/pool/traits',
+)
+"""Most of what a load of the small world asks for."""
+
+
+def inventory(total, ratio=1.0, **others):
+    return {
+        'total': total,
+        'reserved': 0,
+        'min_unit': 1,
+        'max_unit': total,
+        'step_size': 1,
+        'allocation_ratio': ratio,
+        **others,
+    }
+
+
+class World:
+    """A placement: providers by uuid, and the answers that its API gives of them."""
+
+    def __init__(self):
+        self.providers = {}
+        self.traits = ['T1', 'T2', POOL]
+        self.classes = ['VCPU', 'DISK_GB', 'CUSTOM_PORT']
+        self.before_answer = lambda path: None
+        self.instead = {}
+
+    def add(self, uuid, parent=None, traits=(), aggregates=(), **inventories):
+        """Add a provider; its inventories are totals by class, or whole."""
+        self.providers[uuid] = {
+            'generation': 1,
+            'parent': parent,
+            'inventories': {
+                name: each if isinstance(each, dict) else inventory(each)
+                for name, each in inventories.items()
+            },
+            'used': {},
+            'traits': list(traits),
+            'aggregates': list(aggregates),
+        }
+
+    def write(self, uuid, **values):
+        """Write what raises the generation."""
+        self.providers[uuid].update(values)
+        self.providers[uuid]['generation'] += 1
+
+    def answer(self, path):
+        """Return status and body of what a GET gives."""
+        url = urllib.parse.urlsplit(path)
+        self.before_answer(path)
+        if path in self.instead:
+            return self.instead[path]
+        if single := re.fullmatch('/resource_providers/([^/]+)/([a-z]+)', url.path):
+            return self._single(*single.groups())
+        query = dict(urllib.parse.parse_qsl(url.query))
+        return 200, {
+            '/resource_providers': self._listed,
+            '/allocation_candidates': self._candidates,
+            '/traits': lambda query: {'traits': self.traits},
+            '/resource_classes': lambda query: {
+                'resource_classes': [{'name': name} for name in self.classes]
+            },
+        }[url.path](query)
+
+    def _single(self, uuid, what):
+        if uuid not in self.providers:
+            return 404, NOT_FOUND
+        provider = self.providers[uuid]
+        said = provider['used' if what == 'usages' else what]
+        if what == 'usages':
+            said = dict.fromkeys(provider['inventories'], 0) | said
+        generation = provider['generation']
+        return 200, {what: said, 'resource_provider_generation': generation}
+
+    def _root(self, uuid):
+        parent = self.providers[uuid]['parent']
+        return self._root(parent) if parent else uuid
+
+    def _listed(self, query):
+        aggregate = query.get('member_of', '').removeprefix('in:')
+        return {
+            'resource_providers': [
+                {
+                    'uuid': uuid,
+                    'generation': each['generation'],
+                    'parent_provider_uuid': each['parent'],
+                    'root_provider_uuid': self._root(uuid),
+                }
+                for uuid, each in self.providers.items()
+                if not aggregate or aggregate in each['aggregates']
+            ]
+        }
+
+    def _candidates(self, query):
+        name = query['resources'].removesuffix(':1')
+        roots = {
+            self._root(uuid)
+            for uuid, each in self.providers.items()
+            if name in each['inventories']
+            and each['inventories'][name]['min_unit'] == 1
+            and each['inventories'][name]['total'] > each['used'].get(name, 0)
+        }
+        return {
+            'provider_summaries': {
+                uuid: {
+                    'resources': {
+                        name: {'capacity': 0, 'used': each['used'].get(name, 0)}
+                        for name in each['inventories']
+                    },
+                    'traits': each['traits'],
+                }
+                for uuid, each in self.providers.items()
+                if self._root(uuid) in roots
+            }
+        }
+
+    def says(self):
+        """All that a table of these providers would say, by uuid."""
+        return {
+            uuid: {
+                'parent': each['parent'],
+                'root': self._root(uuid),
+                'traits': sorted(each['traits']),
+                'aggregates': sorted(each['aggregates']),
+                'inventories': {
+                    name: [
+                        *(one[n] for n in ('min_unit', 'max_unit', 'step_size')),
+                        int((one['total'] - one['reserved']) * one['allocation_ratio']),
+                        each['used'].get(name, 0),
+                    ]
+                    for name, one in each['inventories'].items()
+                },
+            }
+            for uuid, each in self.providers.items()
+        }
+
+
+def says(contents):
+    """The same of contents."""
+    table = build(contents)
+    found = {}
+    for row, uuid in enumerate(table.uuids):
+        summary = table.summary(row)
+        inventories = {}
+        for name, columns in table.inventories.items():
+            if (at := columns.place(row)) >= 0:
+                assert columns.room[at] == columns.capacity[at]
+                inventories[name] = [
+                    getattr(columns, each)[at]
+                    for each in ('min_unit', 'max_unit', 'step_size', 'room', 'used')
+                ]
+        found[uuid] = {
+            'parent': summary['parent_provider_uuid'],
+            'root': summary['root_provider_uuid'],
+            'traits': sorted(summary['traits']),
+            'aggregates': sorted(n for n, m in table.members.items() if row in m),
+            'inventories': inventories,
+        }
+    return found
+
+
+def small_world():
+    """Return a tree of three, a host and a pool that serves it."""
+    made = World()
+    made.add('h1', traits=['T1'], aggregates=['a1'], VCPU=8, DISK_GB=100)
+    made.add('h1-numa', parent='h1', traits=['T2'])
+    made.add('h1-nic', parent='h1-numa', CUSTOM_PORT=2)
+    made.add('h2', aggregates=['a1', 'a2'], VCPU=inventory(8, 16.0, reserved=1))
+    made.add(
+        'pool', traits=[POOL], aggregates=['a2'], DISK_GB=inventory(50, min_unit=5)
+    )
+    made.providers['h1']['used'] = {'VCPU': 2}
+    made.providers['pool']['used'] = {'DISK_GB': 10}
+    return made

@@ -1,0 +1,455 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The copy of placement: when it is read, what it answers, when it is not used."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import numpy as np
+import pytest
+
+from novasched import errors
+from novasched.mirror.claims import MirroredPlacement
+from novasched.mirror.copy import PlacementMirror
+from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimRequest
+from novasched.providers.contents import Contents
+from novasched.resources.query import Group, Query
+from tests.fakes import FakeClock
+
+ONE = Query((Group(resources={'VCPU': 1}),), limit=1000)
+
+
+class FakeProviders:
+    """Providers with so many CPUs each; satisfies ports.ProviderStore."""
+
+    is_quick = True
+
+    def __init__(self, **totals):
+        self.totals = totals
+        self.used = dict.fromkeys(totals, 0)
+        self.generations = dict.fromkeys(totals, 0)
+        self.seen_mark = None
+        self.problem = None
+        self.reads = []
+        self.parents = {}
+
+    def take(self, name, amount, *, silently=False):
+        self.used[name] += amount
+        self.generations[name] += not silently
+
+    def read(self):
+        return self._answer('all')
+
+    def read_since(self, before, thorough, suspects=()):
+        self.reads.append(('thorough' if thorough else 'changes', list(suspects)))
+        if self.problem is not None:
+            raise self.problem
+        now = self._contents()
+        if thorough or suspects or now.providers.tolist() != before.providers.tolist():
+            return now
+        return before
+
+    def mark(self):
+        return self.seen_mark
+
+    def close(self):
+        self.problem = errors.StoreFailed('Placement', 'it is closed')
+
+    def _answer(self, how):
+        self.reads.append((how, []))
+        if self.problem is not None:
+            raise self.problem
+        return self._contents()
+
+    def _contents(self):
+        ids = {name: id_ for id_, name in enumerate(self.totals, 1)}
+        rows = [
+            (
+                id_,
+                self.generations[name],
+                ids[self.parents.get(name, name)],
+                ids.get(self.parents.get(name), 0),
+            )
+            for name, id_ in ids.items()
+        ]
+        stocks = [(ids[n], 0, t, 0, 1, t, 1, 1.0, 1.0) for n, t in self.totals.items()]
+        usage = [(id_, 0, self.used[name]) for name, id_ in ids.items()]
+        none = np.zeros((0, 2), np.int64)
+        return Contents(
+            providers=np.array(rows, np.int64).reshape(-1, 4),
+            inventories=np.array(stocks, np.float64).reshape(-1, 9),
+            usage=np.array(usage, np.int64).reshape(-1, 3),
+            traits=none,
+            aggregates=np.array([[1, 1]]) if ids else none,
+            uuids={id_: name for name, id_ in ids.items()},
+            class_names={0: 'VCPU'},
+            trait_names={},
+            aggregate_uuids={1: 'aggregate'},
+        )
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def store():
+    return FakeProviders(a=4, b=4)
+
+
+@pytest.fixture
+def mirror(store, clock):
+    made = PlacementMirror(store, clock, patience_s=0.05)
+    made.keep_up()
+    store.reads.clear()
+    return made
+
+
+def look(mirror):
+    """Look for what has changed, without a wait."""
+    mirror.suspect([])
+    mirror.keep_up()
+
+
+def hosts(mirror, amount=1, **more):
+    query = Query((Group(resources={'VCPU': amount}, **more),), limit=1000)
+    found = mirror.candidates(query)
+    return list(found.requests) if isinstance(found, Candidates) else found
+
+
+def test_candidates_are_those_of_the_copy(mirror):
+    found = mirror.candidates(ONE)
+    one = {'allocations': {'a': {'resources': {'VCPU': 1}}}, 'mappings': {'': ['a']}}
+    assert list(found.requests) == ['a', 'b']
+    assert found.requests['a'] == [one]
+    assert found.copy == 1
+    assert found.version == '1.36'
+    assert found.summaries['a']['resources'] == {'VCPU': {'capacity': 4, 'used': 0}}
+    assert set(found.summaries) == {'a', 'b'}
+    assert 'c' not in found.requests
+
+
+def test_a_fallback_query_adds_to_the_candidates(mirror, store):
+    store.take('a', 2)
+    look(mirror)
+    first = Query((Group(resources={'VCPU': 4}),), limit=1000, fallback=ONE)
+    found = mirror.candidates(first)
+    assert list(found.requests) == ['b', 'a']
+    assert [len(found.requests[name]) for name in 'ba'] == [2, 1]
+
+
+class TestReading:
+    def test_only_what_changed_is_read(self, mirror, store):
+        store.take('a', 4)
+        look(mirror)
+        assert store.reads == [('changes', [])]
+        assert hosts(mirror) == ['b']
+
+    def test_a_quiet_database_is_not_read(self, mirror, store, clock):
+        store.seen_mark = 'quiet'
+        look(mirror)  # the mark was another one before
+        store.reads.clear()
+        clock.advance(5)
+        look(mirror)
+        assert store.reads == []
+        assert mirror.age_s() == 0
+
+    def test_but_now_and_then_all_the_same(self, mirror, store, clock):
+        store.seen_mark = 'quiet'
+        look(mirror)
+        store.reads.clear()
+        clock.advance(10)
+        look(mirror)
+        look(mirror)
+        assert store.reads == [('changes', [])]
+
+    def test_what_changes_silently_is_found_in_time(self, mirror, store, clock):
+        mirror.assume({})
+        store.take('a', 4)
+        look(mirror)
+        store.take('a', -4, silently=True)
+        look(mirror)
+        assert hosts(mirror) == ['b']
+        clock.advance(10)
+        look(mirror)
+        assert hosts(mirror) == ['a', 'b']
+        assert store.reads[-1] == ('thorough', [])
+
+    def test_all_is_read_now_and_then_and_compared(self, mirror, store, clock, caplog):
+        store.totals['a'] = 1
+        look(mirror)
+        assert hosts(mirror, 4) == ['a', 'b']
+        clock.advance(375)
+        look(mirror)
+        assert hosts(mirror, 4) == ['b']
+        assert mirror.differences == 1
+        assert 'had 1 resource providers otherwise' in caplog.text
+
+    def test_who_moved_meanwhile_was_not_missed(self, mirror, store, clock):
+        store.parents = {'b': 'a'}  # which changes no generation
+        clock.advance(375)
+        look(mirror)
+        assert store.reads == [('all', [])]
+        assert mirror.differences == 0
+
+    def test_suspects_are_read_at_once_and_some_again(self, mirror, store, clock):
+        mirror.suspect(['a', 'unknown'])
+        mirror.suspect(['b'], again=True)
+        mirror.keep_up()
+        look(mirror)
+        clock.advance(5)
+        look(mirror)
+        ids = [suspects for _, suspects in store.reads]
+        assert ids == [[1], [], [2]]
+
+    def test_after_a_failure_all_is_read(self, mirror, store):
+        store.problem = errors.StoreFailed('Placement', 'it is away')
+        look(mirror)
+        store.problem = None
+        mirror.suspect(['a'])
+        look(mirror)
+        assert [how for how, _ in store.reads] == ['changes', 'all']
+        assert mirror.differences == 0
+
+    @pytest.mark.parametrize('parents', [{'a': 'b', 'b': 'a'}], ids=['a circle'])
+    def test_nonsense_is_a_failure(self, mirror, store, parents, caplog):
+        store.parents = parents
+        look(mirror)
+        assert 'own ancestor' in caplog.text
+        assert hosts(mirror) == ['a', 'b']
+
+    def test_an_empty_placement_is_not_believed(self, mirror, store, caplog):
+        store.totals = {}
+        look(mirror)
+        assert 'no resource providers' in caplog.text
+        assert hosts(mirror) == ['a', 'b']
+
+    def test_a_read_that_hangs_is_waited_for_no_longer_than_that(self, mirror, store):
+        entered, leave = threading.Event(), threading.Event()
+
+        def hang():
+            entered.set()
+            leave.wait(10)
+
+        store.mark = hang
+        thread = threading.Thread(target=look, args=(mirror,))
+        thread.start()
+        assert entered.wait(10)
+        answers = [mirror.candidates(ONE, fresh=True) for _ in range(2)]
+        assert hosts(mirror) == ['a', 'b']
+        leave.set()
+        thread.join()
+        assert 'did not answer within 0.05 s' in answers[0]
+        assert 'cannot be brought up to date' in answers[1]
+        assert mirror.fallbacks == {'unusable': 2}
+
+    def test_those_who_ask_while_one_is_under_way_share_the_next(self, store, clock):
+        mirror = PlacementMirror(store, clock, patience_s=0)
+        mirror.keep_up()
+        store.reads.clear()
+        entered, leave = threading.Event(), threading.Event()
+
+        def hang():
+            entered.set()
+            assert leave.wait(10)
+
+        store.mark = hang
+        for _ in range(4):
+            mirror._late = False  # as if all asked at once
+            assert 'did not answer' in mirror.candidates(ONE, fresh=True)
+            assert entered.wait(10)
+        leave.set()
+        mirror._next_read.result(10)
+        assert [how for how, _ in store.reads] == ['thorough', 'thorough']
+        assert list(mirror.candidates(ONE).requests) == ['a', 'b']
+
+    def test_a_failure_is_said_once_and_its_end_once(self, mirror, store, caplog):
+        caplog.set_level(logging.INFO)
+        store.problem = errors.StoreFailed('Placement', 'it is away')
+        for _ in range(2):
+            look(mirror)
+            assert isinstance(hosts(mirror, 5), str)
+            assert hosts(mirror) == ['a', 'b']
+        store.problem = None
+        look(mirror)
+        assert [record.levelname for record in caplog.records] == ['WARNING', 'INFO']
+
+    def test_what_fails_at_the_end_is_not_said(self, mirror, caplog):
+        mirror.stop()
+        mirror.keep_up()
+        assert not caplog.records
+
+
+class TestOwnClaims:
+    def test_they_count_at_once(self, mirror):
+        mirror.assume({'server': {'a': {'VCPU': 4}}})
+        assert hosts(mirror) == ['b']
+        mirror.forget(['server', 'another'])
+        assert hosts(mirror) == ['a', 'b']
+
+    def test_they_count_once(self, mirror, store, clock):
+        clock.advance(1)
+        mirror.assume({'server': {'a': {'VCPU': 2}}})
+        store.take('a', 2)
+        clock.advance(1)
+        look(mirror)
+        assert hosts(mirror, 2) == ['a', 'b']
+        mirror.forget(['server'])
+        assert hosts(mirror, 3) == ['b']
+
+    def test_one_that_is_newer_than_the_copy_stays(self, mirror, store, clock):
+        def claim_meanwhile():
+            clock.advance(1)
+            mirror.assume({'server': {'a': {'VCPU': 4}}})
+
+        store.mark = claim_meanwhile
+        look(mirror)
+        assert hosts(mirror) == ['b']
+
+    def test_several_of_one_provider_are_summed(self, mirror):
+        mirror.assume({n: {'a': {'VCPU': 2}} for n in ('one', 'two')})
+        assert hosts(mirror) == ['b']
+        assert mirror.candidates(ONE).summaries['a']['resources']['VCPU']['used'] == 4
+
+
+class TestNoCandidates:
+    def test_the_copy_is_brought_up_to_date_first(self, mirror, store):
+        store.take('a', 4)
+        store.take('b', 4)
+        look(mirror)
+        store.take('b', -4, silently=True)
+        assert hosts(mirror) == ['b']
+        assert store.reads[-1] == ('thorough', [])
+
+    def test_none_is_an_answer_then(self, mirror, store):
+        store.take('a', 4)
+        store.take('b', 4)
+        assert hosts(mirror, 5) == []
+
+    def test_where_that_takes_long_placement_is_asked(self, mirror, store):
+        store.is_quick = False
+        assert 'takes too long' in hosts(mirror, 5)
+
+    def test_and_where_it_failed_the_time_before(self, mirror, store):
+        store.problem = errors.StoreFailed('Placement', 'it is away')
+        assert 'it is away' in hosts(mirror, 5)
+        assert 'cannot be brought up to date' in hosts(mirror, 5)
+        assert len(store.reads) == 1
+        assert hosts(mirror) == ['a', 'b']
+
+
+class TestFallback:
+    def test_before_the_first_read(self, store, clock):
+        assert 'not read yet' in PlacementMirror(store, clock).candidates(ONE)
+
+    def test_an_old_copy_is_said_once(self, mirror, clock, caplog):
+        caplog.set_level(logging.INFO)
+        clock.advance(61)
+        assert not mirror.is_usable
+        assert [mirror.candidates(ONE) for _ in range(2)] == [
+            'the copy of its state is 61 s old'
+        ] * 2
+        look(mirror)
+        assert hosts(mirror) == ['a', 'b']
+        assert [record.levelname for record in caplog.records] == ['WARNING', 'INFO']
+        assert mirror.fallbacks == {'unusable': 2}
+
+    @pytest.mark.parametrize(
+        'query',
+        [
+            Query((Group(resources={'UNKNOWN': 1}),)),
+            Query((Group(resources={'VCPU': 1}, required=frozenset(['UNKNOWN'])),)),
+            Query((Group(resources={'VCPU': 1}),), for_ports=True),
+        ],
+        ids=['a class', 'a trait', 'ports'],
+    )
+    def test_a_query_that_is_left_to_placement(self, mirror, caplog, query):
+        assert isinstance(mirror.candidates(query), str)
+        assert mirror.fallbacks == {'query': 1}
+        assert not caplog.records
+
+
+class TestNestedNodes:
+    def test_candidates_are_made_at_once_where_a_node_is_below_another(
+        self, store, clock
+    ):
+        store.parents = {'b': 'a'}
+        nodes = {'a': 0}
+        mirror = PlacementMirror(store, clock, nodes=nodes.keys)
+        mirror.keep_up()
+        assert list(mirror.candidates(ONE).requests) == ['a']
+        nodes['b'] = 1
+        found = mirror.candidates(ONE).requests
+        assert [list(each['allocations']) for each in found] == [['a'], ['b']]
+
+
+def test_the_report_says_what_there_is(mirror, store, clock):
+    assert mirror.state()['providers'] == 2
+    assert PlacementMirror(store, clock).state()['read seconds ago'] == 'never'
+
+
+class TestMirroredPlacement:
+    class Inner:
+        outcome = None
+
+        def claim(self, context, consumer, candidate, *args):
+            return self.outcome
+
+        def claim_all(self, context, wanted, *args):
+            return self.outcome
+
+        def undo(self, context, claims, within_s):
+            return {'two': 'why'}
+
+        def aggregates(self, context, uuid):
+            return frozenset(['of placement'])
+
+        def candidates(self, context, query):
+            return query
+
+    @pytest.fixture
+    def inner(self):
+        return self.Inner()
+
+    @pytest.fixture
+    def placement(self, inner, mirror):
+        return MirroredPlacement(inner, mirror)
+
+    CANDIDATE = {'allocations': {'a': {'resources': {'VCPU': 4}}}}
+
+    def test_a_claim_is_counted(self, placement, inner, mirror):
+        inner.outcome = Claimed('one')
+        assert placement.claim(None, 'one', self.CANDIDATE) == inner.outcome
+        assert hosts(mirror) == ['b']
+
+    def test_a_joint_claim_is_counted_until_it_is_undone(
+        self, placement, inner, mirror
+    ):
+        inner.outcome = [Claimed('one'), Claimed('two')]
+        half = {'allocations': {'a': {'resources': {'VCPU': 2}}}}
+        wanted = [ClaimRequest(name, half) for name in ('one', 'two')]
+        assert placement.claim_all(None, wanted, '1.36', 'p', 'u') == inner.outcome
+        assert hosts(mirror) == ['b']
+        placement.undo(None, inner.outcome, 1.0)
+        assert hosts(mirror, 2) == ['a', 'b']
+        assert hosts(mirror, 3) == ['b']
+
+    @pytest.mark.parametrize('exhausted', [None, ('a', 'VCPU')])
+    def test_a_refused_claim_makes_its_providers_be_read(
+        self, placement, inner, mirror, store, exhausted
+    ):
+        inner.outcome = ClaimRefused(409, 'no', exhausted)
+        placement.claim(None, 'one', self.CANDIDATE)
+        mirror.keep_up()
+        assert store.reads == [('changes', [1])]
+        assert hosts(mirror) == ['a', 'b']
+
+    def test_aggregates_are_those_of_the_copy(self, placement):
+        assert placement.aggregates(None, 'a') == {'aggregate'}
+        assert placement.aggregates(None, 'b') == frozenset()
+        assert placement.aggregates(None, 'new') == {'of placement'}
+
+    def test_queries_go_to_placement(self, placement):
+        assert placement.candidates(None, 'q') == 'q'

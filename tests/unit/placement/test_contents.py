@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contents of placement read through its API, while it changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from novasched.placement.contents import AT_ONCE
+from novasched.providers.contents import build
+from tests.placement_api import CALLS, POOL, inventory, says
+
+
+def test_all_is_read(world, served):
+    reader, asked = served
+    assert says(reader.read()) == world.says()
+    requests_ = asked()
+    assert requests_[0] == '/resource_providers'
+    assert [each for each in requests_ if 'usages' in each] == [
+        '/resource_providers/pool/usages'
+    ]
+    assert len(requests_) == len(set(requests_))
+
+
+def test_the_names_that_nobody_has_are_known(served):
+    table = build(served[0].read())
+    assert table.classes == {'VCPU', 'DISK_GB', 'CUSTOM_PORT'}
+    assert set(table.traits) == {'T1', 'T2', POOL}
+
+
+def test_no_providers(world, served):
+    reader, _ = served
+    world.providers.clear()
+    contents = reader.read()
+    assert len(build(contents)) == 0
+    assert build(contents).classes == {'VCPU', 'DISK_GB', 'CUSTOM_PORT'}
+    assert reader.read_since(contents, thorough=False) is contents
+
+
+@pytest.mark.parametrize('thorough', [False, True])
+def test_nothing_changed(served, thorough):
+    reader, asked = served
+    contents = reader.read()
+    asked()
+    assert reader.read_since(contents, thorough) is contents
+    assert thorough or asked() == ['/resource_providers']
+
+
+CHANGES = {
+    'inventories': lambda w: w.write('h1', inventories={'DISK_GB': inventory(7)}),
+    'no inventories': lambda w: w.write('pool', inventories={}, used={}),
+    'a claim': lambda w: w.write('h1-nic', used={'CUSTOM_PORT': 2}),
+    'traits': lambda w: w.write('h2', traits=['T2', 'T1']),
+    'no traits': lambda w: w.write('h1', traits=[]),
+    'aggregates': lambda w: w.write('h1', aggregates=['a3']),
+    'a new parent': lambda w: w.providers['h1-nic'].update(parent='h2'),
+    'a new child': lambda w: w.add('new', parent='h2', DISK_GB=5, traits=['T2']),
+    'a child less': lambda w: w.providers.pop('h1-nic'),
+    'another one of the uuid': lambda w: (
+        w.add('h1-nic', parent='h1', CUSTOM_PORT=1),
+        w.providers['h1-nic'].update(generation=0),
+    ),
+}
+
+
+@pytest.mark.parametrize('change', CHANGES)
+def test_a_change(world, served, change):
+    reader, _ = served
+    contents = reader.read()
+    CHANGES[change](world)
+    after = reader.read_since(contents, thorough=False)
+    assert after is not contents
+    assert says(after) == world.says()
+    assert reader.read_since(after, thorough=True) is after
+    ids = dict(zip(contents.uuids.values(), contents.uuids, strict=True))
+    assert all(after.uuids.get(ids[u], u) == u for u in ids if u in world.providers)
+
+
+def test_only_what_changed_is_read_again(world, served):
+    for number in range(100):
+        world.add(f'other-{number}', VCPU=1)
+    reader, asked = served
+    contents = reader.read()
+    world.write('h1', used={'VCPU': 3})
+    asked()
+    after = reader.read_since(contents, thorough=False)
+    assert sorted(asked()) == [
+        *('/resource_classes', '/resource_providers'),
+        *(
+            f'/resource_providers/h1/{table}'
+            for table in ('aggregates', 'inventories', 'traits', 'usages')
+        ),
+        '/traits',
+    ]
+    assert after.traits is contents.traits
+    assert says(after) == world.says()
+
+
+SILENT = {
+    'freed where there is room': lambda w: w.providers['h1'].update(used={}),
+    'freed where no unit of it may be taken': (
+        lambda w: w.providers['pool'].update(used={'DISK_GB': 5})
+    ),
+    'members of an aggregate': lambda w: w.providers['h1'].update(aggregates=['a2']),
+    'no members of an aggregate': lambda w: w.providers['h1'].update(aggregates=[]),
+}
+
+
+@pytest.mark.parametrize('change', SILENT)
+def test_what_changes_no_generation(world, served, change):
+    reader, _ = served
+    contents = reader.read()
+    SILENT[change](world)
+    assert reader.read_since(contents, thorough=False) is contents
+    after = reader.read_since(contents, thorough=True)
+    assert says(after) == world.says()
+    assert np.array_equal(after.providers, contents.providers)
+
+
+@pytest.mark.parametrize('change', SILENT)
+def test_suspects_are_read_again(world, served, change):
+    reader, _ = served
+    contents = reader.read()
+    ids = {uuid: id_ for id_, uuid in contents.uuids.items()}
+    suspects = {ids['h1'], ids['pool'], 4711}
+    assert reader.read_since(contents, False, suspects) is contents
+    SILENT[change](world)
+    after = reader.read_since(contents, False, suspects)
+    assert says(after) == world.says()
+
+
+def test_a_trait_and_a_class_come_and_go(world, served):
+    reader, _ = served
+    contents = reader.read()
+    world.traits, world.classes = ['T1', 'T2', 'T9', POOL], ['DISK_GB', 'VCPU']
+    after = reader.read_since(contents, thorough=True)
+    assert set(build(after).traits) == {'T1', 'T2', 'T9', POOL}
+    assert build(after).classes == {'DISK_GB', 'VCPU', 'CUSTOM_PORT'}  # still in use
+    world.write('h1-nic', inventories={})
+    world.traits.remove('T9')
+    after = reader.read_since(after, thorough=False)
+    assert set(build(after).traits) == {'T1', 'T2', POOL}
+    assert build(after).classes == {'DISK_GB', 'VCPU'}
+
+
+@pytest.mark.parametrize('table', ['inventories', 'aggregates'])
+def test_a_provider_that_goes_during_a_load_is_left_out(world, served, table):
+    def go(path):
+        if path == f'/resource_providers/h1-numa/{table}':
+            world.providers.pop('h1-numa', None)
+            world.providers.pop('h1-nic', None)
+
+    world.before_answer = go
+    contents = served[0].read()
+    assert says(contents) == world.says()
+    assert served[0].read_since(contents, thorough=True) is contents
+
+
+def test_a_tree_that_goes_during_a_load_after_its_leaves_were_read(world, served):
+    world.providers = {u: world.providers[u] for u in reversed(world.providers)}
+
+    def go(path):
+        if path == '/resource_providers/h1-numa/inventories':
+            world.providers.pop('h1-numa', None)
+            world.providers.pop('h1-nic', None)
+
+    world.before_answer = go
+    assert says(served[0].read()) == world.says()
+
+
+def test_a_leaf_whose_parent_goes_at_the_end_of_a_load(world, served):
+    world.add('leaf', parent='shelf')
+    world.add('shelf')
+    world.before_answer = lambda path: (
+        path == '/resource_providers/shelf/traits' and world.providers.pop('shelf')
+    )
+    assert says(served[0].read()).keys().isdisjoint(['shelf', 'leaf'])
+
+
+def changed_before(world, call, change):
+    """Let the world change right before it answers this call for the first time."""
+    left = [change]
+    world.before_answer = lambda path: path == call and left and left.pop()(world)
+    return left
+
+
+@pytest.mark.parametrize('change', CHANGES)
+@pytest.mark.parametrize('call', CALLS)
+def test_what_changes_during_a_load_is_found_by_the_next_read(
+    world, served, call, change
+):
+    reader, _ = served
+    left = changed_before(world, call, CHANGES[change])
+    contents = reader.read()
+    build(contents)
+    assert not left or 'pool' in call
+    world.before_answer = lambda path: None
+    after = reader.read_since(contents, thorough=False)
+    assert left or says(after) == world.says()
+
+
+def test_one_of_the_same_uuid_and_generation_during_a_load(world, served):
+    """A provider made again may reach the generation that the old one had."""
+
+    def again(world):
+        world.add('h1', traits=['T2'], VCPU=1)
+
+    world.write('h1')
+    world.write('h1', aggregates=['a2'])
+    changed_before(world, '/resource_providers/h1/aggregates', again)
+    reader, _ = served
+    contents = reader.read()
+    assert says(reader.read_since(contents, thorough=False)) == world.says()
+
+
+MANY = 100
+
+
+@pytest.fixture
+def many(world):
+    """A hundred hosts more."""
+    for number in range(MANY):
+        world.add(f'host-{number}', VCPU=8, DISK_GB=9)
+    return world
+
+
+def tables_read(asked, table):
+    return [each for each in asked if each.endswith(f'/{table}')]
+
+
+def test_of_many_changed_providers_the_usage_is_read_at_once(many, served):
+    reader, asked = served
+    contents = reader.read()
+    for number in range(MANY):
+        used = {'VCPU': 8, 'DISK_GB': 9} if number % 10 == 0 else {'VCPU': 1}
+        many.write(f'host-{number}', used=used, traits=['T2'])
+    asked()
+    contents = reader.read_since(contents, thorough=False)
+    mine, theirs = says(contents), many.says()
+    assert {u: p['inventories'] for u, p in mine.items()} == {
+        u: p['inventories'] for u, p in theirs.items()
+    }
+    requests_ = asked()
+    assert len(tables_read(requests_, 'inventories')) == AT_ONCE
+    assert len(tables_read(requests_, 'usages')) == MANY // 10
+
+
+def test_what_always_changes_keeps_nobody_from_his_turn(many, served):
+    reader, _ = served
+    contents = reader.read()
+    hosts = [f'host-{number}' for number in range(MANY)]
+    for host in hosts:
+        many.write(host, traits=[])
+        many.write(host, inventories={'VCPU': inventory(9)})
+    for _ in range(MANY // AT_ONCE):
+        contents = reader.read_since(contents, thorough=False)
+        for host in hosts[:AT_ONCE]:
+            many.write(host)
+    assert says(contents) == many.says()
+    contents = reader.read_since(contents, thorough=False)
+    assert reader.read_since(contents, thorough=False) is contents
+
+
+def test_new_providers_do_not_wait(many, served):
+    reader, _ = served
+    contents = reader.read()
+    for number in range(MANY):
+        many.add(f'new-{number}', parent='h1', traits=['T1'], CUSTOM_PORT=1)
+        many.write(f'host-{number}')
+    assert says(reader.read_since(contents, thorough=False)) == many.says()
+
+
+def test_thorough_reads_find_in_turns_what_was_missed(many, served):
+    reader, asked = served
+    contents = reader.read()
+    for uuid in ('h1', 'host-50', f'host-{MANY - 1}'):
+        many.providers[uuid].update(aggregates=['new'], traits=['T2'])
+    most = 0
+    for _ in range(len(many.providers) // AT_ONCE + 1):
+        asked()
+        contents = reader.read_since(contents, thorough=True)
+        most = max(most, len(tables_read(asked(), 'inventories')))
+    assert says(contents) == many.says()
+    assert most == AT_ONCE
+
+
+def test_what_was_freed_is_found_without_a_turn(many, served):
+    many.add('odd', VCPU=inventory(8, min_unit=2))
+    many.providers['odd']['used'] = {'VCPU': 4}
+    reader, asked = served
+    contents = reader.read()
+    many.providers['odd']['used'] = {'VCPU': 2}
+    many.providers['host-90']['used'] = {'DISK_GB': 1}
+    asked()
+    assert says(reader.read_since(contents, thorough=True)) == many.says()
+    usages = set(tables_read(asked(), 'usages'))
+    assert usages == {f'/resource_providers/{uuid}/usages' for uuid in ('odd', 'pool')}
