@@ -159,8 +159,11 @@ class _Reader:
         )
 
     def changed(self, before: Contents, providers: Ints, ids: Ints) -> Contents:
-        """Return what is said of the providers of these ids; names only where there
-        are others than before."""
+        """Return what is said of the providers of these ids.
+
+        The ids of traits and aggregates are not used again while the server runs, so
+        their names are read only where there are others than before.
+        """
         listed = ids.tolist()
         inventories, usage = self._inventories(listed), self.usage(listed)
         traits, aggregates = self._traits(listed), self._aggregates(listed)
@@ -171,9 +174,7 @@ class _Reader:
             traits=traits,
             aggregates=aggregates,
             uuids=self._names('resource_providers', 'uuid', listed),
-            class_names=self._known(
-                before.class_names, [inventories, usage], 'resource_classes', 'name'
-            ),
+            class_names=self._names('resource_classes', 'name'),
             trait_names=self._known(before.trait_names, [traits], 'traits', 'name'),
             aggregate_uuids=self._known(
                 before.aggregate_uuids, [aggregates], 'placement_aggregates', 'uuid'
