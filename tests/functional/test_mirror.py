@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import time
 
 import pytest
@@ -143,6 +144,47 @@ def test_so_is_shared_storage(cloud):
     (uuid,) = new_uuids()
     assert made.ask(scheduler, [uuid], vcpus=1, root_gb=20) == [['h1']]
     assert held_from(made, uuid)[named_uuid('pool')] == {'DISK_GB': 20}
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_the_same_hosts_are_chosen_as_with_placement(cloud, seed):
+    """Nothing is cut, and no two hosts weigh the same."""
+    rng = random.Random(seed)
+    hosts = [
+        Host(
+            f'h{number}',
+            vcpus=rng.randrange(4, 32),
+            memory_mb=rng.randrange(2048, 65536),
+            disk_gb=rng.randrange(20, 500),
+            zone=rng.choice([None, 'east', 'west']),
+        )
+        for number in range(8)
+    ]
+    made = cloud(hosts)
+    for host in rng.sample(sorted(made.hosts), 2):
+        add_gpus(made, host, 'gpu')
+    asked, computed, found = made.compose(), made.mirrored(), set()
+    for _ in range(12):
+        request = {
+            'vcpus': rng.choice([1, 4, 16]),
+            'memory_mb': rng.choice([64, 4096, 32768]),
+            'root_gb': rng.choice([0, 10, 200]),
+            'availability_zone': rng.choice([None, 'east', 'west']),
+            'extra_specs': rng.choice([{}, {}, {'resources:VGPU': '1'}]),
+        }
+        chosen = answer(made, computed, request)
+        assert chosen == answer(made, asked, request)
+        found.add(str(chosen))
+    assert len(found) > 3
+    assert not computed.mirror.fallbacks
+
+
+def answer(made, scheduler, request):
+    """The hosts for two servers, without a claim; None: there is none."""
+    try:
+        return made.ask(scheduler, None, num_instances=2, **request)
+    except errors.NoValidHost:
+        return None
 
 
 def test_aggregates_of_a_provider_come_from_the_copy(cloud):
