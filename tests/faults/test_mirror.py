@@ -46,8 +46,8 @@ TABLES = (
 )
 KEPT = ('resource_providers', 'allocations')
 ONE_TRY = '[placement]\nallocation_conflict_retry_count = 1'
-PATIENCE_S = 1.0
-LATE_S = 3.0
+PATIENCE_S = 3.0
+LATE_S = 8.0
 """What a request may take besides, on a busy machine."""
 WAIT_S = 30
 READER = 'reader'

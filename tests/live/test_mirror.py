@@ -26,7 +26,7 @@ from novasched.mirror import copy
 from novasched.mirror.claims import MirroredPlacement
 from novasched.objects.context import RequestContext
 from novasched.placement.client import PlacementClient
-from novasched.ports import Candidates, Claimed, ClaimRefused
+from novasched.ports import Candidates, ClaimRefused, ClaimUnknown
 from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.contents import build
 from novasched.resources.query import VERSION, Group, Query
@@ -136,10 +136,14 @@ class Served:
         )
         if isinstance(outcome, ClaimRefused):
             kind = 'conflict' if outcome.conflicted else 'refused'
-            self.counts[kind if outcome.status == 409 else 'provider gone'] += 1
-            assert outcome.status in (400, 409), outcome
+            others = {400: 'provider gone', 500: 'failed'}
+            self.counts[others.get(outcome.status, kind)] += 1
+            assert outcome.status in (400, 409, 500), outcome  # 500: a deadlock
             return False
-        assert isinstance(outcome, Claimed), outcome
+        if isinstance(outcome, ClaimUnknown):
+            self.counts['unknown'] += 1
+            self._undone(outcome)
+            return True
         self.counts['claimed'] += 1
         if rng.random() < 0.1 and self._undone(outcome):
             return True
