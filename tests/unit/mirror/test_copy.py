@@ -128,6 +128,7 @@ def test_candidates_are_those_of_the_copy(mirror):
     assert found.version == '1.36'
     assert found.summaries['a']['resources'] == {'VCPU': {'capacity': 4, 'used': 0}}
     assert set(found.summaries) == {'a', 'b'}
+    assert len(found.summaries) == 2
     assert 'c' not in found.requests
 
 

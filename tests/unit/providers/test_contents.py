@@ -235,7 +235,8 @@ def test_what_is_used_counts_and_leaves_the_table_before_as_it_is():
     table = build(contents(0, 1, inventories=[(1, 0, 5), (2, 1, 5)]))
     assert not table.is_flat
     kept = table.rows_by_uuid
-    after = table.after({'p1': {'VCPU': 2, 'UNKNOWN': 1}, 'p2': {'VCPU': 9}, 'p9': {}})
+    taken = {'p1': {'VCPU': 2, 'UNKNOWN': 1}, 'p2': {'VCPU': 9}, 'p9': {'VCPU': 1}}
+    after = table.after(taken)
     assert after.inventories['VCPU'].used.tolist() == [2]
     assert after.inventories['VCPU'].most.tolist() == [3]
     assert after.inventories['MEMORY_MB'] is table.inventories['MEMORY_MB']
