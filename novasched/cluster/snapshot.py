@@ -68,7 +68,6 @@ class Composer:
         self._nodes = nodes
         self._aggregates = aggregates
         self._kept: dict[str, tuple[Any, Any]] = {}
-        self._places: tuple[Any, Rows] = (None, np.zeros(0, np.intp))
 
     def compose(self, cell_uuids: frozenset[str]) -> Composed:
         """Return what is known now; hosts of other cells than these are not usable.
@@ -103,12 +102,12 @@ class Composer:
         self, members: int, by_uuid: Mapping[str, int], providers: ProviderTable
     ) -> Rows:
         """Return the place of each provider of a table, -1 for what is no node."""
-        made_of, found = self._places
-        if made_of != (members, providers.uuids):
-            places = (by_uuid.get(uuid, -1) for uuid in providers.uuids)
-            found = np.fromiter(places, np.intp, len(providers))
-            self._places = (members, providers.uuids), found
-        return found
+        places: Rows = self._keep(
+            'places',
+            (members, providers.uuids),
+            lambda: np.array([by_uuid.get(u, -1) for u in providers.uuids], np.intp),
+        )
+        return places
 
     def _keep(self, name: str, made_of: Any, make: Callable[[], Any]) -> Any:
         """Make a part again only when what it is made of has changed."""
