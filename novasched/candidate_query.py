@@ -6,11 +6,10 @@ from __future__ import annotations
 import logging
 from collections import ChainMap
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from novasched.cluster.aggregates import AggregateSync
-from novasched.drivers.no_valid_host_detail import NoValidHostDetail
 from novasched.mirror.copy import PlacementMirror
 from novasched.objects.context import RequestContext
 from novasched.ports import Candidates, Placement, QueryFailed
@@ -25,15 +24,13 @@ class QueryPolicy:
 
     ``limit`` bounds the number of candidates; ``falls_back`` asks for dedicated CPUs
     as shared ones, too; ``looks_further`` asks for all when those under the limit will
-    not do. ``detail`` words the failure; ``on_cut`` is called with each answer that a
-    limit cut.
+    not do. ``on_cut`` is called with each answer that a limit cut.
     """
 
     prefilters: Iterable[prefilters.Prefilter]
     limit: int = 1000
     falls_back: bool = True
     looks_further: bool = True
-    detail: NoValidHostDetail = field(default_factory=NoValidHostDetail)
     on_cut: Callable[[Candidates], None] = lambda answer: None
 
     @classmethod
@@ -44,7 +41,6 @@ class QueryPolicy:
             conf.scheduler.max_placement_results,
             not conf.workarounds.disable_fallback_pcpu_query,
             conf.novasched.look_beyond_limit,
-            NoValidHostDetail.from_conf(conf),
         )
 
 

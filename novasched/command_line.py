@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 
 from cliff.app import App
+
+ALIKE = 0.5
 
 
 class CommandLine(App):
@@ -24,4 +27,14 @@ class CommandLine(App):
 
     def get_fuzzy_matches(self, cmd: str) -> list[str]:
         """Return commands that may have been meant; that of the shell is none."""
-        return [each for each in super().get_fuzzy_matches(cmd) if each != 'complete']
+        return [
+            each
+            for each in super().get_fuzzy_matches(cmd)
+            if each != 'complete' and _is_like(cmd, each)
+        ]
+
+
+def _is_like(typed: str, command: str) -> bool:
+    """Say whether a command begins as what was typed, or has most letters of it."""
+    alike = difflib.SequenceMatcher(None, typed, command).ratio()
+    return command.startswith(typed) or alike >= ALIKE

@@ -7,6 +7,7 @@ import glob
 import itertools
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from oslo_config import cfg
 
@@ -46,6 +47,50 @@ def read(
         default_config_files=files,
         default_config_dirs=directories,
     )
+
+
+def copied(
+    conf: cfg.ConfigOpts, known: Mapping[str, Sequence[cfg.Opt]]
+) -> cfg.ConfigOpts:
+    """Return a configuration of its own that knows these options, by group.
+
+    Its values are those of the files that ``conf`` has read, and what else ``conf`` has
+    been given for options that it knows.
+    """
+    made = cfg.ConfigOpts()
+    for group, opts in known.items():
+        made.register_opts(opts, None if group == 'DEFAULT' else group)
+    files, directories = (
+        list(conf[name] or ()) if name in conf else []
+        for name in ('config_file', 'config_dir')
+    )
+    made(
+        [],
+        project='nova',
+        default_config_files=files,
+        default_config_dirs=directories,
+    )
+    for group, opts in known.items():
+        name = None if group == 'DEFAULT' else group
+        for opt in opts:
+            try:
+                value = _value(conf, name, opt.dest)
+            except (cfg.NoSuchOptError, cfg.NoSuchGroupError):
+                continue
+            if value != _value(made, name, opt.dest):
+                made.set_override(opt.dest, literal(value), name)
+    return made
+
+
+def _value(conf: cfg.ConfigOpts, group: str | None, name: str) -> Any:
+    return conf[name] if group is None else conf[group][name]
+
+
+def literal(value: Any) -> Any:
+    """Return a value in which nothing is to be filled in."""
+    if isinstance(value, str):
+        return value.replace('$', '$$')
+    return [literal(each) for each in value] if isinstance(value, list) else value
 
 
 def arguments(argv: Sequence[str]) -> list[str]:

@@ -21,6 +21,7 @@
           NetworkForbidden              the user may not read it
         ExtensionFailed               a filter, weigher or driver raised
         MetricNotFound                a host lacks a metric that is required
+        Busy                          too many ask at once
         AllocationUpdateFailed        the consumer changed under the claim
           AlreadyClaimed                it holds something, and this is no move
         AllocationDeleteFailed        placement refused to remove an allocation
@@ -28,8 +29,11 @@
         NoMirror                      the copy is not there, too old or broken
         InvalidCandidateQuery         placement answers 400 to such a query
         InconsistentProviders         rows of its database do not fit together
+      DecisionNotFound                no record of a decision has such an id
+      AmbiguousDecision               the beginning of an id is that of several
       SetupError                      the service cannot run as it is configured
         OptionError                   one option is missing, wrong or unreachable
+          RequestNotKept                the request of a server is gone or unreadable
         FilterNotFound                enabled_filters names an unknown filter
         ClassNotFound                 a dotted path names no usable class
         TooOldComputeService          a compute service is older than supported
@@ -41,7 +45,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
@@ -207,6 +211,18 @@ class StoreFailed(RequestError):
         return f'{self.store} could not be asked: {self.problem}'
 
 
+class ConsoleFailed(NovaschedError):
+    """The console at ``where`` gave no answer."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(where, problem)
+        self.where = where
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f'The console at {self.where} could not be asked: {self.problem}'
+
+
 class StoreInterrupted(StoreFailed):
     """The connection was lost, or the transaction aborted in favour of another one."""
 
@@ -260,6 +276,20 @@ class MetricNotFound(RequestError):
             f'Metric {self.metric} could not be found on the compute host node '
             f'{self.host}.{self.node}.'
         )
+
+
+class Busy(RequestError):
+    """As many questions are being answered as there may be at a time; ``words`` say
+    which, if they are not those about decisions that a worker answers."""
+
+    def __init__(self, at_once: int, words: str = '') -> None:
+        super().__init__(at_once, words)
+        self.at_once = at_once
+        self.words = words
+
+    def __str__(self) -> str:
+        words = f'{self.at_once} questions about decisions are being answered already'
+        return self.words or words
 
 
 class AllocationUpdateFailed(RequestError):
@@ -326,6 +356,30 @@ class InconsistentProviders(MirrorError):
     """Rows of placement's database do not fit together."""
 
 
+class DecisionNotFound(NovaschedError):
+    """No record of a decision has this id, or it is none."""
+
+    def __init__(self, decision: str) -> None:
+        super().__init__(decision)
+        self.decision = decision
+
+    def __str__(self) -> str:
+        return f'No record is kept of a decision {self.decision}.'
+
+
+class AmbiguousDecision(NovaschedError):
+    """The ids of several decisions begin as was typed."""
+
+    def __init__(self, prefix: str, found: Sequence[str]) -> None:
+        super().__init__(prefix, found)
+        self.prefix = prefix
+        self.found = found
+
+    def __str__(self) -> str:
+        shown = ', '.join(self.found[:5])
+        return f'Several decisions begin with {self.prefix}: {shown}. Type more of it.'
+
+
 class SetupError(NovaschedError):
     """The service cannot run with the configuration that it was given."""
 
@@ -347,6 +401,10 @@ class OptionError(SetupError):
         problem, remedy = self.problem.rstrip('. \n'), self.remedy.rstrip('. ')
         end = '' if problem.endswith('?') else '.'
         return f'{self.option}: {problem}{end} {remedy}.'
+
+
+class RequestNotKept(OptionError):
+    """The API database has no request of a server, or none that can be read."""
 
 
 class FilterNotFound(SetupError):

@@ -33,6 +33,7 @@ from novasched.ports import (
     Placement,
     QueryFailed,
 )
+from novasched.ports.decisions import DecisionLog, DecisionRecorder, NoDecisionLog
 from novasched.prefilter_context import PrefilterContexts
 from novasched.resources import (
     Query,
@@ -46,6 +47,9 @@ from novasched.resources.request import with_aggregates
 from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
+
+_Selected = tuple[list[list[Selection]], list[list[Selection]] | list[dict[str, Any]]]
+"""The selections, and the form of them that the caller wants."""
 
 
 class SchedulerManager:
@@ -62,6 +66,7 @@ class SchedulerManager:
         journal: Journal | None = None,
         clock: Clock = SYSTEM_CLOCK,
         mirror: PlacementMirror | None = None,
+        decision_log: DecisionLog | None = None,
     ) -> None:
         self._driver = driver
         self._view = view
@@ -69,6 +74,7 @@ class SchedulerManager:
         self._notifier = notifier
         self._journal = journal
         self._clock = clock
+        self._decision_log = decision_log or NoDecisionLog()
         self._query_policy = query_policy
         self._candidate_source = CandidateSource(
             placement, AggregateSync(view, placement), query_policy.on_cut, mirror
@@ -93,31 +99,43 @@ class SchedulerManager:
         claimed.
         """
         LOG.debug('Starting to schedule for instances: %s', instance_uuids)
+        recorder = self._decision_log.recorder(context, request, instance_uuids)
+        work = ScheduleRequest(
+            context=context,
+            request=request,
+            instance_uuids=instance_uuids,
+            candidates=None,
+            claims=None,
+            return_alternates=return_alternates and return_objects,
+            caller=caller,
+            recorder=recorder,
+        )
         try:
-            request, query, candidates = self._candidates(context, request)
-            work = ScheduleRequest(
-                context=context,
-                request=request,
-                instance_uuids=instance_uuids,
-                candidates=candidates,
-                claims=None,
-                return_alternates=return_alternates and return_objects,
-                caller=caller,
-            )
-            self._notifier.select_destinations(context, request, 'start')
-            return self._placed(work, query, return_objects)
-        except errors.NoValidHost:
+            selections, answer = self._selected(work, return_objects)
+        except errors.NoValidHost as failure:
+            told = recorder.explained(failure)
+            recorder.ended(None, told)
             if cells := self._view.unavailable_cells(request.target_cell_uuid):
                 LOG.info(
                     'No host was looked for in the cells that do not answer: %s',
                     ', '.join(cells),
                 )
+            try:
+                raise told from failure.__cause__
+            finally:
+                del told  # it refers to this frame, and so to all candidates
+        except Exception as problem:  # whatever ends a request is written down
+            recorder.ended(None, problem)
             raise
+        recorder.ended(selections, None)
+        return answer
 
-    def _placed(
-        self, work: ScheduleRequest, query: Query | None, return_objects: bool
-    ) -> list[list[Selection]] | list[dict[str, Any]]:
+    def _selected(self, work: ScheduleRequest, return_objects: bool) -> _Selected:
         """Place the instances, if need be on hosts that the first answer had not."""
+        request, query, candidates = self._candidates(work)
+        work = replace(work, request=request, candidates=candidates)
+        with work.recorder.stage('notify'):
+            self._notifier.select_destinations(work.context, request, 'start')
         work = self._with_claims(work)
         try:
             return self._place(work, return_objects)
@@ -128,30 +146,59 @@ class SchedulerManager:
         work = self._with_claims(replace(work, candidates=more))
         return self._place(work, return_objects)
 
-    def _place(
-        self, work: ScheduleRequest, return_objects: bool
-    ) -> list[list[Selection]] | list[dict[str, Any]]:
+    def _place(self, work: ScheduleRequest, return_objects: bool) -> _Selected:
         """Let the driver choose and claim; who fails after that undoes the claims."""
         with work.claims or contextlib.nullcontext():
             placed = self._driver.select_destinations(work)
             if work.claims is not None:
                 work.claims.check_caller()
-            self._notifier.select_destinations(work.context, placed.request, 'end')
-            return _answer(placed, return_objects)
+            with work.recorder.stage('notify'):
+                self._notifier.select_destinations(work.context, placed.request, 'end')
+            return placed.selections, _answer(placed, return_objects)
+
+    def _refresh(self, recorder: DecisionRecorder) -> None:
+        with recorder.stage('refresh'):
+            self._view.refresh()
 
     def _candidates(
-        self, context: RequestContext, request: RequestSpec
+        self, work: ScheduleRequest
     ) -> tuple[RequestSpec, Query | None, Candidates | None]:
         """Ask placement; a rebuild does not, nor a driver that does without.
 
         The request comes back with the node that it names. The view is refreshed
         once, as late as can be.
         """
+        request, recorder = work.request, work.recorder
         if request.is_rebuild or not self._driver.USES_ALLOCATION_CANDIDATES:
-            self._view.refresh()
+            self._refresh(recorder)
             return request, None, None
-        added = self._prefilter(context, request)
-        request, nodes = self._named_nodes(request)
+        request, query, nodes, added = self._query(work)
+        if nodes == []:
+            recorder.blocked('named-host')
+            raise errors.NoValidHost(not_found(request))
+        with recorder.stage('query'):
+            answer = self._candidate_source.ask(work.context, query)
+        recorder.asked(query, answer)
+        if isinstance(answer, QueryFailed) or not answer.requests:
+            failed = isinstance(answer, QueryFailed)
+            recorder.blocked('placement-failed' if failed else 'no-candidates')
+            LOG.info(
+                'Got no allocation candidates from the Placement API. This could be '
+                'due to insufficient resources or a temporary occurrence as compute '
+                'nodes start up.'
+            )
+            raise errors.NoValidHost('')
+        if nodes is None:
+            self._refresh(recorder)
+        return with_aggregates(request, added), query, answer
+
+    def _query(
+        self, work: ScheduleRequest
+    ) -> tuple[RequestSpec, Query, list[str] | None, Requirements]:
+        """Return the query of a request, the nodes that it names, and what prefilters
+        add; the request comes back with the node that it names."""
+        added = self._prefilter(work)
+        request, nodes = self._named_nodes(work.request, work.recorder)
         query = build_query(
             request,
             added,
@@ -161,33 +208,33 @@ class SchedulerManager:
         )
         _log(logging.WARNING, query.warnings)
         _log(logging.INFO, query.notes)
-        if nodes == []:
-            cells = self._view.unavailable_cells(request.target_cell_uuid)
-            raise errors.NoValidHost(
-                self._query_policy.detail.of_cells(not_found(request), cells)
-            )
-        answer = self._candidate_source.ask(context, query)
-        if isinstance(answer, QueryFailed) or not answer.requests:
-            LOG.info(
-                'Got no allocation candidates from the Placement API. This could be '
-                'due to insufficient resources or a temporary occurrence as compute '
-                'nodes start up.'
-            )
-            raise errors.NoValidHost(self._query_policy.detail.of_answer('', answer))
-        if nodes is None:
-            self._view.refresh()
-        return with_aggregates(request, added), query, answer
+        return request, query, nodes, added
 
-    def _prefilter(self, context: RequestContext, request: RequestSpec) -> Requirements:
+    def query(
+        self, context: RequestContext, request: RequestSpec
+    ) -> tuple[RequestSpec, Query]:
+        """Return a request as filters see it, and its query to placement, which is not
+        asked. Raises errors.NoValidHost, and any other errors.RequestError."""
+        work = ScheduleRequest(context, request, None, None, None, False)
+        request, query, _, added = self._query(work)
+        return with_aggregates(request, added), query
+
+    def _prefilter(self, work: ScheduleRequest) -> Requirements:
         """Run the prefilters; raises errors.NoValidHost where one refuses."""
-        inputs = self._prefilter_contexts.of(context, request)
-        added = prefilters.run(
-            self._query_policy.prefilters, request, inputs, self._clock.monotonic
-        )
+        inputs = self._prefilter_contexts.of(work.context, work.request)
+        with work.recorder.stage('prefilter'):
+            added = prefilters.run(
+                self._query_policy.prefilters,
+                work.request,
+                inputs,
+                self._clock.monotonic,
+            )
+        work.recorder.prefiltered(work.request, added)
         _log(logging.DEBUG, added.notes)
         _log(logging.WARNING, added.warnings)
         _log(logging.ERROR, added.failures)
         if added.refused is not None:
+            work.recorder.blocked('prefilter', added.refused_by)
             raise errors.NoValidHost(f'Scheduling failed: {added.refused}')
         return added
 
@@ -216,16 +263,19 @@ class SchedulerManager:
                 'placement was asked for no more; asking for all of them.',
                 len(known.requests),
             )
-        answer = self._candidate_source.ask(
-            work.context, query.without_limit(), fresh=known.copy is not None
-        )
+        query = query.without_limit()
+        with work.recorder.stage('query'):
+            answer = self._candidate_source.ask(
+                work.context, query, fresh=known.copy is not None
+            )
+        work.recorder.asked(query, answer)
         if isinstance(answer, QueryFailed):
             return None
         if answer.copy is None and len(answer.requests) <= len(known.requests):
             return None
         if answer.copy is not None and answer.copy == known.copy and not known.cut:
             return None
-        self._view.refresh()
+        self._refresh(work.recorder)
         return replace(answer, further=True)
 
     def _may_look_further(self, known: Candidates, claims: Claims | None) -> bool:
@@ -241,12 +291,17 @@ class SchedulerManager:
         version = work.candidates.version
         claim_journal = ClaimJournal(self._journal, work.caller)
         claims = Claims(
-            self._placement, work.context, version, room, claim_journal=claim_journal
+            self._placement,
+            work.context,
+            version,
+            room,
+            claim_journal=claim_journal,
+            recorder=work.recorder,
         )
         return replace(work, claims=claims)
 
     def _named_nodes(
-        self, request: RequestSpec
+        self, request: RequestSpec, recorder: DecisionRecorder
     ) -> tuple[RequestSpec, list[str] | None]:
         """Look up the host or node that the request names, if it names one.
 
@@ -255,7 +310,7 @@ class SchedulerManager:
         target = target_of(request)
         if target is None:
             return request, None
-        self._view.refresh()
+        self._refresh(recorder)
         nodes = self._view.nodes_named(
             target.host, target.node, request.target_cell_uuid
         )

@@ -20,14 +20,18 @@ READERS = (
     'attestation',
     'cluster',
     'compat',
+    'console.settings',
     'db.engines',
+    'decision_log',
     'drivers',
     'journal',
     'mirror',
     'guru_meditation',
+    'inspection.pci_aliases',
     'network',
     'observability.settings',
     'placement.session',
+    'placement.snapshot_keeper',
     'plugins',
     'resources',
     'rpc',
@@ -36,6 +40,7 @@ READERS = (
     'scheduler.weighers',
     'service',
     'servicegroup',
+    'state_directory',
 )
 
 AUTHENTICATED = ('neutron', 'placement', 'service_user')

@@ -22,6 +22,7 @@ from novasched import (
     plugins,
     servicegroup,
 )
+from novasched.app import decisions
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import OLDEST_COMPUTE_VERSION, down_time
 from novasched.cluster.view import ClusterView
@@ -99,8 +100,8 @@ def check(conf: cfg.ConfigOpts) -> None:
     profile = load_plugins(conf)
     servicegroup.check(conf)
     serving.check(conf)
-    journal = filter(None, [recovery.prepare(conf)])
-    for warning in (*deprecations(profile), *warnings(conf), *journal):
+    kept = filter(None, [recovery.prepare(conf), decisions.prepare(conf)])
+    for warning in (*deprecations(profile), *warnings(conf), *kept):
         LOG.warning('%s', warning)
     _check_databases(conf)
     with opened(conf, profile) as (given, view):

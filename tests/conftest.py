@@ -42,8 +42,9 @@ def logging_as_before():
     root.setLevel(level)
 
 
-SLOW = ('live', 'faults', 'differential')
-"""Directories of tests that wait for servers, or for the nova that they start."""
+SLOW = ('live', 'faults', 'differential', 'browser')
+"""Directories of tests that wait for servers, for a browser, or for the nova that they
+start."""
 
 
 @pytest.hookimpl(trylast=True)

@@ -50,6 +50,10 @@ class AggregateView:
         """Return the aggregates by id."""
         return [self._by_id[id_] for id_ in sorted(self._by_id)]
 
+    def names(self) -> dict[str, str]:
+        """Return the names of the aggregates, by uuid."""
+        return {each.uuid: each.name for each in self.all() if each.uuid and each.name}
+
     def of_hosts(self, hosts: Iterable[str]) -> list[Aggregates]:
         """Return the aggregates of each compute service host, by id.
 

@@ -345,6 +345,12 @@ class ClusterView:
         with self._lock:
             return self._nodes.hosts.by_uuid.keys()
 
+    def hosts_by_node(self) -> dict[str, str]:
+        """Return the name of the host of each compute node, by its uuid."""
+        known = self.hosts(None).snapshot
+        uuids, hosts = known.column('uuid').tolist(), known.column('host').tolist()
+        return {uuid: host for uuid, host in zip(uuids, hosts, strict=True) if uuid}
+
     def nodes_named(
         self, host: str | None, node: str | None, cell_uuid: str | None = None
     ) -> list[tuple[str, str, str]]:

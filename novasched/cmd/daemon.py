@@ -30,10 +30,12 @@ def run(
     argv: Sequence[str] | None,
     serve: Callable[[Sequence[str]], int],
     options: Sequence[cfg.Opt] = (),
+    backend: str | None = None,
 ) -> int:
     """Run a daemon; what keeps it from running is one line and exit code 1.
 
-    Its help says what it ``does``, and shows its ``options``.
+    Its help says what it ``does``, and shows its ``options``. ``backend`` is used
+    instead of what the configuration says: threading or eventlet.
     """
 
     def start(words: Sequence[str]) -> int:
@@ -42,7 +44,7 @@ def run(
                 raise errors.OptionError(COMPLETION, 'not offered', 'Leave it out')
             if QUESTIONS.intersection(words):
                 _answer(name, does, options, words)
-            select_backend(words)
+            use_backend(backend or chosen_backend(words))
             return serve(words)
         except (errors.NovaschedError, cfg.Error) as problem:
             sys.stderr.write(f'{name}: {problem}\n')
@@ -65,13 +67,8 @@ def _answer(
     conf(list(argv), prog=name, description=does, version=version)
 
 
-def select_backend(argv: Sequence[str]) -> str:
-    """Patch the standard library if eventlet is asked for; return the backend.
-
-    The environment wins over the option; ``auto`` means threads. Raises
-    errors.OptionError and oslo_config.cfg.Error.
-    """
-    chosen = _chosen_backend(argv)
+def use_backend(chosen: str) -> None:
+    """Patch the standard library if it is eventlet. Raises errors.OptionError."""
     if chosen == 'eventlet':
         try:
             import eventlet  # type: ignore[import-untyped]
@@ -85,10 +82,12 @@ def select_backend(argv: Sequence[str]) -> str:
     from oslo_service import backend  # type: ignore[import-untyped]
 
     backend.init_backend(backend.BackendType(chosen))
-    return chosen
 
 
-def _chosen_backend(argv: Sequence[str]) -> str:
+def chosen_backend(argv: Sequence[str]) -> str:
+    """Return threading or eventlet; the environment wins over the option, and ``auto``
+    means threads. Raises errors.OptionError and oslo_config.cfg.Error.
+    """
     wanted = os.environ.get(BACKEND_ENVIRONMENT, '')
     if wanted:
         return 'threading' if wanted.lower() in ('1', 'true', 'yes') else 'eventlet'

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from novasched import errors
 from novasched.drivers import DriverContext
-from novasched.drivers.decision_log import Logged, log_decision
+from novasched.drivers.nova_log_lines import Logged, log_decision
 from novasched.drivers.plugin_timing import Lap
 from novasched.objects.filter_properties import HOST_LISTS, KEYS
 from novasched.objects.request_spec import RequestSpec

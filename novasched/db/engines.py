@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -90,6 +91,33 @@ def cell_engine(
     engine = _engine(conf.database, url, CELL, timeout_s)
     if _same_database(engine.url, conf.database.connection):
         return _with_replica(engine, conf.database, MAIN_REPLICA, timeout_s)
+    return engine
+
+
+READ_ONLY = {
+    'mysql': 'SET SESSION TRANSACTION READ ONLY',
+    'mariadb': 'SET SESSION TRANSACTION READ ONLY',
+    'postgresql': 'SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY',
+    'sqlite': 'PRAGMA query_only = ON',
+}
+"""What makes every transaction of a connection one that only reads, by dialect."""
+
+
+def read_only(engine: sa.Engine) -> sa.Engine:
+    """Return the engine, whose connections refuse to write from now on."""
+    statement = READ_ONLY.get(engine.dialect.name)
+
+    def forbid(connection: Any, record: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute(statement)
+        cursor.close()
+        if engine.dialect.name != 'sqlite':
+            connection.commit()
+
+    if statement is not None:
+        replica = engine.get_execution_options().get(transactions.REPLICA)
+        for each in filter(None, (engine, replica)):
+            sa.event.listen(each, 'connect', forbid)
     return engine
 
 

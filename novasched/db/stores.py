@@ -24,6 +24,8 @@ from novasched.ports import Cell, ServiceRow
 
 LOG = logging.getLogger(__name__)
 
+API_DATABASE = 'The API database'
+"""What errors call it: they reach records of decisions, where no URL may stand."""
 REGISTER_ATTEMPTS = 5
 
 P = ParamSpec('P')
@@ -51,7 +53,7 @@ class SqlApiStore:
     def __init__(
         self, engine: sa.Engine, defaults: cell_rows.UrlDefaults | None = None
     ) -> None:
-        self._database = Database(engine)
+        self._database = Database(engine, API_DATABASE)
         self._ask = self._database.reading
         self._defaults = defaults or cell_rows.UrlDefaults()
 

@@ -14,12 +14,12 @@ from oslo_config import cfg
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.view import ClusterView
 from novasched.drivers.claims import Claims
-from novasched.drivers.no_valid_host_detail import NoValidHostDetail
 from novasched.drivers.plugin_timing import PluginTiming
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.ports import Caller, Candidates, Placement
+from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.trace import Decision
 
@@ -71,7 +71,6 @@ class DriverContext:
     default_availability_zone: str = 'nova'
     on_decision: Callable[[Decision], None] = lambda decision: None
     watch: PluginTiming = field(default_factory=PluginTiming)
-    detail: NoValidHostDetail = field(default_factory=NoValidHostDetail)
     assumed: AssumedInstances | None = None
     own_alternates: bool = False
 
@@ -94,7 +93,6 @@ class DriverContext:
             max_attempts=conf.scheduler.max_attempts,
             default_availability_zone=conf.default_availability_zone,
             on_decision=on_decision,
-            detail=NoValidHostDetail.from_conf(conf),
             assumed=AssumedInstances.from_conf(conf, view, profile),
             own_alternates=conf.novasched.own_alternates,
             watch=PluginTiming.from_conf(conf),
@@ -107,7 +105,7 @@ class ScheduleRequest:
 
     ``claims`` is None when nothing is to be claimed: for a rebuild and for drivers
     that do without, which have no ``candidates`` either, and for callers that do
-    not name the instances.
+    not name the instances. ``recorder`` is told of each decision.
     """
 
     context: RequestContext
@@ -117,6 +115,7 @@ class ScheduleRequest:
     claims: Claims | None
     return_alternates: bool
     caller: Caller | None = None
+    recorder: DecisionRecorder = NO_RECORDER
 
     @property
     def required(self) -> int:

@@ -11,11 +11,12 @@ import numpy as np
 
 from novasched import errors
 from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
-from novasched.drivers.decision_log import log_decision
+from novasched.drivers.nova_log_lines import log_decision
 from novasched.drivers.selections import Picked, SelectionMaker
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.pipeline import Profile, decide
+from novasched.scheduler.trace import Decision
 
 LOG = logging.getLogger(__name__)
 
@@ -37,37 +38,41 @@ class ChanceScheduler(Driver):
         known = parts.view.hosts(None, request.target_cell_uuid)
         allowed = left = known[~known.service_disabled & known.service_up]
         if not len(left):
+            work.recorder.blocked('unknown-hosts')
             raise errors.NoValidHost('Is the appropriate service running?')
         seed = parts.rng.getrandbits(64)
         rng = random.Random(seed)
         LOG.debug('Seed of the decisions: %d', seed)
 
-        def shuffled(hosts: HostTable, request: RequestSpec, index: int) -> HostTable:
-            """Return the hosts that the request allows, by chance."""
+        def shuffled(hosts: HostTable, request: RequestSpec, index: int) -> Decision:
+            """Rank the hosts that the request allows, by chance."""
             decision = decide(CHANCE, hosts, request, rng, index)
             decision = replace(decision, seed=seed, filters_ran=False)
             log_decision(decision, set())
             parts.on_decision(decision)
-            return decision.ranked
+            return decision
 
         picked: list[Picked] = []
         for index in range(work.required):
             if work.instance_uuids:
                 request = request.for_instance(work.instance_uuids[index])
-            drawn = shuffled(left, request, index)
+            decision = shuffled(left, request, index)
+            work.recorder.decided(decision, index)
+            drawn = decision.ranked
             if index == 0:
                 allowed = drawn
             if not len(drawn):
                 raise errors.NoValidHost('Could not find another compute')
             host = drawn.state(0)
             LOG.debug('Selected host: %s', host)
+            work.recorder.picked(host.host, ())
             picked.append(Picked(host, None))
             request = request.with_group_on(host.host)
             # All hosts again when every one was drawn.
             left = drawn[np.arange(1, len(drawn))] if len(drawn) > 1 else allowed
         alternates = parts.max_attempts - 1 if work.return_alternates else 0
         if len(picked) > 1 and alternates:
-            allowed = shuffled(allowed, request, len(picked) - 1)
+            allowed = shuffled(allowed, request, len(picked) - 1).ranked
         maker = SelectionMaker(None, parts.default_availability_zone)
         selections = maker.with_alternates(picked, allowed, alternates)
         return ScheduleResult(selections, request)

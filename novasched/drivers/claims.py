@@ -26,6 +26,7 @@ from novasched.ports import (
     Journal,
     Placement,
 )
+from novasched.ports.decisions import NO_RECORDER, DecisionRecorder
 
 LOG = logging.getLogger(__name__)
 
@@ -41,8 +42,9 @@ CHUNK = 100
 
 A thousand on 350 hosts took 7.8 s of placement's CPU time in chunks of 25, 6.8 of 50,
 7.0 of 100, 6.9 of 200 and 6.7 at once, on a busy machine, where the longest POST took
-0.5, 0.7, 1.1, 3.1 and 14 s. Two chunks at once were no faster and took up to 16 % more:
-MariaDB finds deadlocks between them, and SQLite refuses one.
+0.5, 0.7, 1.1, 3.1 and 14 s. Two chunks at once were no faster and took 12 to 30 % more,
+the longest POST three times as long: placement locks the gaps between consumers, so
+that MariaDB finds deadlocks though no host is in both, and SQLite refuses one.
 """
 
 
@@ -178,6 +180,7 @@ class Claims:
         version: str,
         room: RemainingCapacity | None = None,
         claim_journal: ClaimJournal | None = None,
+        recorder: DecisionRecorder = NO_RECORDER,
     ) -> None:
         self._placement = placement
         self._context = context.elevated()
@@ -186,6 +189,7 @@ class Claims:
         self._made: list[Claimed | ClaimUnknown] = []
         self.room = room or RemainingCapacity({})
         self._journal = claim_journal or ClaimJournal()
+        self._recorder = recorder
         self.refused = 0
         self.conflicts = 0
         self.left_behind: list[str] = []
@@ -230,7 +234,7 @@ class Claims:
         not tried for each host.
         """
         wanted = [ClaimRequest(request.instance_uuid, candidate)]
-        with self._written(request, wanted):
+        with self._written(request, wanted), self._recorder.stage('claim'):
             outcome = self._placement.claim(
                 self._context,
                 request.instance_uuid,
@@ -246,7 +250,7 @@ class Claims:
             self.room.refuse(candidate, outcome.exhausted)
             LOG.debug('Claim for %s refused: %s', request.instance_uuid, outcome.text)
             return False
-        self._keep([outcome])
+        self._keep(wanted, [outcome])
         self.room.take(candidate)
         return True
 
@@ -261,7 +265,7 @@ class Claims:
         """
         for chunk in chunks(wanted):
             self.check_caller()
-            with self._written(request, chunk):
+            with self._written(request, chunk), self._recorder.stage('claim'):
                 outcome = self._placement.claim_all(
                     self._context,
                     chunk,
@@ -277,7 +281,7 @@ class Claims:
                 self._refuse(chunk, outcome)
                 self._undo_before_refused()
                 return False
-            self._keep(outcome)
+            self._keep(chunk, outcome)
         for one in wanted:
             self.room.take(one.candidate)
         return True
@@ -314,6 +318,8 @@ class Claims:
     def _refuse(self, wanted: Sequence[ClaimRequest], refused: ClaimRefused) -> None:
         """Count a refusal; raise errors.NoValidHost where placement was not reached."""
         self._journal.settle(*(one.consumer_uuid for one in wanted))
+        outcome = 'conflict' if refused.status == 409 else 'refused'
+        self._recorder.claimed(wanted, outcome, refused.text)
         self.refused += 1
         if refused.status == 0:
             LOG.warning(
@@ -322,9 +328,14 @@ class Claims:
             )
             raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
 
-    def _keep(self, made: Sequence[Claimed | ClaimUnknown]) -> None:
+    def _keep(
+        self, wanted: Sequence[ClaimRequest], made: Sequence[Claimed | ClaimUnknown]
+    ) -> None:
         """Remember claims; undo all where the outcome of one is unknown."""
         self._made += made
+        unknown = [claim for claim in made if isinstance(claim, ClaimUnknown)]
+        outcome = 'unknown' if unknown else 'claimed'
+        self._recorder.claimed(wanted, outcome, unknown[0].text if unknown else '')
         for claim in made:
             if isinstance(claim, ClaimUnknown):
                 self._give_up(claim)

@@ -13,7 +13,6 @@ from typing import Any
 from novasched import errors
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.drivers.claims import Claims
-from novasched.drivers.decision_log import Logged, log_decision
 from novasched.drivers.host_candidates import (
     KnownRoots,
     RemainingCapacity,
@@ -21,6 +20,7 @@ from novasched.drivers.host_candidates import (
     offers,
     with_providers,
 )
+from novasched.drivers.nova_log_lines import Logged, log_decision
 from novasched.drivers.reservation import GroupTurns, Reservation
 from novasched.drivers.selections import Picked, SelectionMaker, are_kept_apart
 from novasched.objects.numa import InstanceNUMATopology
@@ -189,6 +189,8 @@ class _Placing:
         barred: set[int] = set()
         while True:
             state = self._decide(state, index)
+            if state.decision is not None:
+                self._work.recorder.decided(state.decision, index)
             picked = pick(state, barred)
             fitting = self._parts.profile.fitting
             hosts = self._reservation.rebased(state.hosts, fitting)
@@ -228,6 +230,8 @@ class _Placing:
         if fitting.as_nova and 'numa_topology' in request:
             request = request.replaced(numa_topology=booked.topology)
         host = picked.host.over(state.offered.snapshot)
+        cells = [cell.id for cell in booked.topology.cells] if booked.topology else ()
+        self._work.recorder.picked(host.host, cells)
         picked = replace(picked, host=host, problem=booked.problem)
         return replace(
             state,
@@ -298,11 +302,7 @@ class _Placing:
             picked,
             required,
         )
-        profile, detail = self._parts.profile, self._parts.detail
-        decision = detail.over_all(placed.decision, placed.offered, profile)
-        raise errors.NoValidHost(
-            detail.of_decision(errors.NOT_ENOUGH_HOSTS, decision, picked, required)
-        )
+        raise errors.NoValidHost(errors.NOT_ENOUGH_HOSTS)
 
     def answer(self, placed: _State) -> ScheduleResult:
         """Return the picks with their alternates."""

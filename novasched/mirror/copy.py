@@ -7,6 +7,7 @@ import contextlib
 import logging
 import random
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, KeysView, Mapping
 from concurrent.futures import Future
@@ -112,6 +113,7 @@ class PlacementMirror:
         self._reader = CellExecutor('placement-copy', 1)
         self._next_read: Future[None] | None = None
         self._logged = LogOnce()
+        self._defect = float('-inf'), ''
         self.fallbacks: Counter[str] = Counter()
         self.differences = 0
 
@@ -124,12 +126,17 @@ class PlacementMirror:
         ``fresh``: the copy is brought up to date first, as it is where there are none.
         """
         try:
-            found = self._candidates(query, fresh)
-            if not found.requests and not fresh:
-                found = self._candidates(query, True)
+            for up_to_date in (fresh, True):
+                found = self._candidates(query, up_to_date)
+                if found.requests or up_to_date:
+                    break
         except (errors.MirrorError, errors.StoreFailed) as problem:
             self._fall_back(problem)
             return str(problem)
+        except MemoryError:
+            raise
+        except Exception as defect:  # noqa: BLE001 placement can answer
+            return self._fall_back_after(defect)
         self._log_end()
         return found
 
@@ -143,6 +150,18 @@ class PlacementMirror:
         if kind.is_of_query or self._copy is None or not self._begins():
             level = logging.DEBUG
         LOG.log(level, 'Placement is asked for candidates: %s', problem)
+
+    def _fall_back_after(self, defect: Exception) -> str:
+        """Count a defect, and log its traceback once for each place it comes from."""
+        text = f'{type(defect).__name__}: {defect}'
+        self.fallbacks['defect'] += 1
+        self._defect = self._clock.monotonic(), text
+        place = str(traceback.extract_tb(defect.__traceback__)[-1])
+        with self._changing:
+            is_new = self._logged.begins(place)
+        if is_new:
+            LOG.error('Placement is asked for candidates: %s', text, exc_info=defect)
+        return text
 
     def _begins(self) -> bool:
         with self._changing:
@@ -169,7 +188,7 @@ class PlacementMirror:
             found if is_apart else found.flat(),
             VERSION,
             TableSummaries(table),
-            cut=is_apart and found.cut,
+            cut=is_apart and not table.is_flat and found.cut,
             copy=copy.number,
         )
 
@@ -287,6 +306,9 @@ class PlacementMirror:
             except errors.StoreFailed as problem:
                 self._log_failure(problem)
                 raise
+            except Exception:
+                self._broken = True
+                raise
             self._show(contents, table, began_at)
             if self._store.is_quick:
                 took_s = self._clock.monotonic() - began_at
@@ -378,16 +400,28 @@ class PlacementMirror:
 
     # -- what is shown of it
 
+    def current(self, max_age_s: float) -> tuple[ProviderTable, float] | None:
+        """Return the table, with what own claims took, and its age; None: there is
+        none, or it is older."""
+        copy, table, age_s = self._copy, self._table, self.age_s()
+        if copy is None or table is None or age_s is None or age_s > max_age_s:
+            return None
+        return table, age_s
+
     def age_s(self) -> float | None:
         """Return how old the copy is; None: there is none."""
         copy = self._copy
         return None if copy is None else self._clock.monotonic() - copy.as_of
 
-    @property
-    def is_usable(self) -> bool:
-        """Whether candidates are computed from it."""
-        age_s = self.age_s()
-        return age_s is not None and age_s <= self._max_age_s
+    def problem(self) -> str:
+        """Return why placement is asked for candidates, or was within LOAD_EVERY_S for
+        a defect of the search; empty: it is not."""
+        try:
+            self._current()
+        except errors.NoMirror as problem:
+            return str(problem)
+        at, text = self._defect
+        return text if self._clock.monotonic() - at <= LOAD_EVERY_S else ''
 
     def state(self) -> dict[str, object]:
         """Return what a report shows."""

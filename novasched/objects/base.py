@@ -158,7 +158,8 @@ class NovaObject(ovo.VersionedObject):
 
     def set_fields(self) -> dict[str, Any]:
         """Return the fields that are set, by name."""
-        return {name: getattr(self, name) for name in self.fields if name in self}
+        own = self.__dict__
+        return {n: getattr(self, n) for n in self.fields if f'_obj_{n}' in own}
 
     @classmethod
     def made_of(cls, **values: Any) -> Self:

@@ -26,7 +26,9 @@ class Metric(NamedTuple):
 
     ``labels`` have their possible values in ``doc``. Histograms, and only they, have
     ``buckets``. Gauges, and only they, say in ``across`` what becomes of the values of
-    several workers, as a mode of prometheus_client.
+    several workers, as a mode of prometheus_client. A counter whose only label has few
+    ``values`` is shown for each from the start: Prometheus takes what is 1 when it
+    first appears for something that has not changed.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Metric(NamedTuple):
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     across: str = ''
+    values: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -65,6 +68,7 @@ ATTEMPTS = Metric(
     'Requests for destinations, by result: scheduled, unschedulable (there was no '
     'valid host) or error.',
     labels=('result',),
+    values=('scheduled', 'unschedulable', 'error'),
 )
 SERVERS_PLACED = Metric(
     'novasched_servers_placed_total',
@@ -107,6 +111,43 @@ UNSCHEDULABLE = Metric(
     'none if there was no host to begin with.',
     labels=('plugin',),
 )
+UNSCHEDULABLE_REQUESTS = Metric(
+    'novasched_unschedulable_total',
+    'Requests without a valid host, by blocker (what ended it: filters, no-candidates, '
+    'claims and others, as records of decisions have it), plugin (the filter or '
+    'prefilter) and code (its most frequent reason).',
+    labels=('blocker', 'plugin', 'code'),
+)
+HOSTS_REJECTED = Metric(
+    'novasched_hosts_rejected_total',
+    'Hosts that a filter rejected, by plugin and code. Of several servers of a request '
+    'the first and the last decision count.',
+    labels=('plugin', 'code'),
+)
+DECISION_RECORDS = Metric(
+    'novasched_decision_records_total',
+    'Records of decisions, by outcome: written, reduced (too many came at once, only '
+    'the head is kept) or lost.',
+    labels=('outcome',),
+    values=('written', 'reduced', 'lost'),
+)
+DECISION_RECORD_SECONDS = Metric(
+    'novasched_decision_record_seconds',
+    'Making one record from what was told of a request, beside the requests.',
+    buckets=PLUGIN_BUCKETS_S,
+)
+DECISION_STORE_BYTES = Metric(
+    'novasched_decision_store_bytes',
+    'Size of all files of the decision log of this machine.',
+    across='livemax',
+)
+DIAGNOSES = Metric(
+    'novasched_placement_diagnoses_total',
+    'Diagnoses of why placement had no candidates, by result: made, or none where '
+    'nothing was known of placement.',
+    labels=('result',),
+    values=('made', 'none'),
+)
 CANDIDATES = Metric(
     'novasched_candidates',
     'Allocation candidates that placement offered for one query.',
@@ -121,6 +162,7 @@ QUERIES = Metric(
     'novasched_candidate_queries_total',
     'Queries for candidates, by result: found, none or failed.',
     labels=('result',),
+    values=('found', 'none', 'failed'),
 )
 CLAIMS = Metric(
     'novasched_claims_total',
@@ -128,6 +170,7 @@ CLAIMS = Metric(
     'faster, or there is no room any more), refused (any other answer), unknown (no '
     'answer) or error.',
     labels=('result',),
+    values=('claimed', 'conflict', 'refused', 'unknown', 'error'),
 )
 MIRROR_AGE = Metric(
     'novasched_mirror_age_seconds',
@@ -154,9 +197,11 @@ MIRROR_FALLBACKS = Metric(
     'novasched_mirror_fallbacks_total',
     'Queries for candidates that placement was asked in the place of the copy, by '
     'reason: unusable (the copy is not there, too old or broken), not_read (it could '
-    'not be brought up to date when there was no candidate) or query (what was asked '
-    'is not computed: ports with resources, an unknown trait or resource class).',
+    'not be brought up to date when there was no candidate), query (what was asked '
+    'is not computed: ports with resources, an unknown trait or resource class) or '
+    'defect (the search itself failed: the log has the traceback).',
     labels=('reason',),
+    values=('unusable', 'not_read', 'query'),
 )
 CELL_TIME = Metric(
     'novasched_cell_state_timestamp_seconds',
@@ -210,3 +255,13 @@ QUEUE_WAIT_SECONDS = Metric(
 )
 
 ALL = tuple(each for each in vars().values() if isinstance(each, Metric))
+"""What schedulers show."""
+
+FREE_SLOTS = Metric(
+    'novasched_free_slots',
+    'How many more servers of a flavor would be placed, one after the other and none '
+    'of another, by flavor (those of [novasched_console] flavors) and zone. This one '
+    'is shown by novasched-console, at its own /metrics.',
+    labels=('flavor', 'zone'),
+    across='max',
+)

@@ -19,6 +19,7 @@ from novasched.cluster.view import ClusterView
 from novasched.mirror.copy import PlacementMirror
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Metric, Recorder
+from novasched.observability.decisions import DecisionMetrics
 from novasched.observability.health import FAIL, PASS, WARN, Check, Health
 from novasched.observability.settings import Settings
 from novasched.ports import (
@@ -177,9 +178,9 @@ class InstrumentedMirror:
 
     def check(self, time: str) -> Check:
         """Judge the copy; without it placement is asked, which is slow."""
-        if self._inner.is_usable:
-            return Check(PASS, time)
-        return Check(WARN, time, 'placement is asked for candidates')
+        if problem := self._inner.problem():
+            return Check(WARN, time, f'placement is asked for candidates: {problem}')
+        return Check(PASS, time)
 
     def measure(self, recorder: Recorder) -> None:
         """Set the gauges, and count what happened since the last time."""
@@ -359,6 +360,7 @@ class Instrumentation:
         self._freshness: Freshness | None = None
         self._mirror: InstrumentedMirror | None = None
         self.recorder = recorder or Recorder()
+        self.decision_log = DecisionMetrics(self.recorder)
         self.health = Health(clock, settings.ttl_s)
         self.health.checkers.append(self._check)
         self.requests = RequestTracker(
@@ -451,11 +453,13 @@ class Instrumentation:
         found = {} if self._freshness is None else self._freshness.check(time)
         if self._mirror is not None:
             found['mirror'] = self._mirror.check(time)
+        found['decision_store'] = self.decision_log.check(time)
         return {**found, 'requests': self.requests.check(time)}
 
     def measure(self, now: float) -> None:
         """Set the gauges of the present state; ``now`` is in seconds since 1970."""
         self.requests.measure()
+        self.decision_log.measure()
         if self._mirror is not None:
             self._mirror.measure(self.recorder)
         if self._freshness is not None:

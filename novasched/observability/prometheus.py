@@ -44,6 +44,9 @@ class Metrics(Recorder):
             if each is not CELL_AGE
         }
         self._labelled: dict[tuple[str, ...], Any] = {}
+        for metric in ALL:
+            for label in metric.values:
+                self._of(metric, (label,))
 
     def _make(self, metric: Metric, name: str) -> Any:
         more: dict[str, Any] = {'registry': self.registry}

@@ -256,10 +256,11 @@ def check(conf: Any) -> None:
                 os.unlink(address.path)
 
 
-def listen(address: Address) -> socket.socket:
+def listen(address: Address, mode: int | None = None) -> socket.socket:
     """Return a socket that listens. Raises OSError.
 
-    A unix socket without a listener is replaced.
+    A unix socket without a listener is replaced. Its ``mode`` is what the umask
+    leaves, if None.
     """
     family: int = socket.AF_UNIX
     place: Any = address.path
@@ -272,7 +273,11 @@ def listen(address: Address) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if address.path and mode is not None:
+            os.fchmod(made.fileno(), mode)  # less the umask, until it is there
         made.bind(place)
+        if address.path and mode is not None:
+            os.chmod(address.path, mode)
         made.listen(64)
     except OSError:
         made.close()

@@ -98,18 +98,17 @@ class PlacementApiContents:
         """
         listed = self._api.providers()
         everything = listed[:, 0]
-        changed = before.changed(listed)
-        doubtful = np.intersect1d(np.array(list(suspects), np.int64), everything)
-        ids = np.union1d(changed, doubtful)
+        ids = before.changed(listed, suspects)
+        doubtful = ids[np.isin(ids, list(suspects))]
         if not (thorough or len(ids)) and np.array_equal(listed, before.providers):
             return before
         for id_, table in list(self._answers):
             if id_ in doubtful:
                 del self._answers[id_, table]
-        new = np.setdiff1d(changed, before.providers[:, 0])
+        new = np.setdiff1d(ids, before.providers[:, 0])
         whole = np.union1d(new, doubtful)
         count = max(AT_ONCE, len(listed) // BULK)
-        turns = self._turns(everything if thorough else changed, changed)[:count]
+        turns = self._turns(everything if thorough else ids, ids)[:count]
         whole = np.union1d(whole, np.array(turns, np.int64))
         return self._read(before, listed, whole, np.union1d(ids, whole), thorough)
 

@@ -88,6 +88,16 @@ class ProviderRows(NamedTuple):
     rows: Any
 
 
+class Trees(NamedTuple):
+    """What allocation candidates say of providers: rows of Contents, and the capacity
+    of each inventory."""
+
+    providers: Ints
+    capacities: Ints
+    usage: Ints
+    traits: Ints
+
+
 class ProvidersApi:
     """Requests to placement, and the rows of Contents that their answers make."""
 
@@ -161,6 +171,24 @@ class ProvidersApi:
             return found
 
         name = self.classes.names[class_id]
+        return self._get(f'/allocation_candidates?resources={name}:1', parse)
+
+    def trees(self, name: str) -> Trees:
+        """Return all trees where one unit of a class is free, by one request."""
+
+        def parse(said: Any) -> Trees:
+            found: list[list[tuple[Any, ...]]] = [[], [], [], []]
+            for uuid, each in said['provider_summaries'].items():
+                id_, parent = self.uuids.of(uuid), each['parent_provider_uuid']
+                root = self.uuids.of(each['root_provider_uuid'])
+                found[0].append((id_, 0, root, self.uuids.of(parent) if parent else 0))
+                for name, amounts in each['resources'].items():
+                    number = self.classes.of(name)
+                    found[1].append((id_, number, amounts['capacity']))
+                    found[2].append((id_, number, amounts['used']))
+                found[3] += [(id_, self.traits.of(each)) for each in each['traits']]
+            return Trees(*map(_ints, found, (4, 3, 3, 2)))
+
         return self._get(f'/allocation_candidates?resources={name}:1', parse)
 
     def _get(self, url: str, parse: Callable[[Any], T]) -> T:

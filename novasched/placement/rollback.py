@@ -41,6 +41,8 @@ LOG = logging.getLogger(__name__)
 UNDO_WITHIN_S = 30.0
 TRIES = 2
 """How often a request is sent that placement fails to answer or to carry out."""
+CONFLICT_TRIES = 10
+"""How often one for a single consumer is sent, as others change its providers."""
 RECOVERY_TIMEOUT_S = 10.0
 MAY_ARRIVE = 'the claim was lost on its way, and may still arrive'
 NO_TIME = 'there is no time left to undo it'
@@ -50,9 +52,10 @@ class Rollback:
     """Undoes the claims of one request.
 
     Several go by one POST, whatever their number: placement takes all or none. Where it
-    takes none, they are halved, so that one which is not ours any more keeps no other
-    from being undone. Nothing is sent after ``within_s``, nor once placement has twice
-    not answered. ``left`` has the consumers of which nothing is known then, and why.
+    takes none, they are halved: one which is not ours any more keeps no other from
+    being undone, and others change fewer providers meanwhile. Nothing is sent after
+    ``within_s``, nor once placement has twice not answered. ``left`` has the consumers
+    of which nothing is known then, and why.
     """
 
     def __init__(
@@ -155,11 +158,11 @@ class Rollback:
             ((consumer, body),) = body.items()
             method, url = 'PUT', f'/allocations/{consumer}'
         answer: requests.Response | NoAnswer | None = None
-        for left_s in self._tries():
+        for sent, left_s in enumerate(self._tries(CONFLICT_TRIES), 1):
             answer = ask(
                 self._adapter, self._context, method, url, VERSION, body, left_s
             )
-            if not _may_succeed_later(answer):
+            if sent >= _tries_worth(answer, len(claims)):
                 break
         if answer is None:
             return self._silent or NO_TIME
@@ -177,9 +180,9 @@ class Rollback:
                 break
         return held or QueryFailed(0, self._silent or NO_TIME)
 
-    def _tries(self) -> Iterator[float]:
+    def _tries(self, most: int = TRIES) -> Iterator[float]:
         """Yield the time that is left, for each try until placement does not answer."""
-        for _ in range(TRIES):
+        for _ in range(most):
             left_s = self._until - self._clock.monotonic()
             if left_s > 0 and not self._silent:
                 yield left_s
@@ -188,10 +191,14 @@ class Rollback:
         self.left.update((claim.consumer_uuid, why) for claim in claims)
 
 
-def _may_succeed_later(answer: requests.Response | NoAnswer) -> bool:
+def _tries_worth(answer: requests.Response | NoAnswer, consumers: int) -> int:
+    """Return how often a request is sent that gets this answer."""
     if isinstance(answer, NoAnswer) or answer.status_code >= 500:
-        return True
-    return answer.status_code == 409 and what_changed(answer) != 'consumer'
+        return TRIES
+    if answer.status_code == 409 and what_changed(answer) != 'consumer':
+        # Placement itself has tried ten times: several conflict less when halved.
+        return CONFLICT_TRIES if consumers == 1 else 1
+    return 1
 
 
 @dataclass(frozen=True)

@@ -132,12 +132,14 @@ class _Groups:
             rows = rows[~self._providers.in_any(group.not_member_of)[rows]]
         if tree is not None and group.resources:
             rows = rows[self._providers.roots[rows] == tree]
-        rows = rows[
-            self._with_traits(group.required, group.required_any, group.forbidden, rows)
-        ]
-        anchors, rows = self._pairs(rows, rows)
+        wanted = group.required, group.required_any, group.forbidden
+        if any(wanted):
+            rows = rows[self._with_traits(*wanted, rows)]
+        anchors, rows = self._providers.pairs(rows, rows)
         good = roots[anchors]
-        return Slot(group.suffix, group.resources, anchors[good], rows[good])
+        if not good.all():
+            anchors, rows = anchors[good], rows[good]
+        return Slot(group.suffix, group.resources, anchors, rows)
 
     def _unsuffixed(
         self,
@@ -160,7 +162,7 @@ class _Groups:
             rows, shared = rows[self._providers.roots[rows] == tree], NO_ROWS
         if members is not None:
             shared = shared[members[shared]]
-        anchors, rows = self._pairs(rows, shared)
+        anchors, rows = self._providers.pairs(rows, shared)
         good = roots[anchors]
         if members is not None:
             good &= members[rows] | members[anchors]
@@ -180,21 +182,6 @@ class _Groups:
             else:
                 found = np.intersect1d(found, rows, assume_unique=True)
         return np.arange(len(self._providers)) if found is None else found
-
-    def _pairs(self, own: Rows, shared: Rows) -> tuple[Rows, Rows]:
-        """Return the anchors of providers in their own trees, and of those that share
-        in others; sorted by anchor."""
-        anchors = self._providers.roots[own]
-        sharing = self._providers.sharing
-        beyond = [row for row in shared.tolist() if row in sharing] if sharing else []
-        if not beyond:
-            return anchors, own
-        others = [sharing[row] for row in beyond]
-        counts = [len(each) for each in others]
-        anchors = np.concatenate([anchors, *others])
-        rows = np.concatenate([own, np.repeat(np.array(beyond, np.intp), counts)])
-        order = np.argsort(anchors, kind='stable')
-        return anchors[order], rows[order]
 
     def _members(self, group: Group) -> Mask | None:
         """Return the members of one aggregate of each set; None: all are welcome."""
@@ -246,7 +233,6 @@ class _Rules:
         plain = next((group for group in query.groups if not group.suffix), Group())
         self._union = [frozenset([name]) for name in plain.required]
         self._union += plain.required_any
-        self._most: dict[str, Ints] = {}
 
     def bind(self, at: int) -> bool:
         """Whether the slots before this one restrict what serves it."""
@@ -284,7 +270,7 @@ class _Rules:
         for name, amount in self._slots[at].resources.items():
             others = [self._slots[i].resources.get(name, 0) for i in self._rivals[at]]
             more = same @ np.array(others)
-            found &= (more == 0) | (amount + more <= self.most(name)[rows])
+            found &= (more == 0) | (amount + more <= self._most(name, rows))
         return found
 
     def _is_subtree(self, rows: Choice) -> Mask:
@@ -307,13 +293,10 @@ class _Rules:
             found &= has
         return found
 
-    def most(self, name: str) -> Ints:
-        """Return the largest sum of a class, per provider of the table."""
-        if name not in self._most:
-            inventory = self._providers.inventories[name]
-            self._most[name] = np.zeros(len(self._providers), np.int64)
-            self._most[name][inventory.rows] = inventory.most_in_sum
-        return self._most[name]
+    def _most(self, name: str, rows: Rows) -> Ints:
+        """Return the largest sum of a class, of providers that have any of it."""
+        inventory = self._providers.inventories[name]
+        return inventory.most_in_sum[np.searchsorted(inventory.rows, rows)]
 
     def allow_none(self, choices: Sequence[Rows]) -> bool:
         """Whether the choices of one anchor show at once that nothing fits.
@@ -326,7 +309,7 @@ class _Rules:
             asking = [i for i, slot in enumerate(self._slots) if name in slot.resources]
             wanted = sum(self._slots[i].resources[name] for i in asking)
             rows = np.unique(np.concatenate([choices[i] for i in asking]))
-            if self.most(name)[rows].sum() < wanted:
+            if self._most(name, rows).sum() < wanted:
                 return True
         return False
 
@@ -360,8 +343,8 @@ class CandidateSearch:
         self.providers = providers
         self._max_nodes = max_nodes
         # The slot of the fewest pairs first, so that what is impossible shows early.
-        self._slots = sorted(slots, key=lambda slot: len(slot.anchors))
-        self._rules = _Rules(query, providers, self._slots)
+        self.slots = sorted(slots, key=lambda slot: len(slot.anchors))
+        self._rules = _Rules(query, providers, self.slots)
         self._is_free = not any(map(self._rules.bind, range(len(slots))))
 
     @cached_property
@@ -370,19 +353,25 @@ class CandidateSearch:
         common = self._common_anchors
         return common if self._is_free else self._firsts(common)[0]
 
+    def anchors_among(self, roots: Mask) -> Rows:
+        """Return those of some roots that have a candidate, as rows, ascending."""
+        common = self._common_anchors
+        common = common[roots[common]]
+        return common if self._is_free else self._firsts(common)[0]
+
     @property
     def shares(self) -> bool:
         """Some provider serves roots beyond its own tree."""
         return bool(self.providers.sharing) and any(
             (self.providers.roots[slot.providers] != slot.anchors).any()
-            for slot in self._slots
+            for slot in self.slots
         )
 
     @property
     def most_of_root(self) -> float:
         """No root has more candidates than that."""
         counts = np.ones(len(self.providers))
-        for slot in self._slots:
+        for slot in self.slots:
             counts *= np.bincount(slot.anchors, minlength=len(counts))
         return float(counts.max(initial=0))
 
@@ -402,13 +391,16 @@ class CandidateSearch:
         """Return the allocation request that takes each slot from its row."""
         allocations: dict[str, dict[str, dict[str, int]]] = {}
         mappings: dict[str, list[str]] = {}
-        for slot, row in zip(self._slots, rows, strict=True):
+        for slot, row in zip(self.slots, rows, strict=True):
             uuid = self.providers.uuids[row]
-            mapped = mappings.setdefault(slot.suffix, [])
-            if uuid not in mapped:
-                mapped.append(uuid)
-            if slot.resources:
-                amounts = allocations.setdefault(uuid, {'resources': {}})['resources']
+            if slot.suffix not in mappings:
+                mappings[slot.suffix] = [uuid]
+            elif uuid not in mappings[slot.suffix]:
+                mappings[slot.suffix].append(uuid)
+            if slot.resources and uuid not in allocations:
+                allocations[uuid] = {'resources': dict(slot.resources)}
+            elif slot.resources:
+                amounts = allocations[uuid]['resources']
                 for name, amount in slot.resources.items():
                     amounts[name] = amounts.get(name, 0) + amount
         return {'allocations': allocations, 'mappings': mappings}
@@ -437,9 +429,9 @@ class CandidateSearch:
         is allowed, for all anchors at once; anchors where that leads nowhere are
         searched one by one.
         """
-        chosen = np.empty((len(anchors), len(self._slots)), np.intp)
+        chosen = np.empty((len(anchors), len(self.slots)), np.intp)
         stuck = np.full(len(anchors), len(anchors) < FEW)
-        for at, slot in enumerate(self._slots):
+        for at, slot in enumerate(self.slots):
             starts, ends = slot.spans(anchors)
             chosen[:, at] = slot.providers[starts]
             trying = np.flatnonzero(~stuck) if self._rules.bind(at) else NO_ROWS
@@ -460,10 +452,10 @@ class CandidateSearch:
     @cached_property
     def _common_anchors(self) -> Rows:
         """The roots for which each slot has a provider, ascending."""
-        if not self._slots:
+        if not self.slots:
             return NO_ROWS
         found = np.ones(len(self.providers), bool)
-        for slot in self._slots:
+        for slot in self.slots:
             has = np.zeros(len(self.providers), bool)
             has[slot.anchors] = True
             found &= has
@@ -471,7 +463,9 @@ class CandidateSearch:
 
     def _combinations(self, anchor: int) -> Iterator[tuple[int, ...]]:
         """Yield one row for each slot, wherever the rules allow them together."""
-        choices = [slot.choices(anchor) for slot in self._slots]
+        choices = [slot.choices(anchor) for slot in self.slots]
+        if not choices:  # some group cannot be served anywhere
+            return
         if not self._is_free and self._rules.allow_none(choices):
             return
         last = len(choices) - 1

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -34,7 +34,7 @@ class Contents:
     | field | columns |
     |---|---|
     | ``providers`` | id, generation, root id, parent id or 0; ascending |
-    | ``inventories`` | provider, class, total, reserved, min_unit, max_unit, step_size, ratio as clients read it, ratio as the database computes with it |
+    | ``inventories`` | provider, class, total, reserved, min_unit, max_unit, step_size, ratio as clients read it, ratio as the database computes with it; by provider |
     | ``usage`` | provider, class, sum of all allocations |
     | ``traits`` | provider, trait; by provider |
     | ``aggregates`` | provider, aggregate |
@@ -52,14 +52,15 @@ class Contents:
     trait_names: Mapping[int, str]
     aggregate_uuids: Mapping[int, str]
 
-    def changed(self, providers: Ints) -> Ints:
-        """Return the ids that are new among rows of providers, or have another
-        generation."""
+    def changed(self, providers: Ints, suspects: Collection[int] = ()) -> Ints:
+        """Return the ids among rows of providers that are new, have another generation,
+        or are suspects."""
         if not len(self.providers):
             return providers[:, 0]
         at = np.searchsorted(self.providers[:, 0], providers[:, 0])
         at = np.minimum(at, len(self.providers) - 1)
         same = (self.providers[at, :2] == providers[:, :2]).all(axis=1)
+        same &= ~np.isin(providers[:, 0], list(suspects))
         ids: Ints = providers[~same, 0]
         return ids
 
@@ -90,9 +91,7 @@ class Contents:
         before, now = self.providers[:, 0], fresh.providers[:, 0]
         gone = np.setdiff1d(before, now) if not np.array_equal(before, now) else now[:0]
         dropped = np.union1d(gone, ids)
-        traits, uuids = self.traits, self.uuids
-        if len(unpaired(_of(traits, dropped), fresh.traits)):
-            traits = by_provider(_with(traits, dropped, fresh.traits))
+        uuids = self.uuids
         if not fresh.uuids.items() <= uuids.items():
             uuids = {**uuids, **fresh.uuids}
         if len(gone):
@@ -100,27 +99,27 @@ class Contents:
             uuids = {id_: uuid for id_, uuid in uuids.items() if id_ in left}
         return replace(
             fresh,
-            inventories=_with(self.inventories, dropped, fresh.inventories),
+            inventories=_renewed(self.inventories, dropped, fresh.inventories),
             usage=_with(self.usage, dropped, fresh.usage),
-            traits=traits,
+            traits=_renewed(self.traits, dropped, fresh.traits),
             aggregates=_with(self.aggregates, dropped, fresh.aggregates),
             uuids=uuids,
         )
 
 
-def by_provider(rows: Ints) -> Ints:
+def by_provider(rows: A) -> A:
     """Return rows sorted by their provider."""
     if (np.diff(rows[:, 0]) >= 0).all():
         return rows
     return rows[np.argsort(rows[:, 0], kind='stable')]
 
 
-def _of(rows: Ints, ids: Ints) -> Ints:
+def _of(rows: A, ids: Ints) -> A:
     """Return those rows, of rows by provider, that are of these providers."""
-    starts = np.searchsorted(rows[:, 0], ids)
-    ends = np.searchsorted(rows[:, 0], ids, 'right')
-    spans = zip(starts.tolist(), ends.tolist(), strict=True)
-    return np.concatenate([rows[:0], *(rows[start:end] for start, end in spans)])
+    starts: list[int] = np.searchsorted(rows[:, 0], ids).tolist()
+    ends: list[int] = np.searchsorted(rows[:, 0], ids, 'right').tolist()
+    parts: list[A] = [rows[start:end] for start, end in zip(starts, ends, strict=True)]
+    return np.concatenate([rows[:0], *parts])
 
 
 def _of_both(some: Ints, others: Ints) -> tuple[Rows, Rows]:
@@ -149,14 +148,21 @@ def _with(rows: A, dropped: Ints, more: A) -> A:
     return np.concatenate([kept, more])
 
 
+def _renewed(rows: A, dropped: Ints, more: A) -> A:
+    """Return the same, by provider; the rows themselves, if nothing differs."""
+    if not len(unpaired(_of(rows, dropped), more)):
+        return rows
+    return by_provider(_with(rows, dropped, more))
+
+
 def build(
     contents: Contents, before: tuple[Contents, ProviderTable] | None = None
 ) -> ProviderTable:
     """Return the providers as a table.
 
-    ``before``: earlier contents and the table of those, whose traits are taken over
-    if they are the same. Raises errors.InconsistentProviders where a row refers to
-    what is not there, or a provider is its own ancestor.
+    ``before``: earlier contents and the table of those, whose traits and inventories
+    are taken over if they are the same. Raises errors.InconsistentProviders where a row
+    refers to what is not there, or a provider is its own ancestor.
     """
     order, parents, roots, ends = _order(contents.providers)
     ids = contents.providers[order, 0]
@@ -168,7 +174,7 @@ def build(
         roots=roots,
         ends=ends,
         classes=frozenset(contents.class_names.values()),
-        inventories=_inventories(contents, rows),
+        inventories={},
         traits={name: at for at, name in enumerate(contents.trait_names.values())},
         trait_bits=NO_BITS,
         members={
@@ -176,14 +182,25 @@ def build(
             for uuid, found in _split(contents.aggregates, contents.aggregate_uuids)
         },
     )
+    known, earlier = None, table
+    if before is not None and np.array_equal(before[1].ids, ids):
+        known, earlier = before
+    trait_bits, inventories = earlier.trait_bits, earlier.inventories
     if (
-        before is not None
-        and before[0].traits is contents.traits
-        and before[1].traits == table.traits
-        and np.array_equal(before[1].ids, ids)
+        known is None
+        or known.traits is not contents.traits
+        or earlier.traits != table.traits
     ):
-        return replace(table, trait_bits=before[1].trait_bits)
-    return replace(table, trait_bits=_trait_bits(contents, rows))
+        trait_bits = _trait_bits(contents, rows)
+    if (
+        known is None
+        or known.inventories is not contents.inventories
+        or known.class_names != contents.class_names
+    ):
+        inventories = _inventories(contents, rows)
+    return replace(
+        table, trait_bits=trait_bits, inventories=_used(contents, rows, inventories)
+    )
 
 
 class _Places:
@@ -256,8 +273,7 @@ def _split(rows: A, names: Mapping[int, str]) -> Iterator[tuple[str, A]]:
 
 
 def _inventories(contents: Contents, places: _Places) -> dict[str, Inventory]:
-    """Return the inventories by class, with what is used of each."""
-    used = dict(_split(contents.usage, contents.class_names))
+    """Return the inventories by class, nothing used of them."""
     found = {}
     for name, listed in _split(contents.inventories, contents.class_names):
         rows = places.of(listed[:, 0].astype(np.int64))
@@ -266,9 +282,6 @@ def _inventories(contents: Contents, places: _Places) -> dict[str, Inventory]:
         total, reserved, min_unit, max_unit, step_size = (
             values[:, 2:7].astype(np.int64).T
         )
-        amounts = np.zeros(len(places), np.int64)
-        if name in used:
-            amounts[places.of(used[name][:, 0])] = used[name][:, 2]
         found[name] = Inventory(
             rows=rows[order],
             min_unit=min_unit,
@@ -276,8 +289,22 @@ def _inventories(contents: Contents, places: _Places) -> dict[str, Inventory]:
             step_size=step_size,
             room=np.floor((total - reserved) * values[:, 8]).astype(np.int64),
             capacity=np.trunc((total - reserved) * values[:, 7]).astype(np.int64),
-            used=amounts[rows[order]],
+            used=np.zeros(len(rows), np.int64),
         )
+    return found
+
+
+def _used(
+    contents: Contents, places: _Places, inventories: Mapping[str, Inventory]
+) -> dict[str, Inventory]:
+    """Return the inventories with what is used of each."""
+    usage = dict(_split(contents.usage, contents.class_names))
+    found = {}
+    for name, inventory in inventories.items():
+        amounts = np.zeros(len(places), np.int64)
+        if name in usage:
+            amounts[places.of(usage[name][:, 0])] = usage[name][:, 2]
+        found[name] = replace(inventory, used=amounts[inventory.rows])
     return found
 
 

@@ -46,6 +46,12 @@ class Inventory:
     used: Ints
 
     @cached_property
+    def free(self) -> Ints:
+        """What is left of each provider, for however many requests."""
+        left: Ints = np.minimum(self.room, self.capacity) - self.used
+        return np.maximum(left, 0)
+
+    @cached_property
     def most(self) -> Ints:
         """The largest amount that one group may take, of each provider."""
         most: Ints = np.minimum(self.room - self.used, self.most_in_sum)
@@ -180,6 +186,21 @@ class ProviderTable:
             for row, roots in found.items()
         }
         return {row: roots[roots != self.roots[row]] for row, roots in served.items()}
+
+    def pairs(self, own: Rows, shared: Rows) -> tuple[Rows, Rows]:
+        """Return the roots of providers in their own trees, and of those that share in
+        others, and the providers; sorted by root."""
+        anchors = self.roots[own]
+        sharing = self.sharing
+        beyond = [row for row in shared.tolist() if row in sharing] if sharing else []
+        if not beyond:
+            return anchors, own
+        others = [sharing[row] for row in beyond]
+        counts = [len(each) for each in others]
+        anchors = np.concatenate([anchors, *others])
+        rows = np.concatenate([own, np.repeat(np.array(beyond, np.intp), counts)])
+        order = np.argsort(anchors, kind='stable')
+        return anchors[order], rows[order]
 
     def summary(self, row: int) -> dict[str, object]:
         """Return what placement's provider_summaries say of a provider."""

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from urllib.parse import urlencode
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from novasched import errors
 
@@ -13,6 +16,11 @@ VERSION = '1.36'
 """The microversion of placement that answers such queries."""
 
 NONE: frozenset[str] = frozenset()
+
+_KEY = re.compile(
+    '(resources|required|member_of|in_tree)([A-Za-z0-9_-]{0,64})'
+    '|limit|group_policy|root_required|same_subtree'
+)
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,15 @@ class Query:
         if len(suffixes - {''}) > 1 and self.group_policy is None:
             raise errors.InvalidCandidateQuery('several groups need a group_policy')
 
+    def aggregates(self) -> frozenset[str]:
+        """Return the uuids of all aggregates that it names."""
+        of_groups = (
+            uuids
+            for group in self.groups
+            for uuids in (*group.member_of, group.not_member_of)
+        )
+        return NONE.union(*of_groups)
+
     def without_limit(self) -> Query:
         """Return the same query for all candidates."""
         fallback = self.fallback and self.fallback.without_limit()
@@ -142,6 +159,82 @@ class Query:
             yield 'same_subtree', _joined(suffixes)
         for group in self.groups:
             yield from group.pairs()
+
+
+def decode(text: str) -> Query:
+    """Return the query of a query string. Raises errors.InvalidCandidateQuery for one
+    that is malformed, where placement answers 400."""
+    groups: dict[str, dict[str, Any]] = {}
+    whole: dict[str, str] = {}
+    subtrees = []
+    for key, value in parse_qsl(text, keep_blank_values=True):
+        matched = _KEY.fullmatch(key)
+        if matched is None or not value or key in whole:
+            raise _malformed(key)
+        if key == 'same_subtree':
+            subtrees.append(frozenset(value.split(',')))
+        elif matched[1] is None:
+            whole[key] = value
+        else:
+            group = groups.setdefault(matched[2], {'suffix': matched[2]})
+            _decode_pair(group, matched[1], value)
+    limit, policy = whole.get('limit'), whole.get('group_policy')
+    if not re.fullmatch('[1-9][0-9]*', limit or '1'):
+        raise _malformed('limit')
+    if policy not in (None, 'none', 'isolate'):
+        raise _malformed('group_policy')
+    root = _signed(whole['root_required']) if 'root_required' in whole else (NONE, NONE)
+    listed = tuple(Group(**fields) for fields in groups.values())
+    size = None if limit is None else int(limit)
+    return Query(listed, *root, tuple(subtrees), policy, size)
+
+
+def _decode_pair(group: dict[str, Any], kind: str, value: str) -> None:
+    """Add what one parameter says to the fields of a group."""
+    if kind == 'resources':
+        pairs = [item.split(':') for item in value.split(',')]
+        if not all(len(p) == 2 and p[1].isdigit() and int(p[1]) for p in pairs):
+            raise _malformed(kind)
+        group['resources'] = {name: int(amount) for name, amount in pairs}
+    elif kind == 'required' and value.startswith('in:'):
+        names = frozenset(value.removeprefix('in:').split(','))
+        group['required_any'] = (*group.get('required_any', ()), names)
+    elif kind == 'required':
+        required, forbidden = _signed(value)
+        group['required'] = group.get('required', NONE) | required
+        group['forbidden'] = group.get('forbidden', NONE) | forbidden
+    elif kind == 'member_of':
+        uuids = frozenset(value.removeprefix('!').removeprefix('in:').split(','))
+        if not all(map(_is_uuid, uuids)):
+            raise _malformed(kind)
+        if value.startswith('!'):
+            group['not_member_of'] = group.get('not_member_of', NONE) | uuids
+        else:
+            group['member_of'] = (*group.get('member_of', ()), uuids)
+    elif _is_uuid(value):
+        group['in_tree'] = value
+    else:
+        raise _malformed(kind)
+
+
+def _signed(value: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the required and the forbidden ones of a list of traits."""
+    names = [name.strip() for name in value.split(',')]
+    if not all(names):
+        raise _malformed('a list of traits')
+    forbidden = frozenset(name.lstrip('!') for name in names if name.startswith('!'))
+    return frozenset(name for name in names if not name.startswith('!')), forbidden
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _malformed(what: str) -> errors.InvalidCandidateQuery:
+    return errors.InvalidCandidateQuery(f'{what} is malformed')
 
 
 def _joined(words: Iterable[str]) -> str:

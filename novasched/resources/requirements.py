@@ -55,7 +55,7 @@ class Requirements:
     ``member_of`` is a list of sets of aggregate uuids, one of each set;
     ``group_required`` holds traits by suffix of the group. ``notes`` are for
     the debug log, ``warnings`` and ``failures`` for the operator. ``refused`` says
-    why there is no host at all.
+    why there is no host at all, and ``refused_by`` which prefilter said so.
     """
 
     root_required: frozenset[str] = NONE
@@ -67,6 +67,7 @@ class Requirements:
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     refused: str | None = None
+    refused_by: str = ''
 
     @property
     def adds(self) -> bool:
@@ -96,4 +97,5 @@ class Requirements:
             self.notes + other.notes,
             self.failures + other.failures,
             self.refused or other.refused,
+            self.refused_by or other.refused_by,
         )

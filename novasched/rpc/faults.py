@@ -141,6 +141,7 @@ TABLE: dict[type[Exception], Form] = {
     ),
     errors.NetworkUnauthorized: _form('Unauthorized', code=401),
     errors.NetworkForbidden: _form('Forbidden', code=403),
+    errors.Busy: _form('Busy', module='novasched.errors', code=None),
     errors.AllocationUpdateFailed: _form('AllocationUpdateFailed', _allocation),
     errors.AlreadyClaimed: _form('AllocationUpdateFailed', _allocation),
     errors.AllocationDeleteFailed: _form('AllocationDeleteFailed', _allocation),

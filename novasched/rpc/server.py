@@ -10,7 +10,7 @@ import contextlib
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar, cast
 
 import oslo_messaging  # type: ignore[import-untyped]
@@ -51,7 +51,11 @@ TOPIC = 'scheduler'
 LAST_PART = 0.8
 """The rest of a server's time to stop is for undoing claims of unread answers."""
 GONE: tuple[type[BaseException], ...] = (OSError, *CONNECTION_ERRORS)
-LEVELS = {errors.NoValidHost: logging.INFO, CallerGone: logging.WARNING}
+LEVELS = {
+    errors.NoValidHost: logging.INFO,
+    errors.Busy: logging.INFO,
+    CallerGone: logging.WARNING,
+}
 Method = TypeVar('Method', bound=Callable[..., Any])
 ABSENT = object()
 
@@ -372,12 +376,14 @@ def server(
     manager: SchedulerManager,
     backport: Backport | None,
     requests: Requests,
+    more: Sequence[Any] = (),
 ) -> StoppableServer:
     """Return an RPC server, not started; ``host`` names it.
 
     It serves in threads, or in eventlet's where the standard library is patched.
+    ``more`` are endpoints that nova has not.
     """
-    endpoints = [SchedulerEndpoint(manager, backport, requests), BaseEndpoint()]
+    endpoints = [SchedulerEndpoint(manager, backport, requests), BaseEndpoint(), *more]
     target = oslo_messaging.Target(topic=TOPIC, server=host)
     return StoppableServer(transport, target, Dispatcher(endpoints, requests), requests)
 

@@ -44,6 +44,16 @@ class Categories(Generic[S]):
         return answers[self.codes]
 
 
+def combined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return a column that is the same for two hosts if all of some columns are."""
+    groups, *others = columns
+    for values in others:
+        _, codes = np.unique(values, return_inverse=True)
+        _, groups = np.unique(groups, return_inverse=True)
+        groups = groups * len(groups) + codes
+    return groups
+
+
 class PerValue(Generic[S]):
     """What follows from each value of a column, kept from request to request.
 

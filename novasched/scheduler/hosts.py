@@ -415,6 +415,23 @@ def consume(hosts: HostTable, row: int, request: RequestSpec) -> HostTable:
     return _with_member(consumed, row, request.instance_uuid)
 
 
+def consume_each(hosts: HostTable, copies: Ints, request: RequestSpec) -> HostTable:
+    """Return the hosts after each took the instance of the request some times.
+
+    ``copies`` has a number for each host of the table. NUMA nodes and devices stay.
+    """
+    columns: dict[str, Any] = {}
+    for name, more in taken(request).items():
+        column = hosts.snapshot.column(name).copy()
+        column[hosts.rows] += copies * more
+        columns[name] = column
+    consumed = hosts.with_columns(**columns)
+    if request.instance_group is not None:
+        for row in hosts.rows[copies > 0].tolist():
+            consumed = _with_member(consumed, row, request.instance_uuid)
+    return consumed
+
+
 def _with_member(hosts: HostTable, row: int, uuid: str) -> HostTable:
     """Add an instance to a host, without reading the instances before need be."""
     host = hosts.snapshot.column('host')[row]

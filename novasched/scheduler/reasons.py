@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reasons of rejections: a code from a closed list, and a text with the numbers."""
+"""Reasons of rejections: a code from a closed list, and a text with the numbers; and
+the outcomes of hosts, one byte each."""
 
 from __future__ import annotations
 
 import enum
+import re
 from typing import NamedTuple, Self
+
+NOT_A_CANDIDATE, PASSED, FIRST_STEP, LAST_STEP, NOT_NAMED = 0, 1, 2, 254, 255
+"""Outcomes of a host: placement did not offer it; it passed; step n of the filters,
+from FIRST_STEP on, rejected it; the request names other hosts. Later steps share
+LAST_STEP."""
 
 
 class Code(enum.StrEnum):
@@ -22,6 +29,34 @@ class Code(enum.StrEnum):
         return code
 
     REJECTED = 'rejected', 'The filter does not say why.'
+    NOT_ASKED = 'not-asked', 'Nothing was asked why these hosts were rejected.'
+
+    NOT_NAMED = 'not-named', 'The request names other hosts.'
+    UNKNOWN_HOST = (
+        'unknown-host',
+        'Placement offers it, but no compute node or service of it is known.',
+    )
+    CELL_LEFT_OUT = (
+        'cell-left-out',
+        'Placement offers it, but a cell that does not answer is left out.',
+    )
+
+    DISABLED = 'disabled', 'The provider has the trait COMPUTE_STATUS_DISABLED.'
+    NOT_IN_TREE = 'not-in-tree', 'The request names another host or provider tree.'
+    AGGREGATE_MISSING = 'aggregate-missing', 'Not in an aggregate that is asked for.'
+    AGGREGATE_FORBIDDEN = 'aggregate-forbidden', 'In an aggregate that is ruled out.'
+    TRAIT_MISSING = 'trait-missing', 'A required trait is missing.'
+    TRAIT_FORBIDDEN = 'trait-forbidden', 'A forbidden trait is there.'
+    CLASS_MISSING = 'class-missing', 'No inventory of a resource class.'
+    AMOUNT_NOT_ALLOWED = (
+        'amount-not-allowed',
+        'The amount is beyond max_unit, below min_unit, or no multiple of step_size.',
+    )
+    EXHAUSTED = 'exhausted', 'Too little of a resource class is free.'
+    NOT_TOGETHER = (
+        'not-together',
+        'Providers of the host meet each condition of the query, but not all at once.',
+    )
 
     SERVICE_DISABLED = 'service-disabled', 'An operator disabled the compute service.'
     SERVICE_FORCED_DOWN = 'service-forced-down', 'The service was declared down.'
@@ -156,14 +191,26 @@ class Code(enum.StrEnum):
     )
 
 
+SHARE = re.compile(r'\b(\d+) of (\d+) ')
+
+
 class Reason(NamedTuple):
-    """Why one host was rejected; as text, the words for people."""
+    """Why one host was rejected; as text, the words for people.
+
+    Texts say "2 of 3 pages" of what a host has and what is asked for.
+    """
 
     code: Code
     text: str
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def share(self) -> float:
+        """How much of what is asked for the host has, as far as the text says so."""
+        found = SHARE.search(self.text)
+        return int(found[1]) / max(1, int(found[2])) if found else 0.0
 
 
 REJECTED = Reason(Code.REJECTED, 'rejected')

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from novasched.inspection import advice
 from novasched.observability import catalogue
+from novasched.scheduler.reasons import Code
 
 
 def test_the_pages_are_as_the_tool_makes_them(root):
@@ -31,7 +33,14 @@ def test_every_installed_class_has_its_section(root, entry_points, kind):
 def test_every_metric_has_its_section(root):
     page = (root / 'docs' / 'reference' / 'metrics.md').read_text()
     headings = [line[3:] for line in page.splitlines() if line.startswith('## ')]
-    assert headings == [metric.name for metric in catalogue.ALL]
+    metrics = (*catalogue.ALL, catalogue.FREE_SLOTS)
+    assert headings == [metric.name for metric in metrics]
+
+
+def test_every_blocker_and_code_has_its_row(root):
+    page = (root / 'docs' / 'reference' / 'reasons.md').read_text()
+    rows = [line[3:].split('`')[0] for line in page.splitlines() if line[:3] == '| `']
+    assert rows == [*advice.BLOCKERS, *Code]
 
 
 def test_choices_say_what_they_mean(root):

@@ -239,6 +239,33 @@ SCENARIOS = {
         'Every claim that was answered is there; requests that failed hold nothing.',
         'What the database itself loses.',
     ),
+    'F35': Scenario(
+        'The disk of the decision log is full or not to be written, its directory is '
+        'removed, a file is malformed',
+        'Records wait, up to 4 MB, and are written when it is well again; a malformed '
+        'file is set aside and the next begun. Metrics and health say so.',
+        'Records beyond 4 MB: the oldest of scheduled requests go first. What a '
+        'removed directory or a malformed file held.',
+    ),
+    'F36': Scenario(
+        'Another process locks a file of the decision log for 30 s',
+        'Records wait, and are written in their order afterwards, none twice.',
+    ),
+    'F37': Scenario(
+        'SIGKILL while decisions are written',
+        'A record is whole or absent, and all that was written before is there.',
+        'The records of the last 0.2 s. After a loss of power, those since the last '
+        'checkpoint.',
+    ),
+    'F38': Scenario(
+        'Several workers come to the end of a file of the decision log',
+        'One next file is begun, and no record is lost or written twice.',
+    ),
+    'F39': Scenario(
+        'The clock is set back by an hour, or forward by 30 days',
+        'The order of decisions is kept, and no file is removed for its age.',
+        'A clock that stays wrong: files are as old as it says an hour later.',
+    ),
 }
 
 

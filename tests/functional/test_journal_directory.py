@@ -93,7 +93,10 @@ def test_the_directory_without_being_asked(start, tmp_path, environ, expected):
     assert said == []
     made = tmp_path / expected
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
-    assert list(made.iterdir()) == []
+    (decisions,) = made.iterdir()
+    assert decisions.name == 'decisions'
+    assert stat.S_IMODE(decisions.stat().st_mode) == 0o700
+    assert list(decisions.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from novasched import errors
 from novasched_lab.resource_providers import Inventory, Provider, provide
+from tests import factories
 from tests.functional.conftest import Host, named_uuid, new_uuids
 from tests.functional.test_candidates import GPU_ONLY, add_gpus, held_from
 
@@ -193,3 +194,20 @@ def test_aggregates_of_a_provider_come_from_the_copy(cloud):
     assert mirror.aggregates(made.hosts['h1'].uuid) == {named_uuid('z')}
     with pytest.raises(errors.NoMirror):
         mirror.aggregates(named_uuid('nothing'))
+
+
+def test_dedicated_cpus_where_no_host_reports_any(cloud):
+    """The fallback asks for shared ones: nothing serves the query itself."""
+    node = factories.numa_topology(factories.numa_cell())
+    made = cloud(
+        [Host('h1', numa_topology=node)],
+        filter_scheduler={'enabled_filters': ['NUMATopologyFilter']},
+    )
+    guest = factories.guest_topology(factories.guest_cell(0, range(2), 'dedicated'))
+    values = {
+        'vcpus': 2,
+        'extra_specs': {'hw:cpu_policy': 'dedicated'},
+        'numa_topology': guest,
+        **SMALL,
+    }
+    assert made.ask(made.mirrored(), new_uuids(), **values) == [['h1']]

@@ -9,12 +9,13 @@ import signal
 import oslo_messaging
 from oslo_config import cfg
 
+from novasched.inspection.pci_aliases import PciAliases
+from novasched.inspection.server_request import request_spec
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance_group import InstanceGroup
 from novasched_lab import opts, rpc_api
-from novasched_lab.api.pci_aliases import PciAliases
-from novasched_lab.api.request_spec import instance_of, request_spec
+from novasched_lab.api.new_instance import instance_of
 from novasched_lab.db.api_servers import ApiServers, ServerGroups
 from novasched_lab.db.cell_servers import CellServers
 from tests.live.cloud import CELLS, Cloud, lasting_engine
@@ -229,11 +230,21 @@ class _Renaming:
 
 
 @contextlib.contextmanager
-def running(directory, servers, hosts, fleet, cells=CELLS, queues=None, **sections):
+def running(
+    directory,
+    servers,
+    hosts,
+    fleet,
+    cells=CELLS,
+    queues=None,
+    prepare=lambda cloud: None,
+    **sections,
+):
     """Run all programs on some hosts, in a cloud that is named after the directory.
 
     `servers` are RabbitMQ, MariaDB, placement and Keystone; `queues` are options of
-    the kinds of queues that all make.
+    the kinds of queues that all make; `prepare` is called with the cloud when it has
+    tables and cells.
     """
     rabbitmq, mariadb, placement, keystone = servers
     cloud = FlowCloud(
@@ -248,6 +259,7 @@ def running(directory, servers, hosts, fleet, cells=CELLS, queues=None, **sectio
     with contextlib.ExitStack() as opened:
         opened.callback(cloud.close)
         cloud.build()
+        prepare(cloud)
         made = Flow(cloud, directory, fleet, **sections)
         opened.callback(_remove_providers, placement, hosts)
         opened.callback(made.close)

@@ -366,6 +366,20 @@ class PeerCloud(Cloud):
         allocations = self._placement.allocations(consumer)
         return {names[provider]: held for provider, held in allocations.items()}
 
+    def is_settled(self):
+        """Tell whether each live compute has written that it is idle, and what it
+        runs."""
+        for name, (cell, _) in COMPUTES.items():
+            if self[name].poll() is not None:
+                continue
+            (row,) = self.rows(cell, 'compute_nodes', host=name, deleted=0)
+            runs = self.rows(cell, 'instances', host=name, deleted=0)
+            used = sum(each['vcpus'] for each in runs)
+            workload = json.loads(row['stats'] or '{}').get('io_workload', 0)
+            if (row['vcpus_used'], int(workload)) != (used, 0):
+                return False
+        return True
+
     def is_told_of_evacuations(self, host):
         """Tell whether a compute has seen everything that was evacuated from it."""
         cell, _ = COMPUTES[host]

@@ -17,7 +17,8 @@ import pytest
 pytestmark = pytest.mark.ours
 
 ROOT = Path(__file__).parents[2]
-LAB = ('boot', 'delete', 'demo', 'list', 'move', 'show')
+OURS = {'capacity', 'decisions', 'explain', 'host', 'plan', 'top', 'why-not'}
+LAB = {'boot', 'delete', 'demo', 'list', 'move', 'show'}
 SOURCES = (
     'LICENSE',
     'MANIFEST.in',
@@ -31,6 +32,7 @@ SOURCES = (
 )
 PROGRAMS = (
     'novasched',
+    'novasched-console',
     'novasched-manage',
     'novasched-scheduler',
     'novasched-status',
@@ -119,11 +121,11 @@ def with_lab(tmp_path_factory, installed, wheels):
 
 
 def test_no_other_extra_is_there(installed):
-    for name in ('placement', 'psycopg2', 'pymemcache', 'novasched_lab'):
+    for name in ('flask', 'placement', 'psycopg2', 'pymemcache', 'novasched_lab'):
         assert installed.run('python', '-c', f'import {name}').returncode == 1
 
 
-def test_four_programs_are_there_and_with_the_lab_two_more(installed, with_lab):
+def test_five_programs_are_there_and_with_the_lab_two_more(installed, with_lab):
     assert installed.programs() == set(PROGRAMS)
     assert with_lab.programs() - installed.programs() == {
         'novasched-compute',
@@ -134,15 +136,15 @@ def test_four_programs_are_there_and_with_the_lab_two_more(installed, with_lab):
 @pytest.mark.parametrize(
     ('fixture', 'offered'),
     [
-        pytest.param('installed', (), id='novasched alone'),
-        pytest.param('with_lab', LAB, id='the lab, too'),
+        pytest.param('installed', OURS, id='novasched alone'),
+        pytest.param('with_lab', OURS | LAB, id='the lab, too'),
     ],
 )
 def test_commands_of_the_lab_are_there_with_the_lab(request, fixture, offered):
     usage = request.getfixturevalue(fixture).run('novasched', '--help').stdout
     lines = usage.partition('Commands:')[2].splitlines()
     commands = {line.split()[0] for line in lines if line.strip()}
-    assert commands - {'complete', 'help'} == set(offered)
+    assert commands - {'complete', 'help'} == offered
 
 
 @pytest.mark.parametrize('program', PROGRAMS)
@@ -152,6 +154,15 @@ def test_a_program_tells_its_version_and_its_options(installed, program):
     assert version.stdout.strip().endswith(' 0.1.0')
     assert usage.stdout.startswith(f'usage: {program} ')
     assert (version.stderr, usage.stderr) == ('', '')
+
+
+def test_the_console_says_which_extra_it_needs(installed, tmp_path):
+    conf = tmp_path / 'empty.conf'
+    conf.write_text('')
+    done = installed.run('novasched-console', '--config-file', conf)
+    assert done.returncode == 1
+    assert done.stderr.endswith(' is missing. Install novasched[console].\n')
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -187,14 +198,14 @@ def test_a_running_cloud_is_checked(installed, cloud, tmp_path):
 def test_the_demo_needs_nothing_else(with_lab):
     done = with_lab.run('novasched', 'demo')
     assert done.returncode == 0, done.stderr
-    assert 'Result' in done.stdout
+    assert 'SCHEDULED on' in done.stdout
 
 
 @pytest.mark.parametrize(
     ('name', 'expected'),
     [
-        ('config-generator.conf', {'[DEFAULT]', '[novasched]', '[scheduler]'}),
-        ('config-generator-lab.conf', {'[DEFAULT]', '[conductor]', '[pci]'}),
+        ('config-generator.conf', {'[DEFAULT]', '[novasched]', '[pci]', '[scheduler]'}),
+        ('config-generator-lab.conf', {'[DEFAULT]', '[conductor]'}),
     ],
 )
 def test_a_sample_file_is_made_of_what_is_installed(with_lab, tmp_path, name, expected):

@@ -245,7 +245,7 @@ def test_a_copy_serves_while_others_write(
 
     keeper = threading.Thread(target=upkeep, daemon=True)
     keeper.start()
-    wait_until(lambda: mirror.is_usable, 30, 'the first read')
+    wait_until(lambda: not mirror.problem(), 30, 'the first read')
     for number in range(WRITERS):
         turns.start(churn.writer(number))
     for number in range(CLAIMANTS):

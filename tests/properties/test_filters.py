@@ -13,6 +13,8 @@ from novasched.scheduler.filters.isolated_hosts import IsolatedHostsFilter
 from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import Reason
+from tests import factories
+from tests.properties import strategies
 from tests.properties.installed import FILTERS, contents, name
 from tests.properties.strategies import host_tables, requests
 
@@ -101,3 +103,43 @@ def test_every_host_survives_or_has_a_reason(hosts, request, order):
             assert str(reason).strip()
             rejected.append(host._row)
     assert sorted([*rejected, *survivors.rows.tolist()]) == hosts.rows.tolist()
+
+
+@every_filter
+@given(many=st.lists(strategies.host, min_size=2, max_size=5), request=requests)
+@settings(max_examples=30)
+def test_hosts_in_one_group_have_one_reason(filter_, many, request):
+    columns = filter_.explained_by or (
+        'cpu_info',
+        'hypervisor_type',
+        'service_disabled',
+        'numa_topology',
+        'pci_stats',
+        'cpu_allocation_ratio',
+        'ram_allocation_ratio',
+    )
+    alike = {column: many[0][column] for column in columns}
+    hosts = strategies.table([*many, *({**one, **alike} for one in many)])
+    rejected = hosts.without(filter_.apply(hosts, request))
+    groups = filter_.reason_groups(rejected, request)
+    if groups is None:
+        return
+    codes = {}
+    for group, host in zip(groups.tolist(), rejected.states(), strict=True):
+        codes.setdefault(group, set()).add(filter_.why(host, request).code)
+    assert all(len(found) == 1 for found in codes.values())
+
+
+def test_some_filters_group_hosts_by_reason():
+    hosts, request = factories.hosts(3), factories.request()
+    grouping = {
+        name(each) for each in ALL if each.reason_groups(hosts, request) is not None
+    }
+    assert grouping == {
+        'AggregateImagePropertiesIsolation',
+        'AggregateInstanceExtraSpecsFilter',
+        'ComputeFilter',
+        'ImagePropertiesFilter',
+        'NUMATopologyFilter',
+        'PciPassthroughFilter',
+    }

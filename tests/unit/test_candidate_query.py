@@ -143,7 +143,6 @@ def test_the_options_are_read():
     conf = make_conf()
     policy = QueryPolicy.from_conf(conf)
     assert (policy.limit, policy.falls_back, policy.looks_further) == (1000, True, True)
-    assert policy.detail.level == 'none'
 
 
 @pytest.fixture

@@ -120,3 +120,29 @@ def test_the_arguments_that_name_files():
         '--config-file=c',
         '--config-dir=b',
     ]
+
+
+def test_a_copy_has_the_files_and_what_was_set(write):
+    conf = cfg.ConfigOpts()
+    opts.register(conf)
+    path = write('[DEFAULT]\nstate_path = /kept\n[novasched]\ncheck_interval = 5\n')
+    configuration.read(conf, [f'--config-file={path}'], 'nova-scheduler')
+    conf.set_override('connection', 'sqlite:///a$$b', 'database')
+    conf.set_override('enabled_filters', ['ComputeFilter'], 'filter_scheduler')
+    made = configuration.copied(conf, dict(opts.list_opts()))
+    assert (made.state_path, made.novasched.check_interval) == ('/kept', 5.0)
+    assert made.database.connection == conf.database.connection == 'sqlite:///a$b'
+    made.set_override('enabled_filters', [], 'filter_scheduler')
+    assert conf.filter_scheduler.enabled_filters == ['ComputeFilter']
+
+
+def test_a_copy_may_know_other_options():
+    conf = cfg.ConfigOpts()
+    conf.register_opt(cfg.StrOpt('host', help='one'))
+    conf.set_override('host', 'here')
+    other = cfg.StrOpt('host', help='another')
+    with pytest.raises(cfg.DuplicateOptError):
+        conf.register_opt(other)
+    known = {'DEFAULT': [other], 'more': [cfg.IntOpt('number', default=3)]}
+    made = configuration.copied(conf, known)
+    assert (made.host, made.more.number) == ('here', 3)

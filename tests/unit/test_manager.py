@@ -10,7 +10,7 @@ import pytest
 
 from novasched import errors
 from novasched.candidate_query import QueryPolicy
-from novasched.drivers.no_valid_host_detail import Level, NoValidHostDetail
+from novasched.decision_log.fault import Level
 from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import Destination, RequestGroup
@@ -28,9 +28,9 @@ from tests.fakes import (
     FakePlacement,
     FakeView,
 )
+from tests.recordings import Recordings
 
 A, B = 'c0000000-0000-4000-8000-00000000000a', LAST
-NOTHING_MORE = NoValidHostDetail()
 REBUILD = {'scheduler_hints': {'_nova_check_type': ['rebuild']}}
 
 
@@ -52,15 +52,16 @@ def select():
         network=None,
         limit=1000,
         looks_further=True,
-        detail=NOTHING_MORE,
+        log=None,
     ):
         manager = SchedulerManager(
             driver or FakeDriver(),
             view or FakeView(factories.hosts()),
             placement or FakePlacement('uuid-h1'),
             notifier or FakeNotifier(),
-            QueryPolicy(prefilters, limit, looks_further=looks_further, detail=detail),
+            QueryPolicy(prefilters, limit, looks_further=looks_further),
             network or FakeNetwork(),
+            decision_log=log,
         )
         return manager.select_destinations(
             RequestContext(overwrite=False),
@@ -338,23 +339,24 @@ def test_a_request_that_finds_a_host_names_no_cell(select, caplog):
 @pytest.mark.parametrize(
     ('level', 'text'),
     [
-        (Level.NONE, ' '),
-        (Level.USER, ' Cells left out: 1.'),
-        (Level.ADMIN, ' Cells left out: east.'),
+        (Level.NONE, r'host: gone node: None $'),
+        (Level.USER, r'names is not known\. Cells left out: 1\. \(d-\w{13}\)$'),
+        (Level.ADMIN, r'names is not known\. Cells left out: east\. \(d-\w{13}\)$'),
     ],
 )
 def test_a_host_that_is_not_found_may_be_in_a_cell_left_out(select, level, text):
     request = factories.request(
         requested_destination=Destination(host='gone', node=None)
     )
-    with pytest.raises(errors.NoValidHost) as raised:
-        select(request, view=silent_view('a'), detail=NoValidHostDetail(level))
-    assert str(raised.value).endswith(f'host: gone node: None{text}')
+    view = silent_view('a')
+    log = Recordings(level, left_out=view.unavailable_cells)
+    with pytest.raises(errors.NoValidHost, match=text):
+        select(request, view=view, log=log)
 
 
 def test_the_caller_may_learn_that_placement_has_nothing(select):
     with pytest.raises(errors.NoValidHost, match='Placement has no allocation cand'):
-        select(placement=FakePlacement(), detail=NoValidHostDetail(Level.USER))
+        select(placement=FakePlacement(), log=Recordings(Level.USER))
 
 
 def test_casts_reach_the_view():

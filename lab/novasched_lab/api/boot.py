@@ -15,14 +15,15 @@ from typing import Any
 import oslo_messaging  # type: ignore[import-untyped]
 
 from novasched import errors
+from novasched.db.servers import ServerGroup
+from novasched.inspection.server_request import destined, request_spec
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.aggregates import metadata
-from novasched_lab.api.request_spec import destined, instance_of, request_spec
+from novasched_lab.api.new_instance import instance_of
 from novasched_lab.api.service import ApiContext
-from novasched_lab.db.api_servers import ServerGroup, group_object
 from novasched_lab.rpc_api import build_request_of
 
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
@@ -162,7 +163,7 @@ def _wanted(
             num_instances=order.count,
             availability_zone=order.zone,
             hints=hints,
-            group=group and group_object(group),
+            group=group and group.as_object(),
             aliases=api.aliases,
         )
         if order.host is not None:

@@ -15,13 +15,13 @@ import oslo_messaging  # type: ignore[import-untyped]
 from oslo_utils import uuidutils
 
 from novasched import errors
+from novasched.inspection.server_request import destined
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
 from novasched.ports import CELL0_UUID
 from novasched.rpc import faults
 from novasched_lab.api.boot import NoConductorAnswers
-from novasched_lab.api.request_spec import destined
 from novasched_lab.api.service import ApiContext
 from novasched_lab.cells import CellLink
 from novasched_lab.db.api_servers import InstanceMapping

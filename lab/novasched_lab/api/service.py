@@ -12,11 +12,11 @@ from oslo_config import cfg
 
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
+from novasched.inspection.pci_aliases import PciAliases
+from novasched.inspection.server_request import NO_ALIASES
 from novasched.placement import session
 from novasched_lab import opts, resource_providers
 from novasched_lab.allocations import Allocations
-from novasched_lab.api.pci_aliases import PciAliases
-from novasched_lab.api.request_spec import NO_ALIASES
 from novasched_lab.cells import Brokers, CellLinks
 from novasched_lab.db.api_servers import ApiServers, ServerGroups
 from novasched_lab.rpc_api import ConductorClient

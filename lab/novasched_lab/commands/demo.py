@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cliff.command import Command
@@ -15,6 +16,7 @@ from novasched import errors
 from novasched_lab.commands.command import COLUMNS
 
 if TYPE_CHECKING:
+    from novasched.inspection.text import Style
     from novasched_lab.demo.run import DemoResult
     from novasched_lab.local.databases import GivenServers
 
@@ -107,18 +109,22 @@ class RunDemo(Command):
         return 0
 
     def _schedule_one(self, parsed_args: argparse.Namespace) -> int:
-        from novasched_lab.local import report, walkthrough
+        from novasched.inspection.explain import explanation
+        from novasched.inspection.render import as_text
+        from novasched.inspection.text import Style
+        from novasched_lab.local import walkthrough
 
         progress = walkthrough.Progress(self.app.stderr)
         found = walkthrough.run(_servers(parsed_args), progress)
+        made = {**explanation(found.record), 'allocations': found.allocations}
         out = self.app.stdout
         if parsed_args.format == 'json':
-            out.write(report.as_json(found))
+            out.write(json.dumps(made, indent=2) + '\n')
         else:
-            colour = out.isatty() and 'NO_COLOR' not in os.environ
-            width = shutil.get_terminal_size().columns
-            out.write(report.as_text(found, width, colour))
-        return 0 if found.selected else 1
+            has_colour = out.isatty() and 'NO_COLOR' not in os.environ
+            style = Style(shutil.get_terminal_size().columns, has_colour, True)
+            out.write(as_text(made, style) + held_as_text(found.allocations, style))
+        return 0 if made['result'] == 'scheduled' else 1
 
     def _run_cloud(self, parsed_args: argparse.Namespace) -> int:
         """Run a whole cloud of programs, and print what became of its servers."""
@@ -138,7 +144,7 @@ class RunDemo(Command):
 
         progress = Progress(self.app.stderr, after_s=-1)
         result = run.run(_servers(parsed_args), parsed_args.hosts, progress)
-        text = as_text(result)
+        text = result_as_text(result)
         if parsed_args.format == 'json':
             text = json.dumps(result.as_dict(), indent=2) + '\n'
         self.app.stdout.write(text)
@@ -151,7 +157,16 @@ def _servers(parsed_args: argparse.Namespace) -> GivenServers:
     return GivenServers(parsed_args.broker, parsed_args.database, parsed_args.placement)
 
 
-def as_text(result: DemoResult) -> str:
+def held_as_text(allocations: Mapping[str, Mapping[str, int]], style: Style) -> str:
+    """Return what placement says that the instance holds."""
+    lines = []
+    for provider, amounts in allocations.items():
+        held = ', '.join(f'{name} {amount}' for name, amount in amounts.items())
+        lines += style.labelled('Holds', f'{held} on {provider}')
+    return ''.join(f'{line}\n' for line in lines)
+
+
+def result_as_text(result: DemoResult) -> str:
     """Return a table of the servers, and what is to be said of all of them."""
     import prettytable
 

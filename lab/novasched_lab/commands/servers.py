@@ -12,9 +12,9 @@ from cliff.columns import FormattableColumn
 from cliff.show import ShowOne
 
 from novasched import errors
+from novasched.commands.base import Rows
 from novasched_lab.commands.command import (
     COLUMNS,
-    Rows,
     ServerCommand,
     ServerLister,
     add_flavor,
@@ -73,10 +73,9 @@ class ListServers(ServerLister):
         from novasched_lab.api.servers import Servers
 
         with self.api() as api:
-            found = Servers(api, self.warn).all()
+            found = Servers(api, self.say).all()
         status = parsed_args.status and parsed_args.status.upper()
-        is_short = parsed_args.formatter == 'table' and not parsed_args.long
-        columns = COLUMNS if is_short and not parsed_args.columns else tuple(FIELDS)
+        columns = COLUMNS if self.is_short(parsed_args) else tuple(FIELDS)
         return columns, [
             tuple(getattr(each, FIELDS[column]) for column in columns)
             for each in found
@@ -120,7 +119,7 @@ class ShowServer(ServerCommand, ShowOne):
         from novasched_lab.api.servers import details
 
         with self.api() as api:
-            found = details(api, self.context(parsed_args), parsed_args.name, self.warn)
+            found = details(api, self.context(parsed_args), parsed_args.name, self.say)
         for name, value in found.items():
             if isinstance(value, list):
                 found[name] = Lines(value)
@@ -149,7 +148,7 @@ class MoveServer(ServerLister):
         from novasched_lab.api.servers import MoveRequest, Servers
 
         with self.api() as api:
-            servers = Servers(api, self.warn)
+            servers = Servers(api, self.say)
             server = servers.one(parsed_args.name)
             flavor = flavor_of(api, parsed_args) if parsed_args.flavor else None
             task = MoveRequest(api, self.context(parsed_args), server)
@@ -169,7 +168,7 @@ class MoveServer(ServerLister):
     ) -> MoveProgress | None:
         """Wait until a move is over; return how far it is."""
         if not parsed_args.no_wait and not wait(task.is_over, parsed_args.timeout):
-            self.warn(
+            self.say(
                 f'It has not moved after {parsed_args.timeout:.0f} s. See '
                 'novasched show, and the logs of conductor and computes.'
             )
@@ -226,7 +225,7 @@ class BootServers(ServerLister):
         context = self.context(parsed_args)
         with self.api() as api:
             names = boot.boot(api, context, _order(api, context, parsed_args))
-            servers = Servers(api, self.warn)
+            servers = Servers(api, self.say)
             found = servers.asked_for(names)
 
             def look() -> bool:
@@ -235,7 +234,7 @@ class BootServers(ServerLister):
                 return len(ended(found)) == len(found)
 
             if not parsed_args.no_wait and not wait(look, parsed_args.timeout):
-                self.warn(
+                self.say(
                     f'Not all are built after {parsed_args.timeout:.0f} s. See '
                     'novasched show, and the logs of conductor, scheduler and computes.'
                 )
@@ -283,7 +282,8 @@ def _order(
     api: ApiContext, context: RequestContext, parsed_args: argparse.Namespace
 ) -> Order:
     """Return what is asked for; a new group is made. Raises errors.OptionError."""
-    from novasched_lab.api import boot, catalogue
+    from novasched.inspection import catalogue
+    from novasched_lab.api import boot
 
     if parsed_args.group is None and (parsed_args.policy or parsed_args.max_per_host):
         raise errors.OptionError(
@@ -347,7 +347,7 @@ class DeleteServers(ServerLister):
         try:
             return super().run(parsed_args)
         except NotConfirmed as problem:
-            self.warn(str(problem))
+            self.say(str(problem))
             return UNCONFIRMED
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -358,8 +358,8 @@ class DeleteServers(ServerLister):
                 'NAME', 'no servers are named, or all as well', 'Name some, or --all'
             )
         with self.api() as api:
-            found = _chosen(Servers(api, self.warn), parsed_args)
-            self.warn(_how_many(found, parsed_args))
+            found = _chosen(Servers(api, self.say), parsed_args)
+            self.say(_how_many(found, parsed_args))
             outcomes = dict.fromkeys((each.uuid for each in found), 'would be deleted')
             if found and not parsed_args.dry_run:
                 self._confirm(parsed_args)
@@ -398,7 +398,7 @@ class DeleteServers(ServerLister):
         timeout_s = parsed_args.timeout
         if pending and not parsed_args.no_wait and not wait(look, timeout_s):
             self.code = 1
-            self.warn(
+            self.say(
                 f'After {timeout_s:.0f} s, {len(pending)} are not deleted by their '
                 'hosts, which do so when they are back. If one never will be: '
                 'novasched delete --force.'

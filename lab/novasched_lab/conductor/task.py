@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from novasched import errors
+from novasched.inspection.server_request import grouped
 from novasched.objects.context import RequestContext
 from novasched.objects.filter_properties import filter_properties_dict
 from novasched.objects.instance import Instance
@@ -19,7 +20,7 @@ from novasched.objects.selection import Selection
 from novasched.ports import ClaimRefused, ClaimUnknown, Placement
 from novasched_lab.allocations import Allocations
 from novasched_lab.cells import CellLink, CellLinks
-from novasched_lab.db.api_servers import ApiServers, group_object
+from novasched_lab.db.api_servers import ApiServers
 from novasched_lab.failures import (
     FAILURES,
     MaxRetriesExceeded,
@@ -108,9 +109,7 @@ class Task:
                 hosts |= link.servers.hosts_of(group.members)
             except errors.StoreFailed as problem:
                 LOG.warning('Members of a server group may be missed: %s', problem)
-        policies = [group.policy] if group.policy else []
-        made = group_object(group).replaced(policies=policies, hosts=sorted(hosts))
-        return request.replaced(instance_group=made)
+        return grouped(request, group.as_object(), hosts)
 
     def claim_alternate(
         self, request: RequestSpec, selections: Sequence[Selection]

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from novasched import errors
+from novasched.inspection.server_request import moved
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
-from novasched.objects.request_spec import CellMapping, Destination, RequestSpec
+from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched_lab.cells import CellLink
 from novasched_lab.conductor.task import (
@@ -238,23 +239,16 @@ class MigrationTask(Task):
         made = request or self.conductor.api.request_spec(instance.uuid)
         if made is None:
             raise errors.InvalidRequest(f'instance {instance.uuid} has no request spec')
-        cell = CellMapping(uuid=link.cell.uuid, name=link.cell.name)
         asked = request and request.requested_destination
-        host = {'host': asked.host, 'node': None} if asked and 'host' in asked else {}
         stays = flavor is not None and self.conductor.resizes_on_same_host
-        return made.replaced(
+        return moved(
+            made.for_instance(instance.uuid),
             flavor=flavor or instance.flavor,
-            instance_uuid=instance.uuid,
             project_id=instance.project_id,
             user_id=instance.user_id,
-            num_instances=1,
-            force_hosts=None,
-            force_nodes=None,
-            retry=None,
-            ignore_hosts=[] if stays else [instance.host],
-            requested_destination=Destination(
-                cell=cell, allow_cross_cell_move=False, **host
-            ),
+            cell=(link.cell.uuid, link.cell.name),
+            leaves=[] if stays or not instance.host else [instance.host],
+            host=asked.host if asked and 'host' in asked else None,
         )
 
     def _begin(

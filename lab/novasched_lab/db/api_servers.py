@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API database: instances that are asked for, their groups, flavors.
+"""The API database: instances that are asked for, and their groups.
 
 Server groups are written as nova's API writes them.
 """
@@ -14,19 +14,15 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from novasched.db import cells
-from novasched.db.stores import SqlApiStore
+from novasched.db.servers import ServerGroup, SqlServers, by_name
 from novasched.db.tables import cell_mappings
 from novasched.db.transactions import Database
 from novasched.objects.base import parse
-from novasched.objects.flavor import Flavor
 from novasched.objects.instance import Instance
-from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.request_spec import RequestSpec
 from novasched_lab.db.cell_servers import in_chunks, now
 from novasched_lab.db.server_tables import (
     build_requests,
-    flavor_extra_specs,
-    flavors,
     instance_group_member,
     instance_group_policy,
     instance_groups,
@@ -55,13 +51,12 @@ class InstanceMapping(NamedTuple):
 
 
 _c, _m, _b = cell_mappings.c, instance_mappings.c, build_requests.c
-_r, _f, _e = request_specs.c, flavors.c, flavor_extra_specs.c
-_g, _p, _x = instance_groups.c, instance_group_policy.c, instance_group_member.c
+_g, _x = instance_groups.c, instance_group_member.c
 _MAPPING = (_m.instance_uuid, _c.uuid, _m.project_id)
 _MAPPED = instance_mappings.outerjoin(cell_mappings, _m.cell_id == _c.id)
 
 
-class ApiServers(SqlApiStore):
+class ApiServers(SqlServers):
     """The API database; each call is one transaction, and raises errors.StoreFailed."""
 
     def __init__(
@@ -69,9 +64,6 @@ class ApiServers(SqlApiStore):
     ) -> None:
         super().__init__(engine, defaults)
         self._writes = Database(engine)
-
-    def server_group_of(self, instance_uuid: str) -> ServerGroup | None:
-        return self._database.reading(lambda c: by_member(c, instance_uuid))
 
     def ask_for(self, wanted: Iterable[tuple[Instance, RequestSpec]]) -> None:
         """Write the build requests of instances: all of them, or none."""
@@ -118,12 +110,6 @@ class ApiServers(SqlApiStore):
         )
         self._writes.retrying(lambda c: c.execute(gone))
 
-    def cell_of(self, uuid: str) -> str | None:
-        """Return the uuid of the cell that has an instance; None: none yet."""
-        query = sa.select(_c.uuid).select_from(_MAPPED)
-        found: str | None = self._scalar(query.where(_m.instance_uuid == uuid))
-        return found
-
     def with_builds(
         self, uuids: Sequence[str] | None = None
     ) -> list[tuple[InstanceMapping, Instance | None]]:
@@ -145,34 +131,6 @@ class ApiServers(SqlApiStore):
                 for each in queries
                 for found in _with_instances(connection.execute(each))
             ]
-
-    def request_spec(self, uuid: str) -> RequestSpec | None:
-        """Return the request that an instance was made by; None if it is not kept."""
-        text = self._scalar(sa.select(_r.spec).where(_r.instance_uuid == uuid))
-        found = None if text is None else parse(json.loads(text))
-        return found if isinstance(found, RequestSpec) else None
-
-    def flavor(self, name: str) -> Flavor | None:
-        """Return the flavor of a name or an id of the API; None if there is none.
-
-        A database without the tables of flavors has none.
-        """
-        columns = [each for each in _f if each.name not in ('created_at', 'updated_at')]
-        # A name goes before an id that another flavor has.
-        query = sa.select(*columns).order_by(_f.name != name)
-        query = query.where(sa.or_(_f.name == name, _f.flavorid == name))
-        with self._writes.read() as connection:
-            if not sa.inspect(connection).has_table(flavors.name):
-                return None
-            row = connection.execute(query).mappings().first()
-            if row is None:
-                return None
-            specs = sa.select(_e.key, _e.value).where(_e.flavor_id == row['id'])
-            extra = {key: value or '' for key, value in connection.execute(specs)}
-        sizes = {key: row[key] or 0 for key in ('root_gb', 'ephemeral_gb')}
-        made = Flavor(**{**row, **sizes, 'extra_specs': extra})
-        made.obj_reset_changes()
-        return made
 
     def _scalar(self, query: sa.Select[Any]) -> Any:
         with self._writes.read() as connection:
@@ -215,54 +173,6 @@ def _spec_text(request: RequestSpec) -> str:
     return json.dumps(kept.obj_to_primitive())
 
 
-class ServerGroup(NamedTuple):
-    """A server group; ``members`` are instance uuids, in order of joining."""
-
-    uuid: str
-    name: str | None
-    project_id: str | None
-    user_id: str | None
-    policy: str | None
-    rules: Mapping[str, str]
-    members: tuple[str, ...]
-
-
-def by_uuid(connection: sa.Connection, uuid: str) -> ServerGroup | None:
-    return _first(connection, _g.uuid == uuid)
-
-
-def by_member(connection: sa.Connection, instance_uuid: str) -> ServerGroup | None:
-    groups = sa.select(_x.group_id).where(_x.instance_uuid == instance_uuid)
-    return _first(connection, _g.id.in_(groups))
-
-
-def _first(
-    connection: sa.Connection, condition: sa.ColumnElement[bool]
-) -> ServerGroup | None:
-    joined = instance_groups.outerjoin(instance_group_policy, _p.group_id == _g.id)
-    columns = (_g.id, _g.uuid, _g.name, _g.project_id, _g.user_id, _p.policy, _p.rules)
-    query = sa.select(*columns).select_from(joined).where(condition)
-    row = connection.execute(query.order_by(_g.id, _p.id)).first()
-    if row is None:
-        return None
-    members = sa.select(_x.instance_uuid).where(
-        _x.group_id == row.id, _x.instance_uuid.is_not(None)
-    )
-    found = tuple(connection.execute(members.order_by(_x.id)).scalars())
-    return ServerGroup(*row[1:-1], rules_from_text(row.rules), found)
-
-
-def rules_from_text(text: str | None) -> dict[str, str]:
-    """Return the rules of a policy; null or unreadable text means none."""
-    try:
-        rules = json.loads(text or '{}')
-    except ValueError:
-        return {}
-    if not isinstance(rules, dict):
-        return {}
-    return {str(key): str(value) for key, value in rules.items()}
-
-
 class ServerGroups:
     """The groups of the API database; each call raises errors.StoreFailed."""
 
@@ -271,9 +181,8 @@ class ServerGroups:
 
     def find(self, name: str, project_id: str | None) -> ServerGroup | None:
         """Return the group of this uuid, or of this name in a project."""
-        named = sa.and_(_g.name == name, _g.project_id == project_id)
         with self._database.read() as connection:
-            return by_uuid(connection, name) or _first(connection, named)
+            return by_name(connection, name, project_id)
 
     def create(
         self,
@@ -318,12 +227,3 @@ class ServerGroups:
 
 def _id_of(uuid: str) -> sa.ScalarSelect[int]:
     return sa.select(_g.id).where(_g.uuid == uuid).scalar_subquery()
-
-
-def group_object(group: ServerGroup) -> InstanceGroup:
-    """Return a group as requests carry it; the hosts of its members are not set."""
-    fields = group._asdict()
-    fields |= {'_rules': dict(fields.pop('rules')), 'members': list(group.members)}
-    made = InstanceGroup(**fields)
-    made.obj_reset_changes()
-    return made

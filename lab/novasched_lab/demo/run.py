@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from novasched import errors
+from novasched.inspection import catalogue
 from novasched.objects.context import RequestContext
-from novasched_lab.api import boot, catalogue
+from novasched_lab.api import boot
 from novasched_lab.api.boot import Order
 from novasched_lab.api.servers import (
     DeleteRequest,

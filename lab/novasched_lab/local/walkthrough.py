@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walk-through: a cloud in this process, one request, a report, clean-up."""
+"""The walk-through: a cloud in this process, one request, its record, clean-up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import oslo_messaging  # type: ignore[import-untyped]
 from keystoneauth1.adapter import Adapter
@@ -20,13 +20,14 @@ from novasched import app, errors, opts
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db import engines
 from novasched.db.cells import UrlDefaults
+from novasched.decision_log import files
+from novasched.decision_log.reading import DecisionFiles
+from novasched.decision_log.record import DecisionRecord
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.objects.selection import Selection
 from novasched.rpc import faults, transport
 from novasched.rpc.serializer import RequestSerializer
 from novasched.rpc.server import SchedulerEndpoint
-from novasched.scheduler.trace import Decision
 from novasched_lab.compute.rows import HostRows, make_aggregates
 from novasched_lab.db.api_servers import ApiServers
 from novasched_lab.local import cluster
@@ -38,7 +39,6 @@ from novasched_lab.local.databases import (
     temporary_directory,
 )
 from novasched_lab.local.placement import EmbeddedPlacement, adapter_to, check
-from novasched_lab.local.report import Report, report
 from novasched_lab.resource_providers import VERSION, Provider, provide, withdraw
 from novasched_lab.scheduler_client import SchedulerClient
 
@@ -64,7 +64,15 @@ class Progress:
             self._stream.flush()
 
 
-def run(servers: GivenServers, progress: Callable[[str], None]) -> Report:
+class WalkthroughResult(NamedTuple):
+    """The record of the decision, read back, and what the instance holds then: amounts
+    by class by provider."""
+
+    record: DecisionRecord
+    allocations: Mapping[str, Mapping[str, int]]
+
+
+def run(servers: GivenServers, progress: Callable[[str], None]) -> WalkthroughResult:
     """Schedule the request of the walk-through on a cloud made for it.
 
     Whatever was made is gone when this returns or raises. Raises
@@ -91,32 +99,32 @@ def run(servers: GivenServers, progress: Callable[[str], None]) -> Report:
         provide(adapter, providers)
         stack.callback(_withdraw, adapter, providers, request.instance_uuid)
         progress('starting the scheduler')
-        client, decisions = stack.enter_context(serving(conf, adapter))
-        progress('scheduling')
-        started = time.monotonic()
-        selections, failure = _ask(client, request)
-        seconds = time.monotonic() - started
+        with serving(conf, adapter) as client:
+            progress('scheduling')
+            _ask(client, request)
         held = _allocations(adapter, request.instance_uuid, providers)
-        decision = decisions[0] if decisions else None
+        record = _record(conf, request.instance_uuid)
         progress('cleaning up')
-        return report(request, decision, selections, held, seconds, failure)
+        return WalkthroughResult(record, held)
 
 
-def _ask(
-    client: SchedulerClient, request: RequestSpec
-) -> tuple[list[Selection], str | None]:
-    """Ask as a conductor does; return the host and alternates, or a failure."""
+def _record(conf: cfg.ConfigOpts, instance_uuid: str) -> DecisionRecord:
+    """Read what the scheduler, which has ended, recorded of a request."""
+    decisions = DecisionFiles(files.existing(conf))
+    for head in decisions.of_server(instance_uuid, 1):
+        if (record := decisions.read(head.id)) is not None:
+            return record
+    raise errors.SetupError('the scheduler has kept no record of its decision')
+
+
+def _ask(client: SchedulerClient, request: RequestSpec) -> None:
+    """Ask as a conductor does; why there is no host is in the record."""
     context = RequestContext(
         user_id=request.user_id, project_id=request.project_id, overwrite=False
     )
     uuids = [request.instance_uuid]
-    try:
-        (selections,) = client.select_destinations(context, request, uuids)
-    except faults.WireError as error:
-        return [], str(error)
-    except oslo_messaging.RemoteError as error:
-        return [], str(error.value)
-    return selections, None
+    with contextlib.suppress(faults.WireError, oslo_messaging.RemoteError):
+        client.select_destinations(context, request, uuids)
 
 
 def configured(urls: DatabaseUrls, broker: str, state_path: str) -> cfg.ConfigOpts:
@@ -168,10 +176,8 @@ class NoNotifications:
 
 
 @contextlib.contextmanager
-def serving(
-    conf: cfg.ConfigOpts, placement: Adapter
-) -> Iterator[tuple[SchedulerClient, list[Decision]]]:
-    """Let a scheduler serve until the context is left; give a client, its decisions.
+def serving(conf: cfg.ConfigOpts, placement: Adapter) -> Iterator[SchedulerClient]:
+    """Let a scheduler serve until the context is left; give a client.
 
     Exchange and queue have a name of their own, so that requests of a cloud that
     uses the same broker do not come here; they go when the last connection does.
@@ -186,7 +192,6 @@ def serving(
         stack.callback(api_engine.dispose)
         name = f'novasched-demo-{uuid.uuid4()}'
         target = oslo_messaging.Target(exchange=name, topic=name)
-        decisions: list[Decision] = []
         given = app.Dependencies(
             api_engine=api_engine,
             make_cell_engine=functools.partial(engines.cell_engine, conf),
@@ -195,7 +200,6 @@ def serving(
             notifier=NoNotifications(),
             clock=SYSTEM_CLOCK,
             rng=random.Random(),
-            on_decision=decisions.append,
         )
         scheduler = app.compose(conf, given)
         server = oslo_messaging.get_rpc_server(
@@ -207,7 +211,7 @@ def serving(
         scheduler = dataclasses.replace(scheduler, server=server)
         stack.callback(scheduler.stop)
         scheduler.start()
-        yield SchedulerClient(conf, broker, target), decisions
+        yield SchedulerClient(conf, broker, target)
 
 
 def _withdraw(adapter: Adapter, providers: Sequence[Provider], consumer: str) -> None:

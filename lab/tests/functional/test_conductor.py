@@ -11,10 +11,11 @@ import threading
 import pytest
 
 from novasched.db import engines, tables
+from novasched.inspection.server_request import request_spec
 from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import decode
 from novasched_lab import opts, rpc_api
-from novasched_lab.api.request_spec import instance_of, request_spec
+from novasched_lab.api.new_instance import instance_of
 from novasched_lab.cells import Brokers
 from novasched_lab.conductor import service
 from novasched_lab.db import server_tables

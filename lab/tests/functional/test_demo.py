@@ -15,6 +15,7 @@ import time
 
 import pytest
 
+from novasched.inspection import funnel
 from novasched_lab.local import walkthrough
 from novasched_lab.local.databases import GivenServers
 
@@ -52,8 +53,9 @@ def test_the_demo_tells_a_person_what_happened(novasched):
     run = novasched('demo')
     assert run.returncode == 0, run.stderr
     assert '16 -> 11 -> 4' in run.stdout
-    assert f'selected    {SELECTED}' in run.stdout
-    assert f'claimed     MEMORY_MB 1024, VCPU 1 on {SELECTED}' in run.stdout
+    assert f'SCHEDULED on {SELECTED}' in run.stdout
+    assert f'{SELECTED}  1.0000    1.0000  <- selected' in run.stdout
+    assert f'Holds   MEMORY_MB 1024, VCPU 1 on {SELECTED}' in run.stdout
     assert '\033' not in run.stdout
     assert max(map(len, run.stdout.splitlines())) <= 80
 
@@ -66,23 +68,21 @@ def test_nothing_but_progress_reaches_stderr(novasched):
 def test_the_demo_as_json(novasched):
     run = novasched('demo', '-f', 'json')
     assert run.returncode == 0, run.stderr
-    report = json.loads(run.stdout)
-    assert report['funnel'] == [16, 11, 4]
-    assert report['selected'] == SELECTED
-    assert report['failure'] is None
-    assert [row['host'] for row in report['weights']] == RANKED
-    assert report['alternates'] == RANKED[1:3]
-    assert report['claim'] == {
-        'consumer': '3a09fd41-b36b-438d-9f59-35a98524165f',
-        'allocations': {SELECTED: {'MEMORY_MB': 1024, 'VCPU': 1}},
-    }
+    made = json.loads(run.stdout)
+    assert funnel.summary(made['stages']) == '16 -> 11 -> 4'
+    assert made['picked'] == SELECTED
+    assert [row['host'] for row in made['top']] == RANKED
+    (server,) = made['servers']
+    assert server['alternates'] == RANKED[1:3]
+    assert made['allocations'] == {SELECTED: {'MEMORY_MB': 1024, 'VCPU': 1}}
 
 
 def test_every_rejected_host_has_a_reason(novasched):
-    report = json.loads(novasched('demo', '-f', 'json').stdout)
-    for step in report['steps']:
-        assert len(step['rejected']) == step['start'] - step['end']
-        assert all(rejection['reason'] for rejection in step['rejected'])
+    stages = json.loads(novasched('demo', '-f', 'json').stdout)['stages']
+    for stage in stages:
+        counts = [reason['count'] for reason in stage['reasons']]
+        assert sum(counts) == stage['in'] - stage['out']
+        assert all(reason['text'] for reason in stage['reasons'])
 
 
 def test_the_nodes_of_the_hosts_are_tried_one_by_one(novasched):
@@ -122,7 +122,7 @@ def test_a_database_with_tables_is_refused_and_left_alone(novasched, tmp_path):
 def test_a_database_of_ones_own_is_empty_again_in_the_end(novasched, tmp_path):
     path = tmp_path / 'own.sqlite'
     run = novasched('demo', '-f', 'json', '--database', f'sqlite:///{path}')
-    assert json.loads(run.stdout)['selected'] == SELECTED
+    assert json.loads(run.stdout)['picked'] == SELECTED
     connection = sqlite3.connect(path)
     assert connection.execute('SELECT name FROM sqlite_master').fetchall() == []
     connection.close()
@@ -169,7 +169,7 @@ def test_no_thread_outlives_the_cloud(temporary, monkeypatch):
     monkeypatch.setattr(tempfile, 'tempdir', str(temporary))
     before = set(threading.enumerate())
     made = walkthrough.run(GivenServers(), lambda text: None)
-    assert made.selected == SELECTED
+    assert made.record.body['servers'][0]['host'] == SELECTED
     assert set(threading.enumerate()) <= before
 
 

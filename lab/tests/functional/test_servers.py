@@ -111,8 +111,7 @@ SMALL = 'vcpus=1,ram=512,disk=1'
         ),
         pytest.param(
             ('--count', '5', '--group', 'web', '--policy', 'anti-affinity'),
-            'For server 5 of 5: Rejected: ServerGroupAntiAffinityFilter 4 of 4 '
-            '(group-limit 4: ',
+            'For server 5 of 5: 0 of 4 hosts: group-limit 4 (',
             id='one more than there are hosts',
         ),
     ],

@@ -11,10 +11,11 @@ import oslo_messaging
 
 from novasched import errors
 from novasched.db import engines, tables
+from novasched.inspection.server_request import request_spec
 from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.ports import CELL0_UUID, Claimed, ClaimRefused, ClaimUnknown
-from novasched_lab.api.request_spec import instance_of, request_spec
+from novasched_lab.api.new_instance import instance_of
 from novasched_lab.cells import CellLinks
 from novasched_lab.conductor.task import ConductorContext
 from novasched_lab.db.api_servers import ApiServers

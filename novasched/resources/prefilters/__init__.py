@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from oslo_config import cfg
@@ -193,10 +194,11 @@ def run(
         if part is None:
             continue
         added |= part
+        name = getattr(prefilter, '__name__', '')
         if added.refused is not None:
-            break
+            return replace(added, refused_by=name)
         if part.adds:
-            name, took_s = getattr(prefilter, '__name__', ''), clock() - started
+            took_s = clock() - started
             note = f"Request filter '{name}' took {took_s:.1f} seconds"
             added |= Requirements(notes=(note,))
     return added

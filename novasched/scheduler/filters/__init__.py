@@ -8,9 +8,12 @@ import functools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.aggregates import Aggregates
-from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.columns import combined
+from novasched.scheduler.hosts import Categories, HostState, HostTable, Mask, Rows
 from novasched.scheduler.reasons import REJECTED, Code, Reason
 from novasched.scheduler.warnings import PluginWarning
 
@@ -20,11 +23,13 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
 
     A filter defines host_passes(), or _filter_one() or filter_all() instead; these
     two are asked in a rebuild, too, and find out by themselves whether it is one.
-    ``codes`` lists what why() may answer; ``deprecated`` is what operators who
-    enable the filter are warned of. Nova: scheduler/filters/__init__.py.
+    ``codes`` lists what why() may answer, and ``explained_by`` the columns of which
+    its code is a function, (): it is not known of which; ``deprecated`` is what
+    operators who enable the filter are warned of. Nova: scheduler/filters/__init__.py.
     """
 
     codes: ClassVar[tuple[Code, ...]] = (Code.REJECTED,)
+    explained_by: ClassVar[tuple[str, ...]] = ()
     deprecated: ClassVar[str | None] = None
     RUN_ON_REBUILD = False
     run_filter_once_per_request = False
@@ -63,6 +68,19 @@ class BaseHostFilter(abc.ABC):  # noqa: B024
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         """Say, in a few words, why host_passes() said no."""
         return REJECTED
+
+    def reason_groups(self, hosts: HostTable, request: RequestSpec) -> Rows | None:
+        """Return a number for each of some rejected hosts; of those that have the same
+        why() says the same code. None: it is not known of which.
+        """
+        columns = []
+        for name in self.explained_by:
+            column = hosts.snapshot.column(name)
+            values = column.codes if isinstance(column, Categories) else column
+            if not isinstance(values, np.ndarray) or values.dtype == object:
+                return None  # they need not be comparable
+            columns.append(values[hosts.rows])
+        return combined(columns) if columns else None
 
     def config_warnings(self, groups: Sequence[Aggregates]) -> Iterable[PluginWarning]:
         """Return warnings about the options and about groups of aggregates."""

@@ -74,7 +74,8 @@ class ServerGroupAntiAffinityFilter(ColumnFilter):
         if group is None:
             return REJECTED
         count = running(frozenset(group.members or ()), host.instances)
-        text = f'{count} members of the group, limit {max_server_per_host(group)}'
+        noun = 'member' if count == 1 else 'members'
+        text = f'{count} {noun} of the group, limit {max_server_per_host(group)}'
         return Reason(Code.GROUP_LIMIT, text)
 
 

@@ -63,6 +63,7 @@ class AggregateImagePropertiesIsolation(ColumnFilter):
     """
 
     codes = (Code.IMAGE_PROPERTY_DIFFERS, Code.REJECTED)
+    explained_by = ('aggregates',)
     RUN_ON_REBUILD = True
     run_filter_once_per_request = True
 
@@ -146,6 +147,7 @@ class AggregateInstanceExtraSpecsFilter(ColumnFilter):
     """
 
     codes = (Code.EXTRA_SPEC_MISSING, Code.EXTRA_SPEC_DIFFERS, Code.REJECTED)
+    explained_by = ('aggregates',)
     run_filter_once_per_request = True
 
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
@@ -199,7 +201,10 @@ class ReservedHosts(ColumnFilter):
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         found = ', '.join(sorted(self.reserved_for(host.aggregates)))
-        text = f'for {self.named} {found}, not {self.wanted(request)}'
+        reserving = [each for each in host.aggregates if self.reserved_for([each])]
+        names = ', '.join(each.name or str(each.id) for each in reserving)
+        are = f'aggregate {names} is' if len(reserving) == 1 else f'{names} are'
+        text = f'{are} for {self.named} {found}, not {self.wanted(request)}'
         return Reason(self.codes[0], text)
 
 

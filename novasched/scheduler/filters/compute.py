@@ -7,7 +7,7 @@ import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import ColumnFilter
-from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.hosts import HostState, HostTable, Mask, Rows
 from novasched.scheduler.reasons import Code, Reason
 
 
@@ -23,10 +23,15 @@ class ComputeFilter(ColumnFilter):
     def mask(self, hosts: HostTable, request: RequestSpec) -> Mask:
         return ~hosts.service_disabled & hosts.service_up
 
+    def reason_groups(self, hosts: HostTable, request: RequestSpec) -> Rows:
+        rows, disabled = hosts.service.tolist(), hosts.service_disabled
+        forced = np.array([bool(row.get('forced_down')) for row in rows], bool)
+        return np.where(disabled, 2, forced)
+
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         if host.service_disabled:
-            reason = host.service.get('disabled_reason')
-            return Reason(Code.SERVICE_DISABLED, f'is disabled, reason: {reason}')
+            why = host.service.get('disabled_reason') or 'none given'
+            return Reason(Code.SERVICE_DISABLED, f'is disabled, reason: {why}')
         if host.service.get('forced_down'):
             return Reason(Code.SERVICE_FORCED_DOWN, 'is forced down')
         seen = host.service.get('last_seen_up') or host.service.get('created_at')

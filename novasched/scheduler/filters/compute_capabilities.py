@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler import extra_specs
+from novasched.scheduler.columns import combined
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import (
     Categories,
@@ -20,6 +21,7 @@ from novasched.scheduler.hosts import (
     HostState,
     HostTable,
     Mask,
+    Rows,
 )
 from novasched.scheduler.reasons import REJECTED, Code, Reason
 
@@ -106,6 +108,22 @@ class ComputeCapabilitiesFilter(ColumnFilter):
             left = np.flatnonzero(passes)
             passes[left] = _mask(hosts[left], capability)
         return passes
+
+    def reason_groups(self, hosts: HostTable, request: RequestSpec) -> Rows | None:
+        """Return a number for each combination of the values that are asked for.
+
+        None: some are of each host, such as its stats.
+        """
+        columns = []
+        for capability in capabilities(request):
+            column = _column(capability.name)
+            if column is None or column.decode is not None:
+                return None
+            values = getattr(hosts, column.name)
+            if not isinstance(values, Categories) or None in values.values:
+                return None
+            columns.append(values.codes)
+        return combined(columns) if columns else None
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         for capability in capabilities(request):

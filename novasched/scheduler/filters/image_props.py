@@ -58,6 +58,7 @@ class ImagePropertiesFilter(ColumnFilter):
         Code.HYPERVISOR_VERSION_DIFFERS,
         Code.ADDRESS_TOO_NARROW,
     )
+    explained_by = ('supported_instances', 'hypervisor_version')
     RUN_ON_REBUILD = True
     run_filter_once_per_request = True
 

@@ -11,11 +11,13 @@ import numpy as np
 
 from novasched.objects.numa import NUMATopologyLimits
 from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.columns import combined
 from novasched.scheduler.enforced import limited
 from novasched.scheduler.filters import WritingFilter
 from novasched.scheduler.filters.pci_passthrough import (
     DEVICE_CODES,
     first_mapping,
+    have_candidates,
     of_devices,
 )
 from novasched.scheduler.fit.cache import FitCache, filter_candidates
@@ -25,7 +27,7 @@ from novasched.scheduler.fit.parse import HostTopology
 from novasched.scheduler.fit.precheck import Precheck
 from novasched.scheduler.fit.requirements import FitRequirements, HostCapacity
 from novasched.scheduler.fit.topology import CellLimits, Guest
-from novasched.scheduler.hosts import HostState, HostTable, Mask, Objects
+from novasched.scheduler.hosts import HostState, HostTable, Mask, Objects, Rows
 from novasched.scheduler.reasons import Code, Reason
 
 POLICY, THREADS = 'cpu_policy', 'cpu_thread_policy'
@@ -98,6 +100,19 @@ class NUMATopologyFilter(WritingFilter):
             hopeful = self._precheck.may_fit(topologies, guest)
         ratios = hosts.cpu_allocation_ratio + hosts.ram_allocation_ratio
         return hopeful & ~np.isnan(ratios)
+
+    def reason_groups(self, hosts: HostTable, request: RequestSpec) -> Rows | None:
+        if FitRequirements.of(request, self.fitting).tracks_devices:
+            return None  # candidates of one host name providers of their own
+        return combined(
+            [
+                hosts.numa_topology.codes,
+                hosts.pci_stats.codes,
+                hosts.cpu_allocation_ratio.astype(np.float64),
+                hosts.ram_allocation_ratio.astype(np.float64),
+                have_candidates(hosts),
+            ]
+        )
 
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         topology: HostTopology | None = host.numa_topology

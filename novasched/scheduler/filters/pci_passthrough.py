@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
+from novasched.scheduler.columns import combined
 from novasched.scheduler.filters import WritingFilter
 from novasched.scheduler.fit.cache import FitCache, filter_candidates
 from novasched.scheduler.fit.pci_allocation import HostDevices
 from novasched.scheduler.fit.requirements import FitRequirements, device_requests
-from novasched.scheduler.hosts import HostState, HostTable, Mask
+from novasched.scheduler.hosts import HostState, HostTable, Mask, Rows
 from novasched.scheduler.reasons import Code, Reason
 
 DEVICE_CODES = (
@@ -51,6 +52,11 @@ class PciPassthroughFilter(WritingFilter):
             hosts, FitRequirements(None, requests), self._cache, everyone
         )
 
+    def reason_groups(self, hosts: HostTable, request: RequestSpec) -> Rows | None:
+        if FitRequirements(None, device_requests(request)).tracks_devices:
+            return None  # candidates of one host name providers of their own
+        return combined([hosts.pci_stats.codes, have_candidates(hosts)])
+
     def why(self, host: HostState, request: RequestSpec) -> Reason:
         if not host.allocation_candidates:
             return Reason(Code.CANDIDATE_MISSING, 'no allocation candidate is left')
@@ -58,6 +64,11 @@ class PciPassthroughFilter(WritingFilter):
         pools, mapping = host.pci_stats.free, first_mapping(host)
         found = HostDevices(pools, requirements.requests, mapping, {}).why(None)
         return of_devices(found, host, requirements)
+
+
+def have_candidates(hosts: HostTable) -> Mask:
+    """Return which hosts have an allocation candidate left."""
+    return np.array([bool(each) for each in hosts.allocation_candidates], bool)
 
 
 def first_mapping(host: HostState) -> Any:

@@ -65,27 +65,47 @@ def book(hosts: HostTable, row: int, request: RequestSpec, fitting: Fitting) -> 
     if requirements.guest is None and not requirements.requests:
         return Booked(hosts, topology)
     host = HostState(hosts.snapshot, row)
-    capacity = HostCapacity(
-        host.numa_topology or NOWHERE, host.pci_stats, _limits(host)
-    )
-    mapping = _providers(request)
-    fitted = _fitted(capacity, requirements, mapping)
-    free, problem = capacity.pools.free, fitted.problem
-    if requirements.requests and not (problem and fitting.as_nova):
-        free, failed = _served(capacity, requirements, fitted.guest, mapping)
-        problem = problem or failed
+    before = HostCapacity(host.numa_topology or NOWHERE, host.pci_stats, _limits(host))
+    after, guest, problem = book_on(before, requirements, _providers(request))
     changes: dict[str, Any] = {}
-    if fitted.cells is not capacity.topology.cells:
-        changes['numa_topology'] = HostTopology.of(fitted.cells)
-    if free is not capacity.pools.free:
-        changes['pci_stats'] = HostPools.of(free)
+    if after.topology is not before.topology:
+        changes['numa_topology'] = after.topology
+    if after.pools is not before.pools:
+        changes['pci_stats'] = after.pools
     if problem and fitting.as_nova:
         changes['num_io_ops'] = host.num_io_ops - 1
-    if topology and fitted.guest is not None:
-        topology = topology_of(fitted.guest, topology)
+    if topology and guest is not None:
+        topology = topology_of(guest, topology)
     elif fitting.as_nova:
         topology = None
     return Booked(hosts.replace(row, **changes), topology, problem)
+
+
+class BookedCapacity(NamedTuple):
+    """The capacity of a host that is left by a guest; see Booked."""
+
+    left: HostCapacity
+    guest: Guest | None
+    problem: RequestError | None
+
+
+def book_on(
+    capacity: HostCapacity,
+    requirements: FitRequirements,
+    mapping: ProviderMapping | None,
+) -> BookedCapacity:
+    """Fit a guest, and book its cells and devices; what has not changed is the same."""
+    fitted = _fitted(capacity, requirements, mapping)
+    free, problem = capacity.pools.free, fitted.problem
+    if requirements.requests and not (problem and requirements.fitting.as_nova):
+        free, failed = _served(capacity, requirements, fitted.guest, mapping)
+        problem = problem or failed
+    left = capacity
+    if fitted.cells is not capacity.topology.cells:
+        left = left._replace(topology=HostTopology.of(fitted.cells))
+    if free is not capacity.pools.free:
+        left = left._replace(pools=HostPools.of(free))
+    return BookedCapacity(left, fitted.guest, problem)
 
 
 def _fitted(

@@ -5,18 +5,31 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
 
+# Below the range that Linux takes the ports of outgoing connections from: a port from
+# that range may be taken by any connection before the server that it was for has it.
+PORTS = range(12000, 32000)
+_given = set()
+
 
 def free_port():
-    """Give a TCP port of the loopback interface that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
+    """Give a TCP port of the loopback interface that nobody has, each only once.
+
+    Drawn at random: other processes draw from the same range at the same time.
+    """
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(('127.0.0.1', port))
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 def listens(port):

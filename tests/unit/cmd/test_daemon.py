@@ -12,7 +12,8 @@ import pytest
 SCRIPT = """
 import sys
 from novasched.cmd import daemon
-chosen = daemon.select_backend(sys.argv[1:])
+chosen = daemon.chosen_backend(sys.argv[1:])
+daemon.use_backend(chosen)
 from oslo_service import backend
 import socket
 print(chosen, backend.get_backend_type().value, 'green' in socket.socket.__module__)

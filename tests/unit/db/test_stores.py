@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from novasched import errors
 from novasched.db import engines, hosts, tables
-from novasched.db.stores import SqlCellStore, SqlCellStores
+from novasched.db.stores import SqlApiStore, SqlCellStore, SqlCellStores
 from novasched.ports import Cell
 from tests import store_checks
 from tests.databases import NOON, node
@@ -127,3 +128,12 @@ def test_a_missing_table_is_a_store_that_failed(conf, tmp_path):
     engine = engines.main_engine(conf(f'sqlite:///{tmp_path}/empty'))
     with pytest.raises(errors.StoreFailed, match='no such table: compute_nodes'):
         SqlCellStore(engine).compute_nodes()
+
+
+def test_the_api_database_is_named_without_its_url(tmp_path):
+    engine = sa.create_engine(f'sqlite:///{tmp_path}/missing/api')
+    with pytest.raises(errors.StoreFailed) as failed:
+        SqlApiStore(engine).cells()
+    assert str(failed.value) == (
+        'The API database could not be asked: unable to open database file'
+    )

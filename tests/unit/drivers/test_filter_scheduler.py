@@ -13,7 +13,6 @@ from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
 from novasched.drivers.host_candidates import RemainingCapacity
-from novasched.drivers.no_valid_host_detail import Level, NoValidHostDetail
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestGroup
 from novasched.ports import Cell
@@ -39,13 +38,6 @@ class Passing(BaseHostFilter):
 
     def host_passes(self, host_state, spec_obj):
         return host_state.host in self.names
-
-
-class First(BaseHostFilter):
-    """Passes hosts for the first instance."""
-
-    def host_passes(self, host_state, spec_obj):
-        return spec_obj.instance_uuid == A
 
 
 class Broken(BaseHostFilter):
@@ -466,33 +458,3 @@ def test_a_decision_names_the_cells_left_out(run):
     silent = Cell('c', 'west', None, None, False)
     run(everywhere(), [A], silent=silent, on_decision=told.append)
     assert [one.cells_left_out for one in told] == [('west',)]
-
-
-@pytest.mark.parametrize(
-    ('level', 'said'),
-    [
-        (Level.NONE, ''),
-        (Level.USER, ' For server 2 of 2: Rejected: First 3 of 3 (rejected 3).'),
-    ],
-)
-def test_the_error_says_as_much_as_it_may(run, level, said):
-    with pytest.raises(errors.NoValidHost) as raised:
-        run(
-            placement('h1', 'h2', 'h3'),
-            [A, B],
-            filters=[First()],
-            detail=NoValidHostDetail(level),
-        )
-    assert raised.value.reason == f'There are not enough hosts available.{said}'
-
-
-def test_the_reasons_count_all_hosts_of_the_request(run):
-    request = factories.request(instance_group=factories.group(members=[A, B, C]))
-    filters = [Passing({'h1', 'h2'}), ServerGroupAntiAffinityFilter()]
-    offered, detail = placement('h1', 'h2', 'h3'), NoValidHostDetail(Level.ADMIN)
-    with pytest.raises(errors.NoValidHost) as raised:
-        run(offered, [A, B, C], request, filters=filters, detail=detail)
-    assert raised.value.reason.endswith(
-        'For server 3 of 3: Rejected: Passing 1 of 3 (rejected 1: h3); '
-        'ServerGroupAntiAffinityFilter 2 of 2 (group-limit 2: h1 h2).'
-    )

@@ -41,5 +41,4 @@ def test_parts_are_made_of_options(conf):
     assert (made.max_attempts, made.default_availability_zone) == (7, 'here')
     assert made.on_decision is print
     assert made.watch.budget_s == 3.0
-    assert made.detail.level == 'none'
     assert (made.assumed, made.own_alternates) == (None, False)

@@ -9,17 +9,20 @@ import stat
 
 import pytest
 
-from novasched.journal.directory import (
-    Candidate,
-    Directory,
-    candidates,
-    choose,
-    look,
-    make,
-)
+from novasched import state_directory
+from novasched.journal.directory import MESSAGES, OPTION, look, make
+from novasched.state_directory import Candidate, Directory
 from tests.configuration import make_conf
 
 SYSTEMD = {'STATE_DIRECTORY': '/one:/two', 'HOME': '/home/nova'}
+
+
+def choose(found, attempt):
+    return state_directory.choose(found, attempt, MESSAGES)
+
+
+def candidates(conf, environ, is_root):
+    return state_directory.candidates(conf, OPTION, environ, is_root)
 
 
 @pytest.fixture

@@ -6,87 +6,21 @@ from __future__ import annotations
 import logging
 import threading
 
-import numpy as np
 import pytest
 
 from novasched import errors
 from novasched.mirror.claims import MirroredPlacement
 from novasched.mirror.copy import PlacementMirror
+from novasched.observability.health import PASS, WARN
+from novasched.observability.instrumentation import Instrumentation
+from novasched.observability.settings import Settings
 from novasched.ports import Candidates, Claimed, ClaimRefused, ClaimRequest
-from novasched.providers.contents import Contents
 from novasched.resources.query import Group, Query
 from tests.fakes import FakeClock
+from tests.unit.mirror.providers import FakeProviders
+from tests.unit.observability.recorder import FakeRecorder
 
 ONE = Query((Group(resources={'VCPU': 1}),), limit=1000)
-
-
-class FakeProviders:
-    """Providers with so many CPUs each; satisfies ports.ProviderStore."""
-
-    is_quick = True
-
-    def __init__(self, **totals):
-        self.totals = totals
-        self.used = dict.fromkeys(totals, 0)
-        self.generations = dict.fromkeys(totals, 0)
-        self.seen_mark = None
-        self.problem = None
-        self.reads = []
-        self.parents = {}
-
-    def take(self, name, amount, *, silently=False):
-        self.used[name] += amount
-        self.generations[name] += not silently
-
-    def read(self):
-        return self._answer('all')
-
-    def read_since(self, before, thorough, suspects=()):
-        self.reads.append(('thorough' if thorough else 'changes', list(suspects)))
-        if self.problem is not None:
-            raise self.problem
-        now = self._contents()
-        if thorough or suspects or now.providers.tolist() != before.providers.tolist():
-            return now
-        return before
-
-    def mark(self):
-        return self.seen_mark
-
-    def close(self):
-        self.problem = errors.StoreFailed('Placement', 'it is closed')
-
-    def _answer(self, how):
-        self.reads.append((how, []))
-        if self.problem is not None:
-            raise self.problem
-        return self._contents()
-
-    def _contents(self):
-        ids = {name: id_ for id_, name in enumerate(self.totals, 1)}
-        rows = [
-            (
-                id_,
-                self.generations[name],
-                ids[self.parents.get(name, name)],
-                ids.get(self.parents.get(name), 0),
-            )
-            for name, id_ in ids.items()
-        ]
-        stocks = [(ids[n], 0, t, 0, 1, t, 1, 1.0, 1.0) for n, t in self.totals.items()]
-        usage = [(id_, 0, self.used[name]) for name, id_ in ids.items()]
-        none = np.zeros((0, 2), np.int64)
-        return Contents(
-            providers=np.array(rows, np.int64).reshape(-1, 4),
-            inventories=np.array(stocks, np.float64).reshape(-1, 9),
-            usage=np.array(usage, np.int64).reshape(-1, 3),
-            traits=none,
-            aggregates=np.array([[1, 1]]) if ids else none,
-            uuids={id_: name for name, id_ in ids.items()},
-            class_names={0: 'VCPU'},
-            trait_names={},
-            aggregate_uuids={1: 'aggregate'},
-        )
 
 
 @pytest.fixture
@@ -348,7 +282,7 @@ class TestFallback:
     def test_an_old_copy_is_said_once(self, mirror, clock, caplog):
         caplog.set_level(logging.INFO)
         clock.advance(61)
-        assert not mirror.is_usable
+        assert mirror.problem() == 'the copy of its state is 61 s old'
         assert [mirror.candidates(ONE) for _ in range(2)] == [
             'the copy of its state is 61 s old'
         ] * 2
@@ -370,6 +304,70 @@ class TestFallback:
         assert isinstance(mirror.candidates(query), str)
         assert mirror.fallbacks == {'query': 1}
         assert not caplog.records
+
+
+class Misfit:
+    """A query that the search trips over."""
+
+    fallback, for_ports, limit = None, False, None
+
+    def __init__(self, defect):
+        self._defect = defect
+
+    def without_bare_group(self):
+        raise self._defect
+
+
+class TestDefects:
+    def test_placement_is_asked_and_the_traceback_logged_once(
+        self, mirror, clock, caplog
+    ):
+        answers = [mirror.candidates(Misfit(IndexError('5 of 4'))) for _ in range(2)]
+        assert answers == ['IndexError: 5 of 4'] * 2
+        assert mirror.fallbacks == {'defect': 2}
+        (record,) = caplog.records
+        assert record.levelname == 'ERROR'
+        assert record.exc_info[1].args == ('5 of 4',)
+        assert mirror.problem() == 'IndexError: 5 of 4'
+        assert hosts(mirror) == ['a', 'b']
+        clock.advance(59)
+        look(mirror)
+        assert mirror.problem()
+        clock.advance(242)
+        look(mirror)
+        assert not mirror.problem()
+
+    def test_health_warns_and_it_is_counted(self, mirror, clock):
+        recorder = FakeRecorder()
+        instrumentation = Instrumentation(recorder, clock, Settings(threads=1))
+        watched = instrumentation.mirror(mirror)
+        assert instrumentation.health.checks()['mirror'].status == PASS
+        watched.candidates(Misfit(IndexError('5 of 4')))
+        check = instrumentation.health.checks()['mirror']
+        assert (check.status, check.output) == (
+            WARN,
+            'placement is asked for candidates: IndexError: 5 of 4',
+        )
+        instrumentation.measure(0.0)
+        assert recorder.counts['novasched_mirror_fallbacks_total', 'defect'] == 1
+
+    def test_one_of_another_place_is_logged_too(self, mirror, caplog):
+        mirror.candidates(Misfit(IndexError()))
+        mirror.candidates(object())
+        assert len(caplog.records) == 2
+
+    def test_want_of_memory_is_none(self, mirror):
+        with pytest.raises(MemoryError):
+            mirror.candidates(Misfit(MemoryError()))
+
+    def test_after_one_of_reading_all_is_read(self, mirror, store):
+        store.problem = IndexError('5 of 4')
+        with pytest.raises(IndexError):
+            look(mirror)
+        assert 'cannot be brought up to date' in hosts(mirror, 5)
+        store.problem = None
+        look(mirror)
+        assert [how for how, _ in store.reads] == ['changes', 'all']
 
 
 class TestNestedNodes:

@@ -9,7 +9,16 @@ import pytest
 
 from novasched.observability.catalogue import ALL, IN_FLIGHT, PREFIX
 
-LABELS = {'reason', 'result', 'extension_point', 'plugin', 'cell'}
+LABELS = {
+    'blocker',
+    'cell',
+    'code',
+    'extension_point',
+    'outcome',
+    'plugin',
+    'reason',
+    'result',
+}
 """No host, instance or project: there would be no end of their values."""
 
 
@@ -22,6 +31,7 @@ def test_a_metric_is_well_formed(metric):
     assert list(metric.buckets) == sorted(metric.buckets)
     assert bool(metric.across) == (metric.kind == 'gauge')
     assert metric.doc.endswith('.')
+    assert not metric.values or (metric.kind == 'counter' and len(metric.labels) == 1)
 
 
 def test_a_metric_can_have_the_prefix_of_kube_scheduler():
@@ -31,7 +41,7 @@ def test_a_metric_can_have_the_prefix_of_kube_scheduler():
 
 def test_every_label_is_explained():
     for metric in ALL:
-        for label in metric.labels:
+        for label in (*metric.labels, *metric.values):
             assert label in metric.doc, metric.name
 
 

@@ -34,7 +34,16 @@ def test_counters_count(metrics):
     metrics.count(catalogue.ATTEMPTS, 'scheduled', by=2)
     name = catalogue.ATTEMPTS.name
     assert value(metrics, name, result='scheduled') == 3
-    assert value(metrics, name, result='error') is None
+
+
+def test_counters_of_few_values_begin_at_zero(metrics):
+    found = {
+        (metric.name, label): value(metrics, metric.name, **{metric.labels[0]: label})
+        for metric in ALL
+        for label in metric.values
+    }
+    assert (catalogue.CLAIMS.name, 'unknown') in found
+    assert set(found.values()) == {0}
 
 
 def test_gauges_go_up_and_down(metrics):

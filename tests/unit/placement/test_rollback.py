@@ -9,7 +9,7 @@ import pytest
 
 from novasched import http
 from novasched.placement.client import PlacementClient
-from novasched.placement.rollback import MAY_ARRIVE, NO_TIME
+from novasched.placement.rollback import CONFLICT_TRIES, MAY_ARRIVE, NO_TIME
 from novasched.ports import Claimed, ClaimRefused, ClaimRequest, ClaimUnknown
 from tests.unit.placement.answers import (
     BUSY,
@@ -78,7 +78,7 @@ def test_a_claim_that_was_looked_up_is_undone_likewise(claiming, undoing):
     'answers',
     [
         pytest.param([(500, ''), SAVED], id='at the second time'),
-        pytest.param([BUSY, SAVED], id='a provider was busy'),
+        pytest.param([BUSY] * 9 + [SAVED], id='a provider was busy'),
         pytest.param([LOST, SAVED], id='the request was lost'),
         pytest.param([LOST, CHANGED], id='the answer was lost'),
         pytest.param([CHANGED], id='another process wrote the consumer'),
@@ -102,6 +102,7 @@ def test_what_another_process_wrote_is_kept(undoing, caplog):
     ('answers', 'status'),
     [
         pytest.param([(500, 'no'), (500, 'no')], 500, id='an error of the server'),
+        pytest.param([BUSY, (500, 'no')], 500, id='an error after a conflict'),
         pytest.param([(403, 'no')], 403, id='no use in trying again'),
     ],
 )
@@ -131,19 +132,29 @@ ALL = [Claimed(name, REMOVE) for name in 'abcd']
 
 
 class Placement:
-    """Undoes together, unless one of the consumers was written by another."""
+    """Undoes together, unless one of the consumers was written by another.
 
-    def __init__(self, written=(), failing=()):
+    The providers of ``busy`` consumers change that often while they are asked for.
+    """
+
+    def __init__(self, written=(), failing=(), busy=None):
         self.written = set(written)
         self.failing = set(failing)
+        self.busy = busy or {}
         self.undone = []
+        self.asked = []
 
     def __call__(self, request):
         body = json.loads(request.body)
         one = 'consumer_generation' in body
         consumers = {request.url.rsplit('/', 1)[1]} if one else set(body)
+        self.asked.append(''.join(sorted(consumers)))
         if consumers & self.failing:
             return 400, 'no'
+        for name in consumers & self.busy.keys():
+            self.busy[name] -= 1
+            if self.busy[name] >= 0:
+                return BUSY
         if consumers & self.written:
             return CHANGED
         self.undone += consumers
@@ -173,6 +184,27 @@ def test_one_that_is_not_undone_keeps_no_other(
     script.answer = placement
     assert PlacementClient(adapter).undo(context, ALL) == left
     assert sorted(placement.undone) == sorted(undone)
+
+
+@pytest.mark.parametrize(
+    ('busy', 'asked', 'left'),
+    [
+        pytest.param(1, ['abcd', 'cd', 'ab'], '', id='once'),
+        pytest.param(
+            5, ['abcd', 'cd', 'ab', 'b', 'a', 'a', 'a', 'a'], '', id='for some time'
+        ),
+        pytest.param(
+            99, ['abcd', 'cd', 'ab', 'b', *['a'] * CONFLICT_TRIES], 'a', id='for long'
+        ),
+    ],
+)
+def test_one_whose_provider_others_change_is_tried_alone(
+    scripted, context, busy, asked, left
+):
+    adapter, script = scripted()
+    script.answer = placement = Placement(busy={'a': busy})
+    assert PlacementClient(adapter).undo(context, ALL).keys() == set(left)
+    assert placement.asked == asked
 
 
 def test_once_placement_is_silent_nothing_more_is_sent(undoing):

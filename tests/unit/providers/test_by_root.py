@@ -43,6 +43,13 @@ def test_a_bound(table, most, cut):
     assert found.cut == cut
 
 
+def test_what_only_the_fallback_finds(table):
+    """The query itself is served by no provider at all."""
+    none = Query((Group('1', {'VCPU': 99}),))
+    found = CandidatesByRoot([search(none, table), search(DEVICES, table)], None)
+    assert uuids(found['p5']) == [['p6']]
+
+
 def test_roots_of_several_searches_come_once(table):
     only = Query((Group('1', {'VCPU': 1}, in_tree='p5'),))
     found = CandidatesByRoot([search(only, table), search(DEVICES, table)], None)

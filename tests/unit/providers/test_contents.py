@@ -175,16 +175,32 @@ def test_a_provider_that_is_gone_leaves_nothing_behind():
     assert not table.inventories
 
 
-def test_traits_that_did_not_change_are_taken_over():
-    before = contents(0, 0, traits=[(1, 7), (2, 9)])
+@pytest.mark.parametrize('changed', [None, 'inventories', 'traits'])
+def test_what_did_not_change_is_taken_over(changed):
+    stocks = [(1, 0, 4), (2, 0, 4)]
+    before = contents(0, 0, inventories=stocks, traits=[(1, 7), (2, 9)])
     table = build(before)
     providers = before.providers.copy()
     providers[0, 1] += 1
     ids = before.changed(providers)
-    now = dataclasses.replace(before, providers=providers)
-    after = before.updated(fresh(now, ids), ids)
+    usage = np.array([[1, 0, 3]])
+    now = dataclasses.replace(before, providers=providers, usage=usage)
+    if changed:
+        rows = getattr(now, changed).copy()
+        rows[0, -1] += 2
+        now = dataclasses.replace(now, **{changed: rows})
+    after = build(before.updated(fresh(now, ids), ids), (before, table))
     assert ids.tolist() == [1]
-    assert build(after, (before, table)).trait_bits is table.trait_bits
+    same(after, build(now))
+    assert (after.trait_bits is table.trait_bits) == (changed != 'traits')
+    stock, known = after.inventories['VCPU'], table.inventories['VCPU']
+    assert (stock.room is known.room) == (changed != 'inventories')
+    assert stock.used.tolist() == [3, 0]
+
+
+def test_suspects_that_are_there_count_as_changed():
+    before = contents(0, 0, 0)
+    assert before.changed(before.providers, [2, 9]).tolist() == [2]
 
 
 def test_every_provider_is_new_at_first():

@@ -6,9 +6,12 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
+from types import SimpleNamespace
 
 import pytest
 from oslo_config import cfg
+from oslo_messaging._drivers import amqpdriver
+from oslo_messaging._drivers.common import Timeout
 
 from novasched import errors
 from novasched.rpc import transport
@@ -169,3 +172,29 @@ def test_streams_with_all_that_they_want_are_left_to_the_broker(opened, closed_p
     )
     with pytest.raises(errors.OptionError, match='no broker answers'):
         transport.check(made, retry_s=0.0)
+
+
+class Silent:
+    """A connection on which nothing comes; it tells how long it was waited for."""
+
+    def __init__(self, most):
+        self.waits = []
+        self.listener = amqpdriver.RpcAMQPListener(
+            SimpleNamespace(prefetch_size=0), self
+        )
+        self._most = most
+
+    def consume(self, timeout):
+        self.waits.append(timeout)
+        if len(self.waits) == self._most:
+            self.stop_consuming()
+        raise Timeout
+
+    def stop_consuming(self):
+        self.listener._shutdown.set()
+
+
+def test_a_server_is_not_polled_every_millisecond():
+    connection = Silent(4)
+    assert connection.listener.poll() == []
+    assert connection.waits == [transport.POLL_S * n for n in (1, 2, 4, 8)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from lab.tests.unit.fakes import CELL1_UUID, context
 from novasched import errors
+from novasched.inspection import catalogue
 from novasched.placement.allocations import NOTHING, ConsumerAllocations
-from novasched_lab.api import boot, catalogue
+from novasched_lab.api import boot
 from novasched_lab.api.boot import Order
 from novasched_lab.api.servers import Servers
 from novasched_lab.api.service import ApiContext

@@ -7,7 +7,7 @@ import oslo_messaging
 import pytest
 
 from novasched import errors
-from novasched_lab.api import catalogue
+from novasched.inspection import catalogue
 from novasched_lab.api.boot import NoConductorAnswers
 from novasched_lab.api.servers import MoveRefused, MoveRequest
 from novasched_lab.db.cell_servers import Fault, Migration

@@ -7,8 +7,9 @@ import pytest
 
 from lab.tests.unit.commands.commands import App
 from novasched import errors
+from novasched.inspection.text import Style
 from novasched_lab.commands.command import COLUMNS
-from novasched_lab.commands.demo import RunDemo, as_text
+from novasched_lab.commands.demo import RunDemo, held_as_text, result_as_text
 from novasched_lab.demo.run import DemoResult
 
 
@@ -48,10 +49,16 @@ def test_what_came_of_it_in_words():
     server = dict.fromkeys(('uuid', 'name', 'status', 'host', 'fault'), 'x')
     moved = {'name': 'vm', 'status': 'confirmed', 'source': 'a', 'destination': 'b'}
     result = DemoResult(2, [server], {'ACTIVE': 1}, 1, 1, moved)
-    said = as_text(result)
+    said = result_as_text(result)
     assert '1 servers on 2 hosts: 1 ACTIVE' in said
     headings = said.splitlines()[1].strip('| ').split('|')
     assert tuple(each.strip() for each in headings) == COLUMNS
     assert 'vm moved from a to b: confirmed' in said
     result.moved = None
-    assert 'moved from' not in as_text(result)
+    assert 'moved from' not in result_as_text(result)
+
+
+def test_what_an_instance_holds_in_words():
+    held = {'host-1': {'MEMORY_MB': 1024, 'VCPU': 1}}
+    assert held_as_text(held, Style()) == 'Holds   MEMORY_MB 1024, VCPU 1 on host-1\n'
+    assert held_as_text({}, Style()) == ''

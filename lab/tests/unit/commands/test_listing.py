@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from lab.tests.unit.commands.commands import run
-from novasched_lab.commands.command import PIPE_WIDTH, fitted
+from novasched.commands.base import PIPE_WIDTH
 from novasched_lab.commands.servers import ListServers
 from novasched_lab.db.cell_servers import Fault
 
@@ -63,29 +63,3 @@ def test_a_table_in_a_pipe_is_not_as_wide_as_a_fault(made):
     _, (found,), _ = run(ListServers, made.api_context)
     assert found['Fault'] == ('No valid host was found. ' * 10)[:255]
     assert found['Project'] == 'project'
-
-
-UUID = 'c0000000-0000-4000-8000-000000000001'
-
-
-@pytest.mark.parametrize(
-    ('width', 'expected'),
-    [
-        pytest.param(200, [UUID, 'a-long-name', 'A fault in two lines'], id='all fits'),
-        pytest.param(
-            70, [UUID, 'a-long-name', 'A fault in...'], id='the widest is cut first'
-        ),
-        pytest.param(
-            60,
-            ['c0000000-0000-4000-8000-0000000...', 'a-lon...', 'A fau...'],
-            id='the ID is cut last',
-        ),
-        pytest.param(
-            10, ['c0000...', 'a-lon...', 'A fau...'], id='no less than this is left'
-        ),
-    ],
-)
-def test_tables_are_cut_to_fit(width, expected):
-    rows = [[UUID, 'a-long-name', 'A fault\nin two lines']]
-    names = ('ID', 'Name', 'Fault')
-    assert fitted(names, rows, width, frozenset(names)) == [expected]

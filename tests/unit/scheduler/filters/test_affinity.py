@@ -164,7 +164,7 @@ def test_a_subclass_may_be_for_another_policy(filter_, policy, expected):
         (
             ANTI,
             factories.group(members=['U5']),
-            (Code.GROUP_LIMIT, '1 members of the group, limit 1'),
+            (Code.GROUP_LIMIT, '1 member of the group, limit 1'),
         ),
         (ANTI, None, REJECTED),
         (

@@ -56,4 +56,5 @@ def test_projects(metadata, expected):
 def test_why():
     host = host_in({'filter_tenant_id': 'p3,p2'}).state(0)
     reason = FILTER.why(host, factories.request(project_id='p1'))
-    assert reason == (Code.PROJECT_NOT_ALLOWED, 'for projects p2, p3, not p1')
+    text = 'aggregate agg0 is for projects p2, p3, not p1'
+    assert reason == (Code.PROJECT_NOT_ALLOWED, text)

@@ -49,4 +49,5 @@ def test_flavors(metadata, expected):
 def test_why():
     host = host_in({'instance_type': 'tiny,large'}).state(0)
     reason = FILTER.why(host, factories.request())
-    assert reason == (Code.FLAVOR_NOT_ALLOWED, 'for flavors large, tiny, not small')
+    text = 'aggregate agg0 is for flavors large, tiny, not small'
+    assert reason == (Code.FLAVOR_NOT_ALLOWED, text)

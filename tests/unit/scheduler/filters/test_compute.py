@@ -36,7 +36,7 @@ def test_service(disabled, up, expected):
             Code.SERVICE_DISABLED,
             'is disabled, reason: maint',
         ),
-        (True, {}, Code.SERVICE_DISABLED, 'is disabled, reason: None'),
+        (True, {}, Code.SERVICE_DISABLED, 'is disabled, reason: none given'),
         (False, {'forced_down': True}, Code.SERVICE_FORCED_DOWN, 'is forced down'),
         (
             False,
@@ -57,3 +57,13 @@ def test_why(disabled, service, code, text):
         service_disabled=[disabled], service_up=[False], service=[service]
     )
     assert FILTER.why(hosts.state(0), factories.request()) == (code, text)
+
+
+def test_hosts_are_grouped_by_the_state_of_their_service():
+    hosts = factories.hosts(
+        service_disabled=[True, False, False, True],
+        service=[{'forced_down': True}, {'forced_down': True}, {}, {}],
+    )
+    first, second, third, fourth = FILTER.reason_groups(hosts, factories.request())
+    assert first == fourth
+    assert len({first, second, third}) == 3

@@ -148,3 +148,35 @@ def test_equal_stats_are_asked_once_and_answered_for_each():
 def test_why(extra_specs, code, text):
     request = factories.request(extra_specs=extra_specs)
     assert FILTER.why(host().state(0), request) == (code, text)
+
+
+@pytest.mark.parametrize(
+    ('extra_specs', 'groups'),
+    [
+        pytest.param({'capabilities:cpu_info:model': 'x'}, [0, 1, 0, 0], id='one'),
+        pytest.param(
+            {
+                'capabilities:cpu_info:model': 'x',
+                'capabilities:hypervisor_type': 'y',
+            },
+            [0, 1, 0, 2],
+            id='two',
+        ),
+        pytest.param({'capabilities:gpu': '1'}, None, id='stats'),
+        pytest.param({'capabilities:metrics': '1'}, None, id='what is decoded'),
+        pytest.param({'capabilities:vcpus_total': '1'}, None, id='numbers'),
+        pytest.param({'capabilities:numa_topology': '1'}, None, id='not reported'),
+        pytest.param({}, None, id='nothing'),
+    ],
+)
+def test_hosts_are_grouped_by_the_values_that_are_asked_for(extra_specs, groups):
+    hosts = factories.hosts(
+        cpu_info=['{"model": "a"}', '{"model": "b"}'] + ['{"model": "a"}'] * 2,
+        hypervisor_type=['QEMU', 'QEMU', 'QEMU', 'ironic'],
+    )
+    found = FILTER.reason_groups(hosts, factories.request(extra_specs=extra_specs))
+    if groups is None:
+        assert found is None
+        return
+    names = list(dict.fromkeys(found.tolist()))
+    assert [names.index(each) for each in found.tolist()] == groups

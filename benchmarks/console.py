@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure the console over HTTP: milliseconds and size of each page, memory, and 100
+clients at once.
+
+Run from the checkout: ``.venv/bin/python -m benchmarks.console [--hosts N ...]``. The
+databases are SQLite files, placement is the real one in this process, and the console
+runs in a process of its own, which has done nothing else. Of each page it prints what
+was promised, the first time, the time while an answer is kept, and after that; sizes
+are as compressed by gzip.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+from novasched_lab.local.placement import EmbeddedPlacement, adapter_to, serving
+from tests.browser import clouds, demands, inventory
+
+CLIENTS = 100
+KEPT_S = 16.0
+"""After so long nothing is kept but the flavors and the placement snapshot."""
+END_S = 120.0
+MEMORY_MB, PAGE_KB = 250, 60
+CONSOLE = """
+import sys
+import novasched
+from novasched.console import app, cloud, web_server
+from novasched.console.settings import ConsoleSettings
+from novasched.observability.settings import Address
+from tests.browser import demands
+with cloud.opened(demands.configured(sys.argv[1])) as reader:
+    settings = ConsoleSettings(listen=Address(host='127.0.0.1', port=0))
+    with web_server.served(app.create(reader), settings) as address:
+        print(address.port, flush=True)
+        sys.stdin.read()
+"""
+
+
+class Console:
+    """A console in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._address = f'http://127.0.0.1:{process.stdout.readline().strip()}'
+
+    def get(self, path: str) -> tuple[int, bytes, float]:
+        """Return status, content and milliseconds."""
+        began = time.perf_counter()
+        try:
+            with urllib.request.urlopen(self._address + path, timeout=END_S) as answer:
+                status, content = answer.status, answer.read()
+        except urllib.error.HTTPError as answer:
+            status, content = answer.code, answer.read()
+        return status, content, (time.perf_counter() - began) * 1e3
+
+    def memory_mb(self) -> dict[str, int]:
+        """Return what the process takes of memory now, and at most until now."""
+        text = Path(f'/proc/{self._process.pid}/status').read_text()
+        found = dict(line.split(':', 1) for line in text.splitlines())
+        return {
+            name: int(found[name].split()[0]) // 1024 for name in ('VmRSS', 'VmHWM')
+        }
+
+
+@contextlib.contextmanager
+def console(shape: inventory.Shape) -> Iterator[Console]:
+    """Make a cloud, let a scheduler decide, and run a console beside it."""
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        with EmbeddedPlacement(directory / 'placement.sqlite') as names:
+            for url in ('/resource_classes', '/traits'):
+                names.get(url, microversion='1.36')
+        path = clouds.made(directory, shape)
+        place = stack.enter_context(serving(None, directory))
+        with path.open('a') as file:
+            file.write(clouds.PLACEMENT.format(endpoint=place))
+        demands.decide(path, shape, stack.enter_context(adapter_to(place)))
+        process = subprocess.Popen(
+            [sys.executable, '-W', 'ignore', '-c', CONSOLE, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        yield Console(process)
+
+
+def pages(found: Console) -> list[tuple[str, str, int | None]]:
+    """Return names, paths and promised milliseconds."""
+    _, content, _ = found.get('/api/v1/decisions?limit=50')
+    heads = json.loads(content)['decisions']
+    newest, failed = (
+        heads[0]['id'],
+        next(each['id'] for each in heads if each['blocker'] == 'filters'),
+    )
+    flavor = quote(inventory.flavors()[inventory.LARGE].name)
+    pinned = quote(inventory.flavors()[inventory.PINNED].name)
+    _, content, _ = found.get('/api/v1/hosts?limit=1')
+    host = json.loads(content)['hosts'][0]['host']
+    return [
+        ('overview', '/', 100),
+        ('decisions', '/decisions', None),
+        ('decision', f'/decisions/{newest}', 150),
+        ('decision that failed', f'/decisions/{failed}', 150),
+        ('decision, JSON', f'/api/v1/decisions/{newest}', 150),
+        ('capacity', '/capacity', 1000),
+        ('capacity by zone', f'/capacity?flavor={flavor}&by=zone', 1000),
+        ('capacity, NUMA', f'/capacity?flavor={pinned}', 1000),
+        ('heat map, JSON', f'/api/v1/capacity/heat?flavor={flavor}', 1000),
+        ('hosts', '/hosts', None),
+        ('hosts with slots', f'/hosts?flavor={flavor}&page=7', None),
+        ('host', f'/hosts/{host}', None),
+        ('plan', f'/plan?flavor={flavor}&count=5', 8000),
+        ('plan that fails', '/plan?flavor=vcpus%3D500%2Cram%3D512%2Cdisk%3D1', 8000),
+        ('health', '/health', None),
+    ]
+
+
+def say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
+
+
+def measure(found: Console, hosts: int) -> None:
+    asked = pages(found)
+    took: dict[str, list[float]] = {}
+    said: dict[str, tuple[int, int]] = {}
+    for times in (2, 1):
+        for name, path, _ in asked:
+            for _ in range(times):
+                status, content, ms = found.get(path)
+                said[name] = status, len(gzip.compress(content))
+                took.setdefault(name, []).append(ms)
+        time.sleep(KEPT_S)
+    say(f'{hosts} hosts{"":14} promised   first    kept   again   status  KB')
+    for name, _, promised in asked:
+        first, kept, again = took[name]
+        status, size = said[name]
+        say(
+            f'{name:24} {promised or "-":>8} {first:7.0f} {kept:7.0f} {again:7.0f}'
+            f'   {status:6} {size / 1024:4.0f}'
+        )
+    memory = found.memory_mb()
+    say(
+        f'page at most {PAGE_KB} KB compressed; memory at most {MEMORY_MB} MB: {memory}'
+    )
+
+
+def crowd(found: Console) -> None:
+    """Let many clients ask at once, each for another page, or the same."""
+    paths = [path for _, path, _ in pages(found)]
+    paths += [f'/plan?flavor=vcpus%3D{n}%2Cram%3D512%2Cdisk%3D1' for n in range(1, 10)]
+    answers: list[tuple[int, bytes, float]] = []
+    start = threading.Barrier(CLIENTS)
+
+    def ask(number: int) -> None:
+        start.wait()
+        answers.append(found.get(paths[number % len(paths)]))
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(CLIENTS)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    statuses = Counter(status for status, _, _ in answers)
+    worst = max(ms for _, _, ms in answers)
+    wordless = sum(status == 503 and not content for status, content, _ in answers)
+    say(
+        f'{CLIENTS} clients at once: {len(answers)} answers, {dict(statuses)}, '
+        f'{wordless} without words, the last after {worst:.0f} ms; '
+        f'memory {found.memory_mb()}'
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--hosts', type=int, nargs='+', default=[1000, 10000])
+    parser.add_argument('--decisions', type=int)
+    given = parser.parse_args()
+    for hosts in given.hosts:
+        shape = inventory.SHAPES[hosts]
+        shape = replace(shape, decisions=given.decisions or shape.decisions)
+        with console(shape) as found:
+            measure(found, hosts)
+            crowd(found)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement with somebody else who claims, too, and is faster now and then."""
+
+from __future__ import annotations
+
+import uuid
+
+from keystoneauth1.adapter import Adapter
+
+from novasched.objects.context import RequestContext
+from novasched.ports import (
+    Candidate,
+    Claimed,
+    ClaimRefused,
+    ClaimUnknown,
+    Placement,
+)
+from novasched_lab.local.cluster import OWNER
+from novasched_lab.resource_providers import VERSION
+
+
+class RivalPlacement:
+    """Asks placement; if ``is_faster``, the memory of the host that is claimed next is
+    taken just before. Satisfies ports.Placement."""
+
+    def __init__(self, inner: Placement, adapter: Adapter) -> None:
+        self._inner = inner
+        self._adapter = adapter
+        self._consumer = f'/allocations/{uuid.uuid4()}'
+        self.is_faster = False
+        self.candidates, self.undo = inner.candidates, inner.undo
+        self.aggregates, self.claim_all = inner.aggregates, inner.claim_all
+
+    def claim(
+        self,
+        context: RequestContext,
+        consumer_uuid: str,
+        candidate: Candidate,
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+        adds: bool = False,
+    ) -> Claimed | ClaimRefused | ClaimUnknown:
+        """Claim a candidate, after the other one."""
+        if self.is_faster:
+            self.is_faster = False
+            self._take_memory(next(iter(candidate['allocations'])))
+        return self._inner.claim(
+            context, consumer_uuid, candidate, version, project_id, user_id, adds
+        )
+
+    def _take_memory(self, provider: str) -> None:
+        url = f'/resource_providers/{provider}'
+        has = self._adapter.get(f'{url}/inventories', microversion=VERSION).json()
+        uses = self._adapter.get(f'{url}/usages', microversion=VERSION).json()
+        memory = has['inventories']['MEMORY_MB']
+        free = memory['total'] - memory['reserved'] - uses['usages']['MEMORY_MB']
+        body = {
+            'allocations': {provider: {'resources': {'MEMORY_MB': free}}},
+            'project_id': OWNER,
+            'user_id': OWNER,
+            'consumer_generation': None,
+        }
+        self._adapter.put(self._consumer, json=body, microversion=VERSION)
+
+    def give_back(self) -> None:
+        """Free what the other one has taken."""
+        self._adapter.delete(self._consumer, microversion=VERSION)

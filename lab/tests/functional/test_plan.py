@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans, and what then happens when the same is done."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import random
+
+import pytest
+import yaml
+
+from lab.tests.functional.api import Whole
+from lab.tests.functional.test_servers import run as run_lab
+from novasched import app, errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.commands.plan import PlanBoot, PlanDrain, PlanMove
+from novasched.commands.why_not import WhyNot
+from novasched.db import engines, server_tables, tables
+from novasched.inspection import dry, session
+from novasched.objects.request_spec import RequestSpec
+from novasched_lab.commands.servers import BootServers, MoveServer
+from tests.unit.commands.played import run
+
+HOSTS = [
+    {
+        'name': f'{cell}-h{{}}',
+        'count': 3,
+        'cell': cell,
+        'zone': f'zone-{cell}',
+        'vcpus': 8,
+        'memory_mb': 16384,
+        'disk_gb': 200,
+    }
+    for cell in ('cell1', 'cell2')
+]
+SMALL = ('--flavor', 'vcpus=1,ram=512,disk=1')
+
+EMPTY = json.dumps(RequestSpec().obj_to_primitive())
+"""A request that has no fields."""
+
+
+@pytest.fixture
+def whole(cloud):
+    """A cloud with six hosts: `whole(**{group: {option: value}})`."""
+
+    def make(**options):
+        return Whole(cloud([], **options), {'hosts': HOSTS, 'rules': []})
+
+    return make
+
+
+def plan(whole, kind, *words, form='json'):
+    """Run a command that reads this cloud; placement must see no write of it."""
+    api_engine = engines.read_only(engines.api_engine(whole.conf))
+    make = functools.partial(engines.cell_engine, whole.conf)
+    sources = app.Sources(
+        api_engine=api_engine,
+        make_cell_engine=lambda url: engines.read_only(make(url)),
+        placement=whole.cloud.adapter,
+        notifier=dry.SilentNotifier(),
+        clock=SYSTEM_CLOCK,
+        rng=random.Random(),
+    )
+
+    class Here(kind):
+        """The command, on the cloud of the test."""
+
+        @contextlib.contextmanager
+        def inspection(self, seed=None, what_if=None):
+            given = {'seed': seed, 'what_if': what_if, 'sources': sources}
+            with session.opened(whole.conf, **given) as made:
+                yield made
+
+    seen = whole.cloud.faults.seen
+    before = {method: seen[method] for method in ('PUT', 'POST', 'DELETE')}
+    try:
+        return run(Here, *words, form=form)
+    finally:
+        api_engine.dispose()
+        assert {method: seen[method] for method in before} == before
+
+
+def disable(whole, host):
+    """Disable the compute service of a host; placement does not hear of it."""
+    cell = whole.cloud.databases[host.partition('-')[0]].cell
+    change = tables.services.update().where(tables.services.c.host == host)
+    with cell.begin() as connection:
+        connection.execute(change.values(disabled=True))
+
+
+def take_away(whole, cell):
+    """Map a cell to a database that does not answer."""
+    moved = tables.cell_mappings.update().where(tables.cell_mappings.c.name == cell)
+    with whole.cloud.databases['api'].api.begin() as connection:
+        connection.execute(moved.values(database_connection='sqlite:////no/such/file'))
+
+
+def test_servers_go_where_the_plan_says(whole):
+    made = whole()
+    words = (*SMALL, '--count', '50')
+    code, planned, said = plan(made, PlanBoot, *words)
+    assert (code, planned['fits'], planned['asked'], said) == (0, 50, 50, '')
+    assert made.held() == {}
+    assert len({each['host'] for each in planned['placed']}) == 6
+    assert sum(each['servers'] + each['room'] for each in planned['hosts']) == 6 * 32
+    code, booted, _ = run_lab(made, BootServers, 'many', *words)
+    assert code == 0
+    assert [each['Host'] for each in booted] == [e['host'] for e in planned['placed']]
+
+
+def test_a_plan_names_what_would_change_the_answer(whole):
+    made = whole()
+    code, planned, _ = plan(made, PlanBoot, '--flavor', 'vcpus=1,ram=99999,disk=1')
+    assert (code, planned['fits']) == (3, 0)
+    (refused,) = planned['unplaced']
+    assert refused['explanation']['blocker'] == 'no-candidates'
+    (stage,) = refused['explanation']['stages']
+    assert [(r['code'], r['count']) for r in stage['reasons']] == [
+        ('amount-not-allowed', 6)
+    ]
+    (change,) = planned['changes']
+    assert change['change'].startswith('99999 MEMORY_MB in one piece on ')
+    assert change['hosts'] == 6
+
+
+TOO_LARGE = ('--flavor', 'vcpus=1,ram=99999,disk=1')
+APART = (*SMALL, '--policy', 'anti-affinity', '--count', '7')
+
+
+@pytest.mark.parametrize(
+    ('kind', 'words', 'reason'),
+    [
+        pytest.param(PlanBoot, TOO_LARGE, 'amount-not-allowed', id='of placement'),
+        pytest.param(PlanBoot, APART, 'group-limit', id='of a filter'),
+        pytest.param(
+            WhyNot, ('cell1-h1', *TOO_LARGE), 'amount-not-allowed', id='of a host'
+        ),
+    ],
+)
+def test_a_refusal_in_yaml(whole, kind, words, reason):
+    more = () if kind is WhyNot else ('--explain', '--long')
+    code, text, _ = plan(whole(), kind, *words, *more, form='yaml')
+    assert (code, yaml.safe_load(text)['v']) == (3, 1)
+    assert f'code: {reason}' in text
+
+
+def test_a_plan_says_how_many_fit_and_what_the_next_one_lacks(whole):
+    made = whole()
+    big = ('--flavor', 'vcpus=2,ram=6000,disk=1')
+    code, planned, _ = plan(made, PlanBoot, *big, '--count', '20')
+    assert (code, planned['fits'], planned['asked']) == (3, 12, 20)
+    assert planned['unplaced'][0]['count'] == 8
+    (stage,) = planned['unplaced'][0]['explanation']['stages']
+    assert [(r['code'], r['what']) for r in stage['reasons']] == [
+        ('exhausted', 'MEMORY_MB')
+    ]
+    assert (planned['changes'][0]['hosts'], made.held()) == (6, {})
+    code, booted, _ = run_lab(made, BootServers, 'many', *big, '--count', '12')
+    assert code == 0
+    assert [each['Host'] for each in booted] == [e['host'] for e in planned['placed']]
+
+
+def test_the_zone_is_one_condition_for_placement_and_filter(whole):
+    made = whole()
+    words = ('--flavor', 'vcpus=1,ram=12000,disk=1', '--count', '6')
+    code, planned, _ = plan(made, PlanBoot, *words, '--availability-zone', 'zone-cell1')
+    assert (code, planned['fits']) == (3, 3)
+    zone = {'change': 'any zone instead of zone-cell1', 'hosts': 3, 'also_fail': ''}
+    assert zone in planned['changes']
+
+
+def test_members_of_a_group_are_planned_apart(whole):
+    made = whole()
+    apart = (*SMALL, '--policy', 'anti-affinity')
+    code, planned, _ = plan(made, PlanBoot, *apart, '--count', '7')
+    assert (code, planned['fits']) == (3, 6)
+    assert len({each['host'] for each in planned['placed']}) == 6
+    changes = [each['change'] for each in planned['changes'] if each['hosts']]
+    assert changes == ['without ServerGroupAntiAffinityFilter']
+
+
+def test_the_same_plan_has_the_same_id_until_something_changes(whole):
+    made = whole()
+    _, first, _ = plan(made, PlanBoot, *SMALL)
+    expected = ('--expect', first['plan_id'])
+    code, second, said = plan(made, PlanBoot, *SMALL, *expected)
+    assert (code, second['plan_id'], said) == (0, first['plan_id'], '')
+    assert run_lab(made, BootServers, 'one', *SMALL)[0] == 0
+    code, third, said = plan(made, PlanBoot, *SMALL, *expected)
+    assert (code, third['fits']) == (4, 1)
+    assert said == f'warning: this is plan {third["plan_id"]}: something has changed\n'
+
+
+def test_servers_that_leave_a_host_go_where_the_plan_says(whole):
+    made = whole()
+    group = ('--group', 'web', '--policy', 'anti-affinity')
+    assert run_lab(made, BootServers, 'web', *SMALL, '--count', '3', *group)[0] == 0
+    sizes = ('vcpus=2,ram=2048,disk=5', 'vcpus=1,ram=1024,disk=2')
+    for number, flavor in enumerate(sizes):
+        words = (f'of-{number}', '--flavor', flavor, '--count', '6')
+        assert run_lab(made, BootServers, *words)[0] == 0
+    _, planned, said = plan(made, PlanDrain, 'cell1-h1')
+    assert (planned['fits'], said) == (planned['asked'], '')
+    assert planned['fits'] >= 2
+    assert 'cell1-h1' not in {each['host'] for each in planned['placed']}
+    assert planned['tightest']['flavor'] == 'inline'
+    for each in planned['placed']:
+        code, moved, _ = run_lab(made, MoveServer, each['server'])
+        assert (code, moved[0]['To']) == (0, each['host'])
+
+
+def test_a_drain_says_which_server_has_no_place(whole):
+    made = whole()
+    words = ('--flavor', 'vcpus=1,ram=9000,disk=1', '--availability-zone', 'zone-cell2')
+    assert run_lab(made, BootServers, 'big', *words, '--count', '3')[0] == 0
+    code, planned, _ = plan(made, PlanDrain, 'cell2-h2', '--evacuate')
+    assert (code, planned['fits'], planned['asked']) == (3, 0, 1)
+    (stuck,) = planned['unplaced']
+    assert stuck['name'].startswith('big-')
+    assert stuck['explanation']['result'] == 'unschedulable'
+    code, planned, _ = plan(made, PlanDrain, '--zone', 'zone-cell2', '--one-of')
+    assert (code, planned['fits'], planned['asked']) == (3, 0, 3)
+    assert [each['host'] for each in planned['hosts']] == [
+        'cell2-h1', 'cell2-h2', 'cell2-h3',
+    ]  # fmt: skip
+    code, planned, _ = plan(made, PlanDrain, '--cell', 'cell1')
+    assert (code, planned['asked']) == (0, 0)
+    _, text, _ = plan(made, PlanDrain, 'cell1-h1', form='text')
+    assert text == 'Nothing runs on cell1-h1.\n'
+
+
+def test_a_move_can_be_tried_with_another_flavor_and_to_a_host(whole):
+    made = whole()
+    _, (server,), _ = run_lab(made, BootServers, 'one', *SMALL, '--host', 'cell1-h1')
+    code, planned, _ = plan(made, PlanMove, 'one', '--to', 'cell1-h3')
+    assert (code, planned['placed'][0]['host']) == (0, 'cell1-h3')
+    assert planned['placed'][0]['server'] == server['ID']
+    huge = ('--flavor', 'vcpus=1,ram=99999,disk=1')
+    assert plan(made, PlanMove, 'one', *huge)[0] == 3
+    assert run_lab(made, BootServers, 'failed', *huge)[0] == 1
+    with pytest.raises(errors.OptionError, match='failed is on no host'):
+        plan(made, PlanMove, 'failed')
+    code, planned, _ = plan(made, PlanBoot, '--like', 'failed')
+    assert (code, planned['changes'][0]['hosts']) == (3, 6)
+    with pytest.raises(errors.OptionError, match='there is no server other'):
+        plan(made, PlanMove, 'other')
+    with pytest.raises(errors.OptionError, match=r'Did you mean cell1-h3\?'):
+        plan(made, PlanMove, 'one', '--to', 'cell1-h')
+
+
+def test_why_not_asks_every_condition(whole):
+    made = whole()
+    group = ('--group', 'web', '--policy', 'anti-affinity')
+    _, (server,), _ = run_lab(made, BootServers, 'web', *SMALL, *group)
+    disable(made, server['Host'])
+    words = ('--flavor', 'vcpus=1,ram=99999,disk=1', '--group', 'web')
+    words += ('--project-id', 'project')
+    code, answer, _ = plan(made, WhyNot, server['Host'], *words)
+    assert (code, answer['fits'], answer['rank']) == (3, False, None)
+    failing = {each['name']: each['code'] for each in answer['conditions']
+               if not each['passes']}  # fmt: skip
+    assert failing == {
+        'placement': 'amount-not-allowed',
+        'ComputeFilter': 'service-disabled',
+        'ServerGroupAntiAffinityFilter': 'group-limit',
+    }
+
+
+def test_why_not_gives_the_rank_of_a_host_that_fits(whole):
+    made = whole()
+    _, planned, _ = plan(made, PlanBoot, *SMALL)
+    best = planned['placed'][0]['host']
+    assert run_lab(made, BootServers, 'one', *SMALL, '--host', best)[0] == 0
+    code, answer, _ = plan(made, WhyNot, best, *SMALL)
+    assert (code, answer['rank'], answer['of']) == (0, 6, 6)
+    assert answer['beaten_by']['weighers'].keys() >= {'RAMWeigher'}
+    code, text, _ = plan(made, WhyNot, best, *SMALL, form='text')
+    assert text.splitlines()[-1].startswith('It is number 6 of 6: ')
+    with pytest.raises(errors.OptionError, match='there is no host cell1-h9'):
+        plan(made, WhyNot, 'cell1-h9', *SMALL)
+
+
+def test_why_not_agrees_with_the_record_of_a_failure_about_every_host(whole):
+    filters = ['ComputeFilter', 'IoOpsFilter', 'NumInstancesFilter', 'JsonFilter']
+    made = whole(
+        filter_scheduler={'enabled_filters': filters, 'max_instances_per_host': 1}
+    )
+    big = ('--flavor', 'vcpus=1,ram=16000,disk=1', '--host', 'cell1-h1')
+    assert run_lab(made, BootServers, 'big', *big)[0] == 0
+    for host in ('cell1-h2', 'cell2-h3'):
+        assert run_lab(made, BootServers, f'on-{host}', *SMALL, '--host', host)[0] == 0
+    disable(made, 'cell2-h1')
+    words = (*SMALL, '--hint', 'query=["=", "$host", "nobody"]')
+    _, planned, _ = plan(made, PlanBoot, *words, '--explain', '--long')
+    explained = planned['unplaced'][0]['explanation']
+    assert explained['blocker'] == 'filters'
+    fates = {
+        'cell1-h1': 'placement',
+        'cell1-h2': 'NumInstancesFilter',
+        'cell1-h3': 'JsonFilter',
+        'cell2-h1': 'ComputeFilter',
+        'cell2-h2': 'JsonFilter',
+        'cell2-h3': 'NumInstancesFilter',
+    }
+    recorded = {
+        stage['name']: {reason['code'] for reason in stage['reasons']}
+        for stage in explained['stages']
+    }
+    for host, stage in fates.items():
+        _, answer, _ = plan(made, WhyNot, host, *words)
+        first = next(each for each in answer['conditions'] if not each['passes'])
+        assert (first['name'], {first['code']}) == (stage, recorded[stage]), host
+
+
+def test_a_cell_that_is_away_is_named(whole):
+    made = whole()
+    take_away(made, 'cell2')
+    warning = 'warning: cell2 does not answer; its hosts are not in the plan\n'
+    code, planned, said = plan(made, PlanBoot, *SMALL)
+    assert (code, planned['cells_left_out'], said) == (0, ['cell2'], warning)
+    code, _, said = plan(made, PlanBoot, '--flavor', 'vcpus=1,ram=99999,disk=1')
+    assert (code, said) == (4, warning)
+
+
+def test_a_request_like_that_of_a_server_is_asked_again(whole):
+    made = whole()
+    words = (*SMALL, '--availability-zone', 'zone-cell2')
+    assert run_lab(made, BootServers, 'web', *words)[0] == 0
+    code, planned, _ = plan(made, PlanBoot, '--like', 'web', '--count', '4')
+    assert code == 0
+    assert {each['host'][:5] for each in planned['placed']} == {'cell2'}
+    words = ('--like', 'web', '--host', 'cell2-h3')
+    assert plan(made, PlanBoot, *words)[1]['placed'][0]['host'] == 'cell2-h3'
+    with pytest.raises(errors.OptionError, match='--availability-zone is part of it'):
+        plan(made, PlanBoot, *words, '--availability-zone', 'zone-cell1')
+
+
+def lose_servers(whole, cell):
+    """Make the servers of a cell unreadable, while its hosts are still read."""
+    with whole.cloud.databases[cell].cell.begin() as connection:
+        server_tables.instance_extra.drop(connection)
+
+
+@pytest.mark.parametrize(
+    ('kind', 'words'),
+    [
+        pytest.param(PlanDrain, ('cell1-h1',), id='a host is drained'),
+        pytest.param(PlanDrain, ('--cell', 'cell1'), id='a cell is drained'),
+        pytest.param(PlanMove, ('one',), id='a server is moved'),
+    ],
+)
+def test_servers_that_cannot_be_read_leave_the_answer_in_part(whole, kind, words):
+    made = whole()
+    for name, host in (('one', 'cell2-h1'), ('two', 'cell1-h1')):
+        assert run_lab(made, BootServers, name, *SMALL, '--host', host)[0] == 0
+    lose_servers(made, 'cell1')
+    code, planned, said = plan(made, kind, *words)
+    assert (code, planned['fits'] == planned['asked']) == (4, True)
+    assert planned['cells_left_out'] == ['cell1']
+    assert said == (
+        'warning: cell1 stopped answering; its servers are not in the plan\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ('by', 'code'),
+    [
+        pytest.param('Name', 4, id='it may have one of the same name'),
+        pytest.param('ID', 0, id='a uuid is that of one server'),
+    ],
+)
+def test_a_move_beside_a_cell_that_is_away(whole, by, code):
+    made = whole()
+    _, (server,), _ = run_lab(made, BootServers, 'one', *SMALL, '--host', 'cell1-h1')
+    take_away(made, 'cell2')
+    found, planned, _ = plan(made, PlanMove, server[by])
+    assert (found, planned['fits']) == (code, 1)
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        pytest.param('no JSON', id='what is no request'),
+        pytest.param(EMPTY, id='a request with nothing in it'),
+    ],
+)
+def test_one_odd_request_leaves_the_plans_of_others(whole, text):
+    made = whole()
+    for name in ('odd', 'web'):
+        words = (name, *SMALL, '--host', 'cell1-h1')
+        assert run_lab(made, BootServers, *words)[0] == 0
+    specs = server_tables.request_specs
+    odd = plan(made, PlanMove, 'odd')[1]['placed'][0]['server']
+    with made.cloud.databases['api'].api.begin() as connection:
+        change = specs.update().where(specs.c.instance_uuid == odd)
+        connection.execute(change.values(spec=text))
+    for kind, words in ((PlanDrain, ('cell1-h1',)), (PlanMove, ('odd', 'web'))):
+        code, planned, _ = plan(made, kind, *words)
+        assert (code, planned['fits'], planned['asked']) == (3, 1, 2)
+        (stuck,) = planned['unplaced']
+        assert (stuck['name'], stuck['explanation']) == ('odd', None)
+        assert stuck['error']
+
+
+@pytest.mark.parametrize(
+    ('kind', 'words'),
+    [
+        pytest.param(PlanDrain, ('cell2-h1',), id='it is drained'),
+        pytest.param(PlanBoot, (*SMALL, '--host', 'cell2-h1'), id='it is asked for'),
+    ],
+)
+def test_a_host_of_a_cell_that_is_away_is_no_unknown_one(whole, kind, words):
+    made = whole()
+    take_away(made, 'cell2')
+    with pytest.raises(errors.StoreFailed, match=r'Cell cell2 .* has cell2-h1'):
+        plan(made, kind, *words)
+    with pytest.raises(errors.OptionError, match='there is no host cell2-h9'):
+        plan(made, PlanDrain, 'cell2-h9')

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The composition root: a configuration in, wired objects out.
+
+It alone names every adapter. Nothing is global: a process may have several.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import sqlalchemy as sa
+from keystoneauth1.adapter import Adapter
+from oslo_config import cfg
+
+from novasched import plugins, servicegroup
+from novasched.app.decisions import (
+    MakeLog,
+    inspection,
+    log_maker,
+    open_store,
+    snapshot_source,
+)
+from novasched.app.sources import Dependencies, Sources
+from novasched.candidate_query import QueryPolicy
+from novasched.clock import SYSTEM_CLOCK
+from novasched.cluster.aggregates import ConfigWarnings
+from novasched.cluster.assumed import AssumedInstances
+from novasched.cluster.cells import Cells
+from novasched.cluster.discovery import discovery_tasks
+from novasched.cluster.heartbeat import Heartbeat
+from novasched.cluster.periodic import PeriodicTasks
+from novasched.cluster.view import ClusterView
+from novasched.compat import driver_loading
+from novasched.db import engines
+from novasched.db.cells import UrlDefaults
+from novasched.db.placement import PlacementContents
+from novasched.db.stores import SqlApiStore, SqlCellStores, SqlServiceStore
+from novasched.db.transactions import Database
+from novasched.drivers import Driver, DriverContext
+from novasched.drivers.plugin_timing import PluginTiming
+from novasched.journal import recovery
+from novasched.manager import SchedulerManager
+from novasched.mirror.claims import MirroredPlacement
+from novasched.mirror.copy import PlacementMirror
+from novasched.network.client import NetworkClient
+from novasched.placement import session
+from novasched.placement.claims import OnHeld
+from novasched.placement.client import PlacementClient
+from novasched.placement.contents import PlacementApiContents
+from novasched.placement.rollback import claim_recovery
+from novasched.ports import (
+    ApiStore,
+    CellStores,
+    Journal,
+    Notifier,
+    Placement,
+    ProviderStore,
+)
+from novasched.ports.decisions import DecisionLog, NoDecisionLog
+from novasched.rpc import server
+from novasched.rpc.notifications import Notifications
+from novasched.rpc.serializer import conductor_backport
+from novasched.rpc.transport import transport_from_conf
+from novasched.scheduler.pipeline import Profile
+from novasched.service import Scheduler, drain_s_of, host_of
+
+__all__ = [
+    'Dependencies',
+    'Reader',
+    'Sources',
+    'Wrappers',
+    'compose',
+    'compose_reader',
+    'dependencies_from_conf',
+    'reading_sources',
+]
+
+WARNING_INTERVAL_S = 10.0
+WATCH_INTERVAL_S = 10.0
+
+
+Wrapped = TypeVar('Wrapped')
+
+
+def _as_it_is(inner: Wrapped) -> Wrapped:
+    return inner
+
+
+@dataclass(frozen=True)
+class Wrappers:
+    """Wraps what decisions read; each gets the real one. ``assumed`` makes what
+    remembers picks, instead of what the options say."""
+
+    api: Callable[[ApiStore], ApiStore] = _as_it_is
+    cells: Callable[[CellStores], CellStores] = _as_it_is
+    placement: Callable[[Placement], Placement] = _as_it_is
+    assumed: Callable[[ClusterView, Profile], AssumedInstances] | None = None
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What makes decisions, and reads what they are made of; nobody can call it.
+
+    ``api`` is the database itself. Who composed it closes ``view``.
+    """
+
+    manager: SchedulerManager
+    driver: Driver
+    watch: PluginTiming
+    view: ClusterView
+    profile: Profile
+    placement: Placement
+    api: SqlApiStore
+    mirror: PlacementMirror | None
+    decision_log: DecisionLog
+
+
+def _no_log(
+    view: ClusterView, profile: Profile, mirror: PlacementMirror | None
+) -> DecisionLog:
+    return NoDecisionLog()
+
+
+def dependencies_from_conf(conf: cfg.ConfigOpts) -> Dependencies:
+    """Make the real parts that a configuration names; nothing connects yet."""
+    driver_loading.set_defaults(conf)
+    api_engine, main_engine = engines.api_engine(conf), engines.main_engine(conf)
+    mirrors = conf.novasched.candidates == 'mirror'
+    placement_engine = engines.placement_engine(conf)
+    placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
+    transport = transport_from_conf(conf)
+    notifications = Notifications.from_conf(conf, host_of(conf))
+
+    def close() -> None:
+        notifications.close()
+        transport.cleanup()
+        network.close()
+        placement.session.session.close()
+        if placement_engine is not None:
+            placement_engine.dispose()
+        main_engine.dispose()
+        api_engine.dispose()
+
+    return Dependencies(
+        api_engine=api_engine,
+        make_cell_engine=functools.partial(engines.cell_engine, conf),
+        placement=placement,
+        transport=transport,
+        notifier=notifications,
+        clock=SYSTEM_CLOCK,
+        rng=random.SystemRandom(),
+        network=network,
+        services=SqlServiceStore(main_engine),
+        providers=_providers(conf, placement, placement_engine) if mirrors else None,
+        snapshots=snapshot_source(placement, placement_engine),
+        on_service=notifications.service_created,
+        close=close,
+    )
+
+
+@contextlib.contextmanager
+def reading_sources(conf: cfg.ConfigOpts, notifier: Notifier) -> Iterator[Sources]:
+    """Make the real parts that only read; close them in the end. Sessions are
+    read-only where the database server allows it, and there is no broker."""
+    driver_loading.set_defaults(conf)
+    with contextlib.ExitStack() as stack:
+        api_engine = engines.read_only(engines.api_engine(conf))
+        stack.callback(api_engine.dispose)
+        placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
+        stack.callback(placement.session.session.close)
+        stack.callback(network.close)
+        yield Sources(
+            api_engine=api_engine,
+            make_cell_engine=lambda url: engines.read_only(
+                engines.cell_engine(conf, url)
+            ),
+            placement=placement,
+            notifier=notifier,
+            clock=SYSTEM_CLOCK,
+            rng=random.SystemRandom(),
+            network=network,
+        )
+
+
+def compose_reader(
+    conf: cfg.ConfigOpts,
+    sources: Sources,
+    profile: Profile | None = None,
+    *,
+    transport_url: str | None = None,
+    wrappers: Wrappers | None = None,
+    journal: Journal | None = None,
+    on_held: OnHeld | None = None,
+    make_log: MakeLog | None = None,
+) -> Reader:
+    """Wire what makes decisions; nothing is read yet, and nothing is ever written but
+    by ``placement``.
+
+    ``profile`` replaces that of the options, ``transport_url`` fills the templates of
+    cell mappings; ``journal`` and ``on_held`` are told of claims. Decisions go to the
+    log that ``make_log`` makes. Raises errors.SetupError.
+    """
+    wrappers = wrappers or Wrappers()
+    instrumentation = sources.instrumentation
+    if profile is None:
+        profile = plugins.profile_from_conf(conf)
+    defaults = UrlDefaults(conf.database.connection, transport_url)
+    api = SqlApiStore(sources.api_engine, defaults)
+    view = _view(conf, sources, wrappers, api)
+    mirror = _mirror(conf, sources, view)
+    placement = wrappers.placement(_placement(sources, mirror, on_held))
+    context = DriverContext.from_conf(
+        conf,
+        profile=profile,
+        view=view,
+        placement=placement,
+        rng=sources.rng,
+        on_decision=instrumentation.decisions(sources.on_decision),
+    )
+    if wrappers.assumed is not None:
+        context = replace(context, assumed=wrappers.assumed(view, profile))
+    plugins.install_nova_modules(conf)
+    driver = driver_loading.driver_from_conf(conf, context)
+    decision_log = (make_log or _no_log)(view, profile, mirror)
+    manager = SchedulerManager(
+        driver=driver,
+        view=view,
+        placement=placement,
+        notifier=sources.notifier,
+        query_policy=instrumentation.query_policy(QueryPolicy.from_conf(conf)),
+        network=sources.network,
+        journal=journal,
+        clock=sources.clock,
+        mirror=mirror,
+        decision_log=decision_log,
+    )
+    return Reader(
+        manager,
+        driver,
+        context.watch,
+        view,
+        profile,
+        placement,
+        api,
+        mirror,
+        decision_log,
+    )
+
+
+def compose(
+    conf: cfg.ConfigOpts, dependencies: Dependencies, profile: Profile | None = None
+) -> Scheduler:
+    """Wire a scheduler from a configuration and its dependencies; nothing runs yet.
+
+    It closes its dependencies when it ends. ``profile`` replaces that of the options.
+    Raises errors.SetupError.
+    """
+    clock = dependencies.clock
+    instrumentation = dependencies.instrumentation
+    journal = recovery.from_conf(conf, claim_recovery(dependencies.placement))
+    store = open_store(conf, instrumentation.decision_log)
+    reader = compose_reader(
+        conf,
+        dependencies,
+        profile,
+        make_log=log_maker(conf, dependencies, store),
+        transport_url=dependencies.transport.conf.transport_url,
+        journal=journal.journal,
+        on_held=journal.on_held,
+    )
+    manager, driver, view = reader.manager, reader.driver, reader.view
+    mirror, profile = reader.mirror, reader.profile
+    host = host_of(conf)
+    services = servicegroup.services(conf, dependencies.services, clock)
+    discover = functools.partial(
+        reader.api.map_new_hosts, dependencies.make_cell_engine
+    )
+    periodic_tasks = [
+        *journal.periodic_tasks,
+        *(mirror.periodic_tasks() if mirror is not None else ()),
+        *driver_loading.periodic_tasks(conf, driver),
+        *discovery_tasks(conf, host, services, clock, discover),
+        (WATCH_INTERVAL_S, reader.watch.log_stuck),
+        (WARNING_INTERVAL_S, ConfigWarnings(profile, view.aggregates).log),
+        *reader.decision_log.periodic_tasks(),
+    ]
+
+    def close() -> None:
+        reader.decision_log.close()
+        store.store.close()
+        journal.close()
+        dependencies.close()
+
+    return Scheduler(
+        manager=manager,
+        view=view,
+        server=server.server(
+            transport=dependencies.transport,
+            host=host,
+            manager=manager,
+            backport=conductor_backport(conf, dependencies.transport),
+            requests=instrumentation.requests,
+            more=[inspection(store)],
+        ),
+        periodic=PeriodicTasks.from_conf(conf, view, clock, periodic_tasks),
+        heartbeat=Heartbeat.from_conf(
+            conf,
+            host=host,
+            store=None if services is None else instrumentation.services(services),
+            on_created=dependencies.on_service,
+        ),
+        drain_s=drain_s_of(conf),
+        mirror=mirror,
+        close=close,
+        profile=profile,
+        finished=instrumentation.requests.finished,
+    )
+
+
+def _view(
+    conf: cfg.ConfigOpts, sources: Sources, wrappers: Wrappers, api: SqlApiStore
+) -> ClusterView:
+    instrumentation = sources.instrumentation
+    databases = wrappers.cells(SqlCellStores(sources.make_cell_engine))
+    view = ClusterView.from_conf(
+        conf,
+        api=instrumentation.api(wrappers.api(api)),
+        cells=Cells.from_conf(conf, databases, sources.clock),
+        clock=sources.clock,
+        heartbeats=servicegroup.heartbeats(conf, sources.clock),
+        measure_refresh=functools.partial(instrumentation.stage, 'Refresh'),
+    )
+    instrumentation.watch(view)
+    return view
+
+
+def _placement(
+    sources: Sources, mirror: PlacementMirror | None, on_held: OnHeld | None
+) -> Placement:
+    placement: Placement = PlacementClient(sources.placement, on_held)
+    if mirror is not None:
+        placement = MirroredPlacement(placement, mirror)
+    return sources.instrumentation.placement(placement)
+
+
+def _providers(
+    conf: cfg.ConfigOpts, placement: Adapter, engine: sa.Engine | None
+) -> ProviderStore:
+    """Return what the copy of placement is read from."""
+    if engine is not None:
+        return PlacementContents(Database(engine))
+    return PlacementApiContents(placement, conf.novasched.mirror_api_share)
+
+
+def _mirror(
+    conf: cfg.ConfigOpts, sources: Sources, view: ClusterView
+) -> PlacementMirror | None:
+    if sources.providers is None:
+        return None
+    mirror = PlacementMirror(
+        sources.providers,
+        sources.clock,
+        conf.novasched.mirror_max_age,
+        view.node_uuids,
+        sources.instrumentation.refresh_of_mirror,
+    )
+    return sources.instrumentation.mirror(mirror)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision log of a scheduler, wired from its configuration."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+
+import sqlalchemy as sa
+from keystoneauth1.adapter import Adapter
+from oslo_config import cfg
+from oslo_service import backend  # type: ignore[import-untyped]
+
+from novasched.app.sources import Dependencies
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.cluster.heartbeat import BINARY
+from novasched.cluster.view import ClusterView
+from novasched.db.placement import PlacementContents
+from novasched.db.transactions import Database
+from novasched.decision_log import files
+from novasched.decision_log import store as decision_store
+from novasched.decision_log.distilling import Distiller, policy_of
+from novasched.decision_log.log import RecordingLog
+from novasched.decision_log.primitives import origin_of
+from novasched.decision_log.store import DecisionStore
+from novasched.mirror.copy import PlacementMirror
+from novasched.observability.decisions import DecisionMetrics
+from novasched.placement.diagnosing import PlacementDiagnosis
+from novasched.placement.snapshot import (
+    ApiSource,
+    DatabaseSource,
+    SnapshotSource,
+    node_sizes,
+)
+from novasched.placement.snapshot_keeper import SnapshotKeeper
+from novasched.ports.decisions import DecisionLog
+from novasched.rpc.inspection import InspectionEndpoint
+from novasched.scheduler.pipeline import Profile
+from novasched.service import host_of
+
+IN_MEMORY = (
+    'Under eventlet the last 1,000 records of decisions of each worker are kept in '
+    'memory, and lost with it.'
+)
+
+MakeLog = Callable[[ClusterView, Profile, PlacementMirror | None], DecisionLog]
+"""Makes the decision log of a reader from what it decides by."""
+
+
+def _has_files() -> bool:
+    """Say whether records may be in files, which would block eventlet."""
+    return bool(backend.get_backend_type() != backend.BackendType.EVENTLET)
+
+
+def prepare(conf: cfg.ConfigOpts) -> str | None:
+    """Make the directory of the decision log; return what an operator must know of
+    it."""
+    if conf.novasched.decisions_keep == files.NONE:
+        return None
+    if not _has_files():
+        return IN_MEMORY
+    return files.from_conf(conf, files.make).warning
+
+
+def open_store(conf: cfg.ConfigOpts, metrics: DecisionMetrics) -> DecisionStore:
+    """Open the store of the decision log."""
+    store = decision_store.from_conf(conf, metrics.stored, _has_files())
+    metrics.problem = lambda: store.pending.problem
+    metrics.size = store.size
+    return store
+
+
+def snapshot_source(placement: Adapter, engine: sa.Engine | None) -> SnapshotSource:
+    """Return what snapshots of placement are read from: its database or its API."""
+    if engine is None:
+        return ApiSource(placement, SYSTEM_CLOCK)
+    return DatabaseSource(PlacementContents(Database(engine)), SYSTEM_CLOCK)
+
+
+def _diagnosis(
+    conf: cfg.ConfigOpts,
+    dependencies: Dependencies,
+    store: DecisionStore,
+    view: ClusterView,
+    mirror: PlacementMirror | None,
+) -> PlacementDiagnosis | None:
+    """Return what says why placement offers no host, unless that is off."""
+    services, keeper = dependencies.services, None
+    if not conf.novasched.placement_diagnosis:
+        return None
+    if mirror is None and dependencies.snapshots is not None:
+        keeper = SnapshotKeeper(
+            store.directory,
+            dependencies.snapshots,
+            dependencies.clock,
+            sizes=lambda: node_sizes(view.hosts(None)),
+            schedulers=lambda: len(services.of_program(BINARY)) if services else 1,
+        )
+    return PlacementDiagnosis(
+        view.hosts_by_node, dependencies.clock, mirror, keeper, view.aggregates.names
+    )
+
+
+def inspection(store: DecisionStore) -> InspectionEndpoint:
+    return InspectionEndpoint(
+        store.reader, origin_of(store.directory, str(os.getpid()))
+    )
+
+
+def log_maker(
+    conf: cfg.ConfigOpts, dependencies: Dependencies, store: DecisionStore
+) -> MakeLog:
+    """Return what makes the log that writes into a store."""
+
+    def make(
+        view: ClusterView, profile: Profile, mirror: PlacementMirror | None
+    ) -> RecordingLog:
+        diagnosis = _diagnosis(conf, dependencies, store, view, mirror)
+        distiller = Distiller(
+            profile,
+            policy_of(profile, conf),
+            worker=f'{host_of(conf)}:{os.getpid()}',
+            known=lambda: len(view.node_uuids()),
+            left_out=view.unavailable_cells,
+            ages_s=lambda: _ages_s(view, dependencies.clock),
+            diagnose=diagnosis,
+            waits_for_diagnosis=diagnosis is not None and diagnosis.waits,
+        )
+        observer = dependencies.instrumentation.decision_log
+        return decision_store.open_log(
+            conf,
+            store,
+            distiller,
+            dependencies.clock,
+            observer,
+            functools.partial(diagnosis.complete, store.store) if diagnosis else None,
+        )
+
+    return make
+
+
+def _ages_s(view: ClusterView, clock: Clock) -> dict[str, float]:
+    """Return how old what is known of each cell is, by the name of the cell."""
+    now_s, asked_at = clock.monotonic(), view.asked_at()
+    return {
+        cell.name or cell.uuid: now_s - asked_at[cell.uuid]
+        for cell in view.cells.enabled()
+        if cell.uuid in asked_at
+    }

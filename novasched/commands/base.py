@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base classes of the commands, and their exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cliff.command import Command
+from cliff.lister import Lister
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+ANSWERED, FAILED, USAGE, ANSWER_IS_NO, IN_PART = range(5)
+"""Exit codes: the question was answered; an error; wrong arguments; it was answered and
+the answer is no; it was answered in part, and the rest could change the answer."""
+
+FORMAT_VERSION = 1
+"""The number "v" of the JSON of all reports."""
+SERVICE = 'nova-scheduler'
+PIPE_WIDTH = 120
+LEAST_WIDTH = 8
+
+Rows = tuple[Sequence[str], Iterable[Sequence[Any]]]
+"""The names of columns, and rows."""
+
+
+class Terminal(NamedTuple):
+    """Properties of the output of a text: the width of its lines, and whether it may
+    have colours."""
+
+    width: int
+    has_colour: bool
+
+
+class ConfiguredCommand(Command):
+    """A command that reads the configuration of nova; ``code`` is its exit code."""
+
+    app: Any
+    code = ANSWERED
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        for kind in ('file', 'dir'):
+            # The program itself has read it, wherever it stands.
+            parser.add_argument(
+                f'--config-{kind}',
+                metavar='PATH',
+                action='append',
+                default=[],
+                help=f'read this configuration {kind}, as novasched-scheduler does; '
+                'may be repeated (default: those of nova)',
+            )
+        return parser
+
+    def configuration_arguments(self) -> list[str]:
+        """Return the arguments that name the configuration, as the daemon takes them;
+        [] for those of nova."""
+        options = self.app.options
+        return [
+            *(f'--config-file={path}' for path in options.config_file),
+            *(f'--config-dir={path}' for path in options.config_dir),
+        ]
+
+    def configuration(self, opts: Mapping[str, Sequence[cfg.Opt]]) -> cfg.ConfigOpts:
+        """Read the configuration with these options alone, by group.
+
+        Raises errors.OptionError and oslo_config.cfg.Error.
+        """
+        from oslo_config import cfg
+
+        from novasched import configuration
+
+        conf = cfg.ConfigOpts()
+        for group, listed in opts.items():
+            conf.register_opts(listed, None if group == 'DEFAULT' else group)
+        arguments = self.configuration_arguments()
+        configuration.read(conf, arguments, SERVICE, prog=self.app.NAME)
+        return conf
+
+    def say(self, line: str) -> None:
+        """Say a line beside the output."""
+        self.app.stderr.write(f'{line}\n')
+
+    def warn(self, line: str) -> None:
+        """Say beside the output what is missing in it."""
+        self.say(f'warning: {line}')
+
+
+class TableCommand(ConfiguredCommand, Lister):
+    """A command that ends with a table, as text, JSON, YAML, CSV or values."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--long',
+            action='store_true',
+            help='print a table with all columns, as wide as it gets',
+        )
+        parser.set_defaults(print_empty=True)
+        return parser
+
+    def is_short(self, parsed_args: argparse.Namespace) -> bool:
+        """Say whether only the most important columns are shown."""
+        is_table = parsed_args.formatter == 'table'
+        return is_table and not parsed_args.long and not parsed_args.columns
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        super().run(parsed_args)
+        return self.code
+
+    def produce_output(
+        self,
+        parsed_args: argparse.Namespace,
+        column_names: Sequence[str],
+        data: Iterable[Sequence[Any]],
+    ) -> int:
+        """Print the rows; a table is cut to the width of the terminal.
+
+        What is not there is a dash in it.
+        """
+        if parsed_args.formatter == 'table':
+            rows = [['-' if v is None else str(v) for v in row] for row in data]
+            width = parsed_args.max_width or _width_of(self.app.stdout)
+            if width > 0 and not parsed_args.long:
+                shown = parsed_args.columns or column_names
+                rows = fitted(column_names, rows, width, frozenset(shown))
+            data = rows
+        return super().produce_output(parsed_args, column_names, data)
+
+
+class ReportCommand(ConfiguredCommand):
+    """A command that ends with a report, as text, JSON or YAML: override report() and
+    text()."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '-f',
+            '--format',
+            dest='formatter',
+            choices=['text', 'json', 'yaml'],
+            default='text',
+            help='how to print the answer (default: text)',
+        )
+        return parser
+
+    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Return the answer, as it is printed in JSON; set ``code``."""
+        raise AssertionError('overridden by every report')
+
+    def text(
+        self,
+        answer: Mapping[str, Any],
+        parsed_args: argparse.Namespace,
+        terminal: Terminal,
+    ) -> str:
+        """Return the answer for people."""
+        raise AssertionError('overridden by every report')
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Print the report."""
+        answer = {'v': FORMAT_VERSION, **self.report(parsed_args)}
+        out = self.app.stdout
+        if parsed_args.formatter == 'json':
+            import json
+
+            text = json.dumps(answer, indent=2)
+        elif parsed_args.formatter == 'yaml':
+            import yaml  # type: ignore[import-untyped]
+
+            text = yaml.safe_dump(answer, sort_keys=False)
+        else:
+            has_colour = out.isatty() and 'NO_COLOR' not in os.environ
+            terminal = Terminal(shutil.get_terminal_size().columns, has_colour)
+            text = self.text(answer, parsed_args, terminal)
+        out.write(text.rstrip('\n') + '\n')
+        return self.code
+
+
+def _width_of(stream: Any) -> int:
+    """Return the width of a terminal, or that of a table in a pipe or file."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or PIPE_WIDTH
+    except (OSError, ValueError):
+        return PIPE_WIDTH
+
+
+def fitted(
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    shown: AbstractSet[str],
+) -> list[list[str]]:
+    """Return the rows of a table in one line each, cut to fit into a width.
+
+    The widest column is cut first, the ID after all others; none to less than
+    LEAST_WIDTH or its name. Only the columns that are shown count.
+    """
+    lines = [[' '.join(value.split()) for value in row] for row in rows]
+    widths = [
+        max([len(name), *(len(line[place]) for line in lines)]) if name in shown else 0
+        for place, name in enumerate(names)
+    ]
+    over = sum(widths) + 3 * sum(name in shown for name in names) + 1 - width
+    for _ in range(over):
+        wide = [
+            place
+            for place, name in enumerate(names)
+            if widths[place] > max(LEAST_WIDTH, len(name))
+        ]
+        if not wide:
+            break
+        widest = max(wide, key=lambda place: (names[place] != 'ID', widths[place]))
+        widths[widest] -= 1
+    return [
+        [
+            text if not width or len(text) <= width else f'{text[: width - 3]}...'
+            for text, width in zip(line, widths, strict=True)
+        ]
+        for line in lines
+    ]

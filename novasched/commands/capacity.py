@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``novasched capacity``: how many more servers of each flavor there is room for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from novasched.commands.base import IN_PART, Terminal
+from novasched.commands.console_client import ConsoleCommand
+from novasched.commands.inspection import InspectionCommand, add_changes
+
+BY = ('zone', 'aggregate', 'cell', 'host')
+
+
+class CountCapacity(ConsoleCommand, InspectionCommand):
+    """Say how many more servers of each flavor would be placed, until none fits.
+
+    Each flavor is counted alone, by the filters of the scheduler. Exit codes: 0
+    answered, 4 a cell, or a part of placement, did not answer.
+    """
+
+    ONLY_HERE = MappingProxyType({'flavor_file': '--flavor-file', 'fresh': '--fresh'})
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--flavor',
+            action='append',
+            dest='flavors',
+            metavar='FLAVOR',
+            help='a name, an id, or in full: vcpus=2,ram=2048,disk=20; may be repeated '
+            '(default: those that servers have, 50 at most)',
+        )
+        parser.add_argument(
+            '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
+        )
+        parser.add_argument('--by', choices=BY, help='count these apart')
+        parser.add_argument(
+            '--stranded',
+            action='store_true',
+            help='say what is free and of no use, and why',
+        )
+        parser.add_argument(
+            '--fresh',
+            action='store_true',
+            help='ask placement now, and not use what was read in the last 5 minutes',
+        )
+        add_changes(parser)
+        return parser
+
+    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        ask = self._of_console if parsed_args.console else self._counted
+        answer = ask(parsed_args)
+        for cell, hosts in answer['cells_left_out'].items():
+            self.warn(f'{cell} does not answer; its {hosts} hosts are not counted')
+            self.code = IN_PART
+        if missing := answer['placement_missing']:
+            self.warn(f'placement did not show {missing} hosts that have free memory')
+            self.code = IN_PART
+        return answer
+
+    def _of_console(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        given = [('flavors', each) for each in parsed_args.flavors or ()]
+        given += [('what_if', each) for each in parsed_args.changes]
+        given += [('by', parsed_args.by)] if parsed_args.by else []
+        answer = self.of_console(parsed_args, '/capacity', given) or {}
+        if not parsed_args.stranded:
+            for row in answer['rows']:
+                for resource in row['resources'].values():
+                    resource.pop('stranded', None)
+        return answer
+
+    def _counted(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        from novasched.inspection import capacity, catalogue, snapshots
+
+        what_if = self.what_if(parsed_args)
+        with self.inspection(what_if=what_if) as inspection:
+            if parsed_args.flavors:
+                found = [
+                    catalogue.flavor_of(
+                        name, parsed_args.flavor_file, inspection.api.flavor, {}
+                    )
+                    for name in parsed_args.flavors
+                ]
+                flavors = capacity.named_apart(found, parsed_args.flavors)
+            else:
+                flavors = capacity.flavors_in_use(inspection)
+            known = snapshots.of(inspection, parsed_args.fresh, what_if)
+            return capacity.report(
+                inspection, known, flavors, parsed_args.by, parsed_args.stranded
+            )
+
+    def text(
+        self,
+        answer: Mapping[str, Any],
+        parsed_args: argparse.Namespace,
+        terminal: Terminal,
+    ) -> str:
+        from novasched.inspection.capacity_text import as_text
+
+        return as_text(answer, parsed_args.by, parsed_args.stranded)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON of a console, for commands where there is no database or decision log."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from novasched import errors
+from novasched.commands.base import ConfiguredCommand
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
+VARIABLE = 'NOVASCHED_CONSOLE'
+TOKEN_VARIABLE = 'OS_TOKEN'
+API = '/api/v1'
+WITHIN_S = 30.0
+MOST_BYTES = 64 << 20
+Given = Iterable[tuple[str, str]]
+
+
+class ConsoleCommand(ConfiguredCommand):
+    """A command that may ask a console instead; ``ONLY_HERE`` are the options, by the
+    name of the argument, that a console does not know."""
+
+    ONLY_HERE: Mapping[str, str] = {}
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--console',
+            metavar='URL|SOCKET',
+            default=os.environ.get(VARIABLE) or None,
+            help='ask this console, and read neither databases nor decision logs; a '
+            f'token for it is read from {TOKEN_VARIABLE} (default: {VARIABLE})',
+        )
+        return parser
+
+    def of_console(
+        self, parsed_args: argparse.Namespace, path: str, given: Given = ()
+    ) -> dict[str, Any] | None:
+        """Return what the console of ``--console`` answers; None: it knows no such
+        thing.
+
+        Raises errors.OptionError for what it does not take, and errors.ConsoleFailed.
+        """
+        for name, option in self.ONLY_HERE.items():
+            if getattr(parsed_args, name):
+                raise errors.OptionError(
+                    '--console', f'it does not go with {option}', 'Leave one out'
+                )
+        return ask(parsed_args.console, path, given)
+
+
+def of_decision(id: str) -> str:
+    """Return the address of a decision in a console."""
+    return f'/decisions/{quote(id, safe="")}'
+
+
+def of_host(name: str) -> str:
+    """Return the address of a host in a console."""
+    # Not all servers decode %2F; see PEP 3333.
+    return f'/hosts/{quote(name)}'
+
+
+def ask(where: str, path: str, given: Given = ()) -> dict[str, Any] | None:
+    """Return the JSON object that a console has at a path of its interface; None: it
+    has none.
+
+    ``where`` is its URL, or the path of its socket. Raises errors.OptionError for
+    what it refuses, and errors.ConsoleFailed where it does not answer.
+    """
+    import http.client
+    import json
+
+    said = urlencode(list(given))
+    connection, prefix = _connection(where)
+    headers = {'Accept': 'application/json'}
+    if token := os.environ.get(TOKEN_VARIABLE):
+        headers['X-Auth-Token'] = token
+    try:
+        target = f'{prefix}{API}{path}{"?" if said else ""}{said}'
+        connection.request('GET', target, headers=headers)
+        reply = connection.getresponse()
+        body = reply.read(MOST_BYTES)
+        status = reply.status
+    except (OSError, http.client.HTTPException) as problem:
+        raise errors.ConsoleFailed(where, str(problem) or repr(problem)) from problem
+    finally:
+        connection.close()
+    try:
+        answer = json.loads(body)
+        text = str(answer.get('error', ''))
+    except (ValueError, AttributeError, RecursionError):
+        answer, text = None, ''
+    if status == 200 and answer is not None:
+        return dict(answer)
+    if status == 404 and text:
+        return None
+    if status == 400 and text:
+        raise errors.OptionError('--console', f'it answers: {text}', 'Correct it')
+    if status in (401, 403):
+        remedy = f'put a token that may look into {TOKEN_VARIABLE}'
+        raise errors.ConsoleFailed(where, f'it refuses us (HTTP {status}): {remedy}')
+    raise errors.ConsoleFailed(where, text or f'it answers HTTP {status}')
+
+
+def _connection(where: str) -> tuple[HTTPConnection, str]:
+    """Return a connection that is not open yet, and what paths begin with."""
+    import http.client
+    import socket
+
+    if '://' not in where:
+
+        class OverSocket(http.client.HTTPConnection):
+            def connect(self) -> None:
+                self.sock = socket.socket(socket.AF_UNIX)
+                self.sock.settimeout(WITHIN_S)
+                self.sock.connect(where)
+
+        return OverSocket('localhost', timeout=WITHIN_S), ''
+    kinds = {'http': http.client.HTTPConnection, 'https': http.client.HTTPSConnection}
+    try:
+        url = urlsplit(where)
+        kind, host, port = kinds[url.scheme], url.hostname or '', url.port
+    except (KeyError, ValueError) as problem:
+        remedy = 'Give http://HOST:PORT, https://HOST or the path of a socket'
+        raise errors.OptionError(
+            '--console', f'{where} is no URL of a console', remedy
+        ) from problem
+    return kind(host, port, timeout=WITHIN_S), url.path.rstrip('/')

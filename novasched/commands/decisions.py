@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``novasched decisions list`` and ``decisions count``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.commands.base import IN_PART, Rows, TableCommand
+from novasched.commands.console_client import ConsoleCommand
+
+if TYPE_CHECKING:
+    from novasched.decision_log.reading import Criteria
+    from novasched.decision_log.record import Head
+    from novasched.inspection.merged import MergedDecisions
+
+LIMIT = 50
+POLL_S = 1.0
+MOST_OF_CONSOLE = 500
+"""Decisions that a console lists at a time."""
+RESULTS = ('scheduled', 'unschedulable', 'error')
+BY = (
+    *('plugin', 'blocker', 'code', 'flavor', 'zone', 'project', 'host', 'result'),
+    *('day', 'hour'),
+)
+SHORT = ('ID', 'Time', 'Result', 'Flavor', 'Blocker', 'Plugin', 'Took')
+LONG = (*SHORT, 'Servers', 'Host', 'Project', 'Request', 'Worker', 'Code')
+COUNTS = ('value', 'count', 'share', 'most_often')
+FOLLOWED = (*SHORT[:5], 'Plugin or host', 'Took')
+WIDTHS = (15, 20, 13, 16, 16, 30, 8)
+"""Of the columns of --follow, which cannot know what comes."""
+_CRITERIA = {
+    'server': ('UUID', 'a server'),
+    'request': ('ID', 'a request, or a global request'),
+    'project': ('ID', 'a project'),
+    'flavor': ('NAME', 'a flavor'),
+    'zone': ('ZONE', 'an availability zone that was asked for'),
+    'host': ('HOST', 'a host that was picked'),
+    'blocker': ('WORD', 'what ended requests, such as filters or no-candidates'),
+    'plugin': ('NAME', 'the filter or prefilter that ended requests'),
+    'code': ('CODE', 'the most frequent reason, such as not-enough-ram'),
+}
+_AGO = re.compile(r'(\d+)([smhdw])')
+_UNIT_S = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
+_TIME = '%Y-%m-%dT%H:%M:%S.%fZ'
+
+
+def moment(text: str) -> int:
+    """Return a time in microseconds since 1970: so long ago, as 90m or 7d, or a time in
+    ISO 8601, which is UTC where it names no zone.
+
+    Raises argparse.ArgumentTypeError.
+    """
+    if ago := _AGO.fullmatch(text):
+        return int((SYSTEM_CLOCK.time() - int(ago[1]) * _UNIT_S[ago[2]]) * 1e6)
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no time; it is such as 90m, 7d or 2026-11-22T12:00Z'
+        ) from problem
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=datetime.UTC)
+    return int(found.timestamp() * 1e6)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+class DecisionsCommand(ConsoleCommand, TableCommand):
+    """A command on the decisions that meet criteria."""
+
+    ONLY_HERE = MappingProxyType({'local': '--local'})
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        for name, (metavar, text) in _CRITERIA.items():
+            parser.add_argument(f'--{name}', metavar=metavar, help=f'those of {text}')
+        parser.add_argument('--result', choices=RESULTS, help='those that ended so')
+        for name, text in (('since', 'from'), ('until', 'before')):
+            parser.add_argument(
+                f'--{name}',
+                metavar='TIME',
+                type=moment,
+                help=f'those {text} a time: 90m or 7d ago, or 2026-11-22T12:00Z',
+            )
+        parser.add_argument(
+            '--local', action='store_true', help='ask no scheduler of another machine'
+        )
+        return parser
+
+    def sources(self, parsed_args: argparse.Namespace) -> MergedDecisions:
+        """Return where the records are."""
+        from novasched.commands import sources
+
+        conf = self.configuration(sources.OPTIONS)
+        return sources.sources(conf, parsed_args.local, self.warn)
+
+    def criteria(self, parsed_args: argparse.Namespace) -> Criteria:
+        from novasched.decision_log.reading import Criteria
+
+        names = (*_CRITERIA, 'result', 'since', 'until')
+        return Criteria(**{name: getattr(parsed_args, name) for name in names})
+
+    def listed_by_console(
+        self, parsed_args: argparse.Namespace, path: str, *given: tuple[str, str]
+    ) -> dict[str, Any]:
+        """Return what a console has on the decisions that meet the criteria."""
+        asked = [*given]
+        for name in (*_CRITERIA, 'result', 'since', 'until'):
+            if (value := getattr(parsed_args, name)) is not None:
+                is_time = isinstance(value, int)
+                asked.append((name, _at(value) if is_time else value))
+        answer = self.of_console(parsed_args, path, asked) or {}
+        for host in answer['unanswered']:
+            self.warn(f'{host} did not answer the console')
+            self.code = IN_PART
+        return answer
+
+    def say_what_is_missing(self, found: MergedDecisions) -> None:
+        """Warn of schedulers that did not answer."""
+        for line in found.warnings:
+            self.warn(line)
+        if found.unanswered:
+            self.code = IN_PART
+
+
+class ListDecisions(DecisionsCommand):
+    """List the decisions of all schedulers, the newest first.
+
+    A table has the most important columns; --long has all, and the other formats have
+    all that is kept of each but its body, for which see novasched explain.
+
+    Exit codes: 0 answered, 1 error, 2 usage, 4 a scheduler did not answer, and may have
+    more.
+    """
+
+    pause: Callable[[float], None] = staticmethod(time.sleep)
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--limit',
+            metavar='N',
+            type=_positive,
+            default=LIMIT,
+            help=f'the newest N only (default: {LIMIT})',
+        )
+        parser.add_argument(
+            '--before', metavar='ID', help='those older than this decision'
+        )
+        parser.add_argument(
+            '--follow',
+            action='store_true',
+            help='then print new ones as they come, until Ctrl-C; with -f json, an '
+            'object a line',
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        if not parsed_args.follow:
+            return super().run(parsed_args)
+        is_list = parsed_args.before or parsed_args.console
+        if parsed_args.formatter not in ('table', 'json') or is_list:
+            raise errors.OptionError(
+                '--follow',
+                'it goes with -f table and -f json, without --before and --console',
+                'Leave the other out',
+            )
+        with contextlib.closing(self.sources(parsed_args)) as found:
+            self.follow(found, parsed_args)
+        return self.code
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        if parsed_args.console:
+            heads, hosts = self._of_console(parsed_args)
+        else:
+            with contextlib.closing(self.sources(parsed_args)) as found:
+                heads = found.find(
+                    self.criteria(parsed_args), parsed_args.limit, parsed_args.before
+                )
+                hosts = found.hosts_of([head.id for head in heads])
+            self.say_what_is_missing(found)
+        if parsed_args.formatter != 'table':
+            rows = [kept(head, hosts.get(head.id, [])) for head in heads]
+            return tuple(_names()), [tuple(row.values()) for row in rows]
+        columns = SHORT if self.is_short(parsed_args) else LONG
+        shown = (_shown(head, hosts.get(head.id, [])) for head in heads)
+        return columns, [tuple(row[name] for name in columns) for row in shown]
+
+    def _of_console(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[list[Head], dict[str, list[str]]]:
+        """Return the heads that a console lists, page by page, and their hosts."""
+        from novasched.decision_log.primitives import head_of
+
+        heads: list[Head] = []
+        hosts, before = {}, parsed_args.before
+        while True:
+            limit = min(parsed_args.limit - len(heads), MOST_OF_CONSOLE)
+            given = [('limit', str(limit)), *([('before', before)] if before else ())]
+            answer = self.listed_by_console(parsed_args, '/decisions', *given)
+            for row in answer['decisions']:
+                heads.append(head_of({**row, 'at': moment(row['at'])}))
+                hosts[row['id']] = row['picked']
+            before = answer['next']
+            if before is None or len(heads) >= parsed_args.limit:
+                return heads, hosts
+
+    def follow(self, found: MergedDecisions, parsed_args: argparse.Namespace) -> None:
+        """Print decisions as they come, the oldest first."""
+        criteria = self.criteria(parsed_args)
+        mark = found.end()
+        heads = found.find(criteria, parsed_args.limit)[::-1]
+        self.say_what_is_missing(found)
+        printed, missing = {head.id for head in heads}, found.warnings
+        if parsed_args.formatter == 'table':
+            self._print([_line(FOLLOWED)])
+        while True:
+            hosts = found.hosts_of([head.id for head in heads])
+            self._print(_lines(heads, hosts, parsed_args.formatter))
+            self.pause(POLL_S)
+            heads, mark = found.newer(criteria, mark)
+            heads = [head for head in heads if head.id not in printed]
+            if found.warnings != missing:
+                missing = found.warnings
+                self.say_what_is_missing(found)
+
+    def _print(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.app.stdout.write(f'{line}\n')
+        self.app.stdout.flush()
+
+
+def _at(time_us: int) -> str:
+    from novasched.decision_log.counting import time_of
+
+    return time_of(time_us, _TIME)
+
+
+def _names() -> list[str]:
+    from novasched.decision_log.files import HEAD
+
+    return [*HEAD, 'picked']
+
+
+def kept(head: Head, hosts: Sequence[str]) -> dict[str, Any]:
+    """Return what is kept of a decision but its body, for programs."""
+    return {**asdict(head), 'at': _at(head.at), 'picked': list(hosts)}
+
+
+def _shown(head: Head, hosts: Sequence[str]) -> dict[str, Any]:
+    """Return the columns for people."""
+    from novasched.decision_log.counting import time_of
+
+    values = {
+        'ID': head.id,
+        'Time': time_of(head.at),
+        'Result': head.result,
+        'Flavor': head.flavor,
+        'Blocker': head.blocker,
+        'Plugin': head.plugin,
+        'Took': f'{head.took_us / 1000:.0f} ms',
+        'Servers': head.servers,
+        'Host': ', '.join(hosts),
+        'Project': head.project_id,
+        'Request': head.request_id,
+        'Worker': head.worker,
+        'Code': head.code,
+    }
+    return {name: None if value == '' else value for name, value in values.items()}
+
+
+def _lines(
+    heads: Sequence[Head], hosts: dict[str, list[str]], formatter: str
+) -> Iterator[str]:
+    for head in heads:
+        picked = hosts.get(head.id, [])
+        if formatter == 'json':
+            yield json.dumps(kept(head, picked))
+        else:
+            shown = _shown(head, picked)
+            shown['Plugin or host'] = shown['Plugin'] or shown['Host']
+            yield _line([shown[name] or '-' for name in FOLLOWED])
+
+
+def _line(values: Sequence[str]) -> str:
+    padded = (f'{text:{width}}' for text, width in zip(values, WIDTHS, strict=True))
+    return '  '.join(padded).rstrip()
+
+
+class CountDecisions(DecisionsCommand):
+    """Count the decisions of all schedulers by what they have in common.
+
+    By plugin, blocker or code, only those that were not scheduled are counted; by host,
+    a decision on several servers counts for each of their hosts. Most often: the
+    reason, or the result, that most of them have.
+
+    Exit codes: 0 answered, 1 error, 2 usage, 4 a scheduler did not answer, and may have
+    more.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--by',
+            choices=BY,
+            default=BY[0],
+            help=f'what to count them by (default: {BY[0]})',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from novasched.decision_log.counting import Count
+
+        counts: Sequence[Count]
+        if parsed_args.console:
+            given = 'by', parsed_args.by
+            answer = self.listed_by_console(parsed_args, '/decisions/count', given)
+            counts = [Count(**row) for row in answer['rows']]
+        else:
+            with contextlib.closing(self.sources(parsed_args)) as found:
+                counts = found.count(parsed_args.by, self.criteria(parsed_args))
+            self.say_what_is_missing(found)
+        if parsed_args.formatter != 'table':
+            rows = [
+                (each.value, each.count, round(each.share, 4), each.most_often)
+                for each in counts
+            ]
+            return COUNTS, rows
+        columns = (parsed_args.by.capitalize(), 'Count', 'Share', 'Most often')
+        return columns, [
+            (each.value or '-', each.count, f'{each.share:.1%}', each.most_often)
+            for each in counts
+        ]

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``novasched explain``: why a server went where it went, or why it got no host."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from novasched import errors
+from novasched.commands.base import ANSWER_IS_NO, IN_PART, Terminal
+from novasched.commands.console_client import ConsoleCommand, of_decision
+from novasched.commands.inspection import InspectionCommand
+
+if TYPE_CHECKING:
+    from novasched.db.server_names import NamedServers
+    from novasched.decision_log.reading import Criteria
+    from novasched.decision_log.record import DecisionRecord
+    from novasched.inspection.merged import MergedDecisions
+
+MOST = 50
+"""Decisions that --all shows."""
+NEWEST_HERE = (
+    'This is the newest decision of this machine; --all shows every one, and asks the '
+    'other schedulers, too.'
+)
+A_DECISION = re.compile(r'd-[0-9a-zA-Z]{4,13}')
+A_REQUEST = 'req-'
+
+
+class Subject(NamedTuple):
+    """Subject of an explanation: a server, a request or a decision."""
+
+    server: str = ''
+    request: str = ''
+    decision: str = ''
+    name: str = ''
+
+    @property
+    def is_name(self) -> bool:
+        """True if no more is known of it than the name of a server."""
+        return not (self.server or self.request or self.decision)
+
+    def criteria(self) -> Criteria:
+        """Return what the records on a server or request have in common."""
+        from novasched.decision_log.reading import Criteria
+
+        return Criteria(server=self.server or None, request=self.request or None)
+
+    def __str__(self) -> str:
+        if self.server:
+            return f'on server {f"{self.name} " if self.name else ""}{self.server}'
+        return f'on request {self.request}' if self.request else self.decision
+
+
+class Looked(NamedTuple):
+    """The records that were found, the newest first, and the schedulers that did not
+    answer; without records, when the oldest one was made, in us since 1970."""
+
+    records: Sequence[DecisionRecord] = ()
+    unanswered: Sequence[str] = ()
+    oldest_at: int | None = None
+
+
+class ExplainDecision(ConsoleCommand, InspectionCommand):
+    """Explain why a server went where it went, or why it got no host.
+
+    Shown is the newest decision; of a uuid or id, the newest of this machine if it has
+    any. It says how many hosts each stage left and why, by what the host won or what
+    ended it, what would have to change, and how long it took: see
+    docs/reference/explain.md.
+
+    Exit codes: 0 answered, 1 error, 2 usage, 3 no such decision is kept, 4 none was
+    found, and not all who may have one answered.
+    """
+
+    ONLY_HERE = MappingProxyType({'host': '--host', 'all': '--all', 'local': '--local'})
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'what',
+            metavar='SERVER|REQUEST|DECISION',
+            help='name or uuid of a server, id of a request (req-...), or id of a '
+            'decision (d-..., of which 6 characters will do)',
+        )
+        parser.add_argument('--host', help='what became of this host, then and now')
+        parser.add_argument(
+            '--then-only',
+            action='store_true',
+            help='with --host, do not ask what the host would say now',
+        )
+        parser.add_argument(
+            '--all',
+            action='store_true',
+            help='all decisions on it, by whichever scheduler, the newest first, '
+            f'{MOST} at most',
+        )
+        parser.add_argument(
+            '--local', action='store_true', help='ask no scheduler of another machine'
+        )
+        parser.add_argument(
+            '--index',
+            type=int,
+            metavar='N',
+            help='server N, from 0, of a request for several',
+        )
+        parser.add_argument(
+            '--long',
+            action='store_true',
+            help='every host and what became of it, and every filter; ids in full',
+        )
+        return parser
+
+    def sources(self, local_only: bool) -> MergedDecisions:
+        """Return where records are read. Raises errors.OptionError where this machine
+        has none, and no other is to be asked."""
+        from novasched.commands import sources
+
+        return sources.sources(
+            self.configuration(sources.OPTIONS), local_only, self.warn
+        )
+
+    def servers_called(self, name: str) -> NamedServers:
+        """Look a name up in the databases of nova."""
+        from novasched.db import server_names
+
+        return server_names.called(self.configuration(server_names.OPTIONS), name)
+
+    def now(self, host: str, record: DecisionRecord) -> dict[str, Any] | None:
+        """Return what a host says now to the request of a record, with ``text`` in
+        words; None: it cannot be asked."""
+        if 'request' not in record.body:
+            return None
+        from oslo_config import cfg
+
+        from novasched.inspection.why_not import why_not
+
+        project = record.head.project_id or None
+        try:
+            with self.inspection() as cloud:
+                asked = cloud.maker.like(record.body['request'], project, 1)
+                found = why_not(cloud.run, host, asked, cloud.placement)
+        except (errors.NovaschedError, cfg.Error) as problem:
+            self.warn(f'{host} cannot be asked what it says now: {problem}')
+            return None
+        return {**found, 'text': in_short(found)}
+
+    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        if parsed_args.console:
+            return self._of_console(parsed_args)
+        what = parsed_args.what
+        subject = _subject(what)
+        looked = Looked() if subject.is_name else self._look(subject, parsed_args)
+        away: list[str] = []
+        if subject.is_name or (subject.decision and not looked.records):
+            uuids, away = self._called(what, subject)
+            if uuids:
+                subject = Subject(server=uuids[0], name=what)
+                looked = self._look(subject, parsed_args)
+        unanswered = looked.unanswered
+        if not looked.records:
+            self.code = IN_PART if unanswered or away else ANSWER_IS_NO
+            return {'id': None, 'text': _nothing(subject, looked.oldest_at)}
+        made = [self._explained(each, subject, parsed_args) for each in looked.records]
+        for each in made:
+            each['unanswered'] = unanswered
+        return {'explanations': made} if parsed_args.all else made[0]
+
+    def _look(self, subject: Subject, parsed_args: argparse.Namespace) -> Looked:
+        """Look for records, and say what is missing in them."""
+        with contextlib.ExitStack() as opened:
+            sources, records = self._found(subject, parsed_args, opened)
+            for line in sources.warnings:
+                self.warn(line)
+            oldest_at = None if records else sources.oldest_at()
+            return Looked(records, sources.unanswered, oldest_at)
+
+    def _of_console(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Return the newest explanation that a console has."""
+        subject = _subject(parsed_args.what)
+        if subject.is_name:
+            problem = 'a console finds servers by their uuid alone'
+            raise errors.OptionError('SERVER', problem, 'Give the uuid')
+        decision, unanswered = subject.decision, []
+        if not decision:
+            kind = 'server' if subject.server else 'request'
+            given = [(kind, subject.server or subject.request), ('limit', '1')]
+            found = self.of_console(parsed_args, '/decisions', given) or {}
+            unanswered = found['unanswered']
+            decision = next((head['id'] for head in found['decisions']), '')
+        made = decision and self._of_decision(parsed_args, decision, subject.server)
+        if not made:
+            self.code = IN_PART if unanswered else ANSWER_IS_NO
+            return {'id': None, 'text': f'The console has no decision {subject}.'}
+        return made if parsed_args.long else {**made, 'hosts': None}
+
+    def _of_decision(
+        self, parsed_args: argparse.Namespace, decision: str, server: str
+    ) -> dict[str, Any] | None:
+        path, index = of_decision(decision), parsed_args.index
+        if index is None and server:
+            made = self.of_console(parsed_args, path) or {}
+            uuids = [each['uuid'] for each in made.get('servers', ())]
+            if len(uuids) < 2 or server not in uuids:
+                return made
+            index = uuids.index(server)
+        given = [] if index is None else [('index', str(index))]
+        return self.of_console(parsed_args, path, given)
+
+    def _found(
+        self,
+        subject: Subject,
+        parsed_args: argparse.Namespace,
+        opened: contextlib.ExitStack,
+    ) -> tuple[MergedDecisions, list[DecisionRecord]]:
+        """Return where was looked, and the records: what this machine has is enough for
+        an id, unless all is asked for."""
+
+        def found(
+            local_only: bool, every: bool
+        ) -> tuple[MergedDecisions, list[DecisionRecord]]:
+            sources = self.sources(local_only)
+            opened.enter_context(contextlib.closing(sources))
+            return sources, self._records(sources, subject, every)
+
+        if not (subject.name or parsed_args.all or parsed_args.local):
+            with contextlib.suppress(errors.OptionError):  # it may keep no records
+                own, records = found(local_only=True, every=False)
+                if records:
+                    if not subject.decision:
+                        self.say(NEWEST_HERE)
+                    return own, records
+        return found(parsed_args.local, parsed_args.all)
+
+    def _explained(
+        self, record: DecisionRecord, subject: Subject, parsed_args: argparse.Namespace
+    ) -> dict[str, Any]:
+        from novasched.inspection import explain
+
+        index = parsed_args.index
+        if index is None:
+            index = explain.index_of(record, subject.server)
+        made = explain.explanation(record, index, parsed_args.long)
+        made['server_name'] = subject.name or None
+        if host := parsed_args.host:
+            now = None if parsed_args.then_only else self.now(host, record)
+            made.update(of_host=explain.of_host(record, host, index), now=now)
+        return made
+
+    def _called(self, what: str, subject: Subject) -> NamedServers:
+        """Return the server of a name, at most one, and the cells that did not say.
+
+        Raises errors.OptionError for a name that several servers have, or none, if all
+        cells answered and it is the id of nothing else.
+        """
+        from oslo_config import cfg
+
+        from novasched.db.server_names import NamedServers
+
+        try:
+            uuids, away = self.servers_called(what)
+        except (errors.NovaschedError, cfg.Error) as failed:
+            if subject.is_name:
+                raise
+            self.warn(f'whether a server is called {what} is not known: {failed}')
+            return NamedServers([], [])
+        for cell in away:
+            self.warn(f'cell {cell} does not answer; its servers are not looked at')
+        if len(uuids) > 1:
+            problem = f'{len(uuids)} servers are called {what}: {", ".join(uuids)}'
+            raise errors.OptionError('SERVER', problem, 'Give the uuid')
+        if not uuids and not away and subject.is_name:
+            problem = f'there is no server called {what}'
+            raise errors.OptionError('SERVER', problem, 'Give the uuid')
+        return NamedServers(uuids, away)
+
+    def _records(
+        self, sources: MergedDecisions, subject: Subject, every: bool
+    ) -> list[DecisionRecord]:
+        """Return the newest record on a subject, or all of them."""
+        ids = [subject.decision]
+        if not subject.decision:
+            ids = [head.id for head in sources.find(subject.criteria(), MOST)]
+        try:
+            read = [sources.read(each) for each in (ids if every else ids[:1])]
+        except errors.DecisionNotFound:  # it is no id
+            return []
+        return [record for record in read if record is not None]
+
+    def text(
+        self,
+        answer: Mapping[str, Any],
+        parsed_args: argparse.Namespace,
+        terminal: Terminal,
+    ) -> str:
+        from novasched.inspection import render
+
+        style = self.style(parsed_args, terminal)
+        if 'text' in answer:  # there is nothing to explain
+            return str(answer['text'])
+        draw = render.host_as_text if parsed_args.host else render.as_text
+        every = answer.get('explanations', [answer])
+        return '\n'.join(draw(each, style) for each in every)
+
+
+def _subject(what: str) -> Subject:
+    """Return what is asked about, as it looks; a server may be called as a decision."""
+    if A_DECISION.fullmatch(what):
+        return Subject(decision=what)
+    if what.startswith(A_REQUEST):
+        return Subject(request=what)
+    with contextlib.suppress(ValueError):
+        return Subject(server=str(uuid.UUID(what)))
+    return Subject(name=what)
+
+
+def _nothing(subject: Subject, oldest_at: int | None) -> str:
+    """Return what there is to say where no decision is kept."""
+    if subject.is_name:
+        return f'There is no server called {subject.name} in the cells that answer.'
+    from novasched.decision_log.counting import time_of
+
+    said = f'No decision {subject} is kept'
+    if oldest_at is None:
+        said += ', as none is at all'
+    else:
+        said += f'; the oldest is of {time_of(oldest_at)}'
+    if subject.server:
+        plan = f'novasched plan move {subject.server}'
+        return f'{said}. What would be decided now: {plan}'
+    return f'{said}.'
+
+
+def in_short(found: Mapping[str, Any]) -> str:
+    """Return what a host says now, in a line."""
+    if found['fits']:
+        rank = f', rank {found["rank"]} of {found["of"]}' if found['rank'] else ''
+        return f'it would be taken{rank}.'
+    failed = [each for each in found['conditions'] if not each['passes']]
+    said = (
+        ': '.join(filter(None, (each['name'], each['code'], each['text'])))
+        for each in failed
+    )
+    return f'it fails {len(failed)} of {len(found["conditions"])}: {"; ".join(said)}.'

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``novasched host``: what a host has, what is free of it, and who holds the rest."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from novasched import errors
+from novasched.commands.base import IN_PART, Terminal
+from novasched.commands.console_client import ConsoleCommand, of_host
+from novasched.commands.inspection import InspectionCommand
+
+HOLDING = ('pages', 'pcpu', 'pci')
+
+
+class ShowHost(ConsoleCommand, InspectionCommand):
+    """Show a host: its state, what is free of it, and which servers hold the rest.
+
+    Decisions are those of all schedulers. Exit codes: 0 answered, 4 a cell or a
+    scheduler does not answer.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument('host', metavar='HOST', help='name of a compute host')
+        parser.add_argument(
+            '--holders',
+            choices=HOLDING,
+            help='show only servers that hold memory pages, CPUs of their own or '
+            'devices',
+        )
+        parser.add_argument(
+            '--long', action='store_true', help='show traits, and uuids in full'
+        )
+        return parser
+
+    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        ask = self._of_console if parsed_args.console else self._read
+        answer = ask(parsed_args)
+        for cell in answer['cells_left_out']:
+            self.warn(f'{cell} does not answer')
+            self.code = IN_PART
+        return answer
+
+    def _of_console(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        host, holding = parsed_args.host, parsed_args.holders
+        answer = self.of_console(parsed_args, of_host(host))
+        if answer is None:
+            remedy = 'See all in its page of hosts'
+            raise errors.OptionError('HOST', f'the console knows no {host}', remedy)
+        if holding is not None:
+            answer['holders'] = [one for one in answer['holders'] if one[holding]]
+        return answer
+
+    def _read(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        from novasched.commands import sources
+        from novasched.decision_log.reading import Criteria
+        from novasched.inspection import host, snapshots
+
+        with (
+            self.inspection() as inspection,
+            contextlib.closing(sources.sources(inspection.conf, warn=self.warn)) as log,
+        ):
+            chosen = log.find(Criteria(host=parsed_args.host), host.MOST_DECISIONS)
+            answer = host.report(
+                inspection,
+                parsed_args.host,
+                snapshots.of(inspection),
+                parsed_args.holders,
+                chosen,
+                log,
+            )
+        for line in log.warnings:
+            self.warn(line)
+        if log.unanswered:
+            self.code = IN_PART
+        return answer
+
+    def text(
+        self,
+        answer: Mapping[str, Any],
+        parsed_args: argparse.Namespace,
+        terminal: Terminal,
+    ) -> str:
+        from novasched.inspection.host_text import as_text
+
+        return as_text(answer, self.style(parsed_args, terminal))

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of the commands on what could be decided now."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from novasched.clock import SYSTEM_CLOCK
+from novasched.commands.base import ReportCommand, Terminal
+
+if TYPE_CHECKING:
+    from novasched.inspection.session import Inspection
+    from novasched.inspection.text import Style
+    from novasched.inspection.what_if import WhatIf
+
+QUIET_S = 2.0
+"""Seconds that something may take before its progress is shown."""
+
+
+class InspectionCommand(ReportCommand):
+    """A report on what could be decided now; it reads databases and placement."""
+
+    @contextlib.contextmanager
+    def inspection(
+        self, seed: int | None = None, what_if: WhatIf | None = None
+    ) -> Iterator[Inspection]:
+        """Read the cloud that the configuration names, or what it would be. Raises
+        errors.SetupError and errors.StoreFailed."""
+        from novasched.inspection import session
+
+        conf = self.configuration(session.options())
+        with session.opened(conf, seed=seed, what_if=what_if) as inspection:
+            yield inspection
+
+    @staticmethod
+    def what_if(parsed_args: argparse.Namespace) -> WhatIf:
+        """Return the changes that are asked for. Raises errors.OptionError."""
+        from novasched.inspection.what_if import WhatIf
+
+        return WhatIf.of(parsed_args.changes)
+
+    def progress(self, text: str) -> None:
+        """Show what is being done, on a terminal, once it takes long."""
+        stderr = self.app.stderr
+        self._since = getattr(self, '_since', SYSTEM_CLOCK.monotonic())
+        if stderr.isatty() and SYSTEM_CLOCK.monotonic() - self._since > QUIET_S:
+            stderr.write(f'\r{text} ...\033[K')
+            stderr.flush()
+            self._is_shown = True
+
+    def end_progress(self) -> None:
+        """Take the line of the progress away."""
+        if getattr(self, '_is_shown', False):
+            self.app.stderr.write('\r\033[K')
+
+    def style(self, parsed_args: argparse.Namespace, terminal: Terminal) -> Style:
+        from novasched.inspection.text import Style
+
+        return Style(terminal.width, terminal.has_colour, parsed_args.long)
+
+
+def add_changes(parser: argparse.ArgumentParser) -> None:
+    """Add the option that changes what is read."""
+    parser.add_argument(
+        '--what-if',
+        action='append',
+        default=[],
+        dest='changes',
+        metavar='CHANGE',
+        help='answer as if the cloud were another; may be repeated: disable, enable or '
+        'remove HOST; add N like HOST; trait HOST +T or -T; aggregate A +HOST or '
+        '-HOST; property A key=value; ratio CLASS=NUMBER [A|HOST]; option '
+        'GROUP.NAME=VALUE. HOST may be a pattern such as rack1-*',
+    )

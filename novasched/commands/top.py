@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``novasched top``: what all schedulers decide, as it happens."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from novasched.commands.base import IN_PART, ReportCommand, Terminal
+
+if TYPE_CHECKING:
+    from novasched.inspection.merged import MergedDecisions
+
+WINDOW_S = 60
+EVERY_S = 2.0
+HEAD_LINES = 8
+"""Lines of a screen that the sums may take."""
+QUIT, PAUSE = 'q', 'p'
+
+Key = Callable[[float | None], str]
+"""Returns the key that was pressed within so many seconds, or ''. None: for ever."""
+
+
+class WatchSchedulers(ReportCommand):
+    """Show what all schedulers decide: requests, results, times, what stood in the way.
+
+    On a terminal the picture is drawn every two seconds, of the last minute; p pauses,
+    q ends it. Into a pipe, with --once or in another format it is printed once. in
+    flight is the mean of the minute; cells are as the last decision saw them.
+
+    Exit codes: 0 answered, 1 error, 2 usage, 4 a scheduler did not answer.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--once', action='store_true', help='print it once and end')
+        parser.add_argument(
+            '--local', action='store_true', help='ask no scheduler of another machine'
+        )
+        return parser
+
+    def decisions(self, parsed_args: argparse.Namespace) -> MergedDecisions:
+        from novasched.commands import sources
+
+        conf = self.configuration(sources.OPTIONS)
+        return sources.sources(conf, parsed_args.local, self.warn)
+
+    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        with contextlib.closing(self.decisions(parsed_args)) as decisions:
+            found = decisions.overview(WINDOW_S)
+        for line in decisions.warnings:
+            self.warn(line)
+        if decisions.unanswered:
+            self.code = IN_PART
+        return found
+
+    def text(
+        self,
+        answer: Mapping[str, Any],
+        parsed_args: argparse.Namespace,
+        terminal: Terminal,
+    ) -> str:
+        from novasched.inspection import top
+        from novasched.inspection.text import Style
+
+        style = Style(terminal.width, terminal.has_colour)
+        return top.frame(dict(answer), style)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        is_watched = self.app.stdout.isatty() and sys.stdin.isatty()
+        if parsed_args.once or parsed_args.formatter != 'text' or not is_watched:
+            return super().take_action(parsed_args)
+        with (
+            contextlib.closing(self.decisions(parsed_args)) as decisions,
+            _keys(sys.stdin.fileno()) as key,
+        ):
+            self._watch(decisions, key)
+        return self.code
+
+    def _watch(self, decisions: MergedDecisions, key: Key) -> None:
+        """Draw until q is pressed."""
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        from novasched.inspection import top
+        from novasched.inspection.text import Style
+
+        console = Console(file=self.app.stdout)
+        has_colour = 'NO_COLOR' not in os.environ
+        text, pressed, is_paused = '', '', False
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while pressed != QUIT:
+                if not is_paused:
+                    found = decisions.overview(WINDOW_S)
+                    style = Style(console.width, has_colour)
+                    rows = max(1, console.height - HEAD_LINES)
+                    text = top.frame(found, style, rows)
+                shown = f'{text}  paused\n' if is_paused else text
+                live.update(Text.from_ansi(shown), refresh=True)
+                pressed = key(None if is_paused else EVERY_S)
+                is_paused ^= pressed == PAUSE
+
+
+@contextlib.contextmanager
+def _keys(terminal: int) -> Iterator[Key]:
+    """Let keys be read as they are pressed, without showing them."""
+    import termios
+    import tty
+
+    def key(within_s: float | None) -> str:
+        ready, _, _ = select.select([terminal], [], [], within_s)
+        return os.read(terminal, 1).decode('ascii', 'replace') if ready else ''
+
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal)
+    try:
+        yield key
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)

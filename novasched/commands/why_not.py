@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``novasched why-not``: which conditions of a request a host meets, and which not."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from novasched.commands import plan
+from novasched.commands.base import ANSWER_IS_NO, Terminal
+from novasched.commands.inspection import InspectionCommand
+
+
+class WhyNot(InspectionCommand):
+    """Say which conditions of a request a host meets now, and which it does not.
+
+    All are asked, not only the first that fails. It is a dry run: nothing is claimed,
+    written or notified. Exit codes: 0 the host fits, 3 it does not.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument('host', metavar='HOST', help='name of a compute host')
+        what = plan.add_request(parser)
+        what.add_argument(
+            '--server', metavar='SERVER', help='to move this server, by name or uuid'
+        )
+        parser.add_argument('--long', action='store_true', help='show uuids in full')
+        return parser
+
+    def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        from novasched.inspection.why_not import held_by, why_not
+
+        with self.inspection() as inspection:
+            if parsed_args.server is not None:
+                server = inspection.finder.one(parsed_args.server)
+                asked = inspection.maker.move(server)
+            else:
+                asked = plan.wanted(inspection, parsed_args)
+            answer = why_not(
+                inspection.run, parsed_args.host, asked, inspection.placement
+            )
+            answer['held_by'] = held_by(inspection, answer, asked.request)
+        for cell in answer['cells_left_out']:
+            self.warn(f'{cell} does not answer; its hosts are not ranked')
+        if not answer['fits']:
+            self.code = ANSWER_IS_NO
+        return answer
+
+    def text(
+        self,
+        answer: Mapping[str, Any],
+        parsed_args: argparse.Namespace,
+        terminal: Terminal,
+    ) -> str:
+        from novasched.inspection import plan_text
+
+        return plan_text.why_not_as_text(answer, self.style(parsed_args, terminal))

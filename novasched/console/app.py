@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of the console, and the same answers as JSON: functions of a reader."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flask
+import jinja2
+from werkzeug.exceptions import HTTPException
+from werkzeug.wrappers import Response
+
+from novasched import errors
+from novasched.commands.base import FORMAT_VERSION
+from novasched.commands.console_client import API
+from novasched.commands.decisions import BY
+from novasched.commands.explain import A_DECISION, A_REQUEST
+from novasched.console import metrics
+from novasched.console.compression import compressed
+from novasched.console.pages import (
+    capacity,
+    decision,
+    decisions,
+    failure,
+    health,
+    host,
+    hosts,
+    overview,
+    plan,
+    query,
+    words,
+)
+from novasched.console.pages.query import PageQuery
+from novasched.console.reader import PAGE, CloudReader, Report
+
+NAVIGATION = (
+    ('overview', '/', 'Overview', 'g'),
+    ('decisions', '/decisions', 'Decisions', 'd'),
+    ('plan', '/plan', 'Plan', 'p'),
+    ('capacity', '/capacity', 'Capacity', 'c'),
+    ('hosts', '/hosts', 'Hosts', 'h'),
+    ('health', '/health', 'Health', ''),
+)
+"""Pages by name, with their addresses, titles and keys."""
+RETRY_AFTER_S = 2
+ASKED_WRONGLY = (errors.OptionError, errors.InvalidRequest, errors.AmbiguousDecision)
+
+
+class Answered(NamedTuple):
+    """An answer of the reader, and the page that is made of it when it is shown."""
+
+    report: Report
+    template: str
+    view: Callable[[], dict[str, Any]]
+
+
+class PageReports:
+    """Asks the reader what each page is made of."""
+
+    def __init__(self, reader: CloudReader) -> None:
+        self._reader = reader
+        self._flavors: list[str] = []
+
+    def _suggested(self) -> list[str]:
+        """Return flavors to choose from; the last known ones if none can be read."""
+        with contextlib.suppress(errors.NovaschedError):
+            self._flavors = self._reader.flavors()
+        return self._flavors
+
+    def overview(self, asked: PageQuery) -> Answered:
+        report = self._reader.overview()
+        return Answered(report, 'overview', lambda: overview.view(report))
+
+    def decisions(self, asked: PageQuery) -> Answered:
+        limit = asked.number('limit', PAGE, 1, query.MOST_ROWS)
+        before = asked.text('before') or None
+        report = self._reader.decisions(asked.criteria(), before, limit)
+        return Answered(report, 'decisions', lambda: decisions.view(report, asked))
+
+    def counts(self, asked: PageQuery) -> Answered:
+        by = asked.choice('by', BY) or BY[0]
+        report = self._reader.count(by, asked.criteria())
+        return Answered(report, 'counts', lambda: decisions.counts(report, asked, by))
+
+    def decision(self, asked: PageQuery, name: str) -> Answered:
+        report = self._reader.decision(name, asked.index())
+        if report is None:
+            raise errors.DecisionNotFound(name)
+        return Answered(report, 'decision', lambda: decision.view(report, asked))
+
+    def plan(self, asked: PageQuery) -> Answered:
+        order = asked.plan()
+        report = self._reader.plan(order) if order.flavor or order.like else {}
+        flavors = self._suggested
+        return Answered(report, 'plan', lambda: plan.view(report, asked, flavors()))
+
+    def capacity(self, asked: PageQuery) -> Answered:
+        report = self._reader.capacity(asked.capacity())
+
+        def view() -> dict[str, Any]:
+            flavor = capacity.mapped(report, asked)
+            heat = self._reader.heat(flavor) if flavor else None
+            return capacity.view(report, heat, asked, self._suggested())
+
+        return Answered(report, 'capacity', view)
+
+    def heat(self, asked: PageQuery) -> Answered:
+        report = self._reader.heat(asked.text('flavor'))
+        return Answered(report, 'heat', lambda: capacity.heat_view(report))
+
+    def hosts(self, asked: PageQuery) -> Answered:
+        report = self._reader.hosts(asked.hosts())
+        flavors = self._suggested
+        return Answered(report, 'hosts', lambda: hosts.view(report, asked, flavors()))
+
+    def host(self, asked: PageQuery, name: str) -> Answered:
+        try:
+            report = self._reader.host(name)
+        except errors.OptionError as problem:
+            raise HostNotFound(name, problem) from problem
+        return Answered(report, 'host', lambda: host.view(report))
+
+    def health(self, asked: PageQuery) -> Answered:
+        report = self._reader.health()
+        return Answered(report, 'health', lambda: health.view(report))
+
+
+class HostNotFound(errors.NovaschedError):
+    """There is no host of this name."""
+
+    def __init__(self, host: str, problem: errors.OptionError) -> None:
+        super().__init__(host, problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return str(self.problem)
+
+
+def create(reader: CloudReader) -> flask.Flask:
+    """Return the console as a WSGI application, which has no security of its own."""
+    app = flask.Flask('novasched.console')
+    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.url_map.merge_slashes = False
+    app.jinja_env.undefined = jinja2.StrictUndefined
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.filters['grouped'] = words.grouped
+    app.context_processor(_around)
+    app.register_error_handler(errors.NovaschedError, _failed)
+    app.register_error_handler(HTTPException, _refused)
+    app.after_request(compressed)
+    pages = PageReports(reader)
+    for rule, name in (
+        ('/', 'overview'),
+        ('/decisions', 'decisions'),
+        ('/decisions/count', 'counts'),
+        ('/decisions/<path:name>', 'decision'),
+        ('/plan', 'plan'),
+        ('/capacity', 'capacity'),
+        ('/capacity/heat', 'heat'),
+        ('/hosts', 'hosts'),
+        ('/hosts/<path:name>', 'host'),
+        ('/health', 'health'),
+    ):
+        ask = getattr(pages, name)
+        app.add_url_rule(rule, name, _form(ask) if name == 'plan' else _page(ask))
+        app.add_url_rule(API + rule, f'{name}-json', _json(ask))
+    app.add_url_rule('/search', 'search', _search)
+    app.add_url_rule('/metrics', 'metrics', _metrics(reader))
+    return app
+
+
+def _asked() -> PageQuery:
+    given = flask.request.args.items(multi=True)
+    return PageQuery(flask.request.path.removeprefix(API) or '/', given)
+
+
+def _page(ask: Callable[..., Answered]) -> Callable[..., str]:
+    def shown(**names: str) -> str:
+        answered = ask(_asked(), **names)
+        template = f'{answered.template}.html'
+        return flask.render_template(template, page=answered.view())
+
+    return shown
+
+
+def _form(ask: Callable[..., Answered]) -> Callable[..., Any]:
+    """Return the page of a plan; what was typed stays where it cannot be planned."""
+    shown = _page(ask)
+
+    def form() -> Any:
+        try:
+            return shown()
+        except ASKED_WRONGLY as problem:
+            page = plan.view({}, _asked(), (), failure.sentences(problem))
+            return flask.render_template('plan.html', page=page), 400
+
+    return form
+
+
+def _json(ask: Callable[..., Answered]) -> Callable[..., Response]:
+    def answer(**names: str) -> Response:
+        return flask.jsonify({'v': FORMAT_VERSION, **ask(_asked(), **names).report})
+
+    return answer
+
+
+def _metrics(reader: CloudReader) -> Callable[[], Response]:
+    def answer() -> Response:
+        accepted = flask.request.headers.get('Accept', '')
+        content, kind = metrics.shown(reader.health()['free_slots'], accepted)
+        return flask.Response(content, content_type=kind)
+
+    return answer
+
+
+def _search() -> Response:
+    """Open what was typed: a decision, a request, a server or a host."""
+    typed = _asked().text('q')
+    if not typed:
+        return flask.redirect('/decisions')
+    if A_DECISION.fullmatch(typed):
+        return flask.redirect(query.of_decision(typed))
+    if typed.startswith(A_REQUEST):
+        return flask.redirect(query.of_decisions(request=typed))
+    try:
+        return flask.redirect(query.of_decisions(server=str(uuid.UUID(typed))))
+    except ValueError:
+        return flask.redirect(query.of_hosts(name=typed))
+
+
+def _around() -> dict[str, Any]:
+    """Return what stands around every page."""
+    path = flask.request.path
+    first = re.match(r'/[^/]*', path)
+    where = first.group() if first else '/'
+    return {
+        'navigation': [
+            {'href': href, 'title': title, 'key': key, 'is_here': href == where}
+            for _, href, title, key in NAVIGATION
+        ],
+        'as_json': _asked().api() if flask.request.endpoint else '',
+        'typed': '',
+    }
+
+
+def _failed(problem: errors.NovaschedError) -> Response:
+    if isinstance(problem, errors.Busy):
+        answer = _error(503, problem)
+        answer.headers['Retry-After'] = str(RETRY_AFTER_S)
+        return answer
+    if isinstance(problem, errors.DecisionNotFound | HostNotFound):
+        return _error(404, problem)
+    return _error(400 if isinstance(problem, ASKED_WRONGLY) else 503, problem)
+
+
+def _refused(problem: HTTPException) -> Response:
+    if problem.code is None or problem.code < 400:
+        return problem.get_response()
+    answer = _error(problem.code, problem)
+    for name, value in problem.get_headers():
+        if name not in ('Content-Type', 'Content-Length'):
+            answer.headers[name] = value
+    return answer
+
+
+def _error(status: int, problem: Exception) -> Response:
+    text = failure.text(problem)
+    if flask.request.path.startswith(API):
+        answer = flask.jsonify({'v': FORMAT_VERSION, 'status': status, 'error': text})
+    else:
+        page = failure.view(status, text, problem, _asked())
+        answer = flask.make_response(flask.render_template('failure.html', page=page))
+    answer.status_code = status
+    return answer

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bulkhead executor of the console: questions of one kind, a few at a time.
+
+However many clients ask, each question is worked out once. A client holds a thread of
+the server while it waits; as only some may wait for one kind, one that hangs leaves
+threads for the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.cluster.cell_executor import CellExecutor
+from novasched.inspection.text import counted
+
+T = TypeVar('T')
+
+WITHIN_S = 10.0
+"""How long a client waits for an answer; it is finished all the same."""
+ERROR_FOR_S = 2.0
+"""How long an error is kept at most."""
+MOST_KEPT = 64
+MOST_CLIENTS = 4
+"""Half of the threads that the server has by default."""
+
+
+@dataclass
+class _SharedAnswer:
+    """The answer to a question, and when it came."""
+
+    future: Future[Any]
+    max_age_s: float
+    answered_at: float | None = None
+
+
+class Bulkhead:
+    """Answers questions in ``at_once`` threads; who asks the same shares the answer.
+
+    ``kind`` is what the questions are called in errors. Beside those under way
+    ``most_waiting`` may wait, and ``most_kept`` answers are kept. At most
+    ``most_clients`` wait for answers, shared ones included. Threads may share it.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        at_once: int,
+        most_waiting: int = MOST_KEPT,
+        most_kept: int = MOST_KEPT,
+        most_clients: int = MOST_CLIENTS,
+        within_s: float = WITHIN_S,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._kind = kind
+        self._at_once = at_once
+        self._most = at_once + most_waiting
+        self._most_kept = most_kept
+        self._most_clients = most_clients
+        self._within_s = within_s
+        self._clock = clock
+        self._executor = CellExecutor(kind, at_once)
+        self._lock = threading.Lock()
+        self._asked: dict[Hashable, _SharedAnswer] = {}
+        self._clients = 0
+
+    def ask(
+        self,
+        key: Hashable,
+        question: Callable[[], T],
+        max_age_s: float = 0.0,
+        within_s: float | None = None,
+    ) -> T:
+        """Return the answer to a question that ``key`` tells from others; one that is
+        being worked out, or is not older than ``max_age_s``, is shared. ``within_s`` is
+        how long this client waits at most.
+
+        Raises errors.Busy where too many are waiting, or it takes too long; and what
+        the question raises.
+        """
+        within_s = self._within_s if within_s is None else within_s
+        with self._waiting(key, question, max_age_s) as future:
+            try:
+                return future.result(within_s)
+            except TimeoutError:
+                raise errors.Busy(
+                    self._at_once,
+                    f'This takes longer than {within_s:g} s; try again in a moment',
+                ) from None
+
+    @contextlib.contextmanager
+    def _waiting(
+        self, key: Hashable, question: Callable[[], T], max_age_s: float
+    ) -> Iterator[Future[T]]:
+        """Start a question, and count the client that waits for its answer."""
+        with self._lock:
+            self._forget_old()
+            asked = self._asked.get(key)
+            is_answered = asked is not None and asked.future.done()
+            if not is_answered and self._clients >= self._most_clients:
+                waiting = counted(self._clients, 'client')
+                raise errors.Busy(
+                    self._at_once,
+                    f'{waiting} waiting for {self._kind} already; '
+                    'try again in a moment',
+                )
+            asked = self._shared(key, question, max_age_s)
+            self._clients += not is_answered
+        try:
+            yield asked.future
+        finally:
+            with self._lock:
+                self._clients -= not is_answered
+
+    def start(
+        self, key: Hashable, question: Callable[[], T], max_age_s: float = 0.0
+    ) -> Future[T]:
+        """Return the answer to come, for one that is no client; see ask().
+
+        Raises errors.Busy.
+        """
+        with self._lock:
+            self._forget_old()
+            return self._shared(key, question, max_age_s).future
+
+    def _shared(
+        self, key: Hashable, question: Callable[[], Any], max_age_s: float
+    ) -> _SharedAnswer:
+        """Return a question that is asked already, or begin it."""
+        if (asked := self._asked.get(key)) is not None:
+            return asked
+        under_way = sum(each.answered_at is None for each in self._asked.values())
+        if under_way >= self._most:
+            raise errors.Busy(
+                self._at_once,
+                f'{under_way} {self._kind} are being worked out already; '
+                'try again in a moment',
+            )
+        asked = _SharedAnswer(self._executor.submit(question), max_age_s)
+        self._asked[key] = asked
+        asked.future.add_done_callback(lambda future: self._answered(asked, future))
+        return asked
+
+    def _answered(self, asked: _SharedAnswer, future: Future[Any]) -> None:
+        if future.exception() is not None:
+            asked.max_age_s = min(asked.max_age_s, ERROR_FOR_S)
+        asked.answered_at = self._clock.monotonic()
+
+    def _forget_old(self) -> None:
+        """Forget answers that are too old, and the oldest where there are too many."""
+        now = self._clock.monotonic()
+        for key, asked in list(self._asked.items()):
+            if asked.answered_at is not None and (
+                now - asked.answered_at >= asked.max_age_s
+                or len(self._asked) >= self._most_kept
+            ):
+                del self._asked[key]
+
+    def close(self) -> None:
+        """Let the threads end with what they are working on."""
+        self._executor.close()

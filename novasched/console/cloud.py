@@ -1,0 +1,487 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the console shows, read from the decision logs, the databases and placement."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from oslo_config import cfg
+
+from novasched import app, configuration, errors, opts
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.commands import decisions, sources
+from novasched.commands.base import FORMAT_VERSION
+from novasched.console.bulkhead import Bulkhead
+from novasched.console.checks import CHECK_S, Checks, answered, checked
+from novasched.console.kept_session import (
+    HOSTS_AGE_S,
+    SLOTS_AGE_S,
+    KeptCloud,
+    KeptSession,
+)
+from novasched.console.reader import (
+    MOST_BY_HOST,
+    CapacityOrder,
+    HostsOrder,
+    PlanOrder,
+    Report,
+)
+from novasched.decision_log import files
+from novasched.decision_log.reading import Criteria
+from novasched.inspection import capacity, catalogue, dry, host, places, plan, snapshots
+from novasched.inspection.explain import explanation
+from novasched.inspection.hosts import STATES, HostCriteria
+from novasched.inspection.merged import MergedDecisions
+from novasched.inspection.requests import BootOrder, DryRequest
+from novasched.inspection.session import Inspection
+from novasched.inspection.what_if import WhatIf
+from novasched.log_once import LogOnce
+from novasched.objects.flavor import Flavor
+from novasched.observability.health import FAIL, WARN, overall
+from novasched.placement import session as placement_session
+
+LOG = logging.getLogger(__name__)
+
+WINDOW_S = 3600.0
+OVERVIEW_AGE_S = 2.0
+DECISION_AGE_S = 2.0
+FLAVORS_AGE_S, FLAVORS_S = 60.0, 3.0
+"""Pages only suggest flavors: they do not wait long for them."""
+HEALTH_AGE_S = 5.0
+FREE_SLOTS_S = 8.0
+"""How long free slots may take; less than a client waits."""
+COMPONENTS = 4
+"""Databases, placement, decisions and free slots: each is asked in a thread."""
+FREE_SLOTS_AGE_S = 60.0
+OWN_LOG_AGE_S = 60.0
+"""How often it is looked whether this machine has begun to keep decisions."""
+MOST_PLANNED = 1000
+PLANS = 2
+MOST_DECISIONS_KEPT = 8
+"""Explanations with every host that are kept: megabytes each."""
+PLACEMENT = '[placement]'
+SAID = ('image', 'zone', 'hints')
+"""What a plan like another request cannot have."""
+
+
+class Cloud:
+    """Reads a cloud for the console. Satisfies reader.CloudReader.
+
+    Questions of each kind have their own threads: decisions, the cloud as it is, plans
+    and health. Close it in the end.
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, read: app.Sources, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._conf = configuration.copied(conf, dict(opts.list_opts()))
+        self._flavors = self._conf.novasched_console.flavors
+        self._sources = read
+        self._session = KeptSession(self._conf, read, clock)
+        self._clock = clock
+        # Half of the server's threads are left for questions of other kinds.
+        most = max(1, self._conf.novasched_console.threads // 2)
+        kind = functools.partial(Bulkhead, most_clients=most, clock=clock)
+        self._overviews = kind('overviews', 1)
+        self._lookups = kind('lookups', 2, most_kept=MOST_DECISIONS_KEPT)
+        self._counts = kind('questions about the cloud', 1)
+        self._plans = kind('plans', PLANS, most_waiting=0)
+        self._checks = kind('checks', 1)
+        self._components = Bulkhead('components', COMPONENTS, clock=clock)
+        self._lock = threading.Lock()
+        self._closing = contextlib.ExitStack()
+        self._merged: MergedDecisions | None = None
+        self._look_at = clock.monotonic() + OWN_LOG_AGE_S
+        self._said = LogOnce()
+
+    def close(self) -> None:
+        """Close all that was opened."""
+        for each in (self._overviews, self._lookups, self._counts):
+            each.close()
+        for each in (self._plans, self._checks, self._components):
+            each.close()
+        self._closing.close()
+        self._session.close()
+
+    # -- decisions
+
+    def _decisions(self) -> MergedDecisions:
+        """Return the decisions of all schedulers; the log of this machine is in them
+        once there is one."""
+        with self._lock:
+            if self._merged is None or self._has_begun(self._merged):
+                self._merged = sources.sources(self._conf, warn=self._warn)
+                self._closing.callback(self._merged.close)
+            return self._merged
+
+    def _has_begun(self, merged: MergedDecisions) -> bool:
+        """Say whether this machine has a log now that it had not."""
+        now = self._clock.monotonic()
+        if merged.has_own or now < self._look_at:
+            return False
+        self._look_at = now + OWN_LOG_AGE_S
+        with contextlib.suppress(errors.OptionError):
+            files.existing(self._conf)
+            return True
+        return False
+
+    def _warn(self, text: str) -> None:
+        """Log what cannot be read, once."""
+        if self._said.begins(text, text):
+            LOG.warning('%s', text)
+
+    def overview(self) -> Report:
+        return self._overviews.ask(
+            'overview',
+            lambda: {'v': FORMAT_VERSION, **self._decisions().overview(WINDOW_S)},
+            OVERVIEW_AGE_S,
+        )
+
+    def decisions(self, criteria: Criteria, before: str | None, limit: int) -> Report:
+        if not 1 <= limit <= decisions.MOST_OF_CONSOLE:
+            raise errors.OptionError(
+                'limit', 'it is out of range', f'Give 1 to {decisions.MOST_OF_CONSOLE}'
+            )
+        key = 'decisions', criteria, before, limit
+        return self._lookups.ask(key, lambda: self._listed(criteria, before, limit))
+
+    def _listed(self, criteria: Criteria, before: str | None, limit: int) -> Report:
+        merged = self._decisions()
+        try:
+            found = merged.find(criteria, limit + 1, before)
+        except (errors.DecisionNotFound, errors.AmbiguousDecision) as problem:
+            raise errors.OptionError(
+                'before', str(problem), 'Begin with the newest'
+            ) from problem
+        heads = found[:limit]
+        hosts = merged.hosts_of([head.id for head in heads])
+        return {
+            'decisions': [decisions.kept(h, hosts.get(h.id, [])) for h in heads],
+            'next': heads[-1].id if len(found) > limit else None,
+            'unanswered': merged.unanswered,
+        }
+
+    def count(self, by: str, criteria: Criteria) -> Report:
+        if by not in decisions.BY:
+            raise errors.OptionError(
+                'by', f'there is no {by}', f'Give one of {", ".join(decisions.BY)}'
+            )
+        return self._lookups.ask(
+            ('count', by, criteria), lambda: self._counted(by, criteria), DECISION_AGE_S
+        )
+
+    def _counted(self, by: str, criteria: Criteria) -> Report:
+        merged = self._decisions()
+        found = merged.count(by, criteria)
+        rows = [dataclasses.asdict(each) for each in found]
+        return {'rows': rows, 'unanswered': merged.unanswered}
+
+    def decision(self, decision: str, index: int | None) -> Report | None:
+        return self._lookups.ask(
+            ('decision', decision, index),
+            lambda: self._explained(decision, index),
+            DECISION_AGE_S,
+        )
+
+    def _explained(self, decision: str, index: int | None) -> Report | None:
+        merged = self._decisions()
+        try:
+            record = merged.read(decision)
+        except errors.DecisionNotFound:
+            return None
+        except errors.AmbiguousDecision as problem:
+            raise errors.OptionError(
+                'decision', str(problem), 'Give more of its id'
+            ) from problem
+        if record is None:
+            return None
+        made = explanation(record, index, long=True)
+        return {**made, 'unanswered': merged.unanswered}
+
+    # -- plans
+
+    def plan(self, order: PlanOrder) -> Report:
+        return self._plans.ask(order, lambda: self._planned(order))
+
+    def _planned(self, order: PlanOrder) -> Report:
+        if not 1 <= order.count <= MOST_PLANNED:
+            raise errors.OptionError(
+                'count', 'it is out of range', f'Give 1 to {MOST_PLANNED}'
+            )
+        what_if = WhatIf.of(order.what_if, is_trusted=False)
+        with self._session.dry_run(what_if) as inspection:
+            asked = self._request(inspection, order)
+            conditions = inspection.placement.conditions
+            with _placement_answers():
+                found = plan.boot(inspection.run, asked, conditions)
+            unreadable = inspection.finder.unreadable
+        left_out = list(dict.fromkeys([*found['cells_left_out'], *unreadable]))
+        return {'v': FORMAT_VERSION, **found, 'cells_left_out': left_out}
+
+    def _request(self, inspection: Inspection, order: PlanOrder) -> DryRequest:
+        """Return the request that is asked for; see commands.plan."""
+        if order.like:
+            return self._like(inspection, order)
+        if not order.flavor:
+            raise errors.OptionError(
+                'flavor',
+                'it is not said what is to be planned',
+                'Give its name, or vcpus=2,ram=2048,disk=20',
+            )
+        flavor = _flavor(inspection, order.flavor)
+        image: Mapping[str, Any] = {}
+        if order.image:
+            image = catalogue.image_of(order.image)
+            catalogue.check_fit(flavor, image)
+        places.check(inspection.run, order.zone or None, None)
+        return inspection.maker.boot(
+            BootOrder(
+                flavor=flavor,
+                image=image,
+                count=order.count,
+                zone=order.zone or None,
+                hints=catalogue.pairs(list(order.hints), '--hint'),
+            )
+        )
+
+    def _like(self, inspection: Inspection, order: PlanOrder) -> DryRequest:
+        said = [name for name in ('flavor', *SAID) if getattr(order, name)]
+        if said:
+            raise errors.OptionError(
+                'like',
+                f'the request is known, and {said[0]} is part of it',
+                f'Leave one out: {", ".join(said)}',
+            )
+        if not order.like.startswith('d-'):
+            server = inspection.finder.one(order.like)
+            return inspection.maker.like_server(server, order.count)
+        try:
+            record = self._decisions().read(order.like)
+        except (errors.DecisionNotFound, errors.AmbiguousDecision) as problem:
+            raise errors.OptionError(
+                'like', str(problem), 'Give the whole id'
+            ) from problem
+        if record is None or 'request' not in record.body:
+            words = 'only its head is kept' if record else 'no such decision is kept'
+            raise errors.OptionError('like', words, 'Give a flavor')
+        return inspection.maker.like(
+            record.body['request'], record.head.project_id or None, order.count
+        )
+
+    # -- the cloud
+
+    def _ask(
+        self,
+        key: Any,
+        question: Callable[[KeptCloud], Report],
+        max_age_s: float = HOSTS_AGE_S,
+    ) -> Report:
+        return self._counts.ask(
+            key, lambda: question(self._session.current()), max_age_s
+        )
+
+    def capacity(self, order: CapacityOrder) -> Report:
+        if order.by not in (None, *capacity.BY):
+            raise errors.OptionError(
+                'by', f'there is no {order.by}', f'Give one of {", ".join(capacity.BY)}'
+            )
+        if order.what_if:
+            return self._plans.ask(order, lambda: self._changed_capacity(order))
+        return self._ask(order, lambda kept: _capacity(kept, order), SLOTS_AGE_S)
+
+    def _changed_capacity(self, order: CapacityOrder) -> Report:
+        what_if = WhatIf.of(order.what_if, is_trusted=False)
+        with self._session.dry_run(what_if) as inspection:
+            found = snapshots.of(inspection, what_if=what_if)
+            flavors = _flavors_of(inspection, order)
+            made = capacity.report(inspection, found, flavors, order.by, True)
+        return {'v': FORMAT_VERSION, **made}
+
+    def heat(self, flavor: str) -> Report:
+        return self._ask(('heat', flavor), lambda kept: _heat(kept, flavor))
+
+    def hosts(self, order: HostsOrder) -> Report:
+        if order.state and order.state not in STATES:
+            raise errors.OptionError(
+                'state', f'there is no {order.state}', f'Give {", ".join(STATES)}'
+            )
+        return self._ask(order, lambda kept: _hosts(kept, order))
+
+    def host(self, name: str) -> Report:
+        return self._ask(('host', name), lambda kept: self._host(kept, name))
+
+    def _host(self, kept: KeptCloud, name: str) -> Report:
+        merged = self._decisions()
+        found = host.report(
+            kept.inspection,
+            name,
+            kept.snapshots,
+            decisions=merged.find(Criteria(host=name), host.MOST_DECISIONS),
+            log=merged,
+            capacity=kept.capacity,
+        )
+        return {'v': FORMAT_VERSION, **found, 'unanswered': merged.unanswered}
+
+    def flavors(self) -> list[str]:
+        return self._counts.ask('flavors', self._names, FLAVORS_AGE_S, FLAVORS_S)
+
+    def _names(self) -> list[str]:
+        found = capacity.flavors_in_use(self._session.current().inspection)
+        return [str(flavor.name) for flavor in found]
+
+    # -- health
+
+    def health(self) -> Report:
+        return self._checks.ask('health', self._health, HEALTH_AGE_S)
+
+    def _health(self) -> Report:
+        """Return what the components answer in time, and name those that do not."""
+        began = SYSTEM_CLOCK.monotonic()
+        asked = {
+            ('api_database', FAIL): self._databases,
+            ('placement', FAIL): self._placement,
+            ('decisions', WARN): self._logs,
+        }
+        waiting = {key: self._components.start(key, asked[key]) for key in asked}
+        slots = self._components.start('free slots', self._free_slots)
+        checks: Checks = {}
+        for (name, status), future in waiting.items():
+            checks |= answered(name, status, future, began + CHECK_S)
+        longest_s = CHECK_S if overall(checks.values()) == FAIL else FREE_SLOTS_S
+        left_s = began + longest_s - SYSTEM_CLOCK.monotonic()
+        concurrent.futures.wait([slots], max(0.0, left_s))
+        return {
+            'status': overall(checks.values()),
+            'checks': {name: each.to_dict() for name, each in sorted(checks.items())},
+            'free_slots': slots.result() if slots.done() else [],
+        }
+
+    def _databases(self) -> Checks:
+        inspection = self._session.current().inspection
+        inspection.api.cells()
+        view = inspection.run.reader.view
+        away = view.unavailable_cells()
+        found = {'api_database': checked('', FAIL)}
+        for cell in view.cells.enabled():
+            name = cell.name or cell.uuid
+            problem = 'it does not answer; its hosts are left out'
+            found[f'cell {name}'] = checked(problem if name in away else '', WARN)
+        return found
+
+    def _placement(self) -> Checks:
+        problem = placement_session.check(self._sources.placement)
+        return {'placement': checked(problem or '', WARN)}
+
+    def _logs(self) -> Checks:
+        schedulers = self.overview()['schedulers']
+        problems = self._decisions().warnings
+        if not schedulers:
+            problems.insert(0, 'neither this machine nor another keeps decisions')
+        return {'decisions': checked('; '.join(problems), WARN)}
+
+    def _free_slots(self) -> list[list[Any]]:
+        """Return the slots of the configured flavors, of those that can be counted."""
+        found: list[list[Any]] = []
+        for name in self._flavors:
+            order = CapacityOrder((name,), 'zone')
+            ask = functools.partial(self._free, order)
+            try:
+                rows = self._counts.ask(('free', order), ask, FREE_SLOTS_AGE_S)
+            except errors.NovaschedError as problem:
+                self._warn(f'The slots of {name} are not counted: {problem}')
+                continue
+            found += [[name, row['by'] or '', row['slots']] for row in rows]
+        return found
+
+    def _free(self, order: CapacityOrder) -> list[Report]:
+        rows: list[Report] = _capacity(self._session.current(), order, False)['rows']
+        return rows
+
+
+@contextlib.contextmanager
+def opened(
+    conf: cfg.ConfigOpts,
+    read: app.Sources | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Iterator[Cloud]:
+    """Return a reader of the cloud that a configuration names; close it in the end.
+
+    Nothing is asked yet. ``read`` is what it reads instead of what is configured.
+    Raises errors.SetupError.
+    """
+    with contextlib.ExitStack() as stack:
+        if read is None:
+            known = configuration.copied(conf, dict(opts.list_opts()))
+            reading = app.reading_sources(known, dry.SilentNotifier())
+            read = stack.enter_context(reading)
+        cloud = Cloud(conf, read, clock)
+        stack.callback(cloud.close)
+        yield cloud
+
+
+@contextlib.contextmanager
+def _placement_answers() -> Iterator[None]:
+    """Raise errors.StoreFailed where a plan finds that placement does not answer."""
+    try:
+        yield
+    except errors.OptionError as failed:
+        if failed.option != PLACEMENT:
+            raise
+        raise errors.StoreFailed('Placement', failed.problem) from failed
+
+
+def _flavor(inspection: Inspection, name: str) -> Flavor:
+    return catalogue.flavor_of(name, None, inspection.api.flavor, {})
+
+
+def _flavors_of(inspection: Inspection, order: CapacityOrder) -> list[Flavor]:
+    if not order.flavors:
+        most = MOST_BY_HOST if order.by == 'host' else capacity.MOST_FLAVORS
+        return capacity.flavors_in_use(inspection, most)
+    found = [_flavor(inspection, name) for name in order.flavors]
+    return capacity.named_apart(found, order.flavors)
+
+
+def _capacity(kept: KeptCloud, order: CapacityOrder, stranded: bool = True) -> Report:
+    flavors = _flavors_of(kept.inspection, order)
+    found = capacity.report(
+        kept.inspection, kept.snapshots, flavors, order.by, stranded, kept.capacity
+    )
+    return {'v': FORMAT_VERSION, **found}
+
+
+def _slots(kept: KeptCloud, name: str) -> capacity.HostSlots:
+    """Return the slots of a flavor. Raises errors.OptionError where none can be had."""
+    flavor = _flavor(kept.inspection, name)
+    try:
+        request = kept.inspection.maker.boot(BootOrder(flavor=flavor)).request
+        return kept.capacity.slots(str(flavor.name), request)
+    except (errors.NoValidHost, errors.InvalidDemand) as problem:
+        raise errors.OptionError(
+            'flavor', str(problem), 'Name another one'
+        ) from problem
+
+
+def _heat(kept: KeptCloud, flavor: str) -> Report:
+    groups = kept.hosts().groups(_slots(kept, flavor))
+    return {'flavor': flavor, 'groups': groups, 'cells_left_out': _away(kept)}
+
+
+def _hosts(kept: KeptCloud, order: HostsOrder) -> Report:
+    slots = _slots(kept, order.flavor) if order.flavor else None
+    criteria = HostCriteria(
+        order.name, order.cell, order.zone, order.aggregate, order.state
+    )
+    found = kept.hosts().page(criteria, order.page, order.limit, slots)
+    return {**found, 'cells_left_out': _away(kept), 'problem': kept.problem or None}
+
+
+def _away(kept: KeptCloud) -> list[str]:
+    return list(kept.inspection.run.reader.view.unavailable_cells())

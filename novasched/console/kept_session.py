@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The console's own view of the cloud: read once, and then kept up to date."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from oslo_config import cfg
+
+from novasched import app, configuration, errors
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.cluster.periodic import PeriodicTasks
+from novasched.inspection import session, snapshots
+from novasched.inspection.capacity import Capacity, HostSlots
+from novasched.inspection.hosts import ListedHosts
+from novasched.inspection.session import Inspection
+from novasched.inspection.snapshots import Snapshots
+from novasched.inspection.what_if import WhatIf
+from novasched.objects.request_spec import RequestSpec
+from novasched.placement.snapshot import PlacementSnapshot
+
+HOSTS_AGE_S = 5.0
+"""How old what is shown of the hosts may be, in seconds."""
+SLOTS_AGE_S = 15.0
+"""How old the slots of flavors may be."""
+WATCHED_S, RENEW_S = 300.0, 30.0
+"""The placement snapshot is kept fresh if somebody has asked so lately; how often it is
+looked whether it is."""
+RETRY_S = 2.0
+"""How long a cloud that cannot be read is left alone."""
+PLAN_WAIT_S = 10.0
+
+
+class KeptCapacity(Capacity):
+    """Counts the slots of each flavor once, until it is to forget them."""
+
+    def __init__(
+        self,
+        reader: app.Reader,
+        placement: Callable[[Iterable[str]], PlacementSnapshot],
+        default_zone: str,
+    ) -> None:
+        super().__init__(reader, placement, default_zone)
+        self._kept: dict[Any, HostSlots] = {}
+
+    def forget(self) -> None:
+        """Count again from now on."""
+        self._kept = {}
+
+    def slots(self, flavor: str, request: RequestSpec) -> HostSlots:
+        kept, wanted = self._kept, request.flavor
+        sizes = wanted.vcpus, wanted.memory_mb, wanted.root_gb, wanted.ephemeral_gb
+        key = flavor, sizes, wanted.swap, tuple(sorted(wanted.extra_specs.items()))
+        if key not in kept:
+            kept[key] = super().slots(flavor, request)
+        return kept[key]
+
+
+@dataclass
+class KeptCloud:
+    """What is known of a cloud; ``problem`` says why it is not known what is used."""
+
+    inspection: Inspection
+    snapshots: Snapshots
+    capacity: KeptCapacity
+    read_at: float
+    counted_at: float
+    problem: str = ''
+    _hosts: ListedHosts | None = field(default=None, repr=False)
+
+    def begin(self, now: float) -> None:
+        """Take in what has changed."""
+        run, finder = self.inspection.run, self.inspection.finder
+        view = run.reader.view
+        view.refresh()
+        cell0 = [] if view.cells.cell0 is None else [view.cells.cell0]
+        finder.ask_again([*view.cells.all(), *cell0], view.unavailable_cells())
+        if now - self.counted_at >= SLOTS_AGE_S:
+            self.capacity.forget()
+            self.counted_at = now
+        self.read_at, self._hosts = now, None
+
+    def hosts(self) -> ListedHosts:
+        """Return the list of hosts. Raises nothing if placement is away."""
+        if (known := self._hosts) is not None:
+            return known
+        view, problem, providers = self.inspection.run.reader.view, '', None
+        try:
+            providers = self.snapshots().table
+        except errors.StoreFailed as failed:
+            problem = str(failed)
+        known = ListedHosts.of(
+            view.hosts(None),
+            {cell.uuid: cell.name or cell.uuid for cell in view.cells.all()},
+            self.inspection.conf.default_availability_zone,
+            providers,
+        )
+        self.problem, self._hosts = problem, known
+        return known
+
+
+class KeptSession:
+    """Opens an inspection when it is first needed, and keeps it.
+
+    ``sources`` are what it reads. One thread at a time may use what current() returns.
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, sources: app.Sources, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._conf = conf
+        self.sources = sources
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._planning, self._changing = threading.Lock(), threading.Lock()
+        self._opened = contextlib.ExitStack()
+        self._cloud: KeptCloud | None = None
+        self._failed: tuple[float, errors.NovaschedError] | None = None
+
+    def current(self) -> KeptCloud:
+        """Return what is known of the cloud, hosts of the last HOSTS_AGE_S seconds.
+
+        Raises errors.NovaschedError while it cannot be read.
+        """
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._cloud is None:
+                self._cloud = self._read(now)
+            elif now - self._cloud.read_at >= HOSTS_AGE_S:
+                self._cloud.begin(now)
+            return self._cloud
+
+    def _read(self, now: float) -> KeptCloud:
+        if self._failed is not None and now < self._failed[0]:
+            raise self._failed[1]
+        try:
+            return self._open()
+        except errors.NovaschedError as problem:
+            self._failed = self._clock.monotonic() + RETRY_S, problem
+            raise
+
+    def _open(self) -> KeptCloud:
+        with contextlib.ExitStack() as stack:
+            inspection = stack.enter_context(
+                session.opened(self._conf, sources=self.sources)
+            )
+            view = inspection.run.reader.view
+            found = snapshots.of(inspection)
+            zone = self._conf.default_availability_zone
+            capacity = KeptCapacity(inspection.run.reader, found, zone)
+            now = self._clock.monotonic()
+            cloud = KeptCloud(inspection, found, capacity, now, now)
+
+            def renew_snapshot() -> None:
+                if self._clock.monotonic() - cloud.read_at < WATCHED_S:
+                    found.renew_old()
+
+            def for_plans(aggregates: Iterable[str]) -> PlacementSnapshot:
+                found.renew_old(HOSTS_AGE_S)
+                return found(aggregates)
+
+            inspection.placement.kept = for_plans
+            tasks = PeriodicTasks.from_conf(
+                self._conf, view, self._clock, [(RENEW_S, renew_snapshot)]
+            )
+            tasks.start()
+            stack.callback(tasks.stop)
+            self._opened = stack.pop_all()
+        return cloud
+
+    @contextlib.contextmanager
+    def dry_run(self, what_if: WhatIf) -> Iterator[Inspection]:
+        """Return an inspection for one dry run: of the cloud that is kept, or, with
+        changes, of one that is read for it. Raises errors.Busy after PLAN_WAIT_S."""
+        turn = self._changing if what_if else self._planning
+        if not turn.acquire(timeout=PLAN_WAIT_S):
+            raise errors.Busy(1, 'Another plan takes long; try again in a moment')
+        try:
+            with self._changed(what_if) if what_if else self._again() as inspection:
+                yield inspection
+        finally:
+            turn.release()
+
+    @contextlib.contextmanager
+    def _again(self) -> Iterator[Inspection]:
+        kept = self.current().inspection
+        try:
+            yield dataclasses.replace(kept, run=kept.run.begin())
+        finally:
+            kept.run.forget()
+
+    @contextlib.contextmanager
+    def _changed(self, what_if: WhatIf) -> Iterator[Inspection]:
+        conf = configuration.copied(self._conf, session.options())
+        with session.opened(conf, what_if=what_if, sources=self.sources) as inspection:
+            yield inspection
+        del inspection
+        # Its parts refer to each other, and all hosts may be many megabytes.
+        gc.collect()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._opened.close()

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Authentication by keystone: requests need a token that a policy allows.
+
+Clients send it in X-Auth-Token; browsers get it by a form, and keep it in a cookie that
+no script can read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+import flask
+from keystoneauth1 import exceptions as keystone_errors
+from keystoneauth1 import loading
+from keystoneauth1.identity import v3
+from keystoneauth1.session import Session
+from keystonemiddleware import auth_token  # type: ignore[import-untyped]
+from oslo_config import cfg
+from oslo_context.context import RequestContext
+from oslo_policy import policy
+from werkzeug.wrappers import Response
+
+from novasched import errors
+from novasched.commands.base import FORMAT_VERSION
+from novasched.commands.console_client import API
+from novasched.console.security import Application, Environ
+
+LOG = logging.getLogger(__name__)
+
+GROUP = 'keystone_authtoken'
+COOKIE = 'novasched_token'
+HEADER = 'HTTP_X_AUTH_TOKEN'
+KEYSTONE_S = 10.0
+RULE = 'novasched:read'
+ROLES = 'role:admin or (role:reader and system_scope:all)'
+POLICIES = (
+    policy.DocumentedRuleDefault(
+        RULE,
+        ROLES,
+        'Look at the decisions of all projects, and at all hosts.',
+        [{'path': '/', 'method': 'GET'}],
+    ),
+)
+OPEN = frozenset({'login', 'logout', 'static'})
+"""Endpoints that need no token."""
+DEFAULT_DOMAIN = 'Default'
+
+
+def wrap(app: flask.Flask, conf: cfg.ConfigOpts) -> None:
+    """Have an application answer those alone whom the policy allows to look.
+
+    Raises errors.OptionError.
+    """
+    try:
+        validated = auth_token.AuthProtocol(
+            app.wsgi_app, {'oslo_config_config': conf, 'delay_auth_decision': True}
+        )
+    except keystone_errors.ClientException as problem:
+        raise _option(str(problem)) from problem
+    app.wsgi_app = TokenOfCookie(validated)  # type: ignore[method-assign]
+    enforcer = policy.Enforcer(conf)
+    enforcer.register_defaults(POLICIES)
+    access = AccessCheck(Identity.from_conf(conf), enforcer)
+    app.before_request(access.check)
+    app.add_url_rule('/login', 'login', access.log_in, methods=['GET', 'POST'])
+    app.add_url_rule('/logout', 'logout', access.log_out, methods=['POST'])
+
+
+class TokenOfCookie:
+    """A WSGI application around another: a token in the cookie counts as one in the
+    header, where there is none.
+
+    Redirects name no server: auth_token has them name the one that it sees, which is
+    another than the browser's behind a proxy that ends TLS.
+    """
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    def __call__(
+        self, environ: Environ, start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            own = [(k, _path_of(v) if k == 'Location' else v) for k, v in headers]
+            return start_response(status, own, *more)
+
+        if HEADER not in environ:
+            token = flask.Request(environ).cookies.get(COOKIE)
+            if token:
+                environ[HEADER] = token
+        return self._app(environ, start)
+
+
+def _path_of(url: str) -> str:
+    """Return a URL without its server; it never begins as another server's."""
+    found = urlsplit(url)._replace(scheme='', netloc='')
+    return found._replace(path='/' + found.path.lstrip('/')).geturl()
+
+
+class Identity:
+    """Gets tokens from the keystone that validates them, and gives them back."""
+
+    def __init__(self, session: Session, url: str) -> None:
+        self._session = session
+        self._url = url
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Identity:
+        """Read [keystone_authtoken], which auth_token has registered.
+
+        Raises errors.OptionError.
+        """
+        loading.register_auth_conf_options(conf, GROUP)
+        try:
+            plugin = loading.load_auth_from_conf_options(conf, GROUP)
+        except (keystone_errors.ClientException, cfg.Error) as problem:
+            raise _option(str(problem)) from problem
+        url = getattr(plugin, 'auth_url', None)
+        if not url:
+            raise _option('auth_url is missing')
+        own = conf[GROUP]
+        session = Session(
+            verify=not own.insecure and (own.cafile or True),
+            cert=(own.certfile, own.keyfile) if own.certfile else None,
+            timeout=KEYSTONE_S,
+        )
+        return cls(session, url)
+
+    def token(self, name: str, password: str, domain: str, project: str) -> str:
+        """Return a token for a project; without one for the whole system, or else for
+        what keystone gives the user by itself.
+
+        Raises keystoneauth1.exceptions.ClientException.
+        """
+        domain = domain or DEFAULT_DOMAIN
+        user = {'username': name, 'password': password, 'user_domain_name': domain}
+        if project:
+            scope = {'project_name': project, 'project_domain_name': domain}
+            return self._token(**user, **scope)
+        try:
+            return self._token(**user, system_scope='all')
+        except keystone_errors.Unauthorized:
+            return self._token(**user)
+
+    def _token(self, **asked: Any) -> str:
+        plugin = v3.Password(self._url, **asked)
+        return str(plugin.get_access(self._session).auth_token)
+
+    def revoke(self, token: str) -> None:
+        """Revoke a token. Raises keystoneauth1.exceptions.ClientException."""
+        headers = {'X-Auth-Token': token, 'X-Subject-Token': token}
+        root = self._url.rstrip('/')
+        if not root.endswith('/v3'):  # as keystoneauth does to get one
+            root += '/v3'
+        url = f'{root}/auth/tokens'
+        self._session.delete(url, headers=headers, authenticated=False)
+
+
+def _option(problem: str) -> errors.OptionError:
+    return errors.OptionError(
+        f'[{GROUP}]', problem, 'Set it as for the other services of the cloud'
+    )
+
+
+class AccessCheck:
+    """Lets those in whom the policy allows, and shows the others a form."""
+
+    def __init__(self, identity: Identity, enforcer: Any) -> None:
+        self._identity = identity
+        self._enforcer = enforcer
+
+    def check(self) -> Any:
+        """Return what is answered instead of a page; None: the client may look."""
+        request = flask.request
+        if request.endpoint in OPEN:
+            return None
+        if request.environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
+            return _unauthenticated()
+        who = RequestContext.from_environ(request.environ)
+        if self._enforcer.authorize(RULE, {}, who):
+            flask.g.user = who.user_id
+            return None
+        LOG.info('User %s may not look: policy %s', who.user_id, RULE)
+        roles = ', '.join(sorted(who.roles)) or 'none'
+        text = f'Of your roles ({roles}) none allows to look: see policy {RULE}.'
+        if request.path.startswith(API):
+            return _as_json(403, text)
+        return _form(403, 'You may not look', text, may_log_in=False)
+
+    def log_in(self) -> Any:
+        """Show the form, or get a token for who has filled it in."""
+        given = flask.request.form
+        if flask.request.method != 'POST':
+            return _form(200, 'Log in')
+        try:
+            token = self._identity.token(
+                given.get('username', ''),
+                given.get('password', ''),
+                given.get('domain', ''),
+                given.get('project', ''),
+            )
+        except (keystone_errors.Unauthorized, keystone_errors.BadRequest):
+            LOG.info('Keystone has refused a login')
+            text = 'Keystone does not know this name with this password and scope.'
+            return _form(401, 'Log in', text)
+        except keystone_errors.ClientException as problem:
+            LOG.warning('Nobody can log in: keystone: %s', problem)
+            return _form(503, 'Log in', 'Keystone does not answer. Try again.')
+        answer = flask.redirect(_next(given.get('next', '')), 303)
+        answer.set_cookie(COOKIE, token, secure=True, httponly=True, samesite='Strict')
+        return answer
+
+    def log_out(self) -> Response:
+        """Forget the token, here and in keystone."""
+        token = flask.request.cookies.get(COOKIE)
+        if token:
+            try:
+                self._identity.revoke(token)
+            except keystone_errors.ClientException as problem:
+                LOG.info('A token stays valid until it expires: %s', problem)
+        answer = flask.redirect('/login', 303)
+        answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite='Strict')
+        return answer
+
+
+def _unauthenticated() -> Any:
+    """Return the way to the form for browsers, and words for other clients.
+
+    Who gathers metrics would take a form for them.
+    """
+    request = flask.request
+    has_sent_token = HEADER in request.environ and COOKIE not in request.cookies
+    is_browser = 'text/html' in request.headers.get('Accept', '')
+    if has_sent_token or not is_browser or request.path.startswith(API):
+        return _as_json(401, 'Send a valid token of keystone in X-Auth-Token.')
+    target = request.full_path.rstrip('?')
+    return flask.redirect(flask.url_for('login', next=target), 303)
+
+
+def _next(path: str) -> str:
+    """Return where to go after the login: a page of this console."""
+    is_ours = path.startswith('/') and not path.startswith(('//', '/\\'))
+    return path if is_ours else '/'
+
+
+def _as_json(status: int, text: str) -> Response:
+    answer = flask.jsonify({'v': FORMAT_VERSION, 'status': status, 'error': text})
+    answer.status_code = status
+    return answer
+
+
+def _form(
+    status: int, title: str, problem: str = '', may_log_in: bool = True
+) -> Response:
+    given = flask.request.values
+    page = {
+        'title': title,
+        'problem': problem,
+        'may_log_in': may_log_in,
+        'next': _next(given.get('next', '')),
+        'username': given.get('username', ''),
+        'domain': given.get('domain', DEFAULT_DOMAIN),
+        'project': given.get('project', ''),
+    }
+    answer = flask.make_response(flask.render_template('login.html', page=page))
+    answer.status_code = status
+    return answer

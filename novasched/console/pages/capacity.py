@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capacity: a table of slots and what is stranded, and a heat map of hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from novasched.console.pages import heat, query, shapes, words
+from novasched.console.pages.query import BY, PageQuery
+from novasched.console.pages.words import Link, View
+from novasched.inspection import capacity_text
+from novasched.inspection.capacity_text import NOTHING
+
+MAP = '#map'
+MOST_SHOWN = 1000
+
+
+def mapped(answer: Mapping[str, Any], asked: PageQuery) -> str:
+    """Return the flavor whose slots the heat map shows; '': there is none."""
+    return asked.text('heat') or next(iter(_typed(answer, asked).values()), '')
+
+
+def _typed(answer: Mapping[str, Any], asked: PageQuery) -> dict[str, str]:
+    """Return flavors that have slots as they were asked for, by their names.
+
+    One that is said in full has a name that no other page knows.
+    """
+    names = list(dict.fromkeys(each['flavor'] for each in answer['rows']))
+    typed = asked.lines('flavors')
+    known = typed if len(typed) == len(names) else names
+    refused = {each['flavor'] for each in answer['rows'] if 'refused' in each}
+    return {n: t for n, t in zip(names, known, strict=True) if n not in refused}
+
+
+def view(
+    answer: Mapping[str, Any],
+    slots: Mapping[str, Any] | None,
+    asked: PageQuery,
+    flavors: Sequence[str],
+) -> View:
+    """Return what the page shows."""
+    by, typed = asked.text('by'), _typed(answer, asked)
+    missing = list(words.missing(answer))
+    if answer['placement_missing']:
+        missing.append(
+            f'Placement did not show {answer["placement_missing"]} hosts that have '
+            'free memory: they are not counted.'
+        )
+    rows = answer['rows'][:MOST_SHOWN]
+    if more := len(answer['rows']) - len(rows):
+        missing.append(f'{words.grouped(more)} more rows are in the JSON alone.')
+    return {
+        'form': {
+            'flavors': '\n'.join(asked.lines('flavors')),
+            'known': list(flavors),
+            'by': words.options(BY, by),
+            'what_if': '\n'.join(asked.lines('what_if')),
+        },
+        'by': by,
+        'rows': [_row(each, by, asked, typed) for each in rows],
+        'extent': capacity_text.extent(answer),
+        'not_counted': [
+            Link(f'{words.grouped(number)} {why}', query.of_hosts(state=why))
+            for why, number in answer['not_counted'].items()
+            if number
+        ],
+        'as_of': answer['as_of'],
+        'missing': missing,
+        'heat': heat.view(slots) if slots else None,
+        'maps': _maps(typed, asked, slots),
+    }
+
+
+def _maps(
+    typed: Mapping[str, str], asked: PageQuery, slots: Mapping[str, Any] | None
+) -> list[Link]:
+    """Return the flavors whose map can be shown, and the address of each."""
+    shown = slots['flavor'] if slots else ''
+    return [
+        Link(name, '' if name == shown else f'{asked.href(heat=name)}{MAP}')
+        for name in typed.values()
+    ]
+
+
+def heat_view(slots: Mapping[str, Any]) -> View:
+    """Return what the page of the heat map alone shows."""
+    return {'heat': heat.view(slots)}
+
+
+def _row(
+    row: Mapping[str, Any], by: str, asked: PageQuery, typed: Mapping[str, str]
+) -> View:
+    resource, said = next(iter(row['resources'].items()), ('', None))
+    place = row['by'] or ''
+    where = {by: place} if by in ('zone', 'aggregate', 'cell') and place else {}
+    flavor = typed.get(row['flavor'], row['flavor'])
+    hosts = query.of_hosts(flavor=flavor, **where)
+    if by == 'host' and place:
+        hosts = query.of_host(place)
+    if place == NOTHING:  # of hosts in no aggregate there is no page
+        hosts = ''
+    made: View = {
+        'flavor': Link(row['flavor'], f'{asked.href(heat=flavor)}{MAP}'),
+        'place': Link(place, _opened(by, place)),
+        'slots': Link(words.grouped(row['slots']), hosts),
+        'hosts': Link(words.grouped(row['hosts']), hosts),
+        'is_none': not row['slots'],
+        'refused': row.get('refused', ''),
+        'resource': resource,
+        'free': None,
+    }
+    if said is not None:
+        made |= _stranded(resource, said)
+    return made
+
+
+def _opened(by: str, place: str) -> str:
+    if not place or place == NOTHING:
+        return ''
+    return query.of_host(place) if by == 'host' else query.of_hosts(**{by: place})
+
+
+def _stranded(resource: str, said: Mapping[str, Any]) -> View:
+    free, usable = said['free'], said['usable']
+    stranded = max(0, free - usable)
+    return {
+        'free': free,
+        'usable': usable,
+        'stranded': stranded,
+        'percent': f'{100 * stranded / free if free else 0:.0f} %',
+        'usable_share': shapes.share(usable, free),
+        'headings': [
+            {**each, 'share': shapes.share(each['amount'], stranded)}
+            for each in said.get('stranded', ())
+        ],
+    }

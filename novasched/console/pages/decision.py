@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decision: its funnel, weights, hosts, claims and request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from novasched.console.pages import funnel, outcomes, query, scores, shapes, words
+from novasched.console.pages.query import PageQuery
+from novasched.console.pages.words import Link, View
+from novasched.inspection import causes, render, weights
+from novasched.inspection.text import counted
+
+HEAD_ONLY = render.HEAD_ONLY[0].upper() + render.HEAD_ONLY[1:] + '.'
+
+
+def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
+    """Return what the page shows."""
+    is_scheduled = explained['result'] == 'scheduled'
+    return {
+        **_head(explained),
+        'is_scheduled': is_scheduled,
+        'blocked': '' if is_scheduled else _sentence(causes.blocked(explained)),
+        'remedies': [] if is_scheduled else causes.remedies(explained),
+        'won_by': weights.margin_text(explained) if is_scheduled else '',
+        'tries': _tries(explained),
+        'servers': _servers(explained, asked),
+        'plan': _plan(explained),
+        'missing': [
+            *render.cells_left_out(explained),
+            *words.missing(_others(explained)),
+        ],
+        'head_only': HEAD_ONLY if explained['kept'] == 'head' else '',
+        'funnel': funnel.view(
+            explained['stages'], asked, explained['hosts'] is not None
+        ),
+        'notes': render.notes(explained),
+        'scores': scores.view(explained),
+        'outcomes': outcomes.view(explained, asked),
+        'diagnosis': _diagnosis(explained),
+        'claims': [
+            {**each, 'link': _host(each['host']), 'took': words.duration(each['ms'])}
+            for each in explained['claims']
+        ],
+        'more_claims': explained['claims_total'] - len(explained['claims']),
+        'took': _took(explained),
+        'request': _request(explained),
+        'queries': [_query(each) for each in explained['asked']],
+        'remarks': explained['notes'],
+        'policy': _policy(explained['policy'] or {}),
+    }
+
+
+def _others(explained: Mapping[str, Any]) -> View:
+    return {'unanswered': explained['unanswered']}
+
+
+def _head(explained: Mapping[str, Any]) -> View:
+    return {
+        'id': explained['id'],
+        'result': words.result(explained['result']),
+        'title': render.result_of(explained)[0].capitalize()
+        if explained['result'] == 'unschedulable'
+        else _capital(render.result_of(explained)[0]),
+        'at': explained['at'],
+        'time': words.time(explained['at']),
+        'worker': explained['worker'].rpartition(':')[0] or explained['worker'],
+        'duration': words.duration(explained['took_ms']),
+        'flavor': Link(
+            explained['flavor'], query.of_decisions(flavor=explained['flavor'])
+        ),
+        'zone': Link(explained['zone'], query.of_decisions(zone=explained['zone'])),
+        'project': Link(
+            explained['project_id'],
+            query.of_decisions(project=explained['project_id']),
+        ),
+        'request_id': Link(
+            explained['request_id'],
+            query.of_decisions(request=explained['request_id']),
+        ),
+        'command': f'novasched explain {explained["id"]}',
+    }
+
+
+def _sentence(text: str) -> str:
+    """Return a text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def _capital(text: str) -> str:
+    """Return a heading whose first word alone was in capitals."""
+    first, _, rest = text.partition(' ')
+    return f'{first.capitalize()} {rest}'.rstrip()
+
+
+def _tries(explained: Mapping[str, Any]) -> str:
+    picked = explained['picked']
+    return weights.tries_of(explained, picked).lstrip(', ') if picked else ''
+
+
+def _plan(explained: Mapping[str, Any]) -> str:
+    """Return the address of a plan of the same, where the request is kept."""
+    is_whole = explained['kept'] == 'whole'
+    return query.of_plan_like(explained['id']) if is_whole else ''
+
+
+def _host(name: str | None) -> Link:
+    return Link(name, query.of_host(name)) if name else Link('several hosts')
+
+
+def _servers(explained: Mapping[str, Any], asked: PageQuery) -> list[View]:
+    """Return the servers of the request: where they are, and the page of each."""
+    several = explained['servers_total'] > 1
+    return [
+        {
+            'number': number,
+            'href': asked.href(index=number, stage=None, after=None, page=None),
+            'is_shown': several and number == explained['index'],
+            'uuid': Link(
+                each['uuid'] or words.NOTHING,
+                query.of_decisions(server=each['uuid'] or ''),
+            ),
+            'host': _host(each['host']) if each['host'] else Link(words.NOTHING),
+            'alternates': [
+                Link(name, query.of_host(name)) for name in each.get('alternates') or ()
+            ],
+        }
+        for number, each in enumerate(explained['servers'])
+    ]
+
+
+def _diagnosis(explained: Mapping[str, Any]) -> list[View]:
+    """Return why placement held hosts back, by the reasons of its diagnosis."""
+    reasons = (explained['placement'] or {}).get('reasons', ())
+    return [
+        {
+            **each,
+            'name': f'{each["code"]} {each["named"] or each["what"]}'.strip(),
+            'example': Link(each['example'], query.of_host(each['example'])),
+        }
+        for each in reasons
+    ]
+
+
+def _took(explained: Mapping[str, Any]) -> View | None:
+    """Return how long each stage took, as a bar in parts."""
+    took = {name: ms or 0.0 for name, ms in explained['stages_ms'].items()}
+    if not sum(took.values()):
+        return None
+    names = [name for name in render.STAGES if name in took]
+    names += sorted(set(took) - set(names))
+    parts = shapes.segments([(name, took[name]) for name in names])
+    kinds = {name: place % 6 for place, name in enumerate(names)}
+    rows = [
+        {'name': name, 'ms': f'{took[name]:.1f}', 'kind': kinds[name]} for name in names
+    ]
+    said = ', '.join(f'{each["name"]} {each["ms"]}' for each in rows)
+    return {
+        'label': f'Milliseconds by stage: {said}',
+        'rows': rows,
+        'parts': [part._replace(kind=str(kinds[part.kind])) for part in parts],
+    }
+
+
+def _query(asked: Mapping[str, Any]) -> View:
+    """Return a query to placement, and what came of it."""
+    said = [
+        f'HTTP {asked["status"]}' if asked.get('status') else '',
+        'no answer' if asked.get('status') == 0 else '',
+        counted(asked['candidates'], 'candidate'),
+        f'{asked["limit"]} at most' if asked.get('limit') else '',
+        'cut' if asked.get('cut') else '',
+        'answered from the copy' if asked.get('copied') else '',
+        f'not from the copy: {asked["fallback"]}' if asked.get('fallback') else '',
+        asked.get('text', ''),
+    ]
+    return {'query': asked['query'], 'said': ', '.join(filter(None, said))}
+
+
+def _request(explained: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """Return what was asked for: headings, and lines under each."""
+    request = explained['request']
+    if not request:
+        return []
+    made = [
+        ('Flavor', list(_flavor(request['flavor'] or {}))),
+        ('Image', list(_image(request.get('image') or {}))),
+        ('Zone', [request['zone']] if request.get('zone') else []),
+        ('Server group', list(_group(request.get('group') or {}))),
+        (
+            'Named hosts',
+            [f'{k} {v}' for k, v in (request.get('named') or {}).items() if v],
+        ),
+        ('Forced hosts', list(request.get('forced') or ())),
+        ('Ignored hosts', list(request.get('ignored') or ())),
+        ('Hints', list(_hints(request.get('hints') or {}))),
+        ('Also', list(_also(request))),
+    ]
+    return [(name, lines) for name, lines in made if lines]
+
+
+def _flavor(flavor: Mapping[str, Any]) -> Iterator[str]:
+    if not flavor:
+        return
+    yield str(flavor['name'])
+    yield counted(flavor['vcpus'], 'CPU')
+    yield f'{words.amount("MEMORY_MB", flavor["memory_mb"])} memory'
+    disk = flavor['root_gb'] + flavor['ephemeral_gb']
+    if disk:
+        yield f'{words.amount("DISK_GB", disk)} disk'
+    for key, value in sorted(flavor['extra_specs'].items()):
+        yield f'{key}={value}'
+
+
+def _image(image: Mapping[str, Any]) -> Iterator[str]:
+    if image:
+        yield image['id'] or 'without id'
+        for key, value in sorted((image.get('properties') or {}).items()):
+            yield f'{key}={value}'
+
+
+def _group(group: Mapping[str, Any]) -> Iterator[str]:
+    if group:
+        yield group['uuid'] or 'a new one'
+        yield f'{"/".join(group["policies"])}, {counted(group["members"], "member")}'
+
+
+def _hints(hints: Mapping[str, Any]) -> Iterator[str]:
+    for key, values in sorted(hints.items()):
+        yield key if values is None else f'{key}={",".join(values)}'
+
+
+def _also(request: Mapping[str, Any]) -> Iterator[str]:
+    for key, noun in render.COUNTED:
+        if request.get(key):
+            yield counted(request[key], noun)
+    for key, word in render.KINDS:
+        if request.get(key):
+            yield word
+
+
+def _policy(policy: Mapping[str, Any]) -> View | None:
+    """Return the operator's choices at the time: short ones, lists, and options."""
+    if not policy:
+        return None
+    short, lists, options = [], [], []
+    for name, value in policy.items():
+        if name == 'options':
+            options = [f'{key} = {each}' for key, each in value.items()]
+        elif isinstance(value, Mapping):
+            lists.append((name, [f'{key} {_number(n)}' for key, n in value.items()]))
+        elif isinstance(value, list | tuple):
+            lists.append((name, [str(each) for each in value]))
+        else:
+            short.append((name, str(value)))
+    return {'short': short, 'lists': lists, 'options': options}
+
+
+def _number(value: Any) -> str:
+    """Return a multiplier as it is shown."""
+    if not isinstance(value, int | float):
+        return str(value)
+    return f'×{value:,.6f}'.rstrip('0').rstrip('.')

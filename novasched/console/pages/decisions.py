@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists of decisions, and their counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from novasched.commands.decisions import BY
+from novasched.console.pages import query, shapes, words
+from novasched.console.pages.query import PageQuery
+from novasched.console.pages.words import Link, View
+
+COUNT = '/decisions/count'
+LABELS = {
+    'result': 'Result',
+    'flavor': 'Flavor',
+    'plugin': 'Filter',
+    'code': 'Reason',
+    'blocker': 'Ended by',
+    'host': 'Chosen host',
+    'zone': 'Zone asked for',
+    'project': 'Project',
+    'server': 'Server',
+    'request': 'Request',
+    'since': 'Since',
+    'until': 'Until',
+}
+FIRST = ('result', 'flavor', 'plugin', 'host', 'since')
+HINTS = {
+    'since': '90m, 7d or a time',
+    'until': 'a time, or so long ago',
+    'server': 'uuid',
+    'request': 'req-…',
+    'code': 'such as not-enough-ram',
+    'blocker': 'such as no-candidates',
+    'plugin': 'such as RAMFilter',
+}
+
+
+def view(answer: Mapping[str, Any], asked: PageQuery) -> View:
+    """Return what the list shows."""
+    following = answer['next']
+    return {
+        **_criteria(asked),
+        'rows': [words.row(each) for each in answer['decisions']],
+        'missing': list(words.missing(answer)),
+        'older': asked.href(before=following) if following else '',
+        'newest': asked.href(before=None) if asked.text('before') else '',
+        'counts': [
+            Link(by, query.address(COUNT, [*_kept(asked), ('by', by)])) for by in BY
+        ],
+    }
+
+
+def counts(answer: Mapping[str, Any], asked: PageQuery, by: str) -> View:
+    """Return what the counts show."""
+    rows = answer['rows']
+    most = max((each['count'] for each in rows), default=0)
+    return {
+        **_criteria(asked),
+        'by': by,
+        'rows': [
+            {
+                'link': _opened(by, each, asked),
+                'count': each['count'],
+                'share': shapes.share(each['count'], most),
+                'percent': f'{100 * each["share"]:.1f} %',
+                'most_often': each['most_often'],
+            }
+            for each in rows
+        ],
+        'total': sum(each['count'] for each in rows),
+        'missing': list(words.missing(answer)),
+        'others': [
+            Link(each, '' if each == by else asked.href(by=each)) for each in BY
+        ],
+        'list': query.address('/decisions', _kept(asked)),
+    }
+
+
+def _kept(asked: PageQuery) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in asked.given if name in LABELS]
+
+
+def _opened(by: str, row: Mapping[str, Any], asked: PageQuery) -> Link:
+    """Return a counted value, and the decisions that it counts."""
+    value, most_often = row['value'], row['most_often']
+    changes = dict(_kept(asked))
+    if not value:
+        return Link(words.NOTHING)
+    if by in ('day', 'hour'):
+        changes |= _span(by, value)
+    elif value.startswith('('):  # it is no plugin, but what else ended them
+        changes[words.criterion(most_often)] = most_often
+    else:
+        changes[by] = value
+    return Link(value, query.of_decisions(**changes))
+
+
+def _span(by: str, value: str) -> dict[str, str]:
+    if by == 'day':
+        return {'since': f'{value}T00:00:00Z', 'until': f'{value}T23:59:59.999999Z'}
+    hour = value.removesuffix(':00Z')
+    return {'since': f'{hour}:00:00Z', 'until': f'{hour}:59:59.999999Z'}
+
+
+def _criteria(asked: PageQuery) -> View:
+    """Return the fields of the form, and what is chosen."""
+    chosen = [
+        {
+            'label': LABELS[name],
+            'value': value,
+            'without': asked.href(**{name: None, 'before': None}),
+        }
+        for name, value in _kept(asked)
+    ]
+    fields = [
+        {
+            'name': name,
+            'label': label,
+            'value': asked.text(name),
+            'hint': HINTS.get(name, ''),
+            'options': words.options(words.RESULTS, asked.text(name))
+            if name == 'result'
+            else None,
+        }
+        for name, label in LABELS.items()
+    ]
+    by_name = {each['name']: each for each in fields}
+    return {
+        'fields': [by_name[name] for name in FIRST],
+        'more_fields': [each for each in fields if each['name'] not in FIRST],
+        'has_more': any(asked.text(n) for n in LABELS if n not in FIRST),
+        'chosen': chosen,
+    }

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The funnel of a decision as rows: each stage, what it left and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from novasched.console.pages import query, shapes
+from novasched.console.pages.query import PageQuery
+from novasched.console.pages.words import Link, View
+from novasched.inspection import funnel
+from novasched.inspection.stages import NAMED_HOSTS, WAS_NOT_NAMED
+from novasched.scheduler.reasons import Code
+
+KNOWN = 'known'
+HOSTS = '#hosts'
+
+
+def view(
+    stages: Sequence[Mapping[str, Any]], asked: PageQuery, has_hosts: bool
+) -> View | None:
+    """Return the rows; None: nothing was looked at."""
+    if not stages:
+        return None
+    known = stages[0]['in']
+    idle = [each for each in stages if each['in'] == each['out']]
+    return {
+        'known': known,
+        'known_link': _link(asked, has_hosts),
+        'summary': funnel.summary(stages),
+        'rows': [
+            _row(each, known, asked, has_hosts)
+            for each in stages
+            if each['in'] != each['out']
+        ],
+        'idle': [each['name'] for each in idle],
+        'left': stages[-1]['out'],
+    }
+
+
+def _row(
+    stage: Mapping[str, Any], known: int, asked: PageQuery, has_hosts: bool
+) -> View:
+    left, taken = stage['out'], stage['in'] - stage['out']
+    name = stage['name']
+    return {
+        'name': name,
+        'left': left,
+        'taken': taken,
+        'left_share': shapes.share(left, known),
+        'taken_share': shapes.share(taken, known),
+        'left_link': _link(asked, has_hosts and left > 0, after=name),
+        'taken_link': _link(asked, has_hosts, stage=_outcome(name)),
+        'reasons': [_reason(each) for each in stage['reasons']],
+    }
+
+
+def _outcome(stage: str) -> str:
+    """Return what became of the hosts that a stage took."""
+    return WAS_NOT_NAMED if stage == NAMED_HOSTS else stage
+
+
+def _link(asked: PageQuery, has_hosts: bool, **chosen: str) -> str:
+    """Return the address of the hosts that a number counts."""
+    if not has_hosts:
+        return ''
+    address = asked.href(**{'stage': None, 'after': None, 'page': None, **chosen})
+    return f'{address}{HOSTS}'
+
+
+def _reason(reason: Mapping[str, Any]) -> View:
+    code, what = str(reason['code']), reason['what']
+    is_known = code != Code.NOT_ASKED
+    name = f'{code} {what}'.strip()
+    address = query.of_decisions(code=code) if is_known else ''
+    return {
+        'link': Link(name, address),
+        'count': reason['count'],
+        'text': reason['text'],
+        'example': Link(reason['example'], query.of_host(reason['example'])),
+        'is_one': reason['count'] == 1,
+    }

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The health of what the console reads, and free slots of chosen flavors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from novasched.console.pages import query
+from novasched.console.pages.words import Link, View
+
+SIGNS = {'pass': ('scheduled', '✓'), 'warn': ('unschedulable', '–')}
+SAID = {
+    'pass': 'All that the console reads answers.',
+    'warn': 'Something that the console reads does not answer as it should.',
+    'fail': 'The console cannot read what it needs.',
+}
+
+
+def view(answer: Mapping[str, Any]) -> View:
+    """Return what the page shows."""
+    return {
+        'status': _status(answer['status']),
+        'said': SAID.get(answer['status'], ''),
+        'checks': [
+            {
+                'name': name,
+                'status': _status(each['status']),
+                'output': each.get('output') or '',
+                'time': each.get('time') or '',
+            }
+            for name, each in answer['checks'].items()
+        ],
+        'free_slots': [
+            {
+                'flavor': flavor,
+                'zone': zone,
+                'slots': Link(
+                    str(number), query.of_hosts(flavor=flavor, zone=zone or '')
+                ),
+            }
+            for flavor, zone, number in answer['free_slots']
+        ],
+    }
+
+
+def _status(name: str) -> View:
+    kind, sign = SIGNS.get(name, ('error', '!'))
+    return {'kind': kind, 'sign': sign, 'word': name}

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host: what it has, what is free of it, and which servers hold the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from novasched.console.pages import query, shapes, words
+from novasched.console.pages.hosts import state, usage
+from novasched.console.pages.words import Link, View
+from novasched.inspection.host_text import ranges, size
+from novasched.inspection.text import counted
+
+FREE, TAKEN, UNKNOWN = 'free', 'taken', 'unknown'
+KIB_OF_MIB = 1024
+KINDS = ('pages', 'pcpu', 'pci')
+
+
+def view(answer: Mapping[str, Any]) -> View:
+    """Return what the page shows."""
+    holders = answer['holders']
+    return {
+        'host': answer['host'],
+        'as_of': answer['as_of'],
+        'nodes': [_node(each, holders) for each in answer['nodes']],
+        'servers': answer['servers'],
+        'holders': [_holder(each) for each in holders],
+        'has': {kind: any(each[kind] for each in holders) for kind in KINDS},
+        'slots': [
+            {
+                **each,
+                'link': Link(
+                    each['flavor'],
+                    query.address('/capacity', [('heat', each['flavor'])]),
+                ),
+            }
+            for each in answer['slots']
+        ],
+        'decisions': [
+            {
+                'link': Link(each['id'], query.of_decision(each['id'])),
+                'at': each['at'],
+                'time': words.time(each['at']),
+                'flavor': each['flavor'],
+            }
+            for each in answer['decisions']
+        ],
+        'all_decisions': query.of_decisions(host=answer['host']),
+        'missing': list(words.missing(answer)),
+    }
+
+
+def _node(node: Mapping[str, Any], holders: Sequence[Mapping[str, Any]]) -> View:
+    kind = 'enabled' if node['enabled'] else 'disabled'
+    if not node['up']:
+        kind = 'down'
+    said = [] if node['enabled'] or kind == 'disabled' else ['disabled, too']
+    if node['forced_down']:
+        said.append('forced down')
+    return {
+        'node': node['node'],
+        'state': state(kind, node['disabled_reason'] if not node['enabled'] else ''),
+        'said': said,
+        'heard_from': node['heard_from'],
+        'heard_time': words.time(node['heard_from']) if node['heard_from'] else '',
+        'cell': Link(node['cell'], query.of_hosts(cell=node['cell'])),
+        'aggregates': [
+            {
+                'link': Link(
+                    each['name'] or words.NOTHING,
+                    query.of_hosts(aggregate=each['name'] or ''),
+                ),
+                'properties': [f'{k}={v}' for k, v in each['properties'].items()],
+            }
+            for each in node['aggregates']
+        ],
+        'instances': node['instances'],
+        'io_ops': node['io_ops'],
+        'traits': node['traits'],
+        'resources': list(_resources(node)),
+        'numa': [_numa(each, holders) for each in node['numa']],
+        'devices': [_device(each) for each in node['devices']],
+    }
+
+
+def _resources(node: Mapping[str, Any]) -> Iterator[View]:
+    for owner in (node, *node['children']):
+        for name, each in owner['resources'].items():
+            capacity = each['free'] + each['used']
+            yield {
+                'name': words.resource(name),
+                **usage(name, each['used'], capacity),
+                'free': words.amount(name, each['free']),
+                'total': words.amount(name, each['total']),
+                'reserved': words.amount(name, each['reserved']),
+                'ratio': f'{each["ratio"]:g}',
+                'is_child': owner is not node,
+            }
+
+
+def _numa(cell: Mapping[str, Any], holders: Sequence[Mapping[str, Any]]) -> View:
+    free = cell['dedicated_free']
+    total, memory = cell['dedicated_cpus'], cell['memory_mb']
+    taken = memory - cell['memory_free_mb']
+    return {
+        'node': cell['node'],
+        'cpus': _cpus(cell, holders),
+        'cpus_text': f'{len(free)} of {total} CPUs free to be pinned'
+        + (f': {ranges(free)}' if free else ''),
+        'shared': f'{cell["cpus_used"]} guest CPUs on {cell["cpus"]} shared CPUs'
+        if cell['cpus']
+        else '',
+        'memory': usage('MEMORY_MB', taken, memory),
+        'pages': [_pages(each) for each in cell['pages'] if each['total']],
+    }
+
+
+def _pages(pages: Mapping[str, Any]) -> View:
+    """Return pages of a size; small ones as memory."""
+    size_kb, free, total = pages['size_kb'], pages['free'], pages['total']
+    said = f'{words.grouped(free)} of {words.grouped(total)} free'
+    if size_kb < KIB_OF_MIB:
+        of_memory = (
+            words.amount('MEMORY_MB', round(number * size_kb / KIB_OF_MIB))
+            for number in (free, total)
+        )
+        said = f'{" of ".join(of_memory)} free'
+    return {
+        'size': size(size_kb),
+        'text': said,
+        'share': shapes.share(total - free, total),
+    }
+
+
+def _cpus(cell: Mapping[str, Any], holders: Sequence[Mapping[str, Any]]) -> list[View]:
+    """Return the CPUs that may be pinned, in order, and who has each of them.
+
+    The numbers of those that are taken by no server that is known are not known.
+    """
+    by_cpu = {cpu: (FREE, f'CPU {cpu}: free') for cpu in cell['dedicated_free']}
+    for each in holders:
+        for cpu in each['pcpu'].get(str(cell['node']), ()):
+            if cpu not in by_cpu:
+                name = each['name'] or each['server']
+                by_cpu[cpu] = (TAKEN, f'CPU {cpu}: {name}')
+    made = [
+        {'kind': kind, 'title': title} for _, (kind, title) in sorted(by_cpu.items())
+    ]
+    unknown = max(0, cell['dedicated_cpus'] - len(made))
+    return [*made, *[{'kind': UNKNOWN, 'title': 'taken'}] * unknown]
+
+
+def _device(device: Mapping[str, Any]) -> View:
+    node = device['numa_node']
+    return {
+        'kind': f'{device["vendor_id"]}:{device["product_id"]}',
+        'near': '' if node is None else f'near node {node}',
+        'free': device['free'],
+    }
+
+
+def _holder(holder: Mapping[str, Any]) -> View:
+    memory = words.amount('MEMORY_MB', holder['memory_mb'])
+    return {
+        'server': Link(
+            holder['name'] or holder['server'],
+            query.of_decisions(server=holder['server']),
+        ),
+        'uuid': holder['server'],
+        'flavor': Link(
+            holder['flavor'] or '', query.of_decisions(flavor=holder['flavor'] or '')
+        ),
+        'state': holder['state'] or words.NOTHING,
+        'size': f'{counted(holder["vcpus"], "CPU")}, {memory}',
+        'pages': [
+            f'{each["count"]} of {size(each["size_kb"])} on node {each["node"]}'
+            for each in holder['pages']
+        ],
+        'pcpu': [
+            f'{ranges(cpus)} on node {node}' for node, cpus in holder['pcpu'].items()
+        ],
+        'pci': holder['pci'],
+        'since': holder['since'],
+        'since_time': words.time(holder['since']) if holder['since'] else '',
+        'decision': Link(
+            holder['decision'] or '', query.of_decision(holder['decision'] or '')
+        ),
+    }

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A list of hosts, with what is used of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from novasched.console.pages import query, shapes, words
+from novasched.console.pages.query import STATES, PageQuery
+from novasched.console.pages.words import Link, View
+
+CLASSES = ('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB')
+MOST_CLASSES = 4
+"""Resource classes with a column of their own."""
+LABELS = {
+    'name': 'Name',
+    'state': 'State',
+    'cell': 'Cell',
+    'zone': 'Zone',
+    'aggregate': 'Aggregate',
+    'flavor': 'Slots of',
+}
+
+
+def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) -> View:
+    """Return what the page shows."""
+    rows = answer['hosts']
+    classes = _classes(each['used'] for each in rows)
+    page, pages = answer['page'], answer['pages']
+    missing = list(words.missing(answer))
+    if problem := answer.get('problem'):
+        missing.append(f'It is not known how much is used. {problem}')
+    known = {
+        'state': STATES,
+        'cell': answer['cells'],
+        'zone': answer['zones'],
+        'aggregate': answer['aggregates'],
+        'flavor': flavors,
+    }
+    return {
+        'fields': [
+            {
+                'name': name,
+                'label': label,
+                'value': asked.text(name),
+                'hint': 'part of it' if name == 'name' else '',
+                'options': words.options(known[name], asked.text(name))
+                if name in known
+                else None,
+            }
+            for name, label in LABELS.items()
+        ],
+        'chosen': [
+            {
+                'label': LABELS[name],
+                'value': value,
+                'without': asked.href(**{name: None, 'page': None}),
+            }
+            for name, value in asked.given
+            if name in LABELS
+        ],
+        'flavor': asked.text('flavor'),
+        'classes': [words.resource(name) for name in classes],
+        'rows': [_row(each, classes) for each in rows],
+        'total': answer['total'],
+        'page': page,
+        'pages': pages,
+        'earlier': asked.href(page=page - 1) if page > 1 else '',
+        'later': asked.href(page=page + 1) if page < pages else '',
+        'missing': missing,
+    }
+
+
+def _classes(used: Iterable[Mapping[str, Any]]) -> list[str]:
+    found = dict.fromkeys(name for each in used for name in each)
+    known = [name for name in CLASSES if name in found]
+    return [*known, *sorted(set(found) - set(CLASSES))][:MOST_CLASSES]
+
+
+def state(name: str, reason: str | None) -> View:
+    """Return the state of a host as it is shown."""
+    return {
+        'kind': name,
+        'sign': words.STATES.get(name, '!'),
+        'word': name,
+        'reason': reason or '',
+    }
+
+
+def usage(name: str, used: float, total: float) -> View:
+    """Return how much of a resource class is used, in words and as a bar."""
+    part, whole = words.amount(name, used), words.amount(name, total)
+    if part.partition(' ')[2] == whole.partition(' ')[2]:
+        part = part.partition(' ')[0]
+    return {
+        'text': f'{part} of {whole}',
+        'share': shapes.share(used, total),
+        'is_full': 0 < total <= used,
+    }
+
+
+def _row(row: Mapping[str, Any], classes: Sequence[str]) -> View:
+    return {
+        'host': Link(row['host'], query.of_host(row['host'])),
+        'state': state(row['state'], row['reason']),
+        'cell': Link(row['cell'], query.of_hosts(cell=row['cell'])),
+        'zone': Link(row['zone'], query.of_hosts(zone=row['zone'])),
+        'aggregates': [
+            Link(name, query.of_hosts(aggregate=name))
+            for name in row['aggregates']
+            if name != row['zone']
+        ],
+        'used': [
+            usage(name, *row['used'][name]) if name in row['used'] else None
+            for name in classes
+        ],
+        'servers': row['servers'],
+        'slots': row['slots'],
+    }

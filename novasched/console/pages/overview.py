@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The overview: what the schedulers did in the last hour."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from novasched.console.pages import query, shapes, words
+from novasched.console.pages.words import Link, View
+from novasched.inspection.text import counted
+
+MINUTES = 60
+FORM = '%Y-%m-%dT%H:%M:%SZ'
+SAID = ('scheduled', 'no valid host', 'error')
+
+
+def view(answer: Mapping[str, Any]) -> View:
+    """Return what the page shows."""
+    since = _since(answer)
+    rows = [words.row(each) for each in answer['newest']]
+    results = answer['results']
+    return {
+        'until': answer['until'],
+        'window': _window(answer['window_s']),
+        'figures': list(_figures(answer)),
+        'results': [
+            {
+                **words.result(name),
+                'count': results.get(name, 0),
+                'href': query.of_decisions(result=name, since=since),
+            }
+            for name in words.RESULTS
+        ],
+        'cells': [
+            {**each, 'age': words.age(each['age_s'])} for each in answer['cells']
+        ],
+        'schedulers': answer['schedulers'],
+        'missing': list(words.missing(answer)),
+        'minutes': _minutes(answer),
+        'blockers': _blockers(answer, since),
+        'newest': rows,
+        'is_empty': not rows,
+    }
+
+
+def _window(seconds: float) -> str:
+    if seconds == 3600:
+        return 'last hour'
+    return f'last {words.age(seconds)}'
+
+
+def _since(answer: Mapping[str, Any]) -> str:
+    if answer['until'] is None:
+        return ''
+    until = datetime.datetime.fromisoformat(answer['until'])
+    return (until - datetime.timedelta(seconds=answer['window_s'])).strftime(FORM)
+
+
+def _figures(answer: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return numbers, each with its unit and what it is."""
+    took, placement = answer['took_ms'], answer['placement_ms']['p50']
+    each = [
+        (words.number(answer['requests_per_s']), '/s', 'requests'),
+        (*_split(took['p50']), 'half took less'),
+        (*_split(took['p99']), '99 % took less'),
+        (words.number(answer['in_flight']), '', 'in flight'),
+    ]
+    if placement is not None:
+        each.append((*_split(placement), 'placement, half'))
+    return each
+
+
+def _split(ms: float | None) -> tuple[str, str]:
+    number, _, unit = words.duration(ms).partition(' ')
+    return number, unit
+
+
+def _minutes(answer: Mapping[str, Any]) -> View | None:
+    """Return the columns of the last minutes; those without requests are empty."""
+    if answer['until'] is None:
+        return None
+    given = {each['at'][:16]: each for each in answer['minutes']}
+    until = datetime.datetime.fromisoformat(answer['until'])
+    number = max(1, min(MINUTES, round(answer['window_s'] / 60)))
+    starts = [
+        (until - datetime.timedelta(minutes=ago)).replace(second=0, microsecond=0)
+        for ago in range(number - 1, -1, -1)
+    ]
+    rows = [given.get(start.strftime('%Y-%m-%dT%H:%M'), {}) for start in starts]
+    chart = shapes.columns(rows, words.RESULTS)
+    made = [
+        _minute(start, row, chart, place)
+        for place, (start, row) in enumerate(zip(starts, rows, strict=True))
+    ]
+    results = answer['results']
+    total = sum(results.values())
+    said = ', '.join(
+        f'{results.get(name, 0)} {word}'
+        for name, word in zip(words.RESULTS, SAID, strict=True)
+    )
+    return {
+        'width': chart.width,
+        'height': shapes.HEIGHT,
+        'most': chart.most,
+        'label': f'{counted(total, "request")} by minute: {said}; '
+        f'at most {chart.most} in a minute',
+        'columns': made,
+        'first': made[0]['clock'],
+        'middle': made[len(made) // 2]['clock'],
+        'last': made[-1]['clock'],
+    }
+
+
+def _minute(
+    start: datetime.datetime,
+    row: Mapping[str, Any],
+    chart: shapes.ColumnChart,
+    place: int,
+) -> View:
+    end = start + datetime.timedelta(minutes=1)
+    numbers = [row.get(name, 0) for name in words.RESULTS]
+    said = [
+        f'{number} {word}' for number, word in zip(numbers, SAID, strict=True) if number
+    ]
+    clock = start.strftime('%H:%M')
+    return {
+        'x': chart.at(place),
+        'blocks': chart.stacks[place],
+        'clock': clock,
+        'numbers': numbers,
+        'total': sum(numbers),
+        'title': f'{clock}: {", ".join(said) or "none"}',
+        'href': query.of_decisions(
+            since=start.strftime(FORM), until=end.strftime(FORM)
+        ),
+    }
+
+
+def _blockers(answer: Mapping[str, Any], since: str) -> list[View]:
+    """Return what left requests without a host, the most frequent first."""
+    most = max((each['count'] for each in answer['blockers']), default=0)
+    made = []
+    for each in answer['blockers']:
+        link: Link = words.blamed(each['blocker'], since=since)
+        made.append(
+            {
+                'link': link,
+                'count': each['count'],
+                'share': shapes.share(each['count'], most),
+            }
+        )
+    return made

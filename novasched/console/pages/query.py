@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked for in the address of a page, and the addresses of other pages."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote, urlencode
+
+from novasched import errors
+from novasched.commands.console_client import API
+from novasched.commands.console_client import of_decision as of_decision
+from novasched.commands.console_client import of_host as of_host
+from novasched.commands.decisions import RESULTS, moment
+from novasched.console.reader import MOST_BY_HOST, CapacityOrder, HostsOrder, PlanOrder
+from novasched.decision_log.reading import Criteria
+
+LONGEST = 2000
+LATEST = 1 << 60
+"""A time that no log has, in microseconds since 1970."""
+MOST_ROWS = 500
+MOST_FLAVORS = 20
+"""Flavors that are counted for a page."""
+WORDS = (
+    *('result', 'flavor', 'plugin', 'code', 'blocker', 'host', 'zone', 'project'),
+    *('server', 'request'),
+)
+"""Criteria of decisions that are words, in the order in which they are shown."""
+TIMES = ('since', 'until')
+BY = ('zone', 'aggregate', 'cell', 'host')
+STATES = ('enabled', 'disabled', 'down')
+
+
+class PageQuery:
+    """The path and the parameters of an address; neither is given quoted.
+
+    ``path`` is quoted, as it stands in links.
+    """
+
+    def __init__(self, path: str, given: Iterable[tuple[str, str]] = ()) -> None:
+        self.path = quote(path)
+        self.given = [(name, value) for name, value in given if value.strip()]
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return the values of a parameter. Raises errors.OptionError."""
+        found = tuple(value.strip() for n, value in self.given if n == name)
+        for each in found:
+            if len(each) > LONGEST:
+                problem = f'it has {len(each)} characters'
+                raise errors.OptionError(name, problem, f'Give {LONGEST} at most')
+        return found
+
+    def text(self, name: str) -> str:
+        """Return the last value of a parameter, '' if it has none."""
+        return next(reversed(self.texts(name)), '')
+
+    def lines(self, name: str) -> tuple[str, ...]:
+        """Return the lines of a parameter that are not empty."""
+        lines = (line.strip() for text in self.texts(name) for line in text.split('\n'))
+        return tuple(filter(None, lines))
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """Return a number. Raises errors.OptionError."""
+        text = self.text(name)
+        if not text:
+            return default
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            problem = f'{text!r} is no number from {least} to {most}'
+            raise errors.OptionError(name, problem, 'Correct it')
+        return int(text)
+
+    def index(self) -> int | None:
+        """Return which server of a request is asked about."""
+        return self.number('index', 0, 0, 10**6) if self.text('index') else None
+
+    def choice(self, name: str, known: Sequence[str]) -> str:
+        """Return a word of a list, or ''. Raises errors.OptionError."""
+        word = self.text(name)
+        if word and word not in known:
+            meant = f'It is one of {", ".join(known)}'
+            raise errors.OptionError(name, f'{word!r} is not known', meant)
+        return word
+
+    def href(self, **changes: str | int | None) -> str:
+        """Return this address with other values; None and '' take one away."""
+        kept = [(n, value) for n, value in self.given if n not in changes]
+        new = [(n, str(v)) for n, v in changes.items() if v not in (None, '')]
+        return address(self.path, [*kept, *new])
+
+    def api(self) -> str:
+        """Return the address of the same as JSON."""
+        return address(API + self.path, self.given)
+
+    # -- what the reader is asked
+
+    def criteria(self) -> Criteria:
+        """Return what decisions have in common. Raises errors.OptionError."""
+        self.choice('result', RESULTS)
+        words = {name: self.text(name) or None for name in WORDS}
+        return Criteria(
+            **words, since=self._moment('since'), until=self._moment('until')
+        )
+
+    def _moment(self, name: str) -> int | None:
+        text = self.text(name)
+        if not text:
+            return None
+        try:
+            found = moment(text)
+        except (argparse.ArgumentTypeError, OverflowError):
+            found = LATEST
+        if not 0 <= found < LATEST:
+            example = 'It is such as 90m, 7d or 2026-11-22T12:00Z'
+            raise errors.OptionError(name, f'{text!r} is no time', example)
+        return found
+
+    def plan(self) -> PlanOrder:
+        """Return what is planned. Raises errors.OptionError."""
+        return PlanOrder(
+            flavor=self.text('flavor'),
+            image=self.text('image'),
+            zone=self.text('zone'),
+            count=self.number('count', 1, 1, 1000),
+            hints=self.lines('hints'),
+            what_if=self.lines('what_if'),
+            like=self.text('like'),
+        )
+
+    def capacity(self) -> CapacityOrder:
+        """Return what is counted. Raises errors.OptionError."""
+        flavors, by = self.lines('flavors'), self.choice('by', BY) or None
+        most = MOST_BY_HOST if by == 'host' else MOST_FLAVORS
+        if len(flavors) > most:
+            apart = ' to count hosts apart' if by == 'host' else ''
+            problem = f'{len(flavors)} are named'
+            raise errors.OptionError('flavors', problem, f'Name {most}{apart} at most')
+        return CapacityOrder(flavors, by, self.lines('what_if'))
+
+    def hosts(self) -> HostsOrder:
+        """Return which hosts are asked for. Raises errors.OptionError."""
+        return HostsOrder(
+            name=self.text('name'),
+            cell=self.text('cell'),
+            zone=self.text('zone'),
+            aggregate=self.text('aggregate'),
+            state=self.choice('state', STATES),
+            flavor=self.text('flavor'),
+            page=self.number('page', 1, 1, 10**6),
+            limit=self.number('limit', HostsOrder.limit, 1, MOST_ROWS),
+        )
+
+
+def address(path: str, given: Iterable[tuple[str, str]] = ()) -> str:
+    """Return the address of a page with parameters."""
+    said = urlencode(list(given))
+    return f'{path}?{said}' if said else path
+
+
+def of_decisions(**criteria: str) -> str:
+    """Return the address of the decisions that meet criteria."""
+    return address('/decisions', [(n, v) for n, v in criteria.items() if v])
+
+
+def of_hosts(**order: str | int) -> str:
+    """Return the address of a list of hosts."""
+    return address('/hosts', [(n, str(v)) for n, v in order.items() if v != ''])
+
+
+def of_plan_like(decision: str) -> str:
+    """Return the address of a plan of what a decision was asked."""
+    return address('/plan', [('like', decision)])

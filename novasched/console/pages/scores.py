@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The best hosts of a decision, with what each weigher gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from novasched.console.pages import query, shapes
+from novasched.console.pages.words import Link, View
+from novasched.inspection import weights
+from novasched.inspection.text import shown
+
+PARTS = ('raw', 'normalised', 'multiplier')
+
+
+def view(explained: Mapping[str, Any]) -> View | None:
+    """Return a table of hosts and weighers; None: no host was weighed."""
+    rows: Sequence[Mapping[str, Any]] = explained['top']
+    if not rows:
+        return None
+    names = [name for name in rows[0]['weights'] if _tells(name, rows)]
+    idle = [name for name in rows[0]['weights'] if name not in names]
+    roles = weights.roles(explained)
+    largest = max(
+        (abs(row['weights'][name]['adds'] or 0.0) for row in rows for name in names),
+        default=0.0,
+    )
+    decisive = (explained['margin'] or {}).get('decisive', {})
+    return {
+        'weighers': [
+            {
+                'name': name,
+                'short': weights.short(name),
+                'times': weights.multiplier_of(name, rows),
+                'is_decisive': name in decisive,
+            }
+            for name in names
+        ],
+        'rows': [
+            {
+                'host': Link(row['host'], query.of_host(row['host'])),
+                'role': roles.get(row['host'], ''),
+                'is_picked': row['host'] == explained['picked'],
+                'total': shown(row['total']),
+                'cells': [_cell(row['weights'][name], largest) for name in names],
+            }
+            for row in rows
+        ],
+        'no_effect': [weights.short(name) for name in (*idle, *explained['no_effect'])],
+        'has_negative': any(
+            (row['weights'][name]['adds'] or 0.0) < 0 for row in rows for name in names
+        ),
+    }
+
+
+def _tells(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether a weigher adds anything to any host."""
+    return any(row['weights'][name]['adds'] != 0.0 for row in rows)
+
+
+def _cell(weight: Mapping[str, float | None], largest: float) -> View:
+    adds = weight['adds']
+    length = shapes.share(abs(adds or 0.0), largest)
+    return {
+        'text': shown(adds),
+        'length': length,
+        'is_negative': adds is not None and adds < 0,
+        'title': ', '.join(f'{name} {shown(weight[name])}' for name in PARTS),
+    }

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words and signs that all pages share: results, times, amounts, rows of decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from novasched.console.pages import query
+from novasched.inspection import advice, top
+from novasched.scheduler.reasons import Code
+
+RESULTS = tuple(top.RESULTS)
+SIGNS = {'scheduled': '✓', 'unschedulable': '✕', 'error': '!'}
+STATES = {'enabled': '✓', 'disabled': '–', 'down': '!'}
+NOTHING = '–'
+MOST_NAMED = 3
+GIB_OF_MB, TIB_OF_GB = 1024, 1024
+
+View = dict[str, Any]
+
+
+class Link(NamedTuple):
+    """A text and what it opens; '': nothing."""
+
+    text: str
+    href: str = ''
+
+
+class Option(NamedTuple):
+    """A value to choose, and whether it is the one that is chosen."""
+
+    value: str
+    is_chosen: bool
+
+
+def result(name: str) -> View:
+    """Return a result as it is shown: its kind, sign and word."""
+    word = top.RESULTS[name][0] if name in top.RESULTS else name
+    kind = name if name in top.RESULTS else 'error'
+    return {'kind': kind, 'sign': SIGNS[kind], 'word': word.lower()}
+
+
+def clock(at: str) -> str:
+    """Return the time of day of a time in ISO 8601."""
+    return at[11:19]
+
+
+def time(at: str) -> str:
+    """Return the day and time of a time in ISO 8601."""
+    return f'{at[:10]} {at[11:19]}'
+
+
+def duration(ms: float | None) -> str:
+    """Return a duration in words."""
+    if ms is None:
+        return NOTHING
+    if ms >= 1000:
+        return f'{ms / 1000:.{1 if ms < 10_000 else 0}f} s'
+    return f'{ms:.0f} ms' if ms >= 1 or not ms else f'{ms:.1f} ms'
+
+
+def number(value: float) -> str:
+    """Return a rate or mean with as many digits as say something."""
+    if value >= 10:
+        return f'{value:.0f}'
+    if 0 < value < 0.01:
+        return '<0.01'
+    return f'{value:.1f}' if value >= 1 else f'{value:.2g}'
+
+
+def grouped(value: int) -> str:
+    """Return a count, its digits in groups of three."""
+    return f'{value:,}'
+
+
+def age(seconds: float | None) -> str:
+    """Return an age in words."""
+    if seconds is None:
+        return 'age unknown'
+    if seconds < 120:
+        return f'{seconds:.0f} s'
+    if seconds < 7200:
+        return f'{seconds / 60:.0f} min'
+    return (
+        f'{seconds / 3600:.0f} h' if seconds < 172_800 else f'{seconds / 86_400:.0f} d'
+    )
+
+
+def amount(resource: str, number: float) -> str:
+    """Return an amount of a resource class, with its unit."""
+    if resource == 'MEMORY_MB':
+        return _scaled(number, GIB_OF_MB, 'MiB', 'GiB')
+    if resource == 'DISK_GB':
+        return _scaled(number, TIB_OF_GB, 'GiB', 'TiB')
+    return f'{number:g}'
+
+
+def _scaled(number: float, times: int, small: str, large: str) -> str:
+    if abs(number) < times:
+        return f'{number:g} {small}'
+    scaled = number / times
+    digits = 0 if scaled >= 100 or scaled == int(scaled) else 1
+    return f'{scaled:.{digits}f} {large}'
+
+
+def resource(name: str) -> str:
+    """Return the name of a resource class without its unit."""
+    return {'MEMORY_MB': 'Memory', 'DISK_GB': 'Disk'}.get(name, name)
+
+
+def criterion(name: str) -> str:
+    """Return what decisions have in common of which an overview counts a word."""
+    if name in advice.BLOCKERS:
+        return 'blocker'
+    return 'code' if name in set(Code) else 'plugin'
+
+
+def blamed(name: str, **others: str) -> Link:
+    """Return a filter or reason, and the decisions that it ended."""
+    return Link(name, query.of_decisions(**{criterion(name): name}, **others))
+
+
+def row(head: Mapping[str, Any]) -> View:
+    """Return a row of a list of decisions, by its head and ``picked``."""
+    hosts: Sequence[str] = head['picked']
+    is_scheduled = head['result'] == 'scheduled'
+    why = '' if is_scheduled else top.why({'rejected': 0, **head})
+    plugin = head['plugin'] if head['plugin'] != why else ''
+    return {
+        'id': head['id'],
+        'href': query.of_decision(head['id']),
+        'at': head['at'],
+        'clock': clock(head['at']),
+        'time': time(head['at']),
+        'result': result(head['result']),
+        'flavor': Link(head['flavor'], query.of_decisions(flavor=head['flavor'])),
+        'zone': head['zone'],
+        'server': head.get('server', ''),
+        'others': head['servers'] - 1,
+        'hosts': [Link(name, query.of_host(name)) for name in hosts[:MOST_NAMED]],
+        'more_hosts': max(0, len(hosts) - MOST_NAMED),
+        'why': why,
+        'plugin': '' if is_scheduled else plugin,
+        'took': duration(head['took_us'] / 1000),
+        'worker': head['worker'].rpartition(':')[0] or head['worker'],
+    }
+
+
+def missing(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield sentences on what an answer does not have in it."""
+    for name in answer.get('unanswered') or ():
+        yield f'{name} did not answer: decisions that it made are not seen.'
+    for name in answer.get('without_log') or ():
+        yield f'{name} runs nova-scheduler, which keeps no decisions.'
+    left_out = answer.get('cells_left_out') or ()
+    counts = left_out if isinstance(left_out, Mapping) else {}
+    for name in left_out:
+        hosts = f' {counts[name]}' if name in counts else ''
+        yield f'{name} does not answer: its{hosts} hosts are not in this.'
+
+
+def options(known: Sequence[str], chosen: str) -> list[Option]:
+    """Return values to choose; one that is chosen is there, known or not."""
+    listed = [*known, *([chosen] if chosen and chosen not in known else [])]
+    return [Option(each, each == chosen) for each in listed]

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers, their groups and flavors, as nova's API and its cells keep them.
+
+Everything here only reads.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from oslo_versionedobjects import exception as ovo_exception
+
+from novasched import errors
+from novasched.db.hosts import chunks
+from novasched.db.server_tables import (
+    flavor_extra_specs,
+    flavors,
+    instance_extra,
+    instance_group_member,
+    instance_group_policy,
+    instance_groups,
+    instance_mappings,
+    request_specs,
+)
+from novasched.db.stores import SqlApiStore
+from novasched.db.tables import cell_mappings, host_mappings, instances
+from novasched.db.transactions import Database
+from novasched.objects.base import parse
+from novasched.objects.flavor import Flavor
+from novasched.objects.instance_group import InstanceGroup
+from novasched.objects.numa import InstanceNUMATopology
+from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
+from novasched.objects.request_spec import RequestSpec
+
+_c, _h, _m = cell_mappings.c, host_mappings.c, instance_mappings.c
+_r, _f, _e = request_specs.c, flavors.c, flavor_extra_specs.c
+_g, _p, _x = instance_groups.c, instance_group_policy.c, instance_group_member.c
+_i, _extra = instances.c, instance_extra.c
+GONE = ('deleted', 'soft-delete')
+"""States of servers that are on their host no longer, or will not come back."""
+
+
+class ServerGroup(NamedTuple):
+    """A server group; ``members`` are instance uuids, in order of joining."""
+
+    uuid: str
+    name: str | None
+    project_id: str | None
+    user_id: str | None
+    policy: str | None
+    rules: Mapping[str, str]
+    members: tuple[str, ...]
+
+    def as_object(self) -> InstanceGroup:
+        """Return it as requests carry it; the hosts of its members are not set."""
+        fields = self._asdict()
+        fields |= {'_rules': dict(fields.pop('rules')), 'members': list(self.members)}
+        made = InstanceGroup(**fields)
+        made.obj_reset_changes()
+        return made
+
+
+class ServerRow(NamedTuple):
+    """A server as its cell has it; ``flavor`` is None where the cell keeps none."""
+
+    uuid: str
+    name: str | None
+    host: str | None
+    node: str | None
+    state: str | None
+    project_id: str | None
+    user_id: str | None
+    memory_mb: int
+    vcpus: int
+    flavor: Flavor | None
+
+
+class HolderRow(NamedTuple):
+    """A server and what it holds of its host; objects as nova keeps them, None where
+    none are kept."""
+
+    uuid: str
+    name: str | None
+    state: str | None
+    vcpus: int
+    memory_mb: int
+    since: datetime.datetime | None
+    flavor: Flavor | None
+    numa_topology: InstanceNUMATopology | None
+    pci_requests: InstancePCIRequests | None
+
+
+class SqlServers(SqlApiStore):
+    """The API database with its servers, groups and flavors.
+
+    Every method raises errors.StoreFailed.
+    """
+
+    def server_group_of(self, instance_uuid: str) -> ServerGroup | None:
+        return self._ask(lambda c: by_member(c, instance_uuid))
+
+    def server_group(self, name: str, project_id: str | None) -> ServerGroup | None:
+        """Return the group of this uuid, or of this name in a project."""
+        return self._ask(lambda c: by_name(c, name, project_id))
+
+    def cell_of(self, uuid: str) -> str | None:
+        """Return the uuid of the cell that has an instance; None: none yet."""
+        mapped = instance_mappings.outerjoin(cell_mappings, _m.cell_id == _c.id)
+        query = sa.select(_c.uuid).select_from(mapped).where(_m.instance_uuid == uuid)
+        found: str | None = self._ask(lambda c: c.execute(query).scalar())
+        return found
+
+    def hosts_of_cell(self, uuid: str) -> list[str]:
+        """Return the hosts that are mapped to a cell, by id."""
+        joined = host_mappings.join(cell_mappings, _h.cell_id == _c.id)
+        query = sa.select(_h.host).select_from(joined).where(_c.uuid == uuid)
+        return self._ask(lambda c: list(c.execute(query.order_by(_h.id)).scalars()))
+
+    def request_spec(self, uuid: str) -> RequestSpec | None:
+        """Return the request that an instance was made by; None if none is kept that
+        can be read."""
+        query = sa.select(_r.spec).where(_r.instance_uuid == uuid)
+        text = self._ask(lambda c: c.execute(query).scalar())
+        found = _kept(text)
+        return found if isinstance(found, RequestSpec) else None
+
+    def flavor(self, name: str) -> Flavor | None:
+        """Return the flavor of a name or an id of the API; None if there is none.
+
+        A database without the tables of flavors has none.
+        """
+        return self._ask(lambda c: _flavor(c, name))
+
+    def flavors(self, ids: Sequence[int]) -> list[Flavor]:
+        """Return the flavors with these ids, in this order, those that there are."""
+
+        def ask(connection: sa.Connection) -> list[Flavor]:
+            if not sa.inspect(connection).has_table(flavors.name):
+                return []
+            found = _flavors(connection, _FLAVORS.where(_f.id.in_(ids)))
+            by_id = {each.id: each for each in found}
+            return [by_id[id_] for id_ in ids if id_ in by_id]
+
+        return self._ask(ask)
+
+
+class CellServerRows:
+    """The servers in the database of one cell. Raises errors.StoreFailed."""
+
+    def __init__(self, engine: sa.Engine, name: str | None = None) -> None:
+        self.database = Database(engine, name)
+
+    def of(self, uuids: Sequence[str]) -> list[ServerRow]:
+        """Return the servers with these uuids, by id."""
+        return self._rows(_i.uuid, uuids)
+
+    def named(self, name: str) -> list[ServerRow]:
+        """Return the servers of a name, by id."""
+        return self._rows(_i.display_name, [name])
+
+    def on(self, hosts: Sequence[str]) -> list[ServerRow]:
+        """Return the servers on some hosts, by id."""
+        return self._rows(_i.host, hosts)
+
+    def hosts_of(self, uuids: Iterable[str]) -> set[str]:
+        """Return the hosts of servers, those that are soft-deleted included: they are
+        members of their groups still."""
+        query = sa.select(_i.host).where(_i.deleted == 0, _i.host.is_not(None))
+        return self.database.reading(
+            lambda connection: {
+                host
+                for chunk in chunks(list(uuids))
+                for host in connection.execute(
+                    query.where(_i.uuid.in_(chunk))
+                ).scalars()
+            }
+        )
+
+    def holders(self, host: str) -> list[HolderRow]:
+        """Return the servers on a host and what they hold, the newest first."""
+        query = _HOLDERS.where(_i.host == host)
+        return self.database.reading(
+            lambda connection: [_holder(row) for row in connection.execute(query)]
+        )
+
+    def flavors_in_use(self) -> dict[int, int]:
+        """Return how many servers each flavor has, by its id in the API database."""
+        query = (
+            sa.select(_i.instance_type_id, sa.func.count())
+            .where(_i.deleted == 0, _i.instance_type_id.is_not(None))
+            .group_by(_i.instance_type_id)
+        )
+        return self.database.reading(
+            lambda connection: {row[0]: row[1] for row in connection.execute(query)}
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.database.engine.dispose()
+
+    def _rows(
+        self, column: sa.ColumnElement[Any], values: Sequence[str]
+    ) -> list[ServerRow]:
+        return self.database.reading(
+            lambda connection: [
+                _server(row)
+                for chunk in chunks(values)
+                for row in connection.execute(_SERVERS.where(column.in_(chunk)))
+            ]
+        )
+
+
+_SERVERS = (
+    sa.select(
+        _i.uuid,
+        _i.display_name,
+        _i.host,
+        _i.node,
+        _i.vm_state,
+        _i.project_id,
+        _i.user_id,
+        _i.memory_mb,
+        _i.vcpus,
+        _extra.flavor,
+    )
+    .outerjoin_from(
+        instances,
+        instance_extra,
+        sa.and_(_extra.instance_uuid == _i.uuid, _extra.deleted == 0),
+    )
+    .where(
+        _i.deleted == 0,
+        sa.or_(_i.vm_state.is_(None), _i.vm_state.not_in(GONE)),
+    )
+    .order_by(_i.id)
+)
+
+
+_HOLDERS = (
+    sa.select(
+        _i.uuid,
+        _i.display_name,
+        _i.vm_state,
+        _i.vcpus,
+        _i.memory_mb,
+        sa.func.coalesce(_i.launched_at, _i.created_at),
+        _extra.flavor,
+        _extra.numa_topology,
+        _extra.pci_requests,
+    )
+    .outerjoin_from(
+        instances,
+        instance_extra,
+        sa.and_(_extra.instance_uuid == _i.uuid, _extra.deleted == 0),
+    )
+    .where(_i.deleted == 0)
+    .order_by(sa.func.coalesce(_i.launched_at, _i.created_at).desc(), _i.id.desc())
+)
+
+
+def _holder(row: Sequence[Any]) -> HolderRow:
+    uuid, name, state, vcpus, memory_mb, since, *texts = row
+    flavor, topology, devices = map(_kept, texts)
+    return HolderRow(
+        uuid,
+        name,
+        state,
+        vcpus or 0,
+        memory_mb or 0,
+        since,
+        flavor if isinstance(flavor, Flavor) else None,
+        topology if isinstance(topology, InstanceNUMATopology) else None,
+        _requests(devices),
+    )
+
+
+def _kept(text: str | None) -> Any:
+    """Return an object that is kept as JSON text; None for what is no such."""
+    try:
+        said = json.loads(text or 'null')
+        said = said['cur'] if isinstance(said, dict) and 'cur' in said else said
+        return parse(said) if isinstance(said, dict) else said
+    except (
+        ValueError,
+        TypeError,
+        errors.NovaschedError,
+        ovo_exception.IncompatibleObjectVersion,
+    ):
+        return None
+
+
+def _requests(kept: Any) -> InstancePCIRequests | None:
+    """Return requests for devices, which older rows have as a plain list."""
+    if isinstance(kept, InstancePCIRequests):
+        return kept
+    if not isinstance(kept, list):
+        return None
+    listed = [InstancePCIRequest(count=int(each.get('count', 0))) for each in kept]
+    return InstancePCIRequests(requests=listed)
+
+
+def _server(row: Sequence[Any]) -> ServerRow:
+    *names, memory_mb, vcpus, text = row
+    kept = _kept(text)
+    flavor = kept if isinstance(kept, Flavor) else None
+    return ServerRow._make([*names, memory_mb or 0, vcpus or 0, flavor])
+
+
+def _flavor(connection: sa.Connection, name: str) -> Flavor | None:
+    if not sa.inspect(connection).has_table(flavors.name):
+        return None
+    # A name goes before an id that another flavor has.
+    query = _FLAVORS.order_by(_f.name != name)
+    query = query.where(sa.or_(_f.name == name, _f.flavorid == name)).limit(1)
+    return next(iter(_flavors(connection, query)), None)
+
+
+_FLAVORS = sa.select(
+    *(each for each in _f if each.name not in ('created_at', 'updated_at'))
+)
+
+
+def _flavors(connection: sa.Connection, query: sa.Select[Any]) -> list[Flavor]:
+    found = []
+    for row in connection.execute(query).mappings().all():
+        specs = sa.select(_e.key, _e.value).where(_e.flavor_id == row['id'])
+        extra = {key: value or '' for key, value in connection.execute(specs)}
+        sizes = {key: row[key] or 0 for key in ('root_gb', 'ephemeral_gb')}
+        made = Flavor(**{**row, **sizes, 'extra_specs': extra})
+        made.obj_reset_changes()
+        found.append(made)
+    return found
+
+
+def by_name(
+    connection: sa.Connection, name: str, project_id: str | None
+) -> ServerGroup | None:
+    """Return the group of this uuid, or of this name in a project."""
+    named = sa.and_(_g.name == name, _g.project_id == project_id)
+    return _group(connection, _g.uuid == name) or _group(connection, named)
+
+
+def by_member(connection: sa.Connection, instance_uuid: str) -> ServerGroup | None:
+    groups = sa.select(_x.group_id).where(_x.instance_uuid == instance_uuid)
+    return _group(connection, _g.id.in_(groups))
+
+
+def _group(
+    connection: sa.Connection, condition: sa.ColumnElement[bool]
+) -> ServerGroup | None:
+    joined = instance_groups.outerjoin(instance_group_policy, _p.group_id == _g.id)
+    columns = (_g.id, _g.uuid, _g.name, _g.project_id, _g.user_id, _p.policy, _p.rules)
+    query = sa.select(*columns).select_from(joined).where(condition)
+    row = connection.execute(query.order_by(_g.id, _p.id)).first()
+    if row is None:
+        return None
+    members = sa.select(_x.instance_uuid).where(
+        _x.group_id == row.id, _x.instance_uuid.is_not(None)
+    )
+    found = tuple(connection.execute(members.order_by(_x.id)).scalars())
+    return ServerGroup(*row[1:-1], rules_from_text(row.rules), found)
+
+
+def rules_from_text(text: str | None) -> dict[str, str]:
+    """Return the rules of a policy; null or unreadable text means none."""
+    try:
+        rules = json.loads(text or '{}')
+    except ValueError:
+        return {}
+    if not isinstance(rules, dict):
+        return {}
+    return {str(key): str(value) for key, value in rules.items()}

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision log: a record of every request, kept on the machine that served it."""

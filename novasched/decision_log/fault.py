@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a failed request tells: the caller as far as an option allows, and the log."""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from oslo_config import cfg
+
+from novasched import errors
+from novasched.decision_log.distilling import Distiller
+from novasched.decision_log.record import Head
+from novasched.decision_log.recording import RequestRecorder
+from novasched.ports import QueryFailed
+from novasched.scheduler.outline import Outline
+from novasched.scheduler.reasons import Code
+
+LOG = logging.getLogger(__name__)
+
+OPTS: dict[str, list[cfg.Opt]] = {
+    'novasched': [
+        cfg.StrOpt(
+            'no_valid_host_detail',
+            default='none',
+            choices=[
+                ('none', "Nova's text, which gives no reason."),
+                ('user', 'How many hosts were rejected, and why; no names.'),
+                ('admin', 'Also the names of some hosts, and of cells left out.'),
+            ],
+            help="""
+How much the error NoValidHost says of why there is none.
+
+The text goes to the caller, which is nova-conductor, and from there into the fault of
+the server: ``user`` and ``admin`` name the audience that may read it. The words for
+the reasons are those of the page on reasons; the last word is the id by which
+``novasched explain`` shows the decision. It has 230 characters at most: the rarest
+reasons are counted as others. A request that fails has each filter say why for each
+host that it rejected, for 1,000 of them at most, which takes 10 to 100 ms for so many.
+""",
+        ),
+    ],
+}
+
+LONGEST = 230
+"""Characters of the whole text: a fault keeps 255."""
+MOST_NAMES = 2
+LONGEST_ANSWER = 120
+LONGEST_CELLS = 60
+"""Characters of the names of cells; of more, the number is told."""
+PREFIX = 'No valid host was found. '
+TELLING = (
+    Code.TRAIT_MISSING,
+    Code.TRAIT_FORBIDDEN,
+    Code.CLASS_MISSING,
+    Code.AMOUNT_NOT_ALLOWED,
+    Code.EXHAUSTED,
+)
+"""Codes of conditions on a trait or a resource class, which are named; others name
+providers and aggregates."""
+UNKNOWN = (
+    (re.compile(r'No such trait\(s\): (.+?)\.?$', re.MULTILINE), 'trait'),
+    (re.compile(r'No such resource class (\S+?)\.?$', re.MULTILINE), 'resource class'),
+)
+"""What placement says of names that it does not know."""
+
+
+class Level(enum.StrEnum):
+    """Who may read the text; ``NONE``: it says no more than that of nova."""
+
+    NONE = 'none'
+    USER = 'user'
+    ADMIN = 'admin'
+
+
+@dataclass(frozen=True)
+class FaultText:
+    """Puts into NoValidHost what the level allows."""
+
+    distiller: Distiller
+    level: Level = Level.NONE
+
+    @classmethod
+    def from_conf(cls, conf: Any, distiller: Distiller) -> Self:
+        """Read the options."""
+        return cls(distiller, Level(conf.novasched.no_valid_host_detail))
+
+    def explained(
+        self, told: RequestRecorder, error: errors.NoValidHost
+    ) -> errors.NoValidHost:
+        """Return the error with the reasons and the id of the record."""
+        if self.level is Level.NONE:
+            return error
+        told.failing = True
+        try:
+            return self._explained(told)
+        except Exception:  # the error of the request must not become another
+            LOG.exception('The reasons for request %s cannot be told', told.id)
+            return error
+
+    def _explained(self, told: RequestRecorder) -> errors.NoValidHost:
+        end = f' ({told.id})'
+        room = LONGEST - len(PREFIX) - len(end)
+        return errors.NoValidHost(self._reason(told, room) + end)
+
+    def _reason(self, told: RequestRecorder, room: int) -> str:
+        cells = _cells(self.distiller.cells_left_out(told), self.level)
+        answer = told.queries[-1].answer if told.queries else None
+        if isinstance(answer, QueryFailed) and told.blocker == 'placement-failed':
+            return f'{self._of_answer(answer)}{cells}'[:room]
+        outlines = self.distiller.outlines(told)
+        made = [outlines[id(t)] for t in told.turns if id(t) in outlines]
+        last = made[-1] if made else None
+        counts: dict[str, tuple[int, str]] = {}
+        for code, (hosts, names) in self._counts(told, last):  # of several filters
+            others, before = counts.get(code, (0, ''))
+            counts[code] = others + hosts, before or names
+        if not counts:
+            text = _WORDS.get(told.blocker, 'No host is offered')
+            return f'{text}.{cells}'[:room]
+        known = last.hosts if last is not None else sum(n for n, _ in counts.values())
+        uuids = told.instance_uuids or ()
+        turn = next((t for t in reversed(told.turns) if t.decision), None)
+        which = ''
+        if len(uuids) > 1 and turn is not None:
+            which = f'For server {turn.index + 1} of {len(uuids)}: '
+        return _fitting(f'{which}0 of {known} hosts: ', counts, f'.{cells}', room)
+
+    def _of_answer(self, answer: QueryFailed) -> str:
+        if not answer.status:
+            return 'Placement did not answer.'
+        try:  # an error of placement comes in JSON
+            words = str(json.loads(answer.text)['errors'][0]['detail']).strip()
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+            words = answer.text
+        for unknown, kind in UNKNOWN:
+            if found := unknown.search(words):
+                name = f' {found[1]}' if self.level is Level.ADMIN else ''
+                return f'Placement does not know the {kind}{name} that is asked for.'
+        more = f': {words[:LONGEST_ANSWER]}' if self.level is Level.ADMIN else '.'
+        return f'Placement answered with HTTP {answer.status}{more}'
+
+    def _counts(
+        self, told: RequestRecorder, last: Outline | None
+    ) -> Iterator[tuple[str, tuple[int, str]]]:
+        """Yield each reason with its number of hosts, and the names that may be told.
+
+        Only words of the closed list are given on, and names of resource classes and
+        traits: the text of a plugin may name a host.
+        """
+        named = self.level is Level.ADMIN
+        diagnosis = self.distiller.diagnosis(told)
+        if diagnosis is not None:
+            for each in diagnosis['reasons']:
+                shown = each['code'] in TELLING
+                what = f' {each["what"]}' if each['what'] and shown else ''
+                yield f'{each["code"]}{what}', (each['hosts'], '')
+        elif last is not None and last.candidates < last.hosts:
+            yield 'not offered by placement', (last.hosts - last.candidates, '')
+        if last is None:
+            return
+        rejected = sum(step.before - step.after for step in last.steps)
+        if other := last.candidates - last.left - rejected:
+            yield 'not named by the request', (other, '')
+        for step in last.steps:
+            for reason in step.reasons:
+                names = f' ({reason.example} ...)' if reason.hosts > 1 else ''
+                names = names or f' ({reason.example})'
+                shown = named and bool(reason.example)
+                yield reason.code, (reason.hosts, names if shown else '')
+        if last.left:
+            yield 'not granted by placement', (last.left, '')
+
+
+_WORDS = {
+    'prefilter': 'A rule for all hosts refuses the request',
+    'named-host': 'The host that the request names is not known',
+    'no-candidates': 'Placement has no allocation candidates for what is asked for',
+    'unknown-hosts': 'No host is known whose compute service is up',
+}
+
+
+def _cells(cells: list[str], level: Level) -> str:
+    names = ', '.join(cells)
+    named = level is Level.ADMIN and len(names) <= LONGEST_CELLS
+    return f' Cells left out: {names if named else len(cells)}.' if cells else ''
+
+
+def _fitting(
+    start: str, counts: Mapping[str, tuple[int, str]], end: str, room: int
+) -> str:
+    """Return as many reasons as there is room for, the most frequent first; those that
+    there is none for are counted."""
+    ordered = sorted(counts.items(), key=lambda each: (-each[1][0], each[0]))
+    parts = [f'{code} {hosts}{names}' for code, (hosts, names) in ordered]
+    for kept in range(len(parts), 0, -1):
+        rest = sum(hosts for _, (hosts, _) in ordered[kept:])
+        others = [f'{rest} others'] if rest else []
+        text = start + ', '.join([*parts[:kept], *others]) + end
+        if len(text) <= room:
+            return text
+    total = sum(hosts for hosts, _ in counts.values())
+    return f'{start}{total} others{end}'[:room]
+
+
+def log_failure(head: Head, record_body: Mapping[str, Any] | None) -> None:
+    """Write the line of a request that had no valid host; its keys stay as they are."""
+    asked = (record_body or {}).get('asked') or [{}]
+    left_out = ((record_body or {}).get('view') or {}).get('left_out') or []
+    said = {
+        'decision': head.id,
+        'blocker': head.blocker or '-',
+        'plugin': head.plugin or '-',
+        'code': head.code or '-',
+        'hosts': head.hosts,
+        'candidates': max(head.candidates, 0),
+        'cut': 'yes' if asked[-1].get('cut') else 'no',
+        'left_out': _word(','.join(left_out)),
+        'servers': head.servers,
+        'flavor': _word(head.flavor),
+        'zone': _word(head.zone),
+        'took_ms': head.took_us // 1000,
+    }
+    pairs = ' '.join(f'{key}={value}' for key, value in said.items())
+    LOG.info('No valid host: %s', pairs, extra=said)
+
+
+def _word(text: str) -> str:
+    """Return a name as one word: it may have anything in it."""
+    return re.sub(r'[\s=]', '_', text) or '-'

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision log of a process: a thread beside the requests makes the records."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from novasched.clock import Clock
+from novasched.decision_log.distilling import UNSCHEDULABLE, Distiller, verdict
+from novasched.decision_log.fault import FaultText, log_failure
+from novasched.decision_log.record import DecisionRecord
+from novasched.decision_log.recording import RequestRecorder
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.ports.decisions import DecisionRecorder
+
+LOG = logging.getLogger(__name__)
+
+MOST_WAITING = 256
+MOST_HELD = 250_000
+"""Requests that may wait to be written down, and the candidates and hosts that they may
+hold, of 0.2 to 2 KB each; of more only the head is."""
+MOST_REDUCED = 4096
+"""Heads that may wait, should writing hang; more are lost."""
+AT_ONCE = 64
+PAUSE_S = 0.2
+"""How long records are gathered before they are written together."""
+DRAIN_S = 2.0
+COMPLETE_S = 5.0
+RETRY_S = 1.0
+"""How often those are tried again that could not be written."""
+
+
+class RecordSink(Protocol):
+    """Where records go; it raises nothing."""
+
+    def __len__(self) -> int:
+        """Return how many records wait, as they could not be written."""
+
+    def write(self, records: Sequence[DecisionRecord]) -> None:
+        """Write records, and those that wait."""
+
+
+class RecordObserver(Protocol):
+    """Hears of each record that was made, in the thread that makes them."""
+
+    def recorded(self, record: DecisionRecord, took_s: float) -> None:
+        """A record was made, which took so long."""
+
+    def diagnosed(self, result: str, records: int) -> None:
+        """So many records that waited got a diagnosis, or will have none."""
+
+    def stored(self, outcome: str, records: int) -> None:
+        """So many records were written, reduced or lost."""
+
+
+class RecordingLog:
+    """Makes a record of each request, and hands it to a sink. Satisfies
+    ports.decisions.DecisionLog.
+
+    ``keeps`` says of a result whether its whole record is kept; of others the head
+    and the servers are. Nothing waits for the thread: it starts with the first record,
+    takes what has come every PAUSE_S, and ends with close().
+    """
+
+    def __init__(
+        self,
+        distiller: Distiller,
+        sink: RecordSink,
+        clock: Clock,
+        fault: FaultText,
+        observer: RecordObserver | None = None,
+        keeps: Callable[[str], bool] = lambda result: True,
+        rng: random.Random | None = None,
+        complete: Callable[[], Mapping[str, int]] | None = None,
+    ) -> None:
+        self._distiller = distiller
+        self._sink = sink
+        self._clock = clock
+        self._fault = fault
+        self._observer = observer
+        self._keeps = keeps
+        self._complete = complete
+        self._rng = rng or random.SystemRandom()
+        self._waiting: deque[RequestRecorder] = deque()
+        self._held = 0
+        self._holding = threading.Lock()
+        self._reduced: deque[DecisionRecord] = deque()
+        self._news = threading.Event()
+        self._stopping = threading.Event()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def periodic_tasks(self) -> list[tuple[float, Callable[[], None]]]:
+        """Return what is to be done now and then, with the seconds between."""
+        if self._complete is None:
+            return []
+        return [(COMPLETE_S, self.complete)]
+
+    def complete(self) -> None:
+        """Complete the records that wait for a diagnosis of placement."""
+        if self._complete is None:
+            return
+        for result, records in self._complete().items():
+            if self._observer is not None:
+                self._observer.diagnosed(result, records)
+
+    def recorder(
+        self,
+        context: RequestContext,
+        request: RequestSpec,
+        instance_uuids: Sequence[str] | None,
+    ) -> DecisionRecorder:
+        return RequestRecorder.begin(
+            self._clock,
+            self._rng,
+            context,
+            request,
+            instance_uuids,
+            self._take_in,
+            self._fault.explained,
+        )
+
+    def _take_in(self, told: RequestRecorder) -> None:
+        """Have a request that has ended written down soon."""
+        if self._holds(told):
+            self._waiting.append(told)
+        elif len(self._reduced) >= MOST_REDUCED:
+            self._lose(1)
+        elif (record := self._made(told, whole=False)) is not None:
+            self._reduced.append(record)
+        if self._thread is None:
+            self._start()
+        if not self._news.is_set():
+            self._news.set()
+
+    def _holds(self, told: RequestRecorder) -> bool:
+        """Count what a request holds, unless that is too much."""
+        size = told.size
+        with self._holding:
+            held = self._held + size
+            is_full = len(self._waiting) >= MOST_WAITING or held > MOST_HELD
+            if self._waiting and is_full:
+                return False
+            self._held = held
+            return True
+
+    def _next(self) -> RequestRecorder:
+        told = self._waiting.popleft()
+        with self._holding:
+            self._held -= told.size
+        return told
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None and not self._stopping.is_set():
+                thread = threading.Thread(
+                    target=self._run, name='decision-log', daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError as problem:  # the next request tries again
+                    LOG.error('Records of decisions wait: %s', problem)
+                    return
+                self._thread = thread
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._news.wait(RETRY_S if len(self._sink) else None)
+            self._stopping.wait(PAUSE_S)
+            self._news.clear()
+            self._write_all()
+        self._write_all()
+
+    def _write_all(self) -> None:
+        """Make and write the records of all requests that have ended."""
+        if len(self._sink):
+            self._write(())
+        while self._waiting or self._reduced:
+            records: list[DecisionRecord] = []
+            while self._waiting and len(records) < AT_ONCE:
+                if (record := self._made(self._next())) is not None:
+                    records.append(record)
+            while self._reduced and len(records) < AT_ONCE:
+                records.append(self._reduced.popleft())
+            self._write(records)
+
+    def _write(self, records: Sequence[DecisionRecord]) -> None:
+        try:
+            self._sink.write(records)
+        except Exception:  # the thread goes on
+            LOG.exception('%d records are lost', len(records))
+            self._lose(len(records))
+
+    def _made(self, told: RequestRecorder, whole: bool = True) -> DecisionRecord | None:
+        """Return the record of a request, ``whole`` or its head and servers; None: it
+        cannot be made, which is a defect that no request may suffer from."""
+        since = self._clock.monotonic()
+        try:
+            record = self._distilled(told, whole)
+            if record.head.result == UNSCHEDULABLE:
+                log_failure(record.head, record.body)
+            if self._observer is not None:
+                took_s = self._clock.monotonic() - since
+                self._observer.recorded(record, took_s)
+        except Exception:
+            LOG.exception('No record can be made of request %s', told.id)
+            self._lose(1)
+            return None
+        finally:
+            told.error = None  # its frames refer to the recorder, and to the tables
+        return record
+
+    def _distilled(self, told: RequestRecorder, whole: bool) -> DecisionRecord:
+        if whole and self._keeps(verdict(told).result):
+            try:
+                return self._distiller.record(told)
+            except BaseException:  # plugins are asked; the thread goes on
+                LOG.exception('Only the head of record %s can be made', told.id)
+        return self._distiller.outcome(told)
+
+    def _lose(self, records: int) -> None:
+        if self._observer is not None:
+            self._observer.stored('lost', records)
+
+    def close(self) -> None:
+        """Write what has come, for DRAIN_S at most, and stop."""
+        self._stopping.set()
+        self._news.set()
+        if self._thread is not None:
+            self._thread.join(DRAIN_S)
+        else:
+            self._write_all()
+
+
+class CollectedRecords:
+    """Makes the record of each request as soon as it ends, and keeps it here, as what
+    it is made of. Satisfies ports.decisions.DecisionLog; for dry runs."""
+
+    def __init__(self, distiller: Distiller, clock: Clock) -> None:
+        self._distiller = distiller
+        self._clock = clock
+        self.records: list[DecisionRecord] = []
+        self.told: list[RequestRecorder] = []
+
+    def recorder(
+        self,
+        context: RequestContext,
+        request: RequestSpec,
+        instance_uuids: Sequence[str] | None,
+    ) -> DecisionRecorder:
+        return RequestRecorder.begin(
+            self._clock,
+            random.Random(),
+            context,
+            request,
+            instance_uuids,
+            self._take_in,
+        )
+
+    def close(self) -> None:
+        """Nothing waits."""
+
+    def periodic_tasks(self) -> list[tuple[float, Callable[[], None]]]:
+        """Nothing waits."""
+        return []
+
+    def _take_in(self, told: RequestRecorder) -> None:
+        self.told.append(told)
+        self.records.append(self._distiller.record(told))
+
+    def clear(self) -> None:
+        """Forget all requests."""
+        self.told.clear()
+        self.records.clear()

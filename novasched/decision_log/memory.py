@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision log of a process without a directory: its last records, in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.decision_log import files
+from novasched.decision_log.reading import DecisionReader
+from novasched.decision_log.record import DecisionRecord, Head
+from novasched.decision_log.writing import (
+    Diagnoses,
+    EncodedRecord,
+    completed,
+    encoded,
+    insert,
+    that_wait,
+    transaction,
+    with_bodies,
+)
+
+LOG = logging.getLogger(__name__)
+
+MOST_RECORDS = 1000
+MOST_LISTS = 64
+"""Lists of hosts that are kept; there is a new one when hosts come or go."""
+
+
+class MemoryDecisions(DecisionReader):
+    """Writes, and reads, the records of this process; any thread may."""
+
+    def __init__(
+        self,
+        keep: str = files.ALL,
+        most: int = MOST_RECORDS,
+        warn: Callable[[str], None] = LOG.warning,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(warn, clock)
+        self._keep = keep
+        self._most = most
+        self._lock = threading.RLock()
+        self._connection = sqlite3.connect(
+            ':memory:', isolation_level=None, check_same_thread=False
+        )
+        files.create_tables(self._connection, clock.time())
+
+    def encoded(self, record: DecisionRecord) -> EncodedRecord | None:
+        return encoded(record, self._keep)
+
+    def write(self, records: Sequence[DecisionRecord]) -> None:
+        made = map(self.encoded, records)
+        self.write_encoded([each for each in made if each is not None])
+
+    def write_encoded(self, records: Sequence[EncodedRecord]) -> None:
+        """Write records, and forget the oldest."""
+        with self._lock, transaction(self._connection):
+            for record in records:
+                insert(self._connection, record)
+            self._trim('decisions', self._most)
+            for table in ('bodies', 'servers'):
+                self._connection.execute(
+                    f'DELETE FROM {table} '
+                    'WHERE decision < (SELECT min(rowid) FROM decisions)'
+                )
+            for table in ('host_lists', 'profiles'):
+                self._trim(table, MOST_LISTS)
+
+    def _trim(self, table: str, most: int) -> None:
+        self._connection.execute(
+            f'DELETE FROM {table} WHERE rowid <= (SELECT max(rowid) FROM {table}) - ?',
+            (most,),
+        )
+
+    def waiting(self) -> list[tuple[Head, Any]]:
+        """Return the heads and bodies of some records that wait for a diagnosis, the
+        newest first."""
+        with self._lock:
+            found = list(that_wait(self._connection))
+        return with_bodies(found)
+
+    def complete(self, diagnoses: Diagnoses) -> set[str]:
+        """Put diagnoses into records that wait, or give them up; return the ids of
+        those that waited."""
+        with self._lock, transaction(self._connection):
+            return completed(self._connection, diagnoses)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def _numbers(self) -> Sequence[int]:
+        return (1,)
+
+    @contextlib.contextmanager
+    def _opened(self, number: int) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            yield self._connection

@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading the decision log: lists, counts and single records.
+
+The order is that of writing, by file and row, never by the clock.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import itertools
+import logging
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.decision_log import files
+from novasched.decision_log.counting import (
+    GROUPINGS,
+    Count,
+    Tally,
+    counts_of,
+    tally_of,
+)
+from novasched.decision_log.files import HEAD
+from novasched.decision_log.record import (
+    ALPHABET,
+    ID_LENGTH,
+    DecisionRecord,
+    Head,
+    decode,
+    time_of_id,
+)
+
+LOG = logging.getLogger(__name__)
+_T = TypeVar('_T')
+
+LEAST_PREFIX = 6
+MOST_ROWS = 2**63 - 1
+MOST_NAMED = 500
+"""Ids in one statement."""
+MINUTE = 60_000_000
+NEWEST, REASONS, SAMPLE = 20, 10, 200
+_COLUMNS = ', '.join(f'd."{name}"' for name in HEAD)
+_MISTYPED = str.maketrans('ilou', '110v')
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """What records have in common; None: anything. Times are in microseconds since
+    1970, ``until`` is not included."""
+
+    server: str | None = None
+    request: str | None = None
+    project: str | None = None
+    flavor: str | None = None
+    zone: str | None = None
+    host: str | None = None
+    result: str | None = None
+    blocker: str | None = None
+    plugin: str | None = None
+    code: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+    def where(self) -> tuple[str, list[Any]]:
+        """Return a condition of SQL about a decision d, and its values."""
+        given = [
+            (_CONDITIONS[name], value)
+            for name, value in asdict(self).items()
+            if value is not None
+        ]
+        values = [value for sql, value in given for _ in range(sql.count('?'))]
+        return ' AND '.join(sql for sql, _ in given) or '1', values
+
+
+_OF_SERVER = 'd.rowid IN (SELECT decision FROM servers WHERE {} = ?)'
+_CONDITIONS = {
+    'server': _OF_SERVER.format('uuid'),
+    'request': '(d.request_id = ? OR d.global_request_id = ?)',
+    'project': 'd.project_id = ?',
+    'flavor': 'd.flavor = ?',
+    'zone': 'd.zone = ?',
+    'host': _OF_SERVER.format('host'),
+    'result': 'd.result = ?',
+    'blocker': 'd.blocker = ?',
+    'plugin': 'd.plugin = ?',
+    'code': 'd.code = ?',
+    'since': 'd.at >= ?',
+    'until': 'd.at < ?',
+}
+
+
+class Mark(NamedTuple):
+    """A place in the log: after a row of a file."""
+
+    number: int = 0
+    rowid: int = 0
+
+
+def whole_id(typed: str) -> str:
+    """Return the id, or the beginning of one, that was typed; letters that the
+    alphabet of ids has not are those that look alike.
+
+    Raises errors.DecisionNotFound for what is none.
+    """
+    letters = typed.strip().lower().removeprefix('d-').translate(_MISTYPED)
+    prefix = f'd-{letters}'
+    if len(typed) < LEAST_PREFIX or not letters or set(letters) - set(ALPHABET):
+        raise errors.DecisionNotFound(typed)
+    return prefix
+
+
+class DecisionReader(abc.ABC):
+    """Answers questions from several databases; one that cannot be read is left out,
+    with a warning."""
+
+    def __init__(self, warn: Callable[[str], None], clock: Clock) -> None:
+        self._warn = warn
+        self._clock = clock
+
+    @abc.abstractmethod
+    def _numbers(self) -> Sequence[int]:
+        """Return the numbers of the databases, the oldest first."""
+
+    @abc.abstractmethod
+    def _opened(
+        self, number: int
+    ) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """Open a database to read. Raises sqlite3.Error and FileNotFoundError."""
+
+    def _each(
+        self,
+        ask: Callable[[sqlite3.Connection, int], _T],
+        numbers: Sequence[int] | None = None,
+    ) -> Iterator[_T]:
+        """Ask databases, the newest first if none are given."""
+        for number in reversed(self._numbers()) if numbers is None else numbers:
+            try:
+                with self._opened(number) as connection:
+                    version = files.version_of(connection)
+                    if version == 0:  # just begun
+                        continue
+                    if version > files.SCHEMA_VERSION:
+                        self._warn(
+                            f'{self._name(number)} was written by a later release'
+                        )
+                        continue
+                    answer = ask(connection, number)
+            except FileNotFoundError:
+                continue
+            except (sqlite3.Error, OSError, ValueError) as problem:
+                self._warn(f'{self._name(number)} cannot be read: {problem}')
+                continue
+            yield answer
+
+    def _name(self, number: int) -> str:
+        return files.name_of(number)
+
+    # -- lists
+
+    def find(
+        self, criteria: Criteria, limit: int = 50, before: str | None = None
+    ) -> list[Head]:
+        """Return heads, the newest first; ``before``: those older than a record.
+
+        Raises errors.DecisionNotFound and AmbiguousDecision for that.
+        """
+        end = None if before is None else self._place(before)
+        found: list[Head] = []
+        numbers = [
+            number
+            for number in reversed(self._numbers())
+            if end is None or number <= end.number
+        ]
+        condition, values = criteria.where()
+
+        def ask(connection: sqlite3.Connection, number: int) -> list[Head]:
+            below = end.rowid if end and end.number == number else MOST_ROWS
+            rows = connection.execute(
+                f'SELECT {_COLUMNS} FROM decisions d WHERE {condition} '
+                'AND d.rowid < ? ORDER BY d.rowid DESC LIMIT ?',
+                (*values, below, limit - len(found)),
+            )
+            return [Head(*row) for row in rows]
+
+        for heads in self._each(ask, numbers):
+            found += heads
+            if len(found) >= limit:
+                break
+        return found
+
+    def of_server(self, uuid: str, limit: int = 50) -> list[Head]:
+        """Return the heads of what was decided on a server, the newest first."""
+        return self.find(Criteria(server=uuid), limit)
+
+    def end(self) -> Mark:
+        """Return the place after the newest record."""
+
+        def ask(connection: sqlite3.Connection, number: int) -> Mark:
+            row = connection.execute('SELECT max(rowid) FROM decisions').fetchone()
+            return Mark(number, row[0] or 0)
+
+        return next(self._each(ask), Mark())
+
+    def newer(
+        self, criteria: Criteria, mark: Mark, limit: int = 500
+    ) -> tuple[list[Head], Mark]:
+        """Return heads after a place, the oldest first, and the place after them."""
+        found: list[Head] = []
+        condition, values = criteria.where()
+
+        def ask(connection: sqlite3.Connection, number: int) -> tuple[int, list[Any]]:
+            after = mark.rowid if number == mark.number else 0
+            rows = connection.execute(
+                f'SELECT d.rowid, {_COLUMNS} FROM decisions d WHERE {condition} '
+                'AND d.rowid > ? ORDER BY d.rowid LIMIT ?',
+                (*values, after, limit - len(found)),
+            )
+            return number, rows.fetchall()
+
+        numbers = [number for number in self._numbers() if number >= mark.number]
+        for number, rows in self._each(ask, numbers):
+            found += [Head(*head) for _, *head in rows]
+            mark = Mark(number, rows[-1][0]) if rows else mark
+            if len(found) >= limit:
+                break
+        return found, mark
+
+    def hosts_of(self, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Return the hosts that were picked, by the ids of records."""
+        found: dict[str, list[str]] = {}
+        for start in range(0, len(ids), MOST_NAMED):
+            some = ids[start : start + MOST_NAMED]
+
+            def ask(
+                connection: sqlite3.Connection, _: int, some: Sequence[str] = some
+            ) -> list[tuple[str, str]]:
+                return connection.execute(
+                    'SELECT DISTINCT d.id, s.host FROM decisions d JOIN servers s '
+                    "ON s.decision = d.rowid WHERE s.host != '' "
+                    f'AND d.id IN ({", ".join("?" * len(some))}) ORDER BY s.rowid',
+                    some,
+                ).fetchall()
+
+            for rows in self._each(ask):
+                for one, host in rows:
+                    found.setdefault(one, []).append(host)
+        return found
+
+    # -- single records
+
+    def _places(self, typed: str) -> list[tuple[Mark, str]]:
+        """Return where the records are whose ids begin so."""
+        prefix = whole_id(typed)
+
+        def ask(connection: sqlite3.Connection, number: int) -> list[tuple[Mark, str]]:
+            rows = connection.execute(
+                'SELECT rowid, id FROM decisions WHERE id >= ? AND id < ? LIMIT 10',
+                (prefix, prefix + '~'),
+            )
+            return [(Mark(number, rowid), one) for rowid, one in rows]
+
+        is_whole = len(prefix) == ID_LENGTH
+        numbers = self._likeliest(time_of_id(prefix)) if is_whole else None
+        found: list[tuple[Mark, str]] = []
+        for places in self._each(ask, numbers):
+            found += places
+            if found and is_whole:
+                break
+        return found
+
+    def _likeliest(self, at: int) -> Sequence[int]:
+        """Return the numbers of all databases, first those that may have been written
+        at a time."""
+        return self._numbers()[::-1]
+
+    def _one(self, typed: str) -> Mark | None:
+        found = self._places(typed)
+        if len(found) > 1:
+            raise errors.AmbiguousDecision(typed, [one for _, one in found])
+        return found[0][0] if found else None
+
+    def _place(self, typed: str) -> Mark:
+        place = self._one(typed)
+        if place is None:
+            raise errors.DecisionNotFound(typed)
+        return place
+
+    def read(self, id_prefix: str) -> DecisionRecord | None:
+        """Return a record by its id, or by the beginning of it; None: there is none.
+
+        Raises errors.AmbiguousDecision where several begin so, and DecisionNotFound
+        for what is no id.
+        """
+        place = self._one(id_prefix)
+        if place is None:
+            return None
+
+        def ask(connection: sqlite3.Connection, _: int) -> DecisionRecord | None:
+            return _record(connection, place.rowid)
+
+        return next(self._each(ask, [place.number]), None)
+
+    # -- counts
+
+    def count(self, by: str, criteria: Criteria) -> list[Count]:
+        """Count records by one of GROUPINGS, the most frequent value first.
+
+        Only those that were not scheduled have a plugin, blocker or code. A record of
+        several servers counts for each of their hosts.
+        """
+        return counts_of(by, [self.tally(by, criteria)])
+
+    def tally(self, by: str, criteria: Criteria) -> Tally:
+        """Return numbers of records by value and reason, of which counts are made."""
+        grouping = GROUPINGS[by]
+        condition, values = criteria.where()
+
+        def ask(connection: sqlite3.Connection, _: int) -> list[tuple[Any, str, int]]:
+            return connection.execute(grouping.statement(condition), values).fetchall()
+
+        return tally_of(by, itertools.chain.from_iterable(self._each(ask)))
+
+    def oldest_at(self) -> int | None:
+        """Return the time of the oldest record."""
+
+        def ask(connection: sqlite3.Connection, _: int) -> int | None:
+            row = connection.execute(
+                'SELECT at FROM decisions ORDER BY rowid LIMIT 1'
+            ).fetchone()
+            return row[0] if row else None
+
+        found = (at for at in self._each(ask, self._numbers()) if at is not None)
+        return next(found, None)
+
+    def overview(self, window_s: float) -> dict[str, Any]:
+        """Return what happened in the last seconds: counts by minute and reason, how
+        long requests took, and the newest."""
+        now = int(self._clock.time() * 1e6)
+        since = now - int(window_s * 1e6)
+        took: list[int] = []
+        minutes: dict[int, Counter[str]] = {}
+
+        def ask(connection: sqlite3.Connection, _: int) -> list[tuple[int, str, int]]:
+            return connection.execute(
+                'SELECT at, result, took_us FROM decisions WHERE at >= ?', (since,)
+            ).fetchall()
+
+        for rows in self._each(ask):
+            for at, result, took_us in rows:
+                minutes.setdefault(at // MINUTE, Counter())[result] += 1
+                took.append(took_us)
+        criteria = Criteria(since=since)
+        took.sort()
+        newest = self.find(criteria, NEWEST)
+        hosts = self.hosts_of([head.id for head in newest])
+        return {
+            'since': since,
+            'until': now,
+            'results': dict(sum(minutes.values(), Counter())),
+            'minutes': [
+                {'at': minute * MINUTE, **minutes[minute]} for minute in sorted(minutes)
+            ],
+            'took_us': {
+                'p50': _quantile(took, 0.5),
+                'p99': _quantile(took, 0.99),
+                'total': sum(took),
+                'sample': took[:: len(took) // SAMPLE + 1],
+            },
+            'reasons': [asdict(c) for c in self.count('plugin', criteria)[:REASONS]],
+            'newest': [
+                {**asdict(head), 'picked': hosts.get(head.id, [])} for head in newest
+            ],
+            'oldest_at': self.oldest_at(),
+        }
+
+
+def _quantile(ordered: Sequence[int], share: float) -> int | None:
+    return (
+        ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
+    )
+
+
+def _record(connection: sqlite3.Connection, rowid: int) -> DecisionRecord | None:
+    """Return a record with all that it refers to."""
+    row = connection.execute(
+        f'SELECT {_COLUMNS} FROM decisions d WHERE d.rowid = ?', (rowid,)
+    ).fetchone()
+    kept = connection.execute(
+        'SELECT body FROM bodies WHERE decision = ?', (rowid,)
+    ).fetchone()
+    if row is None:
+        return None
+    if kept is None:
+        servers = connection.execute(
+            'SELECT uuid, host FROM servers WHERE decision = ? ORDER BY rowid', (rowid,)
+        )
+        named = [{'uuid': uuid, 'host': host or None} for uuid, host in servers]
+        return DecisionRecord(Head(*row), {'servers': named} if named else {})
+    body = decode(kept[0])
+    lists = {each.get('host_list') for each in body.get('decisions', ())}
+    return DecisionRecord(
+        Head(*row),
+        body,
+        _values(connection, 'host_lists', 'names', lists),
+        _values(connection, 'profiles', 'profile', {body.get('profile')}),
+    )
+
+
+def _values(
+    connection: sqlite3.Connection, table: str, column: str, hashes: set[Any]
+) -> Mapping[str, Any]:
+    statement = f'SELECT hash, {column} FROM {table} WHERE hash = ?'
+    found = [connection.execute(statement, (one,)).fetchone() for one in hashes if one]
+    return {row[0]: decode(row[1]) for row in found if row}
+
+
+class DecisionFiles(DecisionReader):
+    """The log in a directory; any process may read it beside those that write.
+
+    ``warn`` gets a line about a file that cannot be read.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        warn: Callable[[str], None] = LOG.warning,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(warn, clock)
+        self.directory = directory
+
+    def _numbers(self) -> Sequence[int]:
+        try:
+            found = files.numbered(self.directory)
+        except FileNotFoundError:
+            return []
+        except OSError as problem:
+            self._warn(f'{self.directory} cannot be read: {problem.strerror}')
+            return []
+        return [file.number for file in found if file.is_database]
+
+    def _likeliest(self, at: int) -> Sequence[int]:
+        numbers = list(self._numbers())
+
+        def is_before(number: int) -> bool:
+            """Say whether a file was last written before that time."""
+            path = self.directory / files.name_of(number)
+            try:
+                return path.stat().st_mtime < at / 1e6
+            except OSError:
+                return True
+
+        before = [number for number in numbers if is_before(number)]
+        # What is still in a write-ahead log does not show in that time.
+        return [n for n in numbers if n not in before] + before[::-1]
+
+    @contextlib.contextmanager
+    def _opened(self, number: int) -> Iterator[sqlite3.Connection]:
+        path = self.directory / files.name_of(number)
+        try:
+            with files.opened_to_read(path) as connection:
+                yield connection
+        except sqlite3.OperationalError:
+            path.stat()  # unlinked meanwhile: FileNotFoundError
+            raise
+
+    def _name(self, number: int) -> str:
+        return str(self.directory / super()._name(number))

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of one request: its head, which lists show, and its body.
+
+docs/reference/decisions.md has every field.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+
+VERSION = 1
+ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
+"""Base32 of Crockford, in lower case: no i, l, o, u."""
+EPOCH_MS = 1_577_836_800_000
+"""2020-01-01, from which ids count."""
+ID_LENGTH = 15
+
+
+def new_id(time_s: float, chance: int) -> str:
+    """Return the id of a record made at a time since 1970; ``chance`` has 24 bits.
+
+    Ids sort by time.
+    """
+    number = (max(0, int(time_s * 1000) - EPOCH_MS) % (1 << 41)) << 24 | chance
+    letters = [ALPHABET[number >> shift & 31] for shift in range(60, -1, -5)]
+    return 'd-' + ''.join(letters)
+
+
+def time_of_id(id: str) -> int:
+    """Return when a record was made, in us since 1970, by its whole id. Raises
+    ValueError."""
+    number = 0
+    for letter in id.removeprefix('d-'):
+        number = number << 5 | ALPHABET.index(letter)
+    return ((number >> 24) + EPOCH_MS) * 1000
+
+
+@dataclass(frozen=True)
+class Head:
+    """What lists show of a record, and what records are found by.
+
+    ``at`` is in microseconds since 1970, ``took_us`` in microseconds. ``result`` is
+    scheduled, unschedulable or error; ``blocker``, ``plugin`` and ``code`` say what
+    ended a request that was not scheduled, and are '' else. ``hosts`` are those known,
+    ``candidates`` those that placement offered; -1: it was not asked. ``diagnosis``:
+    '' (none), waiting or made. ``worker`` is host:pid.
+    """
+
+    id: str
+    at: int
+    request_id: str = ''
+    global_request_id: str = ''
+    project_id: str = ''
+    user_id: str = ''
+    flavor: str = ''
+    zone: str = ''
+    result: str = ''
+    blocker: str = ''
+    plugin: str = ''
+    code: str = ''
+    hosts: int = 0
+    candidates: int = -1
+    servers: int = 1
+    took_us: int = 0
+    worker: str = ''
+    diagnosis: str = ''
+
+
+@dataclass(frozen=True)
+class DecisionRecord:
+    """A record with all that it refers to.
+
+    ``body`` is the map of docs/reference/decisions.md. ``host_lists`` are the names of
+    hosts by the hash under which decisions refer to them, ``profiles`` what the
+    operator had chosen by the hash in the body: each is written once to a file.
+    """
+
+    head: Head
+    body: Mapping[str, Any]
+    host_lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def to_primitive(self) -> dict[str, Any]:
+        """Return the record as it travels between schedulers."""
+        return {**asdict(self), 'body': encode(self.body)}
+
+
+def pack(value: Any) -> bytes:
+    """Return a value as bytes that are not compressed; what is no Unicode is replaced.
+
+    Raises ValueError, TypeError and OverflowError for what plugins may have made.
+    """
+    packed: bytes = msgpack.packb(
+        value, use_single_float=True, unicode_errors='replace'
+    )
+    return packed
+
+
+def encode(value: Any) -> bytes:
+    """Return a body, or whatever else is kept, as bytes."""
+    return zlib.compress(pack(value), 1)
+
+
+def decode(encoded: bytes) -> Any:
+    """Return what was encoded. Raises ValueError."""
+    try:
+        return msgpack.unpackb(zlib.decompress(encoded), strict_map_key=False)
+    except (zlib.error, msgpack.UnpackException) as problem:
+        raise ValueError(f'not a record: {problem}') from problem

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is told of a request while it is served: references, and a few times."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from novasched import errors
+from novasched.clock import Clock
+from novasched.decision_log.record import new_id
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.ports import Candidates, ClaimRequest, QueryFailed
+from novasched.ports.decisions import Answer
+from novasched.resources import Query, Requirements
+from novasched.scheduler.hosts import Rows
+from novasched.scheduler.outline import Outline
+from novasched.scheduler.trace import Decision
+
+MOST_CLAIMS = 20
+MOST_NOTES = 20
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query and what was answered."""
+
+    query: Query
+    answer: Candidates | QueryFailed
+
+
+@dataclass(frozen=True)
+class ClaimOutcome:
+    """What became of claims that were made together, and how long it took."""
+
+    wanted: Sequence[ClaimRequest]
+    outcome: str
+    text: str
+    took_s: float
+
+
+@dataclass
+class Turn:
+    """The decision on one instance, and what was picked. Of those that are not kept
+    whole, the tables are let go: ``decision`` is None."""
+
+    index: int
+    attempt: int
+    decision: Decision | None
+    offered: Rows
+    host: str | None = None
+    cells: Sequence[int] = ()
+
+
+Explain = Callable[['RequestRecorder', errors.NoValidHost], errors.NoValidHost]
+"""Returns the error with what the caller may be told."""
+
+
+@dataclass
+class RequestRecorder:
+    """One request as it was told. Satisfies ports.decisions.DecisionRecorder.
+
+    ``at`` is in seconds since 1970, ``stages_s`` in seconds by name; ``turns`` are in
+    the order in which they were taken. ``explain`` returns the error with what the
+    caller may be told; ``failing``: it is about to, and the request has not ended.
+    ``outlines``, by id() of a turn, and ``diagnosis`` are made when first needed.
+    """
+
+    id: str
+    at: float
+    clock: Clock
+    context: RequestContext
+    request: RequestSpec
+    instance_uuids: Sequence[str] | None
+    explain: Explain
+    when_ended: Callable[[RequestRecorder], None]
+    started_s: float = 0.0
+    took_s: float = 0.0
+    stages_s: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    queries: list[Asked] = field(default_factory=list)
+    blocker: str = ''
+    plugin: str = ''
+    turns: list[Turn] = field(default_factory=list)
+    claims: list[ClaimOutcome] = field(default_factory=list)
+    claims_total: int = 0
+    answer: Answer | None = None
+    error: Exception | None = None
+    failing: bool = False
+    outlines: dict[int, Outline] = field(default_factory=dict)
+    diagnosis: Mapping[str, Any] | None = None
+
+    @classmethod
+    def begin(
+        cls,
+        clock: Clock,
+        rng: random.Random,
+        context: RequestContext,
+        request: RequestSpec,
+        instance_uuids: Sequence[str] | None,
+        when_ended: Callable[[RequestRecorder], None],
+        explain: Explain = lambda told, error: error,
+    ) -> RequestRecorder:
+        """Return what takes down a request that begins now."""
+        at = clock.time()
+        return cls(
+            id=new_id(at, rng.getrandbits(24)),
+            at=at,
+            clock=clock,
+            context=context,
+            request=request,
+            instance_uuids=instance_uuids,
+            when_ended=when_ended,
+            explain=explain,
+        )
+
+    def __post_init__(self) -> None:
+        self.started_s = self.clock.monotonic()
+        self._stage: list[tuple[str, float]] = []
+        self._last_s = 0.0
+
+    def stage(self, name: str) -> Self:
+        """Begin a stage; what is returned ends it."""
+        self._stage.append((name, self.clock.monotonic()))
+        return self
+
+    def __enter__(self) -> None:
+        """Do nothing: the stage has begun."""
+
+    def __exit__(self, *problem: object) -> None:
+        name, since = self._stage.pop()
+        self._last_s = self.clock.monotonic() - since
+        self.stages_s[name] = self.stages_s.get(name, 0.0) + self._last_s
+
+    def prefiltered(self, request: RequestSpec, added: Requirements) -> None:
+        self.notes += [*added.warnings, *added.failures][: MOST_NOTES - len(self.notes)]
+
+    def asked(self, query: Query, answer: Candidates | QueryFailed) -> None:
+        self.queries.append(Asked(query, answer))
+        room = MOST_NOTES - len(self.notes)
+        self.notes += [*query.warnings, *query.notes][:room]
+
+    def blocked(self, blocker: str, plugin: str = '') -> None:
+        self.blocker, self.plugin = blocker, plugin
+
+    def decided(self, decision: Decision, index: int) -> None:
+        weighers = {each.name for each in decision.weighed.scored}
+        for name, took_s in decision.took_s.items():
+            stage = 'score' if name in weighers else 'filter'
+            self.stages_s[stage] = self.stages_s.get(stage, 0.0) + took_s
+        offered = decision.hosts.rows
+        last = self.turns[-1] if self.turns else None
+        if last is not None and last.attempt == decision.attempt:
+            offered = last.offered
+            if last.index == index:  # another request was faster: decided once more
+                self.turns.pop()
+            elif last.index and last.decision and len(last.decision.ranked):
+                last.decision = None
+        self.turns.append(Turn(index, decision.attempt, decision, offered))
+
+    def picked(self, host: str, cells: Sequence[int]) -> None:
+        if self.turns:
+            self.turns[-1].host, self.turns[-1].cells = host, cells
+
+    def claimed(self, wanted: Sequence[ClaimRequest], outcome: str, text: str) -> None:
+        self.claims_total += 1
+        if len(self.claims) < MOST_CLAIMS:
+            self.claims.append(ClaimOutcome(wanted, outcome, text, self._last_s))
+
+    @property
+    def size(self) -> int:
+        """The number of candidates and of hosts that are held."""
+        answers = [each.answer for each in self.queries]
+        candidates = [len(a.requests) for a in answers if isinstance(a, Candidates)]
+        hosts = [len(turn.offered) for turn in self.turns if turn.decision is not None]
+        return sum(candidates) + sum(hosts)
+
+    def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
+        return self.explain(self, error)
+
+    def ended(self, answer: Answer | None, error: Exception | None) -> None:
+        self.took_s = self.clock.monotonic() - self.started_s
+        self.answer, self.error = answer, error
+        self.when_ended(self)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store of the decision log that a configuration asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from oslo_config import cfg
+
+from novasched.clock import Clock
+from novasched.decision_log import files, retention
+from novasched.decision_log.distilling import SCHEDULED, Distiller
+from novasched.decision_log.fault import FaultText
+from novasched.decision_log.files import StoreSettings
+from novasched.decision_log.log import RecordingLog, RecordObserver
+from novasched.decision_log.memory import MemoryDecisions
+from novasched.decision_log.pending import PendingRecords, RecordWriter
+from novasched.decision_log.reading import DecisionFiles, DecisionReader
+from novasched.decision_log.record import Head
+from novasched.decision_log.writing import DecisionWriter, Diagnoses
+
+
+class RecordStore(RecordWriter, Protocol):
+    """What records are written to, and completed in. Raises errors.StoreFailed."""
+
+    def waiting(self) -> list[tuple[Head, Any]]:
+        """Return the heads and bodies of some records that wait for a diagnosis, the
+        newest first."""
+
+    def complete(self, diagnoses: Diagnoses) -> set[str]:
+        """Put diagnoses into records that wait, or give them up; return the ids of
+        those that waited."""
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
+class DecisionStore(NamedTuple):
+    """Where a worker keeps its records; ``directory`` None: in memory."""
+
+    pending: PendingRecords
+    store: RecordStore
+    reader: DecisionReader
+    directory: Path | None
+
+    def size(self) -> int:
+        """Return how many bytes the files have."""
+        if self.directory is None:
+            return 0
+        return retention.total_size(self.directory)
+
+
+def from_conf(
+    conf: cfg.ConfigOpts, count: Callable[[str, int], None], has_files: bool = True
+) -> DecisionStore:
+    """Open the store; ``has_files``: not so under eventlet, which files would block.
+
+    ``count`` is called with an outcome and a number of records.
+    """
+    settings = StoreSettings.from_conf(conf)
+    path = files.from_conf(conf).path if has_files else None
+    if path is None:
+        memory = MemoryDecisions(settings.keep)
+        pending = PendingRecords(memory, count)
+        return DecisionStore(pending, memory, memory, None)
+    writer = DecisionWriter(Path(path), settings)
+    return DecisionStore(
+        PendingRecords(writer, count),
+        writer,
+        DecisionFiles(Path(path)),
+        Path(path),
+    )
+
+
+def open_log(
+    conf: cfg.ConfigOpts,
+    store: DecisionStore,
+    distiller: Distiller,
+    clock: Clock,
+    observer: RecordObserver | None = None,
+    complete: Callable[[], Mapping[str, int]] | None = None,
+) -> RecordingLog:
+    """Return the log that makes records for a store; ``complete`` completes those that
+    wait for a diagnosis, and counts how."""
+    keep = StoreSettings.from_conf(conf).keep
+    return RecordingLog(
+        distiller,
+        store.pending,
+        clock,
+        FaultText.from_conf(conf, distiller),
+        observer,
+        keeps=lambda result: keep == files.ALL or result != SCHEDULED,
+        complete=complete,
+    )

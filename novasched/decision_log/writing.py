@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing the decision log: one transaction for a batch of records."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.decision_log import files
+from novasched.decision_log.files import BUSY_TIMEOUT_S, FAILED, HEAD, StoreSettings
+from novasched.decision_log.record import DecisionRecord, Head, decode, encode
+from novasched.decision_log.retention import Retention
+
+SCHEDULED = 'scheduled'
+WAITING, MADE = 'waiting', 'made'
+FILE_AGE_S = 86400.0
+WAITING_FILES = 2
+"""Records that wait for a diagnosis are looked for in so many of the newest files."""
+MOST_AT_ONCE = 100
+"""Records that are completed in one go, of those that wait for a diagnosis."""
+CLOSE_S = 2.0
+Diagnoses = Mapping[str, Mapping[str, Any] | None]
+"""What placement held back, by the id of the record; None: it will not be known."""
+_MOST = 2**63 - 1
+_UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+_INSERT_HEAD = (
+    f'INSERT OR IGNORE INTO decisions ({", ".join(HEAD)}) '
+    f'VALUES ({", ".join("?" * len(HEAD))})'
+)
+_INSERT_BODY = 'INSERT INTO bodies (decision, body) VALUES (?, ?)'
+_INSERT_SERVER = 'INSERT INTO servers (uuid, decision, host) VALUES (?, ?, ?)'
+
+
+@dataclass(frozen=True)
+class EncodedRecord:
+    """A record as it is written; without a body, lists show it and no more does."""
+
+    id: str
+    head: tuple[Any, ...]
+    body: bytes | None
+    servers: tuple[tuple[str, str], ...]
+    host_lists: Mapping[str, Sequence[str]]
+    profiles: Mapping[str, Mapping[str, Any]]
+    is_success: bool
+    is_reduced: bool
+
+    @property
+    def size(self) -> int:
+        """About the bytes that it holds; host lists are shared."""
+        servers = sum(len(uuid) + len(host) for uuid, host in self.servers)
+        head = sum(len(value) if isinstance(value, str) else 8 for value in self.head)
+        return len(self.body or b'') + servers + head
+
+
+def encoded(record: DecisionRecord, keep: str = files.ALL) -> EncodedRecord | None:
+    """Return a record as it is written; None: it is not.
+
+    ``keep``: of a scheduled one the body is left out, if those that failed are kept.
+    """
+    if keep == files.NONE:
+        return None
+    body, is_reduced = None, False
+    is_success = record.head.result == SCHEDULED
+    if record.body.keys() <= {'servers'}:
+        is_reduced = not (is_success and keep == FAILED)
+    elif not (is_success and keep == FAILED):
+        try:
+            body = encode(record.body)
+        except (ValueError, TypeError, OverflowError):  # an odd value of a plugin
+            is_reduced = True
+    return EncodedRecord(
+        id=record.head.id,
+        head=tuple(map(_storable, astuple(record.head))),
+        body=body,
+        servers=tuple(
+            (_storable(each.get('uuid') or ''), _storable(each.get('host') or ''))
+            for each in record.body.get('servers', ())
+        ),
+        host_lists=record.host_lists if body else {},
+        profiles=record.profiles if body else {},
+        is_success=is_success,
+        is_reduced=is_reduced,
+    )
+
+
+def _storable(value: Any) -> Any:
+    """Return a value that SQLite takes: text in Unicode, numbers of 64 bits."""
+    if isinstance(value, str):
+        return value.encode('utf-8', 'replace').decode()
+    return max(-_MOST, min(int(value), _MOST))
+
+
+def insert(
+    connection: sqlite3.Connection,
+    record: EncodedRecord,
+    known: frozenset[str] = frozenset(),
+) -> None:
+    """Insert a record, unless it is there; ``known`` are hashes that are there."""
+    cursor = connection.execute(_INSERT_HEAD, record.head)
+    if not cursor.rowcount:
+        return
+    rowid = cursor.lastrowid
+    if record.body is not None:
+        connection.execute(_INSERT_BODY, (rowid, record.body))
+    connection.executemany(
+        _INSERT_SERVER, [(uuid, rowid, host) for uuid, host in record.servers]
+    )
+    named: Mapping[str, Mapping[str, Any]] = {
+        'host_lists': record.host_lists,
+        'profiles': record.profiles,
+    }
+    for table, values in named.items():
+        for key in values.keys() - known:
+            there = f'SELECT 1 FROM {table} WHERE hash = ?'
+            if connection.execute(there, (key,)).fetchone() is None:
+                value = values[key]
+                kept = dict(value) if isinstance(value, Mapping) else list(value)
+                connection.execute(
+                    f'INSERT INTO {table} VALUES (?, ?)', (key, encode(kept))
+                )
+
+
+def diagnose(
+    connection: sqlite3.Connection, decision: str, diagnosis: Mapping[str, Any] | None
+) -> bool:
+    """Put a diagnosis into a record, or give it up; return whether it waited for it."""
+    row = connection.execute(
+        'SELECT d.rowid, b.body FROM decisions d JOIN bodies b '
+        'ON b.decision = d.rowid WHERE d.id = ? AND d.diagnosis = ?',
+        (decision, WAITING),
+    ).fetchone()
+    if row is None:
+        return False
+    rowid, body = row
+    is_made = diagnosis is not None
+    if is_made:
+        changed = encode({**decode(body), 'placement': diagnosis})
+        connection.execute(
+            'UPDATE bodies SET body = ? WHERE decision = ?', (changed, rowid)
+        )
+    connection.execute(
+        'UPDATE decisions SET diagnosis = ? WHERE rowid = ?',
+        (MADE if is_made else '', rowid),
+    )
+    return True
+
+
+def completed(connection: sqlite3.Connection, diagnoses: Diagnoses) -> set[str]:
+    """Put diagnoses into the records that wait for them; return the ids of those."""
+    return {
+        decision
+        for decision, diagnosis in diagnoses.items()
+        if diagnose(connection, decision, diagnosis)
+    }
+
+
+def that_wait(connection: sqlite3.Connection) -> Iterator[tuple[Head, bytes]]:
+    """Yield the heads and encoded bodies that wait for a diagnosis, the newest first,
+    MOST_AT_ONCE at most."""
+    columns = ', '.join(f'd.{name}' for name in HEAD)
+    for *head, body in connection.execute(
+        f'SELECT {columns}, b.body FROM decisions d JOIN bodies b '
+        f"ON b.decision = d.rowid WHERE d.diagnosis = '{WAITING}' "
+        f'ORDER BY d.rowid DESC LIMIT {MOST_AT_ONCE}'
+    ):
+        yield Head(*head), body
+
+
+def with_bodies(found: Iterable[tuple[Head, bytes]]) -> list[tuple[Head, Any]]:
+    """Decode bodies; one that cannot be is empty."""
+    made: list[tuple[Head, Any]] = []
+    for head, body in found:
+        try:
+            made.append((head, decode(body)))
+        except ValueError:
+            made.append((head, {}))
+    return made
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Lock the database, and commit; or undo all of it."""
+    connection.execute('BEGIN IMMEDIATE')
+    try:
+        yield
+        connection.execute('COMMIT')
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute('ROLLBACK')
+        raise
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """The file that is written now."""
+
+    number: int
+    path: Path
+    status: os.stat_result
+    connection: sqlite3.Connection
+
+    @classmethod
+    def open(cls, path: Path, timeout_s: float) -> OpenFile:
+        connection = files.connect(path, timeout_s)
+        try:
+            return cls(int(path.stem), path, path.stat(), connection)
+        except OSError:
+            connection.close()
+            raise
+
+    def is_there(self) -> bool:
+        """Say whether its name still means this file."""
+        try:
+            return os.path.samestat(self.path.stat(), self.status)
+        except OSError:
+            return False
+
+    def version(self) -> int:
+        return files.version_of(self.connection)
+
+    def size(self) -> int:
+        """Return the bytes of the database, with those that are not in it yet."""
+        (pages,) = self.connection.execute('PRAGMA page_count').fetchone()
+        (each,) = self.connection.execute('PRAGMA page_size').fetchone()
+        size: int = pages * each
+        return size
+
+    def fold(self) -> None:
+        """Put into the database what stands beside it, unless somebody reads."""
+        with contextlib.suppress(sqlite3.Error):
+            self.connection.execute('PRAGMA busy_timeout = 0')
+            self.connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')
+
+    def begun_at(self) -> int:
+        """Return when it was begun, in microseconds since 1970."""
+        row = self.connection.execute('SELECT begun_at FROM file').fetchone()
+        begun: int = row[0]
+        return begun
+
+
+class DecisionWriter:
+    """Writes into the newest file of a directory, beside other workers.
+
+    Every method raises errors.StoreFailed, and may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: StoreSettings | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        timeout_s: float = BUSY_TIMEOUT_S,
+    ) -> None:
+        self.directory = directory
+        self._settings = settings or StoreSettings()
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._retention = Retention(
+            directory, self._settings.max_bytes, self._settings.max_age_s, clock
+        )
+        self._lock = threading.Lock()
+        self._file: OpenFile | None = None
+        self._path: Path | None = None  # of what is in use: broken, it is set aside
+        self._known: frozenset[str] = frozenset()
+
+    def encoded(self, record: DecisionRecord) -> EncodedRecord | None:
+        return encoded(record, self._settings.keep)
+
+    def write(self, records: Sequence[DecisionRecord]) -> None:
+        """Write records in one transaction: all of them or none."""
+        made = map(self.encoded, records)
+        self.write_encoded([each for each in made if each is not None])
+
+    def write_encoded(self, records: Sequence[EncodedRecord]) -> None:
+        """Write records in one transaction; those that are there already are not
+        written twice."""
+        if not records:
+            return
+        with self._lock, self._failing():
+            while not self._wrote(self._newest(), records):
+                pass
+            self._retention.look_if_due()
+
+    def _wrote(self, file: OpenFile, records: Sequence[EncodedRecord]) -> bool:
+        """Write records into a file, unless it is full or another is newer now."""
+        with transaction(file.connection):
+            is_full = self._is_full(file)
+            for record in () if is_full else records:
+                insert(file.connection, record, self._known)
+        if is_full:
+            file.fold()
+            self._begin(file.number)
+            self._retention.remove_surplus()
+            return False
+        for record in records:
+            hashes = record.host_lists.keys() | record.profiles.keys()
+            if not hashes <= self._known:
+                self._known |= hashes
+        return True
+
+    def _is_full(self, file: OpenFile) -> bool:
+        age_s = self._clock.time() - file.begun_at() / 1e6
+        return age_s > FILE_AGE_S or file.size() >= self._settings.file_bytes
+
+    def _newest(self) -> OpenFile:
+        """Return the newest file, open; begin one if there is none for us."""
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        found = files.numbered(self.directory)
+        newest = found[-1] if found else None
+        file = self._file
+        if newest is None or not newest.is_database:
+            after = newest.number if newest else 0
+            return self._begin(after)
+        if file is None or file.number != newest.number or not file.is_there():
+            file = self._open(newest.path)
+            if file.version() != files.SCHEMA_VERSION:
+                # Not begun in full, or by a later release.
+                after = newest.number - (file.version() == 0)
+                file = self._begin(after)
+        self._path = file.path
+        return file
+
+    def _begin(self, after: int) -> OpenFile:
+        return self._open(files.begin(self.directory, after, self._clock.time()))
+
+    def _open(self, path: Path) -> OpenFile:
+        self._close()
+        self._path = path
+        self._file = OpenFile.open(path, self._timeout_s)
+        return self._file
+
+    def _close(self) -> None:
+        file, self._file, self._known = self._file, None, frozenset()
+        if file is not None:
+            with contextlib.suppress(sqlite3.Error):
+                file.connection.close()
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Name what fails; set a file aside that cannot be read, and open it again the
+        next time."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as problem:
+            self._close()
+            text = str(problem)
+            code = getattr(problem, 'sqlite_errorcode', 0) & 0xFF
+            if code in _UNREADABLE and self._path is not None:
+                with contextlib.suppress(OSError):
+                    text = f'{text}; kept as {files.set_aside(self._path)}'
+                self._path = None
+            store = f'the decision log in {self.directory}'
+            raise errors.StoreFailed(store, text) from problem
+
+    def waiting(self) -> list[tuple[Head, Any]]:
+        """Return the heads and bodies of some records that wait for a diagnosis, the
+        newest first."""
+        found: list[tuple[Head, bytes]] = []
+        with self._lock, self._failing():
+            for path in self._newest_databases():
+                self._path = path
+                with files.opened_to_read(path) as connection:
+                    found += that_wait(connection)
+        return with_bodies(found[:MOST_AT_ONCE])
+
+    def complete(self, diagnoses: Diagnoses) -> set[str]:
+        """Put diagnoses into records that wait, in one transaction for each file, or
+        give them up; return the ids of those that waited."""
+        done: set[str] = set()
+        if not diagnoses:
+            return done
+        with self._lock, self._failing():
+            for path in self._newest_databases():
+                self._path = path
+                with (
+                    contextlib.closing(
+                        files.connect(path, self._timeout_s)
+                    ) as connection,
+                    transaction(connection),
+                ):
+                    done |= completed(connection, diagnoses)
+        return done
+
+    def _newest_databases(self) -> list[Path]:
+        """Return the files with records that may wait, the newest first."""
+        if not self.directory.exists():  # nothing has been written
+            return []
+        found = [each for each in files.numbered(self.directory) if each.is_database]
+        return [each.path for each in reversed(found[-WAITING_FILES:])]
+
+    def close(self) -> None:
+        """Close the file, unless a write hangs: the process does not wait for it."""
+        if self._lock.acquire(timeout=CLOSE_S):
+            try:
+                self._close()
+            finally:
+                self._lock.release()

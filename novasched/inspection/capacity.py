@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capacity of a cloud: how many more servers of each flavor, and what is stranded.
+
+Placement's part is computed from its snapshot; the filters are asked about all hosts at
+once. Nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from novasched import errors
+from novasched.app import Reader
+from novasched.clock import SYSTEM_CLOCK
+from novasched.db.servers import CellServerRows
+from novasched.inspection.capacity_text import NOTHING
+from novasched.inspection.fill import Filling, room_by_copies
+from novasched.inspection.requests import BootOrder
+from novasched.inspection.session import Inspection
+from novasched.inspection.snapshots import Snapshots
+from novasched.objects import context as contexts
+from novasched.objects.flavor import Flavor
+from novasched.objects.request_spec import RequestSpec
+from novasched.placement.snapshot import PlacementSnapshot
+from novasched.providers.diagnosis import Condition, judge
+from novasched.providers.table import ProviderTable
+from novasched.resources import Query
+from novasched.scheduler.aggregates import Aggregates
+from novasched.scheduler.capacity import CellCounter, Counting
+from novasched.scheduler.columns import Ints, Mask
+from novasched.scheduler.hosts import HostTable
+from novasched.scheduler.reasons import Code
+
+CPU_CLASSES = ('PCPU', 'VCPU')
+NUMA_FILTER = 'NUMATopologyFilter'
+SPLIT = 'split over NUMA nodes'
+REMAINDER = 'remainder'
+SPLIT_CODES = (
+    Code.NODES_CONTENDED,
+    Code.NOT_ENOUGH_DEDICATED_CPUS,
+    Code.NOT_ENOUGH_NODE_CPUS,
+)
+"""A host may have the CPUs, but not on as few NUMA nodes as are asked for."""
+MOST_FLAVORS = 50
+BY = ('zone', 'aggregate', 'cell', 'host')
+
+
+class Stranded(NamedTuple):
+    """Amount of a resource that no server of the flavor can use, the reason, and the
+    number of hosts that have it."""
+
+    why: str
+    hosts: int
+    amount: int
+
+
+@dataclass(frozen=True)
+class HostSlots:
+    """The slots of one flavor on each host of a table.
+
+    ``resource`` is the class of its CPUs, ``amount`` what a server takes of it and
+    ``free`` what is left. ``room`` is how many placement has room for; -1: the hosts
+    were filled one by one. ``limits`` are how many each class has room for; ``judge``
+    returns which hosts meet which condition of the query.
+    """
+
+    flavor: str
+    hosts: HostTable
+    counts: Ints
+    resource: str
+    amount: int
+    free: Ints
+    room: Ints
+    counting: Counting
+    limits: Mapping[str, Ints]
+    judge: Callable[[], Mapping[Condition, Mask]]
+
+    def reasons(self, places: Sequence[int]) -> list[str]:
+        """Say why each of some hosts does not take one more."""
+        at = np.array(places, np.intp)
+        found = np.full(len(at), '', object)
+        open_ = np.ones(len(at), bool)
+        for condition, met in self.judge().items():
+            found[open_ & ~met[at]] = _words(condition)
+            open_ &= met[at]
+        asked = np.flatnonzero(open_ & (self.counts[at] != self.room[at]))
+        blockers = self.counting.blockers(self.hosts[at[asked]], self.counts[at[asked]])
+        for place, (name, reason) in zip(asked.tolist(), blockers, strict=True):
+            if name:
+                is_split = name == NUMA_FILTER and reason.code in SPLIT_CODES
+                found[place] = SPLIT if is_split else str(reason.code)
+        return [
+            text or self._exhausted(place)
+            for text, place in zip(found.tolist(), at.tolist(), strict=True)
+        ]
+
+    def _exhausted(self, place: int) -> str:
+        """Return which class has too little for one more server on a host."""
+        limits = {name: often.item(place) for name, often in self.limits.items()}
+        return f'{Code.EXHAUSTED} {min(limits, key=limits.__getitem__)}'
+
+    def stranded(self, places: Sequence[int]) -> list[Stranded]:
+        """Return what is free on some hosts and of no use, each unit once; the most
+        first."""
+        at = np.array(places, np.intp)
+        left = self.free[at] - self.counts[at] * self.amount
+        whys = np.full(len(at), REMAINDER, object)
+        large = np.flatnonzero(left >= self.amount)
+        whys[large] = self.reasons(at[large].tolist())
+        amounts: Counter[str] = Counter()
+        hosts: Counter[str] = Counter()
+        for why, amount in zip(whys.tolist(), left.tolist(), strict=True):
+            if amount > 0:
+                amounts[why] += amount
+                hosts[why] += 1
+        return [
+            Stranded(why, hosts[why], amount) for why, amount in amounts.most_common()
+        ]
+
+
+def _words(condition: Condition) -> str:
+    return f'{condition.code} {condition.what}'.strip()
+
+
+class Capacity:
+    """Counts slots of flavors; answers about NUMA nodes and devices are kept.
+
+    ``placement`` returns a snapshot that knows the members of some aggregates.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        placement: Callable[[Iterable[str]], PlacementSnapshot],
+        default_zone: str = 'nova',
+    ) -> None:
+        self._reader = reader
+        self._placement = placement
+        self._default_zone = default_zone
+        self._counter = CellCounter()
+
+    def hosts(self) -> HostTable:
+        """Return the hosts that may get servers: up, and enabled in nova."""
+        hosts = self._reader.view.hosts(None)
+        return hosts[self._usable(hosts)]
+
+    def _usable(self, hosts: HostTable) -> Mask:
+        usable: Mask = hosts.service_up & ~hosts.service_disabled
+        return usable
+
+    def left_out(self) -> dict[str, int]:
+        """Return how many hosts are not counted as they are disabled, or down."""
+        hosts = self._reader.view.hosts(None)
+        disabled = hosts.service_disabled
+        return {
+            'disabled': int(disabled.sum()),
+            'down': int((~disabled & ~hosts.service_up).sum()),
+        }
+
+    def slots(self, flavor: str, request: RequestSpec) -> HostSlots:
+        """Count how many more servers of a request each host takes, alone.
+
+        Raises errors.NoValidHost where a prefilter refuses the request, and any other
+        errors.RequestError.
+        """
+        reader = self._reader
+        request, query = reader.manager.query(contexts.admin(), request)
+        query = query.without_limit()
+        table = self._placement(query.aggregates()).table
+        filling = Filling(reader.profile, request, query, table)
+        found = room_by_copies(query, table)
+        hosts = filling.offered(self.hosts())
+        rows = provider_rows(hosts, table)
+        counting = Counting(reader.profile, request, self._counter)
+        if found is None or filling.needs_candidates:
+            counts, room = filling.fill(hosts), np.full(len(hosts), -1, np.int64)
+        else:
+            room = _of_rows(found, rows, 0)
+            counts = counting.slots(hosts, room)
+        resource, amount = _characteristic(query)
+        names = dict.fromkeys(n for g in query.groups for n in g.resources)
+        free = {name: _of_rows(_free(table, name), rows, 0) for name in names}
+
+        @functools.cache
+        def conditions() -> Mapping[Condition, Mask]:
+            judgement = judge(query, table)
+            return {
+                condition: _of_rows((met | judgement.offered)[table.roots], rows, True)
+                for condition, met in judgement.met.items()
+            }
+
+        return HostSlots(
+            flavor=flavor,
+            hosts=hosts,
+            counts=counts,
+            resource=resource,
+            amount=amount,
+            free=free[resource],
+            room=room,
+            counting=counting,
+            limits={name: free[name] // _asked(query, name) for name in names},
+            judge=conditions,
+        )
+
+    def grouped(self, hosts: HostTable, by: str | None) -> dict[str | None, list[int]]:
+        """Return the places of hosts by zone, aggregate (NOTHING: of those in none),
+        cell or name; None: all."""
+        found: defaultdict[str | None, list[int]] = defaultdict(list)
+        if by is None:
+            return {None: list(range(len(hosts)))}
+        cells = {
+            cell.uuid: cell.name or cell.uuid for cell in self._reader.view.cells.all()
+        }
+        of_host: list[list[str]]
+        if by == 'zone':
+            of_host = [[self._zone(each)] for each in hosts.aggregates.tolist()]
+        elif by == 'aggregate':
+            of_host = [
+                [a.name or a.uuid or '' for a in each] or [NOTHING]
+                for each in hosts.aggregates.tolist()
+            ]
+        elif by == 'cell':
+            of_host = [[cells.get(each, each)] for each in hosts.cell_uuid.tolist()]
+        else:
+            of_host = [[each] for each in hosts.host.tolist()]
+        for place, names in enumerate(of_host):
+            for name in names:
+                found[name].append(place)
+        return dict(sorted(found.items(), key=lambda item: str(item[0])))
+
+    def _zone(self, aggregates: Aggregates) -> str:
+        return zone_of(aggregates, self._default_zone)
+
+
+def zone_of(aggregates: Aggregates, default: str) -> str:
+    """Return the zone of a host that is in these aggregates."""
+    zones = [each.availability_zone for each in aggregates]
+    return min((zone for zone in zones if zone), default=default)
+
+
+def row(
+    slots: HostSlots, name: str | None, places: Sequence[int], stranded: bool
+) -> dict[str, Any]:
+    """Return one row of the answer: the slots of some of the hosts."""
+    counts = slots.counts[places] if places else np.zeros(0, np.int64)
+    free = int(slots.free[places].sum()) if places else 0
+    total = int(counts.sum())
+    resource: dict[str, Any] = {'free': free, 'usable': total * slots.amount}
+    if stranded:
+        resource['stranded'] = [each._asdict() for each in slots.stranded(places)]
+    largest = None
+    if total:
+        place = places[int(counts.argmax())]
+        largest = {
+            'host': slots.hosts.host.item(place),
+            'slots': slots.counts.item(place),
+        }
+    return {
+        'flavor': slots.flavor,
+        'by': name,
+        'slots': total,
+        'hosts': int((counts > 0).sum()),
+        'resources': {slots.resource: resource},
+        'largest': largest,
+    }
+
+
+def report(
+    inspection: Inspection,
+    snapshots: Snapshots,
+    flavors: Sequence[Flavor],
+    by: str | None = None,
+    stranded: bool = False,
+    capacity: Capacity | None = None,
+) -> dict[str, Any]:
+    """Return the slots of flavors: JSON of ``novasched capacity``."""
+    reader, conf = inspection.run.reader, inspection.conf
+    capacity = capacity or Capacity(reader, snapshots, conf.default_availability_zone)
+    rows: list[dict[str, Any]] = []
+    for flavor in flavors:
+        try:
+            request = inspection.maker.boot(BootOrder(flavor=flavor)).request
+            slots = capacity.slots(str(flavor.name), request)
+        except (errors.NoValidHost, errors.InvalidDemand) as problem:
+            rows.append(refused(str(flavor.name), problem))
+            continue
+        groups = capacity.grouped(slots.hosts, by) or {None: []}
+        rows += [row(slots, name, at, stranded) for name, at in groups.items()]
+    hosts, left_out = capacity.hosts(), reader.view.unavailable_cells()
+    return {
+        'as_of': SYSTEM_CLOCK.utcnow().isoformat(timespec='seconds') + 'Z',
+        'placement_age_s': round(snapshots.age_s(), 1),
+        'placement_missing': snapshots().missing,
+        'cells_left_out': {name: _mapped(inspection, name) for name in left_out},
+        'hosts': len(hosts),
+        'cells': len(set(hosts.cell_uuid.tolist())),
+        'not_counted': capacity.left_out(),
+        'rows': rows,
+    }
+
+
+def flavors_in_use(inspection: Inspection, most: int = MOST_FLAVORS) -> list[Flavor]:
+    """Return the flavors that servers have, those of the most servers first."""
+    found: Counter[int] = Counter()
+    for _, counts in inspection.finder.of_cells(CellServerRows.flavors_in_use):
+        found.update(counts)
+    return inspection.api.flavors([id_ for id_, _ in found.most_common(most)])
+
+
+def named_apart(flavors: Sequence[Flavor], texts: Sequence[str]) -> list[Flavor]:
+    """Return flavors of which those that share a name are called by their texts."""
+    counts = Counter(str(flavor.name) for flavor in flavors)
+    for flavor, text in zip(flavors, texts, strict=True):
+        if counts[str(flavor.name)] > 1:
+            flavor.name = text
+    return list(flavors)
+
+
+def _mapped(inspection: Inspection, name: str) -> int:
+    """Return how many hosts are mapped to a cell."""
+    for cell in inspection.run.reader.view.cells.all():
+        if name in (cell.name, cell.uuid):
+            return len(inspection.api.hosts_of_cell(cell.uuid))
+    return 0
+
+
+def refused(flavor: str, problem: errors.NovaschedError) -> dict[str, Any]:
+    """Return the row of a flavor that no host can take whatever is free."""
+    return {
+        'flavor': flavor,
+        'by': None,
+        'slots': 0,
+        'hosts': 0,
+        'resources': {},
+        'largest': None,
+        'refused': str(problem),
+    }
+
+
+def provider_rows(hosts: HostTable, table: ProviderTable) -> Ints:
+    """Return the row of the provider of each host; -1: it has none."""
+    known = table.rows_by_uuid
+    return np.array([known.get(uuid, -1) for uuid in hosts.uuid.tolist()], np.int64)
+
+
+def _of_rows(values: NDArray[Any], rows: Ints, without: Any) -> NDArray[Any]:
+    """Return the value of each row; ``without`` where it is -1."""
+    found: NDArray[Any] = np.full(len(rows), without, values.dtype)
+    known = rows >= 0
+    found[known] = values[rows[known]]
+    return found
+
+
+def _asked(query: Query, name: str) -> int:
+    return sum(group.resources.get(name, 0) for group in query.groups)
+
+
+def _characteristic(query: Query) -> tuple[str, int]:
+    """Return the class of which flavors differ most, and the amount for a server."""
+    names = dict.fromkeys(n for group in query.groups for n in group.resources)
+    first = next((n for n in (*CPU_CLASSES, *names) if n in names), 'VCPU')
+    return first, _asked(query, first)
+
+
+def _free(table: ProviderTable, name: str) -> Ints:
+    """Return what is free of a class in the tree of each provider."""
+    found = np.zeros(len(table), np.int64)
+    inventory = table.inventories.get(name)
+    if inventory is not None:
+        np.add.at(found, table.roots[inventory.rows], inventory.free)
+    return found[table.roots]

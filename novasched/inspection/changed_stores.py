@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Databases as they would be after changes to the cloud; they are read once."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from novasched import errors
+from novasched.ports import (
+    CELL0_UUID,
+    AggregatesMark,
+    ApiStore,
+    Cell,
+    CellStore,
+    CellStores,
+    ComputeNodeRow,
+    ImageRow,
+    InstanceRow,
+    NodeNews,
+    ServiceNews,
+    ServiceRow,
+)
+from novasched.scheduler.aggregates import Aggregate
+
+
+@dataclass
+class CloudRows:
+    """The rows of a cloud that changes are made to: compute nodes and their services
+    by the uuid of the cell, and aggregates. Cells that do not answer have none.
+
+    ``like`` gives the host that a new one is a copy of.
+    """
+
+    nodes: dict[str, list[ComputeNodeRow]] = field(default_factory=dict)
+    services: dict[str, list[ServiceRow]] = field(default_factory=dict)
+    aggregates: list[Aggregate] = field(default_factory=list)
+    like: dict[str, str] = field(default_factory=dict)
+
+
+class ChangedCloud:
+    """Reads the rows of a cloud when first asked, and changes them.
+
+    ``change`` gets all there is.
+    """
+
+    def __init__(self, change: Callable[[CloudRows], None]) -> None:
+        self._change = change
+        self._api: ApiStore | None = None
+        self._cells: CellStores | None = None
+        self._rows: CloudRows | None = None
+
+    def api(self, inner: ApiStore) -> ApiStore:
+        """Return the API database as it would be."""
+        self._api = inner
+        return ChangedApiStore(inner, self)
+
+    def cells(self, inner: CellStores) -> CellStores:
+        """Return the databases of the cells as they would be."""
+        self._cells = inner
+        return ChangedCellStores(inner, self)
+
+    def rows(self) -> CloudRows:
+        """Return the rows after the changes. Raises errors.StoreFailed, and what the
+        changes raise."""
+        if self._rows is None:
+            self._rows = self._read()
+            self._change(self._rows)
+        return self._rows
+
+    def _read(self) -> CloudRows:
+        found = CloudRows()
+        if self._api is None or self._cells is None:
+            return found
+        found.aggregates = self._api.aggregates()
+        for cell in self._api.cells():
+            if cell.uuid == CELL0_UUID:
+                continue
+            with (
+                contextlib.suppress(errors.StoreFailed),
+                self._cells.open(cell).together() as store,
+            ):
+                nodes, services = store.compute_nodes(), store.compute_services()
+                found.nodes[cell.uuid], found.services[cell.uuid] = nodes, services
+        return found
+
+
+class ChangedApiStore:
+    """The API database of a changed cloud. Satisfies ports.ApiStore."""
+
+    def __init__(self, inner: ApiStore, cloud: ChangedCloud) -> None:
+        self._inner = inner
+        self._cloud = cloud
+
+    def cells(self) -> list[Cell]:
+        return self._inner.cells()
+
+    def host_cell(self, host: str) -> str | None:
+        return self._inner.host_cell(self._cloud.rows().like.get(host, host))
+
+    def aggregates(self) -> list[Aggregate]:
+        return self._cloud.rows().aggregates
+
+    def aggregates_mark(self) -> AggregatesMark:
+        return AggregatesMark((), None)
+
+
+class ChangedCellStores:
+    """The cells of a changed cloud. Satisfies ports.CellStores."""
+
+    def __init__(self, inner: CellStores, cloud: ChangedCloud) -> None:
+        self._inner = inner
+        self._cloud = cloud
+
+    def open(self, cell: Cell) -> CellStore:
+        rows, inner = self._cloud.rows(), self._inner.open(cell)
+        if cell.uuid not in rows.nodes:
+            return inner
+        return ChangedCellStore(inner, rows.nodes[cell.uuid], rows.services[cell.uuid])
+
+    def forget(self, uuids: Iterable[str] | None = None) -> None:
+        self._inner.forget(uuids)
+
+
+class ChangedCellStore:
+    """The database of one cell of a changed cloud. Satisfies ports.CellStore.
+
+    Nodes and services stay as they are; instances are read when they are asked for.
+    """
+
+    def __init__(
+        self, inner: CellStore, nodes: list[ComputeNodeRow], services: list[ServiceRow]
+    ) -> None:
+        self._inner = inner
+        self._nodes = nodes
+        self._services = services
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[CellStore]:
+        with self._inner.together() as inner:
+            yield ChangedCellStore(inner, self._nodes, self._services)
+
+    def compute_nodes(self) -> list[ComputeNodeRow]:
+        return self._nodes
+
+    def compute_node_news(self, since: datetime.datetime) -> NodeNews:
+        return NodeNews(len(self._nodes), sum(row.mark for row in self._nodes), [])
+
+    def compute_node_marks(self, since: datetime.datetime | None) -> dict[int, int]:
+        return {row.id: row.mark for row in self._nodes}
+
+    def compute_nodes_of(self, ids: Sequence[int]) -> list[ComputeNodeRow]:
+        return [row for row in self._nodes if row.id in ids]
+
+    def compute_services(self) -> list[ServiceRow]:
+        return self._services
+
+    def compute_services_of(self, hosts: Sequence[str]) -> list[ServiceRow]:
+        return [row for row in self._services if row.host in hosts]
+
+    def service_news(
+        self,
+        since: datetime.datetime,
+        wide: datetime.datetime,
+        known_id: int,
+        oldest: datetime.datetime,
+        newest: datetime.datetime,
+    ) -> ServiceNews:
+        def is_unavailable(row: ServiceRow) -> bool:
+            seen = row.last_seen_up or row.created_at
+            in_time = seen is not None and oldest <= seen <= newest
+            return row.disabled or row.forced_down or not in_time
+
+        return ServiceNews([row for row in self._services if is_unavailable(row)], [])
+
+    def minimum_compute_version(self) -> int:
+        return self._inner.minimum_compute_version()
+
+    def utcnow(self) -> datetime.datetime:
+        return self._inner.utcnow()
+
+    def computes_seen_after(self, moment: datetime.datetime) -> list[ServiceRow]:
+        return []
+
+    def instances_on(self, hosts: Sequence[str]) -> list[InstanceRow]:
+        return self._inner.instances_on(hosts)
+
+    def images_on(self, hosts: Sequence[str]) -> list[ImageRow]:
+        return self._inner.images_on(hosts)

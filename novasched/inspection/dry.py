@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dry runs: the manager of a scheduler, which claims, writes and sends nothing.
+
+Placement and the databases are read as for a real request. What is picked is
+remembered for the requests that follow in the same dry run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib import parse
+
+from oslo_config import cfg
+
+from novasched import app
+from novasched.clock import SYSTEM_CLOCK
+from novasched.cluster.assumed import AssumedInstances
+from novasched.cluster.view import ClusterView
+from novasched.decision_log.distilling import Diagnose, Distiller
+from novasched.decision_log.log import CollectedRecords
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.ports import (
+    Candidate,
+    Candidates,
+    Claimed,
+    ClaimRequest,
+    ClaimUnknown,
+    Placement,
+    QueryFailed,
+)
+from novasched.providers.by_root import CandidatesByRoot
+from novasched.scheduler.pipeline import Profile
+
+LOG = logging.getLogger(__name__)
+
+Stock = tuple[str, str]
+"""A provider, by uuid, and a resource class."""
+LIMIT = 'limit'
+
+
+class SilentNotifier:
+    """Sends nothing. Satisfies ports.Notifier."""
+
+    def select_destinations(
+        self, context: RequestContext, spec: RequestSpec, phase: str
+    ) -> None:
+        """Do nothing."""
+
+
+class DryPlacement:
+    """Asks placement, and claims of it in memory only. Satisfies ports.Placement.
+
+    Answers have less in them by what was claimed here: that is what placement would
+    answer if the claims were real, but that under a limit it might choose others.
+    ``held`` is what each consumer was granted.
+    """
+
+    def __init__(self, inner: Placement) -> None:
+        self._inner = inner
+        self._taken: Counter[Stock] = Counter()
+        self.held: dict[str, list[Candidate]] = {}
+
+    def candidates(
+        self, context: RequestContext, query: str
+    ) -> Candidates | QueryFailed:
+        answer = self._inner.candidates(context, query)
+        if isinstance(answer, QueryFailed) or not self._taken:
+            return answer
+        left = self._left(answer)
+        limit = _limit(query)
+        if limit is None or len(answer.requests) < limit:
+            return replace(answer, requests=left, summaries=self._used(answer))
+        # Those behind the limit are to take the places of those that are gone.
+        more = self._inner.candidates(context, _without_limit(query))
+        if isinstance(more, QueryFailed):
+            return more
+        left = self._left(more)[:limit]
+        return replace(more, requests=left, summaries=self._used(more))
+
+    def aggregates(
+        self, context: RequestContext, provider_uuid: str
+    ) -> frozenset[str] | None:
+        return self._inner.aggregates(context, provider_uuid)
+
+    def claim(
+        self,
+        context: RequestContext,
+        consumer_uuid: str,
+        candidate: Candidate,
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+        adds: bool = False,
+    ) -> Claimed:
+        return self._take(ClaimRequest(consumer_uuid, candidate))
+
+    def claim_all(
+        self,
+        context: RequestContext,
+        wanted: Sequence[ClaimRequest],
+        version: str,
+        project_id: str | None,
+        user_id: str | None,
+    ) -> Sequence[Claimed | ClaimUnknown]:
+        return [self._take(each) for each in wanted]
+
+    def undo(
+        self,
+        context: RequestContext,
+        claims: Sequence[Claimed | ClaimUnknown],
+        within_s: float,
+    ) -> Mapping[str, str]:
+        for claim in claims:
+            if held := self.held.get(claim.consumer_uuid):
+                self._taken.subtract(dict(_amounts(held.pop())))
+        return {}
+
+    @property
+    def taken(self) -> Mapping[Stock, int]:
+        """The amounts that were claimed here."""
+        return {stock: amount for stock, amount in self._taken.items() if amount}
+
+    def forget(self) -> None:
+        """Give back everything, as for another dry run."""
+        self._taken.clear()
+        self.held.clear()
+
+    def _take(self, wanted: ClaimRequest) -> Claimed:
+        self._taken.update(dict(_amounts(wanted.candidate)))
+        self.held.setdefault(wanted.consumer_uuid, []).append(wanted.candidate)
+        return Claimed(wanted.consumer_uuid)
+
+    def _left(self, answer: Candidates) -> Sequence[Candidate]:
+        """Return the candidates that there is still room for."""
+        assert not isinstance(answer.requests, CandidatesByRoot)  # no copy is asked
+        free = {
+            (uuid, name): amounts['capacity']
+            - amounts['used']
+            - self._taken[uuid, name]
+            for uuid, name in self._taken
+            if (amounts := _resources(answer.summaries, uuid).get(name)) is not None
+        }
+        return [
+            each
+            for each in answer.requests
+            if all(
+                amount <= free.get(stock, math.inf) for stock, amount in _amounts(each)
+            )
+        ]
+
+    def _used(self, answer: Candidates) -> Mapping[str, Any]:
+        """Return the summaries with what was taken here added to what is used."""
+        summaries = dict(answer.summaries)
+        for (uuid, name), amount in self._taken.items():
+            resources = _resources(summaries, uuid)
+            if amount and name in resources:
+                used = {**resources[name], 'used': resources[name]['used'] + amount}
+                changed = {**resources, name: used}
+                summaries[uuid] = {**summaries[uuid], 'resources': changed}
+        return summaries
+
+
+def _amounts(candidate: Candidate) -> Iterator[tuple[Stock, int]]:
+    for uuid, allocation in candidate['allocations'].items():
+        for name, amount in allocation['resources'].items():
+            yield (uuid, name), amount
+
+
+def _resources(summaries: Mapping[str, Any], uuid: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = summaries.get(uuid, {}).get('resources', {})
+    return found
+
+
+def _limit(query: str) -> int | None:
+    values = parse.parse_qs(query).get(LIMIT)
+    return int(values[0]) if values else None
+
+
+def _without_limit(query: str) -> str:
+    pairs = parse.parse_qsl(query, keep_blank_values=True)
+    return parse.urlencode([(name, value) for name, value in pairs if name != LIMIT])
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """A reader whose requests claim nothing, and what is told of these."""
+
+    reader: app.Reader
+    placement: DryPlacement
+    log: CollectedRecords
+    seed: int
+    rng: random.Random
+
+    def begin(self) -> DryRun:
+        """Forget all that was picked, and return another dry run, of another seed."""
+        self.forget()
+        seed = random.SystemRandom().getrandbits(32)
+        self.rng.seed(seed)
+        return replace(self, seed=seed)
+
+    def forget(self) -> None:
+        """Forget all that was picked, as for another dry run."""
+        if (assumed := self.reader.driver.parts.assumed) is not None:
+            assumed.remove_instances(list(self.placement.held))
+        self.placement.forget()
+        self.log.clear()
+
+
+@contextlib.contextmanager
+def opened(
+    conf: cfg.ConfigOpts,
+    sources: app.Sources,
+    *,
+    seed: int | None = None,
+    wrappers: app.Wrappers | None = None,
+    transport_url: str | None = None,
+    diagnose: Diagnose | None = None,
+) -> Iterator[DryRun]:
+    """Compose a dry run, and read everything that it decides by; close it in the end.
+
+    ``seed`` makes all that is random; None: any. ``wrappers`` change what is read;
+    that of placement gets the real one. ``diagnose`` says why placement held hosts
+    back. Raises errors.SetupError and, where the API
+    database cannot be asked, errors.StoreFailed.
+    """
+    seed = random.SystemRandom().getrandbits(32) if seed is None else seed
+    wrappers = wrappers or app.Wrappers()
+    rng = random.Random(seed)
+    made: list[DryPlacement] = []
+    logs: list[CollectedRecords] = []
+
+    def dry(inner: Placement) -> Placement:
+        made.append(DryPlacement(wrappers.placement(inner)))
+        return made[0]
+
+    def log(view: ClusterView, profile: Profile, mirror: object) -> CollectedRecords:
+        distiller = Distiller(
+            profile,
+            known=lambda: len(view.node_uuids()),
+            left_out=view.unavailable_cells,
+            diagnose=diagnose,
+        )
+        logs.append(CollectedRecords(distiller, SYSTEM_CLOCK))
+        return logs[0]
+
+    reader = app.compose_reader(
+        conf,
+        replace(
+            sources,
+            notifier=SilentNotifier(),
+            rng=rng,
+            providers=None,
+        ),
+        transport_url=transport_url,
+        wrappers=replace(wrappers, placement=dry, assumed=_assumed),
+        make_log=log,
+    )
+    try:
+        reader.view.load()
+        yield DryRun(reader, made[0], logs[0], seed, rng)
+    finally:
+        reader.view.close()
+
+
+def _assumed(view: ClusterView, profile: Profile) -> AssumedInstances:
+    """Return what remembers picks for as long as the dry run lasts."""
+    return AssumedInstances(view.instances.reported, profile.fitting, math.inf)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decision record as JSON: docs/reference/record.schema.json."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from novasched import errors
+from novasched.decision_log.counting import time_of
+from novasched.decision_log.record import VERSION, DecisionRecord, Head
+from novasched.inspection import stages
+
+Explanation = dict[str, Any]
+
+
+def explanation(
+    record: DecisionRecord, index: int | None = None, long: bool = False
+) -> Explanation:
+    """Return what a record says of its request, and of the decision for one server.
+
+    ``index`` is that of the server in the request; None: the one that ended it, or
+    the first. ``long`` adds every host and its outcome. Raises errors.OptionError if
+    there is no such server.
+    """
+    head, body = record.head, record.body
+    decision = _decision(record, index)
+    whole = decision if decision and stages.is_whole(decision) else None
+    taken = decision or {}
+    view = body.get('view') or {}
+    return {
+        'v': VERSION,
+        **_of_head(head),
+        'kept': 'whole' if 'request' in body else 'head',
+        'request': body.get('request'),
+        'asked': list(body.get('asked', ())),
+        'notes': list(body.get('notes', ())),
+        'index': taken.get('index'),
+        'attempt': taken.get('attempt'),
+        # As text: it has 64 bits, and numbers of JSON often have 53.
+        'seed': str(taken['seed']) if 'seed' in taken else None,
+        'cut': bool(taken.get('cut')),
+        'further': bool(taken.get('further')),
+        'picked': taken.get('host'),
+        'stages': stages.of_record(record, whole),
+        'top': _top(whole) if whole else [],
+        'no_effect': list(taken.get('no_effect', ())),
+        'margin': _margin(whole) if whole else None,
+        'numa': taken.get('numa'),
+        'servers': list(body.get('servers', ())),
+        'claims': [{**c, 'ms': number(c['ms'])} for c in body.get('claims', ())],
+        'claims_total': body.get('claims_total', 0),
+        'stages_ms': _numbers(body.get('stages_ms')),
+        'cells_left_out': list(view.get('left_out', ())),
+        'cell_ages_s': _numbers(view.get('ages_s')),
+        'placement': body.get('placement'),
+        'error': body.get('error'),
+        'policy': record.profiles.get(body.get('profile', '')),
+        'hosts': stages.outcomes(record, whole) if long else None,
+        'decisions': [
+            {key: each.get(key) for key in ('index', 'attempt', 'host')}
+            for each in body.get('decisions', ())
+        ],
+        'server_name': None,
+        'of_host': None,
+        'now': None,
+        'unanswered': [],
+    }
+
+
+def of_host(record: DecisionRecord, host: str, index: int | None = None) -> Explanation:
+    """Return what became of one host in a decision.
+
+    ``outcome`` is that of the host; None: the record does not say. ``reasons`` are
+    those of the stage that took it: of several, it is not kept which was that of the
+    host, unless ``is_exact``. Raises errors.OptionError for a host that was not known.
+    """
+    decision = _decision(record, index)
+    whole = decision if decision and stages.is_whole(decision) else None
+    outcomes = stages.outcomes(record, whole)
+    known = _hosts_of(record) if outcomes is None else outcomes
+    if known and host not in known:
+        meant = errors.closest(host, known)
+        raise errors.OptionError(
+            '--host',
+            f'there was no host {host} when this was decided',
+            f'Did you mean {meant}?' if meant else 'See all with --long',
+        )
+    outcome = (outcomes or {}).get(host)
+    if outcomes is None and record.head.blocker == 'no-candidates':
+        outcome = stages.PLACEMENT
+    made = stages.of_record(record, whole)
+    reasons, is_exact = stages.reasons_of(made, outcome, host)
+    ranked = _top(whole) if whole else []
+    return {
+        'host': host,
+        'outcome': outcome,
+        'reasons': reasons,
+        'is_exact': is_exact,
+        'rank': next((n for n, r in enumerate(ranked, 1) if r['host'] == host), None),
+        'passed': (whole or {}).get('left', 0),
+        'claims': [c for c in record.body.get('claims', ()) if c['host'] == host],
+        'servers': [
+            each['uuid']
+            for each in record.body.get('servers', ())
+            if each['host'] == host
+        ],
+        'is_alternate': any(
+            host in each.get('alternates', ())  # of a head, the host alone is kept
+            for each in record.body.get('servers', ())
+        ),
+    }
+
+
+def index_of(record: DecisionRecord, server: str) -> int | None:
+    """Return the index of a server in its request, if it is one of several."""
+    uuids = [each['uuid'] for each in record.body.get('servers', ())]
+    return uuids.index(server) if len(uuids) > 1 and server in uuids else None
+
+
+def _of_head(head: Head) -> Explanation:
+    return {
+        'id': head.id,
+        'at': time_of(head.at),
+        'result': head.result,
+        'blocker': head.blocker,
+        'plugin': head.plugin,
+        'code': head.code,
+        'request_id': head.request_id,
+        'global_request_id': head.global_request_id,
+        'project_id': head.project_id,
+        'user_id': head.user_id,
+        'flavor': head.flavor,
+        'zone': head.zone,
+        'known': head.hosts,
+        'candidates': None if head.candidates < 0 else head.candidates,
+        'servers_total': head.servers,
+        'took_ms': round(head.took_us / 1000, 3),
+        'worker': head.worker,
+        'diagnosis': head.diagnosis,
+    }
+
+
+def _hosts_of(record: DecisionRecord) -> set[str]:
+    return {name for names in record.host_lists.values() for name in names}
+
+
+def _decision(record: DecisionRecord, index: int | None) -> Mapping[str, Any] | None:
+    """Return the decision for a server, of those kept: the last one that gave it its
+    host, or the last one."""
+    total = record.head.servers
+    if index is not None and not 0 <= index < total:
+        problem = f'the request is for {total} server{"s" * (total != 1)}'
+        remedy = f'Give 0 to {total - 1}' if total > 1 else 'Leave it out'
+        raise errors.OptionError('--index', problem, remedy)
+    made: Sequence[Mapping[str, Any]] = record.body.get('decisions', ())
+    if index is None:
+        ended = [each for each in made if each['host'] is None]
+        if record.head.result != 'scheduled':
+            return (ended or made or (None,))[-1]
+        index = 0
+    of_server = [each for each in made if each['index'] == index]
+    servers = record.body.get('servers', ())
+    host = servers[index]['host'] if index < len(servers) else None
+    given = [each for each in of_server if host and each['host'] == host]
+    return (given or of_server or (None,))[-1]
+
+
+def _top(decision: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the best hosts, each with its total and what each weigher gave."""
+    return [
+        {
+            'host': host,
+            'total': number(decision['totals'][place]),
+            'weights': {
+                weigher['name']: _weight(weigher, place)
+                for weigher in decision['weighers']
+            },
+        }
+        for place, host in enumerate(decision['top'])
+    ]
+
+
+def _weight(weigher: Mapping[str, Any], place: int) -> dict[str, float | None]:
+    normalised, multiplier = weigher['normalised'][place], weigher['multipliers'][place]
+    return {
+        'raw': number(weigher['raw'][place]),
+        'normalised': number(normalised),
+        'multiplier': number(multiplier),
+        'adds': number(normalised * multiplier),
+    }
+
+
+def _margin(decision: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return by how much the picked host is ahead of the best of the others, in all
+    and by each weigher; negative: the other one has more."""
+    top = {row['host']: row for row in _top(decision)}
+    picked = top.pop(decision['host'], None)
+    second = next(iter(top.values()), None)
+    if picked is None or second is None:
+        return None
+    return {
+        'over': second['host'],
+        'by': _difference(picked['total'], second['total']),
+        'weighers': {
+            name: _difference(weight['adds'], second['weights'][name]['adds'])
+            for name, weight in picked['weights'].items()
+        },
+        'decisive': dict(decision.get('decisive') or {}),
+    }
+
+
+def _difference(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else number(one - other)
+
+
+def _numbers(values: Mapping[str, float] | None) -> dict[str, float | None]:
+    return {name: number(value) for name, value in (values or {}).items()}
+
+
+def number(value: float) -> float | None:
+    """Return a number with the digits that float32 has; None for one that is infinite
+    or no number: JSON has no such."""
+    return float(f'{value:.7g}') if math.isfinite(value) else None

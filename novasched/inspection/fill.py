@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fills hosts with servers, by the candidates that placement would give for each.
+
+This is for requests whose servers take from different providers, or share some.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from novasched.cluster.snapshot import candidates_column
+from novasched.drivers.host_candidates import RemainingCapacity, with_providers
+from novasched.objects.request_spec import RequestSpec
+from novasched.providers.by_root import CandidatesByRoot, TableSummaries
+from novasched.providers.candidates import CandidateSearch, search
+from novasched.providers.copies import copies
+from novasched.providers.table import ProviderTable
+from novasched.resources import Query
+from novasched.scheduler.columns import Ints
+from novasched.scheduler.fit.claim import book
+from novasched.scheduler.fit.requirements import FitRequirements
+from novasched.scheduler.hosts import HostTable, consume
+from novasched.scheduler.pipeline import Profile, run_filters
+
+MOST_OF_ROOT = 32
+"""Candidates of a host that the filters look at, as with a copy of placement."""
+
+
+def room_by_copies(query: Query, table: ProviderTable) -> Ints | None:
+    """Return how many servers the tree of each provider has room for; None: it depends
+    on which of several candidates are taken.
+
+    What a fallback gives comes after what the query itself does.
+    """
+    found = np.zeros(len(table), np.int64)
+    for each in _queries(query):
+        searched = search(each, table)
+        often = copies(searched)
+        if often is None:
+            return None
+        found[searched.anchors] += often
+        if query.fallback is not None:
+            table = _after(table, searched, often)
+    return found[table.roots]
+
+
+def _after(
+    table: ProviderTable, searched: CandidateSearch, often: Ints
+) -> ProviderTable:
+    """Return the table once the candidate of each root was taken so often."""
+    taken = {}
+    for anchor, count in zip(searched.anchors.tolist(), often.tolist(), strict=True):
+        for uuid, part in next(searched.under(anchor))['allocations'].items():
+            taken[uuid] = {n: amount * count for n, amount in part['resources'].items()}
+    return table.after(taken)
+
+
+def _queries(query: Query) -> list[Query]:
+    queries = [query] if query.fallback is None else [query, query.fallback]
+    return [each.without_bare_group() for each in queries]
+
+
+class Filling:
+    """Fills hosts with servers of one request."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        request: RequestSpec,
+        query: Query,
+        table: ProviderTable,
+    ) -> None:
+        self._profile = profile
+        self._request = request
+        self._queries = _queries(query)
+        self._table = table
+        requirements = FitRequirements.of(request, profile.fitting)
+        self.needs_candidates = requirements.tells_candidates_apart
+
+    def offered(self, hosts: HostTable) -> HostTable:
+        """Return the hosts; those that placement offers now have their candidates."""
+        return self._with_candidates(hosts, self._table)[0]
+
+    def fill(self, hosts: HostTable) -> Ints:
+        """Return how many servers each host takes until none takes another.
+
+        In each round every host that passes takes one, if what others took in the
+        same round leaves it to them.
+        """
+        counts = np.zeros(len(hosts), np.int64)
+        places = {row: place for place, row in enumerate(hosts.rows.tolist())}
+        table, builds = self._table, hosts.snapshot.kept('num_io_ops')
+        while True:
+            hosts = HostTable(hosts.snapshot.apart(), hosts.rows)
+            hosts, candidates = self._with_candidates(hosts, table)
+            roots = set(candidates)
+            offered = [uuid in roots for uuid in hosts.uuid.tolist()]
+            left, _ = run_filters(
+                self._profile.filters, hosts[np.array(offered, bool)], self._request
+            )
+            room = RemainingCapacity(TableSummaries(table))
+            taken: dict[str, dict[str, int]] = {}
+            filled = left
+            for host in left.states():
+                fitting = (c for c in host.allocation_candidates if room.fits(c))
+                candidate = next(fitting, None)
+                if candidate is None:
+                    continue
+                room.take(candidate)
+                for uuid, part in candidate['allocations'].items():
+                    of_provider = taken.setdefault(uuid, {})
+                    for name, amount in part['resources'].items():
+                        of_provider[name] = of_provider.get(name, 0) + amount
+                request = with_providers(self._request, candidate)
+                filled = consume(filled, host._row, request)
+                filled = book(filled, host._row, request, self._profile.fitting).hosts
+                counts[places[host._row]] += 1
+            if not taken:
+                return counts
+            table = table.after(taken)
+            snapshot = filled.with_columns(num_io_ops=builds).snapshot
+            hosts = HostTable(snapshot, left.rows)
+
+    def _with_candidates(
+        self, hosts: HostTable, table: ProviderTable
+    ) -> tuple[HostTable, CandidatesByRoot]:
+        searches = [search(each, table) for each in self._queries]
+        candidates = CandidatesByRoot(searches, MOST_OF_ROOT)
+        column = candidates_column(hosts, candidates)
+        return hosts.with_columns(allocation_candidates=column), candidates

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resources of a host, the free part of them, and the servers that hold the rest."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.db.servers import HolderRow
+from novasched.decision_log.record import Head
+from novasched.inspection import places
+from novasched.inspection.capacity import Capacity, flavors_in_use
+from novasched.inspection.requests import BootOrder
+from novasched.inspection.session import Inspection
+from novasched.inspection.snapshots import Snapshots
+from novasched.objects.numa import InstanceNUMACell
+from novasched.placement.snapshot import ApiSource, ProviderState
+from novasched.scheduler.fit.topology import HostCell
+from novasched.scheduler.hosts import HostState, HostTable
+
+MOST_FLAVORS = 5
+MOST_DECISIONS = 5
+DOWN = 'disabled or down'
+
+Report = dict[str, Any]
+
+
+class DecisionsOfServers(Protocol):
+    """Decisions that were made on servers, and that chose a host."""
+
+    def of_server(self, uuid: str, limit: int = 50) -> Sequence[Head]:
+        """Return the heads of what was decided on a server, the newest first."""
+
+
+def report(
+    inspection: Inspection,
+    host: str,
+    snapshots: Snapshots,
+    holding: str | None = None,
+    decisions: Sequence[Head] = (),
+    log: DecisionsOfServers | None = None,
+    capacity: Capacity | None = None,
+) -> Report:
+    """Return all that is known of a host: JSON of ``novasched host``.
+
+    ``holding`` leaves the servers that hold pages, dedicated CPUs or devices;
+    ``decisions`` are the last that chose the host. Raises errors.OptionError for a
+    host that there is not, and errors.StoreFailed.
+    """
+    places.check(inspection.run, None, host, 'HOST')
+    hosts = _hosts(inspection, host)
+    every = holders(inspection, host, log=log)
+    zone = inspection.conf.default_availability_zone
+    capacity = capacity or Capacity(inspection.run.reader, snapshots, zone)
+    return {
+        'as_of': _text(SYSTEM_CLOCK.utcnow()),
+        'host': host,
+        'nodes': [_node(inspection, state) for state in hosts.states()],
+        'holders': [each for each in every if holding is None or each[holding]],
+        'servers': len(every),
+        'slots': _slots(inspection, capacity, host),
+        'decisions': [
+            {
+                'id': head.id,
+                'at': _text(
+                    datetime.datetime.fromtimestamp(head.at / 1e6, datetime.UTC)
+                ),
+                'flavor': head.flavor,
+            }
+            for head in decisions[:MOST_DECISIONS]
+        ],
+        'cells_left_out': list(inspection.run.reader.view.unavailable_cells()),
+    }
+
+
+def holders(
+    inspection: Inspection,
+    host: str,
+    holding: str | None = None,
+    log: DecisionsOfServers | None = None,
+) -> list[Report]:
+    """Return the servers that hold something of a host, the newest first; those that
+    hold pages, dedicated CPUs or devices, if one of HOLDERS is named."""
+    cell = _cell(inspection, _hosts(inspection, host))
+    found = [
+        _holder(each, log)
+        for _, rows in inspection.finder.of_cells(lambda rows: rows.holders(host), cell)
+        for each in rows
+    ]
+    return [each for each in found if holding is None or each[holding]]
+
+
+def _hosts(inspection: Inspection, host: str) -> HostTable:
+    """Return the nodes of a host."""
+    hosts = inspection.run.reader.view.hosts(None)
+    named = [place for place, name in enumerate(hosts.host.tolist()) if name == host]
+    return HostTable(hosts.snapshot, hosts.rows[named])
+
+
+def _cell(inspection: Inspection, hosts: HostTable) -> list[Any]:
+    uuids = set(hosts.cell_uuid.tolist())
+    cells = inspection.run.reader.view.cells.all()
+    return [cell for cell in cells if cell.uuid in uuids]
+
+
+def _text(moment: datetime.datetime) -> str:
+    """Return a time, UTC with a zone or without, as text."""
+    return moment.replace(tzinfo=None).isoformat(timespec='seconds') + 'Z'
+
+
+def _node(inspection: Inspection, state: HostState) -> Report:
+    service, topology = state.service, state.numa_topology
+    cells = inspection.run.reader.view.cells
+    known = cells.get(state.cell_uuid)
+    source = inspection.placement.source
+    tree = source.tree(state.uuid) if isinstance(source, ApiSource) else []
+    seen = service.get('last_seen_up') or service.get('created_at')
+    return {
+        'node': state.nodename,
+        'uuid': state.uuid,
+        'cell': (known and known.name) or state.cell_uuid,
+        'enabled': not state.service_disabled,
+        'disabled_reason': service.get('disabled_reason'),
+        'up': bool(state.service_up),
+        'forced_down': bool(service.get('forced_down')),
+        'heard_from': None if seen is None else _text(seen),
+        'aggregates': [
+            {'name': each.name, 'properties': dict(each.metadata)}
+            for each in state.aggregates
+        ],
+        'instances': state.num_instances,
+        'io_ops': state.num_io_ops,
+        'traits': tree[0].traits if tree else [],
+        'resources': _resources(tree[0]) if tree else {},
+        'children': [
+            {'uuid': each.uuid, 'resources': _resources(each), 'traits': each.traits}
+            for each in tree[1:]
+        ],
+        'numa': [_numa_node(each) for each in topology.cells] if topology else [],
+        'devices': [
+            {
+                'vendor_id': pool.keys.get('vendor_id'),
+                'product_id': pool.keys.get('product_id'),
+                'numa_node': pool.numa_node,
+                'free': pool.count,
+            }
+            for pool in state.pci_stats.free
+        ],
+    }
+
+
+def _resources(provider: ProviderState) -> dict[str, Report]:
+    return {
+        name: {
+            'total': each.total,
+            'reserved': each.reserved,
+            'ratio': each.ratio,
+            'max_unit': each.max_unit,
+            'used': each.used,
+            'free': max(0, each.capacity - each.used),
+        }
+        for name, each in sorted(provider.inventories.items())
+    }
+
+
+def _numa_node(cell: HostCell) -> Report:
+    return {
+        'node': cell.id,
+        'cpus': len(cell.cpuset),
+        'cpus_used': cell.cpu_usage,
+        'dedicated_cpus': len(cell.pcpuset or ()),
+        'dedicated_free': sorted(cell.free_cpus),
+        'memory_mb': cell.memory,
+        'memory_free_mb': cell.free_memory,
+        'pages': [
+            {'size_kb': each.size_kb, 'total': each.total, 'free': each.free}
+            for each in cell.mempages
+        ],
+    }
+
+
+def _holder(row: HolderRow, log: DecisionsOfServers | None) -> Report:
+    cells = row.numa_topology.cells if row.numa_topology is not None else []
+    requests = row.pci_requests.requests if row.pci_requests is not None else []
+    heads = [] if log is None else log.of_server(row.uuid, 1)
+    return {
+        'server': row.uuid,
+        'name': row.name,
+        'flavor': None if row.flavor is None else row.flavor.name,
+        'state': row.state,
+        'vcpus': row.vcpus,
+        'memory_mb': row.memory_mb,
+        'pages': [found for cell in cells if (found := _pages(cell)) is not None],
+        'pcpu': {
+            str(cell.id): sorted(set((cell.cpu_pinning or {}).values()))
+            for cell in cells
+            if cell.cpu_pinning
+        },
+        'pci': sum(each.count for each in requests),
+        'since': None if row.since is None else _text(row.since),
+        'decision': heads[0].id if heads else None,
+    }
+
+
+def _pages(cell: InstanceNUMACell) -> Report | None:
+    size_kb = cell.pagesize
+    if not size_kb or size_kb < 0:
+        return None
+    return {
+        'node': cell.id,
+        'size_kb': size_kb,
+        'count': cell.memory * 1024 // size_kb,
+    }
+
+
+def _slots(inspection: Inspection, capacity: Capacity, host: str) -> list[Report]:
+    """Return how many more servers of the common flavors the host takes."""
+    found = []
+    for flavor in flavors_in_use(inspection, MOST_FLAVORS):
+        try:
+            request = inspection.maker.boot(BootOrder(flavor=flavor)).request
+            slots = capacity.slots(str(flavor.name), request)
+        except (errors.NoValidHost, errors.InvalidDemand) as problem:
+            found.append({'flavor': flavor.name, 'slots': 0, 'why': str(problem)})
+            continue
+        places_ = [p for p, n in enumerate(slots.hosts.host.tolist()) if n == host]
+        count = int(slots.counts[places_].sum()) if places_ else 0
+        why: str | None = None
+        if not count:
+            why = slots.reasons(places_[:1])[0] if places_ else DOWN
+        found.append({'flavor': flavor.name, 'slots': count, 'why': why})
+    return found

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last seconds of all schedulers, added up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from novasched.decision_log.counting import time_of
+
+Overview = dict[str, Any]
+US_PER_MS = 1000.0
+TIME = '%Y-%m-%dT%H:%M:%S.%fZ'
+NEWEST = 20
+BLOCKERS = 10
+
+
+def merged(
+    parts: Mapping[str, Mapping[str, Any]],
+    window_s: float,
+    unanswered: Sequence[str] = (),
+    without_log: Sequence[str] = (),
+) -> Overview:
+    """Add up the overviews of schedulers, by their hosts.
+
+    ``in_flight`` is the mean over the window. The cells are as the scheduler knew them
+    that has decided last. Times are ISO 8601, UTC.
+    """
+    each = list(parts.values())
+    results: Counter[str] = Counter()
+    for part in each:
+        results.update(part['results'])
+    took = [(part['took_us'], sum(part['results'].values())) for part in each]
+    total_us = sum(us.get('total', 0) for us, _ in took)
+    newest = sorted(
+        (
+            {**row, 'at': time_of(row['at'], TIME), 'scheduler': host}
+            for host, p in parts.items()
+            for row in p['newest']
+        ),
+        key=lambda row: row['at'],
+        reverse=True,
+    )
+    last = max(
+        (part for part in each if part['newest']),
+        key=lambda part: part['newest'][0]['at'],
+        default=None,
+    )
+    return {
+        'until': max((time_of(part['until'], TIME) for part in each), default=None),
+        'window_s': window_s,
+        'schedulers': sorted(parts),
+        'unanswered': list(unanswered),
+        'without_log': list(without_log),
+        'requests_per_s': results.total() / window_s,
+        'in_flight': total_us / 1e6 / window_s,
+        'results': dict(results),
+        'took_ms': {
+            f'p{share}': _rounded(_quantile(_weighted(took), share / 100), US_PER_MS)
+            for share in (50, 99)
+        },
+        'placement_ms': {
+            'p50': _rounded(
+                _quantile([(ms, 1.0) for part in each for ms in part['query_ms']], 0.5)
+            )
+        },
+        'blockers': _blockers(each),
+        'minutes': _minutes(each),
+        'cells': _cells(last['view'] if last is not None else {}),
+        'newest': newest[:NEWEST],
+    }
+
+
+def _rounded(number: float | None, unit: float = 1.0) -> float | None:
+    return None if number is None else round(number / unit, 1)
+
+
+def _weighted(
+    took: Iterable[tuple[Mapping[str, Any], int]],
+) -> list[tuple[float, float]]:
+    """Return the samples of all, each with how many requests it stands for."""
+    return [
+        (us, requests / len(each['sample']))
+        for each, requests in took
+        for us in each['sample']
+    ]
+
+
+def _quantile(weighted: Iterable[tuple[float, float]], share: float) -> float | None:
+    ordered = sorted(weighted)
+    left = share * sum(weight for _, weight in ordered)
+    for value, weight in ordered:
+        left -= weight
+        if left < 0:
+            return value
+    return ordered[-1][0] if ordered else None
+
+
+def _blockers(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the filters that left no host, or else the reason, the most frequent
+    first."""
+    counted: Counter[str] = Counter()
+    for part in parts:
+        for each in part['reasons']:
+            is_filter = not each['value'].startswith('(')
+            counted[each['value' if is_filter else 'most_often']] += each['count']
+    ordered = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+    return [{'blocker': name, 'count': n} for name, n in ordered[:BLOCKERS]]
+
+
+def _minutes(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    added: dict[int, Counter[str]] = {}
+    for part in parts:
+        for minute in part['minutes']:
+            results = {k: n for k, n in minute.items() if k != 'at'}
+            added.setdefault(minute['at'], Counter()).update(results)
+    return [{'at': time_of(at), **added[at]} for at in sorted(added)]
+
+
+def _cells(view: Mapping[str, Any]) -> list[dict[str, Any]]:
+    ages, left_out = view.get('ages_s') or {}, view.get('left_out') or ()
+    return [
+        {'cell': cell, 'age_s': _rounded(ages.get(cell)), 'left_out': cell in left_out}
+        for cell in sorted({*ages, *left_out})
+    ]

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests of dry runs: made as nova's API makes those of new servers, and its
+conductor those of servers that move."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from novasched import errors
+from novasched.db.servers import ServerGroup, SqlServers
+from novasched.inspection.pci_aliases import PciAliases
+from novasched.inspection.server_request import (
+    destined,
+    grouped,
+    moved,
+    numa_topology_of,
+    request_spec,
+)
+from novasched.inspection.servers import FoundServer, ServerFinder
+from novasched.objects.flavor import Flavor
+from novasched.objects.request_spec import RequestSpec
+
+FLAVOR_SIZES = ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'swap')
+ONCE = ('requested_destination', 'ignore_hosts', 'retry', 'limits')
+"""Fields of a request that hold for one attempt only."""
+
+
+@dataclass(frozen=True)
+class BootOrder:
+    """New servers that are asked for; see request_spec() for the fields.
+
+    ``group`` is an existing server group, ``policy`` that of one to be made for these
+    servers alone.
+    """
+
+    flavor: Flavor
+    image: Mapping[str, Any] = field(default_factory=dict)
+    boots_from_volume: bool = False
+    count: int = 1
+    zone: str | None = None
+    host: str | None = None
+    hints: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    group: str | None = None
+    policy: str | None = None
+    project_id: str | None = None
+    user_id: str | None = None
+
+
+@dataclass(frozen=True)
+class DryRequest:
+    """A request as a conductor would send it; ``notes`` say what it lacks."""
+
+    request: RequestSpec
+    uuids: Sequence[str]
+    name: str = ''
+    notes: Sequence[str] = ()
+
+    def only_on(self, host: str) -> DryRequest:
+        """Return the same, for servers that must go to a host."""
+        return replace(self, request=destined(self.request, host))
+
+
+class RequestMaker:
+    """Makes requests from what the databases keep. Raises errors.StoreFailed."""
+
+    def __init__(
+        self, api: SqlServers, finder: ServerFinder, aliases: PciAliases
+    ) -> None:
+        self._api = api
+        self._finder = finder
+        self._aliases = aliases
+
+    def boot(self, order: BootOrder) -> DryRequest:
+        """Return the request for new servers. Raises errors.InvalidDemand, and
+        errors.OptionError for a group that does not exist."""
+        uuids = _new(order.count)
+        group = self._group(order, uuids)
+        hints = dict(order.hints)
+        if group is not None:
+            hints['group'] = [group.uuid]
+        request = request_spec(
+            uuids[0],
+            order.flavor,
+            order.image,
+            project_id=order.project_id,
+            user_id=order.user_id,
+            num_instances=order.count,
+            availability_zone=order.zone,
+            hints=hints,
+            aliases=self._aliases,
+        )
+        if order.boots_from_volume:
+            request = request.replaced(is_bfv=True)
+        if order.host is not None:
+            request = destined(request, order.host)
+        return DryRequest(self._with(request, group), uuids)
+
+    def like(
+        self, kept: Mapping[str, Any], project_id: str | None, count: int = 1
+    ) -> DryRequest:
+        """Return the request that a decision record keeps, for new servers."""
+        flavor, image = kept['flavor'], kept.get('image')
+        order = BootOrder(
+            flavor=flavor_from(flavor),
+            image={k: v for k, v in (image or {}).items() if v is not None},
+            boots_from_volume=image is not None and not image.get('id'),
+            count=count,
+            zone=kept.get('zone') or None,
+            hints={k: v for k, v in (kept.get('hints') or {}).items() if v},
+            project_id=project_id,
+            user_id=None,
+        )
+        notes = [
+            f'the record keeps {kept[name]} {words}, but not which: left out'
+            for name, words in (
+                ('ports', 'ports'), ('requested_resources', 'groups of resources'),
+            )
+            if kept.get(name)
+        ]  # fmt: skip
+        notes += [
+            f'the record keeps no value of hint {name}: left out'
+            for name, values in (kept.get('hints') or {}).items()
+            if not values
+        ]
+        if (group := kept.get('group')) is not None:
+            if self._api.server_group(group['uuid'], None) is None:
+                notes.append(f'server group {group["uuid"]} is gone: left out')
+                order = replace(order, hints=_without(order.hints, 'group'))
+            else:
+                order = replace(order, group=group['uuid'])
+        made = self.boot(order)
+        request, named = made.request, kept.get('named')
+        if forced := kept.get('forced'):
+            request = request.replaced(force_hosts=list(forced))
+        elif named and named.get('host'):
+            request = destined(request, named['host'])
+        if ignored := kept.get('ignored'):
+            request = request.replaced(ignore_hosts=list(ignored))
+        return DryRequest(request, made.uuids, notes=notes)
+
+    def like_server(self, server: FoundServer, count: int = 1) -> DryRequest:
+        """Return the request that a server was made by, for new servers."""
+        uuids = _new(count)
+        made = self._kept(server).replaced(
+            instance_uuid=uuids[0], num_instances=count, **dict.fromkeys(ONCE)
+        )
+        group = self._api.server_group_of(server.uuid)
+        if group is not None:
+            group = group._replace(members=(*group.members, *uuids))
+        return DryRequest(self._with(made, group), uuids)
+
+    def move(
+        self,
+        server: FoundServer,
+        leaves: Sequence[str] = (),
+        flavor: Flavor | None = None,
+        to: str | None = None,
+    ) -> DryRequest:
+        """Return the request to move a server, or to resize it.
+
+        It must not stay where it is, nor go to the hosts that ``leaves`` names. Raises
+        errors.OptionError where it is on no host, and errors.RequestNotKept.
+        """
+        row, cell = server.row, server.cell
+        if row.host is None:
+            raise errors.OptionError(
+                'SERVER',
+                f'{server.name} is on no host',
+                f'See novasched plan boot --like {row.uuid}',
+            )
+        made = self._kept(server)
+        request = moved(
+            made.for_instance(row.uuid),
+            flavor=flavor or row.flavor or made.flavor,
+            project_id=row.project_id,
+            user_id=row.user_id,
+            cell=(cell.uuid, cell.name),
+            leaves=list(dict.fromkeys([row.host, *leaves])),
+            host=to,
+        )
+        if flavor is not None:
+            request = request.replaced(
+                numa_topology=numa_topology_of(request),
+                pci_requests=self._aliases.requests_of(request),
+            )
+        group = self._api.server_group_of(row.uuid)
+        if group is not None:
+            hosts = self._finder.hosts_of(group.members, cell)
+            request = grouped(request, group.as_object(), hosts)
+        return DryRequest(request, [row.uuid], server.name)
+
+    def _kept(self, server: FoundServer) -> RequestSpec:
+        found = self._api.request_spec(server.uuid)
+        if found is None:
+            raise errors.RequestNotKept(
+                'SERVER',
+                f'no request spec of server {server.name} is kept',
+                'See nova-manage db online_data_migrations',
+            )
+        return found
+
+    def _group(self, order: BootOrder, uuids: Sequence[str]) -> ServerGroup | None:
+        """Return the group that the servers join, with them."""
+        project, user = order.project_id, order.user_id
+        if order.group is not None:
+            found = self._api.server_group(order.group, project)
+            if found is None:
+                raise errors.OptionError(
+                    '--group', f'there is no server group {order.group}',
+                    'Give its uuid, or its name and --project-id',
+                )  # fmt: skip
+            return found._replace(members=(*found.members, *uuids))
+        if order.policy is None:
+            return None
+        members = tuple(uuids)
+        return ServerGroup(_new(1)[0], 'plan', project, user, order.policy, {}, members)
+
+    def _with(self, request: RequestSpec, group: ServerGroup | None) -> RequestSpec:
+        if group is None:
+            return request
+        hosts = self._finder.hosts_of(group.members)
+        return grouped(request, group.as_object(), hosts)
+
+
+def flavor_from(kept: Mapping[str, Any]) -> Flavor:
+    """Return a flavor as a decision record keeps it."""
+    made = Flavor(
+        id=0,
+        flavorid=str(kept['name']),
+        name=kept['name'],
+        extra_specs=dict(kept['extra_specs']),
+        **{name: kept[name] for name in FLAVOR_SIZES},
+    )
+    made.obj_reset_changes()
+    return made
+
+
+def _new(count: int) -> list[str]:
+    return [str(uuid.uuid4()) for _ in range(count)]
+
+
+def _without(hints: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in hints.items() if key != name}

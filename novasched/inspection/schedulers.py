@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schedulers of other machines: who they are, and asking them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK, Clock
+
+if TYPE_CHECKING:
+    from novasched.rpc.inspection_client import InspectionReply
+
+SILENT_S = 20.0
+"""A scheduler that did not answer is asked again after so long."""
+HOSTS_FOR_S = 60.0
+"""After so long it is looked who is live, and what they run."""
+ALL_OTHERS = 'other schedulers'
+
+
+class InspectionAsker(Protocol):
+    """Asks the schedulers of hosts; rpc.inspection_client has it."""
+
+    def ask(
+        self, hosts: Collection[str], method: str, **arguments: Any
+    ) -> Iterator[InspectionReply]:
+        """Ask all at once; yield one reply for each host."""
+
+    def close(self) -> None:
+        """Close its connections."""
+
+
+class OtherSchedulers:
+    """The live schedulers but our own; ``without_log`` are those that keep no log.
+
+    ``find_hosts`` and ``connect`` are called when the first is asked, and the former
+    again after HOSTS_FOR_S; they may raise errors.NovaschedError. One that did not
+    answer is left alone for SILENT_S. Threads may share it: they ask one after the
+    other, as a scheduler answers few at a time.
+    """
+
+    def __init__(
+        self,
+        find_hosts: Callable[[], Sequence[str]],
+        connect: Callable[[], InspectionAsker],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._find_hosts = find_hosts
+        self._connect = connect
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._hosts: Sequence[str] = ()
+        self._hosts_until = float('-inf')
+        self._asker: InspectionAsker | None = None
+        self._silent: dict[str, tuple[float, str]] = {}
+        self.without_log: list[str] = []
+
+    @property
+    def unanswered(self) -> list[str]:
+        """Names of those whose decisions are not seen."""
+        return sorted(self._silent)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about the schedulers whose decisions are not seen."""
+        silent = sorted(self._silent.copy().items())
+        return [
+            *(
+                f'{host} {problem}; decisions that '
+                f'{"they" if host == ALL_OTHERS else "it"} made are not seen'
+                for host, (_, problem) in silent
+            ),
+            *(
+                f'{host} runs nova-scheduler, which keeps no decisions'
+                for host in sorted(self.without_log)
+            ),
+        ]
+
+    def ask(
+        self, method: str, only: str | None = None, **arguments: Any
+    ) -> list[InspectionReply]:
+        """Return the answers of those that answer, or of one ``only``."""
+        with self._turn:
+            asked = [
+                host
+                for host in self._live()
+                if host not in self.without_log
+                and self._is_due(host)
+                and only in (None, host)
+            ]
+            if not asked or self._asker is None:
+                return []
+            return [
+                reply
+                for reply in self._asker.ask(asked, method, **arguments)
+                if self._has_answered(reply)
+            ]
+
+    def _live(self) -> Sequence[str]:
+        if self._clock.monotonic() >= self._hosts_until:
+            self._look()
+        return self._hosts
+
+    def _look(self) -> None:
+        """Find out who is live; if that cannot be known now, they are as before."""
+        if not self._is_due(ALL_OTHERS):
+            return
+        try:
+            hosts = self._find_hosts()
+            if hosts and self._asker is None:
+                self._asker = self._connect()
+        except errors.NovaschedError as problem:
+            self.note(ALL_OTHERS, f'are not known: {problem}')
+            return
+        self._hosts = hosts
+        self._hosts_until = self._clock.monotonic() + HOSTS_FOR_S
+        self._silent = {h: self._silent[h] for h in hosts if h in self._silent}
+        self.without_log = []
+
+    def _is_due(self, host: str) -> bool:
+        now = self._clock.monotonic()
+        return now >= self._silent.get(host, (now, ''))[0]
+
+    def _has_answered(self, reply: InspectionReply) -> bool:
+        self._silent.pop(reply.host, None)
+        if reply.has_no_log:
+            self.without_log = sorted({*self.without_log, reply.host})
+        elif reply.problem:
+            self.note(reply.host, reply.problem)
+        return not reply.problem
+
+    def note(self, host: str, problem: str) -> None:
+        """Take in why the decisions of a host are not seen."""
+        self._silent[host] = self._clock.monotonic() + SILENT_S, problem
+
+    def close(self) -> None:
+        """Close what was opened to ask."""
+        if self._asker is not None:
+            self._asker.close()

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers of a cloud, found by name or by host, whichever cell has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+import sqlalchemy as sa
+from oslo_utils import uuidutils
+
+from novasched import errors
+from novasched.db.engines import engine_of
+from novasched.db.servers import CellServerRows, ServerRow, SqlServers
+from novasched.ports import CELL0_UUID, Cell
+
+T = TypeVar('T')
+
+
+class FoundServer(NamedTuple):
+    """A server and its cell."""
+
+    row: ServerRow
+    cell: Cell
+
+    @property
+    def uuid(self) -> str:
+        return self.row.uuid
+
+    @property
+    def name(self) -> str:
+        return self.row.name or self.row.uuid
+
+
+class ServerFinder:
+    """Looks for servers in all cells. Every method raises errors.StoreFailed when the
+    API database cannot be asked; a cell that cannot is named in ``unreadable``.
+
+    ``make_engine`` gets the URL of a cell's database; ``away`` are the names of cells
+    that are known not to answer.
+    """
+
+    def __init__(
+        self,
+        api: SqlServers,
+        make_engine: Callable[[str], sa.Engine],
+        away: Iterable[str] = (),
+    ) -> None:
+        self._api = api
+        self._make_engine = make_engine
+        self._cells = {each.uuid: each for each in api.cells()}
+        self._opened: dict[str, CellServerRows] = {}
+        self.unreadable = list(away)
+
+    def ask_again(self, cells: Iterable[Cell], away: Iterable[str]) -> None:
+        """Ask these cells from now on, but those that are known not to answer."""
+        self._cells = {each.uuid: each for each in cells}
+        self.unreadable = list(away)
+
+    def one(self, name: str) -> FoundServer:
+        """Return the server of a uuid or name, also one in cell0, that got no host.
+        Raises errors.OptionError for none, and for several."""
+        found = self._of_uuid(name) if uuidutils.is_uuid_like(name) else []
+        found = found or self._ask(lambda rows: rows.named(name), self._cells.values())
+        if len(found) == 1:
+            return found[0]
+        if found:
+            listed = ', '.join(each.uuid for each in found)
+            raise errors.OptionError(
+                'SERVER', f'{len(found)} servers are called {name}: {listed}',
+                'Give the uuid',
+            )  # fmt: skip
+        missing = ''
+        if self.unreadable:
+            missing = f'; {", ".join(self.unreadable)} could not be asked'
+        raise errors.OptionError(
+            'SERVER', f'there is no server {name}{missing}', 'Give a name or uuid'
+        )
+
+    def on(self, hosts: Sequence[str]) -> list[FoundServer]:
+        """Return the servers on some hosts, by cell and age."""
+        return self._ask(lambda rows: rows.on(hosts)) if hosts else []
+
+    def hosts_of(self, uuids: Sequence[str], cell: Cell | None = None) -> set[str]:
+        """Return the hosts of some servers, those in one cell or in all."""
+        cells = None if cell is None else [cell]
+        answers = self.of_cells(lambda rows: rows.hosts_of(uuids), cells)
+        return set().union(*(hosts for _, hosts in answers))
+
+    def close(self) -> None:
+        """Close the connections to the cells."""
+        for rows in self._opened.values():
+            rows.close()
+
+    def _of_uuid(self, uuid: str) -> list[FoundServer]:
+        cell = self._cells.get(self._api.cell_of(uuid) or '')
+        return [] if cell is None else self._ask(lambda rows: rows.of([uuid]), [cell])
+
+    def of_cells(
+        self,
+        question: Callable[[CellServerRows], T],
+        cells: Iterable[Cell] | None = None,
+    ) -> list[tuple[Cell, T]]:
+        """Ask some cells, or all but cell0; those that answer are in the result."""
+        if cells is None:
+            cells = [c for c in self._cells.values() if c.uuid != CELL0_UUID]
+        found: list[tuple[Cell, T]] = []
+        for cell in cells:
+            name = cell.name or cell.uuid
+            if name in self.unreadable:
+                continue
+            try:
+                found.append((cell, question(self._rows(cell))))
+            except errors.StoreFailed:
+                self.unreadable.append(name)
+        return found
+
+    def _ask(
+        self,
+        question: Callable[[CellServerRows], Sequence[ServerRow]],
+        cells: Iterable[Cell] | None = None,
+    ) -> list[FoundServer]:
+        answers = self.of_cells(question, cells)
+        return [FoundServer(row, cell) for cell, rows in answers for row in rows]
+
+    def _rows(self, cell: Cell) -> CellServerRows:
+        if cell.uuid not in self._opened:
+            made = CellServerRows(*engine_of(cell, self._make_engine))
+            return self._opened.setdefault(cell.uuid, made)
+        return self._opened[cell.uuid]

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts for terminals: labelled and wrapped lines, colours where they may be."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+BOLD, DIM, GREEN, RED = '1', '2', '1;32', '1;31'
+LABEL_WIDTH = 8
+LEAST_WIDTH = 40
+UNBROKEN = '\xa0'
+LONGEST_UNBROKEN = 34
+SEPARATOR = ' · '
+UUID_LENGTH = 36
+SHOWN_OF_UUID = 8
+MOST_IN_FULL = 1e6
+
+
+class Style(NamedTuple):
+    """Style of texts: the width of lines, colours, and whether ids are cut."""
+
+    width: int = 80
+    has_colour: bool = False
+    is_long: bool = False
+
+    def paint(self, text: str, code: str) -> str:
+        """Return text in a colour, if there are any."""
+        return f'\033[{code}m{text}\033[0m' if self.has_colour and code else text
+
+    def uuid(self, text: str) -> str:
+        """Return a uuid as it is shown, cut unless all is asked for."""
+        is_cut = len(text) >= UUID_LENGTH and not self.is_long
+        return f'{text[:SHOWN_OF_UUID]}…' if is_cut else text
+
+    def labelled(self, label: str, text: str, code: str = '') -> list[str]:
+        """Return wrapped lines, the first of which begins with the label."""
+        first, *others = self.wrapped(f'{label:<{LABEL_WIDTH}}', text)
+        return [self.paint(label, code) + first[len(label) :], *others]
+
+    def wrapped(self, start: str, text: str) -> list[str]:
+        """Return lines of text, the later ones indented as far as the first."""
+        lines = textwrap.wrap(
+            text,
+            max(self.width, LEAST_WIDTH),
+            initial_indent=start,
+            subsequent_indent=' ' * len(start),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return [line.replace(UNBROKEN, ' ') for line in lines] or [start.rstrip()]
+
+    def packed(self, label: str, items: Iterable[str], gap: str = '   ') -> list[str]:
+        """Return labelled lines of items; a line ends between two of them, if it can.
+
+        Empty items are left out.
+        """
+        start = f'{label:<{LABEL_WIDTH}}' if label else ''
+        return list(self._packed(start, items, gap))
+
+    def _packed(self, start: str, items: Iterable[str], gap: str) -> Iterator[str]:
+        width = max(self.width, LEAST_WIDTH) - len(start)
+        line = ''
+        for item in filter(None, items):
+            if line and len(line) + len(gap) + len(item) > width:
+                yield from self.wrapped(start, f'{line}{gap.rstrip()}')
+                start, line = ' ' * len(start), ''
+            line = f'{line}{gap}{item}' if line else item
+        if line:
+            yield from self.wrapped(start, line)
+
+
+def unbroken(text: str) -> str:
+    """Return text that no line ends within, unless it is long."""
+    return text.replace(' ', UNBROKEN) if len(text) < LONGEST_UNBROKEN else text
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words: 1 host, 2 hosts."""
+    return f'{number} {noun}{"" if number == 1 else "s"}'
+
+
+def shown(number: float | None, sign: str = '') -> str:
+    """Return a number of a weigher as it is shown; ``sign`` '+': always with one."""
+    if number is None:
+        return '-'
+    # Rounded first: less than nothing by less than is shown has no sign.
+    number = round(number, 4) + 0.0
+    return format(number, f'{sign}.4f' if abs(number) < MOST_IN_FULL else f'{sign}.4g')

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions of a request that a host meets or fails: every one is asked, not only the
+first that it fails."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.inspection import changes
+from novasched.inspection.dry import DryRun
+from novasched.inspection.explain import number
+from novasched.inspection.host import holders
+from novasched.inspection.plan import Tried, ask
+from novasched.inspection.requests import DryRequest
+from novasched.inspection.server_request import destined
+from novasched.inspection.session import Inspection, PlacementReader
+from novasched.objects.request_spec import RequestSpec
+from novasched.ports import Candidates
+from novasched.scheduler.hosts import HostState, HostTable
+from novasched.scheduler.outline import why
+from novasched.scheduler.reasons import Code
+
+Report = dict[str, Any]
+LACKING: Mapping[str, str] = {
+    Code.NOT_ENOUGH_PAGES: 'pages',
+    Code.NOT_ENOUGH_DEDICATED_CPUS: 'pcpu',
+    Code.PCI_DEVICES_MISSING: 'pci',
+}
+"""Things of a host that servers hold, by the code of the reason why it lacks them."""
+PREFILTER = 'prefilters'
+OFFER, NAMES = 'placement', 'request'
+
+
+def why_not(
+    run: DryRun,
+    host: str,
+    wanted: DryRequest,
+    placement: PlacementReader | None = None,
+) -> Report:
+    """Return what a host meets of all that a request asks for, and its rank if it meets
+    all; docs/reference/plan.md has every field. Raises errors.OptionError for a host
+    that there is not."""
+    single = wanted.request.for_instance(wanted.uuids[0]).replaced(num_instances=1)
+    uuids = wanted.uuids[:1]
+    asked = DryRequest(_only(single, host), uuids)
+    try:
+        tried = ask(run, asked)
+    except errors.ExtensionFailed:  # a filter: _filters() says which
+        tried = Tried(asked, None, run.log.told[-1], run.log.records[-1])
+    table = changes.all_hosts(run, tried.told, tried.told.request)
+    table = table[table.host == host]
+    if not len(table):
+        raise _unknown(run, host)
+    run.forget()
+    state, told = table.state(0), tried.told
+    judged = [
+        *_names(single, host),
+        *_placement(tried, state, placement),
+        *(
+            ()
+            if _skips_filters(single)
+            else _filters(run, table, changes.decided_request(told))
+        ),
+    ]
+    fits = all(each['passes'] for each in judged)
+    report: Report = {
+        'host': host,
+        'node': state.nodename,
+        **_about(run, state),
+        'fits': fits,
+        'conditions': judged,
+        'rank': None,
+        'of': None,
+        'beaten_by': None,
+        'held_by': None,
+        'notes': list(wanted.notes),
+        'cells_left_out': list(run.reader.view.unavailable_cells()),
+    }
+    return report | (_rank(run, DryRequest(single, uuids), host) if fits else {})
+
+
+def held_by(
+    inspection: Inspection, answer: Report, request: RequestSpec
+) -> Report | None:
+    """Return which servers hold what a host lacks, the newest first; None: it lacks
+    nothing of which that is known."""
+    lacking = {**LACKING, Code.NUMA_DOES_NOT_FIT: _of_nodes(request)}
+    for each in answer['conditions']:
+        if kind := lacking.get(each['code']):
+            found = holders(inspection, answer['host'], kind)
+            return {'holding': kind, 'servers': found} if found else None
+    return None
+
+
+def _of_nodes(request: RequestSpec) -> str:
+    """Return what the NUMA nodes of a request ask for that others may hold."""
+    topology = request.if_set('numa_topology')
+    cells = topology.cells if topology is not None else ()
+    if any((cell.if_set('pagesize') or 0) > 0 for cell in cells):
+        return 'pages'
+    return 'pcpu' if any(cell.if_set('pcpuset') for cell in cells) else ''
+
+
+def _only(request: RequestSpec, host: str) -> RequestSpec:
+    """Return the request for one host; a cell and aggregates that it names stay."""
+    request = request.replaced(force_hosts=None, force_nodes=None, ignore_hosts=None)
+    before = request.requested_destination
+    if before is None:
+        return destined(request, host)
+    return request.replaced(requested_destination=before.replaced(host=host, node=None))
+
+
+def _unknown(run: DryRun, host: str) -> errors.OptionError:
+    known = run.reader.view.hosts(None).host.tolist()
+    meant = errors.closest(host, known)
+    left_out = ', '.join(run.reader.view.unavailable_cells())
+    away = f'; the hosts of {left_out} are not known' if left_out else ''
+    return errors.OptionError(
+        'HOST',
+        f'there is no host {host} with a compute node and a service{away}',
+        f'Did you mean {meant}?' if meant else 'See openstack hypervisor list',
+    )
+
+
+def _about(run: DryRun, host: HostState) -> Report:
+    """Return what people want to see of a host first."""
+    zones = [zone for each in host.aggregates if (zone := each.availability_zone)]
+    default = run.reader.driver.parts.default_availability_zone
+    cell = run.reader.view.cells.get(host.cell_uuid)
+    seen = host.service.get('last_seen_up')
+    heard_s = None
+    if isinstance(seen, datetime.datetime):
+        now = SYSTEM_CLOCK.utcnow()
+        heard_s = max(0, round((now - seen.replace(tzinfo=None)).total_seconds()))
+    return {
+        'zone': zones[0] if zones else default,
+        'cell': (cell.name or cell.uuid) if cell else host.cell_uuid,
+        'enabled': not host.service_disabled,
+        'up': bool(host.service_up),
+        'heard_from_s': heard_s,
+    }
+
+
+def _names(request: RequestSpec, host: str) -> Iterator[Report]:
+    """Yield whether the host is one that the request names, and none it leaves out."""
+    forced = request.if_set('force_hosts') or ()
+    if forced:
+        passes = host.lower() in {name.lower() for name in forced}
+        text = f'the request forces {", ".join(forced)}'
+        yield _condition(NAMES, passes, Code.NOT_NAMED, text)
+    destination = request.requested_destination
+    named = destination.if_set('host') if destination is not None else None
+    if named:
+        text = f'the request names {named}'
+        yield _condition(NAMES, named == host, Code.NOT_NAMED, text)
+    ignored = request.if_set('ignore_hosts') or ()
+    if ignored:
+        passes = host.lower() not in {name.lower() for name in ignored}
+        text = f'the request leaves out {", ".join(ignored)}'
+        yield _condition(NAMES, passes, Code.NOT_NAMED, text)
+
+
+def _placement(
+    tried: Tried, host: HostState, placement: PlacementReader | None
+) -> Iterator[Report]:
+    told = tried.told
+    if told.blocker == 'prefilter':
+        yield _condition(PREFILTER, False, Code.REJECTED, str(told.error))
+        return
+    if not told.queries:
+        return
+    last = told.queries[-1]
+    if host.allocation_candidates != [changes.ANY_CANDIDATE]:
+        yield _condition(OFFER, True, '', _free(last.answer, host))
+        return
+    reason = met = None
+    if placement is not None:
+        reason = placement.reason(last.query, host.uuid, host.host)
+        met = placement.conditions(last.query, [host.uuid])
+    failed = [name for name, mask in (met or {}).items() if not mask.all()]
+    text = ', '.join(failed) or 'placement does not offer it'
+    yield _condition(OFFER, False, reason or Code.REJECTED, text)
+
+
+def _free(answer: Any, host: HostState) -> str:
+    """Return what placement says is free of what is asked for."""
+    if not isinstance(answer, Candidates):
+        return ''
+    wanted: dict[str, str] = {}
+    for uuid, allocation in host.allocation_candidates[0]['allocations'].items():
+        resources = answer.summaries.get(uuid, {}).get('resources', {})
+        for name in allocation['resources']:
+            if (said := resources.get(name)) is not None:
+                free = said['capacity'] - said['used']
+                wanted[name] = f'{name} {free} free of {said["capacity"]}'
+    return ' · '.join(wanted.values())
+
+
+def _skips_filters(request: RequestSpec) -> bool:
+    forced = request.if_set('force_hosts') or request.if_set('force_nodes')
+    return bool(forced) and not request.checks_type
+
+
+def _filters(run: DryRun, table: HostTable, request: RequestSpec) -> Iterator[Report]:
+    """Ask each filter about the host; what one that passes writes is seen by the
+    next. One that raises is not passed, as it would end a request."""
+    for filter_ in run.reader.profile.filters:
+        try:
+            passed = filter_.apply(table, request)
+        except Exception as problem:  # noqa: BLE001 a plugin may raise anything
+            text = f'could not be asked: {type(problem).__name__}: {problem}'
+            yield _condition(filter_.name, False, Code.REJECTED, text)
+            continue
+        if passed is not None and len(passed):
+            yield _condition(filter_.name, True)
+            table = passed
+            continue
+        reason = why(filter_, table.state(0), request)
+        text = reason.text if hasattr(reason, 'text') else str(reason)
+        yield _condition(filter_.name, False, str(reason.code), text)
+
+
+def _condition(name: str, passes: bool, code: str = '', text: str = '') -> Report:
+    return {
+        'name': name,
+        'passes': passes,
+        'code': '' if passes else str(code),
+        'text': text,
+    }
+
+
+def _rank(run: DryRun, wanted: DryRequest, host: str) -> Report:
+    """Return the place of a host among all that fit, and what the best one has more."""
+    tried = ask(run, wanted)
+    decided = [t.decision for t in tried.told.turns if t.decision is not None]
+    if not decided:
+        return {}
+    decision = decided[0]
+    names = decision.ranked.host.tolist()
+    found: Report = {
+        'rank': names.index(host) + 1 if host in names else None,
+        'of': len(names),
+    }
+    if host not in names or names[0] == host:
+        return found
+    places = decision.weighed.hosts.host
+    best = int(np.flatnonzero(places == names[0])[0])
+    own = int(np.flatnonzero(places == host)[0])
+    ahead = {
+        each.name: number(each.scores[best] - each.scores[own])
+        for each in decision.weighed.weighings
+    }
+    leading = {name: by for name, by in ahead.items() if by is None or by > 0}
+    return found | {
+        'beaten_by': {
+            'host': names[0],
+            'by': number(decision.totals[0] - decision.totals[names.index(host)]),
+            'weighers': dict(sorted(leading.items(), key=_most_ahead)),
+        }
+    }
+
+
+def _most_ahead(weigher: tuple[str, float | None]) -> float:
+    """Return the place of a weigher: those that gave no number come first."""
+    by = weigher[1]
+    return -math.inf if by is None else -by

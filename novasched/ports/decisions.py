@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision log: what is told of each request while it is served."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from novasched import errors
+from novasched.objects.context import RequestContext
+from novasched.objects.request_spec import RequestSpec
+from novasched.objects.selection import Selection
+from novasched.ports.placement import Candidates, ClaimRequest, QueryFailed
+from novasched.resources import Query, Requirements
+from novasched.scheduler.trace import Decision
+
+Answer = Sequence[Sequence[Selection]]
+"""Per instance the selected host, then its alternates."""
+
+
+class DecisionRecorder(Protocol):
+    """Takes down one request. It keeps references and returns at once; nothing that
+    it is told may be modified later. ``id`` is that of the record."""
+
+    id: str
+
+    def stage(self, name: str) -> contextlib.AbstractContextManager[Any, None]:
+        """Return what is entered around a stage: prefilter, query, refresh, claim or
+        notify. The filters and weighers of a decision say themselves how long."""
+
+    def prefiltered(self, request: RequestSpec, added: Requirements) -> None:
+        """The prefilters have run."""
+
+    def asked(self, query: Query, answer: Candidates | QueryFailed) -> None:
+        """Placement, or its copy, has answered a query."""
+
+    def blocked(self, blocker: str, plugin: str = '') -> None:
+        """The request is about to fail before there is a decision, by a prefilter,
+        because of the host that it names, or of the answer of placement."""
+
+    def decided(self, decision: Decision, index: int) -> None:
+        """The filters and weighers have run for instance ``index``."""
+
+    def picked(self, host: str, cells: Sequence[int]) -> None:
+        """The host of the last decision was picked; ``cells`` are the ids of the NUMA
+        cells of the instance, if it has any."""
+
+    def claimed(self, wanted: Sequence[ClaimRequest], outcome: str, text: str) -> None:
+        """Claims of some instances ended, in the claim stage that ended last: claimed,
+        conflict, refused, unknown or undone."""
+
+    def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
+        """Return the error with what the caller may be told of its reasons."""
+
+    def ended(self, answer: Answer | None, error: Exception | None) -> None:
+        """The request is over; one of both is None. Nothing more is told."""
+
+
+class DecisionLog(Protocol):
+    """The log of all requests of this process."""
+
+    def recorder(
+        self,
+        context: RequestContext,
+        request: RequestSpec,
+        instance_uuids: Sequence[str] | None,
+    ) -> DecisionRecorder:
+        """Return what takes down a request that has just arrived."""
+
+    def periodic_tasks(self) -> list[tuple[float, Callable[[], None]]]:
+        """Return what is to be done now and then, with the seconds between."""
+
+    def close(self) -> None:
+        """Keep what has been told, if that can be done soon."""
+
+
+class NoRecorder:
+    """Takes down nothing. Satisfies DecisionRecorder."""
+
+    id = ''
+
+    def stage(self, name: str) -> contextlib.AbstractContextManager[Any, None]:
+        return contextlib.nullcontext()
+
+    def prefiltered(self, request: RequestSpec, added: Requirements) -> None:
+        """Nothing."""
+
+    def asked(self, query: Query, answer: Candidates | QueryFailed) -> None:
+        """Nothing."""
+
+    def blocked(self, blocker: str, plugin: str = '') -> None:
+        """Nothing."""
+
+    def decided(self, decision: Decision, index: int) -> None:
+        """Nothing."""
+
+    def picked(self, host: str, cells: Sequence[int]) -> None:
+        """Nothing."""
+
+    def claimed(self, wanted: Sequence[ClaimRequest], outcome: str, text: str) -> None:
+        """Nothing."""
+
+    def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
+        return error
+
+    def ended(self, answer: Answer | None, error: Exception | None) -> None:
+        """Nothing."""
+
+
+class NoDecisionLog:
+    """Keeps no records. Satisfies DecisionLog."""
+
+    def recorder(
+        self,
+        context: RequestContext,
+        request: RequestSpec,
+        instance_uuids: Sequence[str] | None,
+    ) -> DecisionRecorder:
+        return NO_RECORDER
+
+    def periodic_tasks(self) -> list[tuple[float, Callable[[], None]]]:
+        return []
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+NO_RECORDER = NoRecorder()

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contents of placement as they would be after a change to the cloud."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from novasched.providers.contents import Contents, by_provider
+from novasched.scheduler.columns import Floats, Ints, Mask
+
+A = TypeVar('A', Ints, Floats)
+
+TOTAL, RESERVED, RATIOS = 2, 3, slice(7, 9)
+"""Columns of inventories."""
+
+
+def _ids(contents: Contents, uuids: Iterable[str]) -> list[int]:
+    """Return the ids of those of the providers that there are."""
+    by_uuid = {each: id_ for id_, each in contents.uuids.items()}
+    return [by_uuid[each] for each in uuids if each in by_uuid]
+
+
+def _number(names: Mapping[int, str], name: str) -> tuple[int, Mapping[int, str]]:
+    """Return the number of a name, and the names with it."""
+    for number, each in names.items():
+        if each == name:
+            return number, names
+    number = max(names, default=0) + 1
+    return number, {**names, number: name}
+
+
+def without_trees(contents: Contents, roots: Iterable[str]) -> Contents:
+    """Return contents without the trees of some roots."""
+    gone = contents.providers[
+        np.isin(contents.providers[:, 2], _ids(contents, roots)), 0
+    ]
+
+    def left(rows: A) -> A:
+        return rows[~np.isin(rows[:, 0], gone)]
+
+    return replace(
+        contents,
+        providers=left(contents.providers),
+        inventories=left(contents.inventories),
+        usage=left(contents.usage),
+        traits=left(contents.traits),
+        aggregates=left(contents.aggregates),
+    )
+
+
+def with_copies(contents: Contents, copies: Mapping[str, str]) -> Contents:
+    """Return contents with a tree more for each pair: that of a new uuid is like that
+    of the other, and nothing in it is used."""
+    for new, like in copies.items():
+        for root in _ids(contents, [like]):
+            contents = _with_copy(contents, new, root)
+    return contents
+
+
+def _with_copy(contents: Contents, new: str, root: int) -> Contents:
+    tree = contents.providers[contents.providers[:, 2] == root]
+    first = int(contents.providers[:, 0].max()) + 1
+    numbers = {old: first + at for at, old in enumerate(tree[:, 0].tolist())}
+    numbers[0] = 0
+    renumbered = tree.copy()
+    for column in (0, 2, 3):
+        renumbered[:, column] = [numbers[each] for each in tree[:, column].tolist()]
+    uuids = {
+        numbers[old]: new if old == root else str(uuid.uuid5(uuid.UUID(new), str(old)))
+        for old in tree[:, 0].tolist()
+    }
+
+    def joined(rows: A) -> A:
+        copied = rows[np.isin(rows[:, 0], tree[:, 0])].copy()
+        copied[:, 0] = [numbers[int(each)] for each in copied[:, 0].tolist()]
+        return np.concatenate([rows, copied])
+
+    return replace(
+        contents,
+        providers=np.concatenate([contents.providers, renumbered]),
+        inventories=joined(contents.inventories),
+        traits=by_provider(joined(contents.traits)),
+        aggregates=joined(contents.aggregates),
+        uuids={**contents.uuids, **uuids},
+    )
+
+
+def with_trait(
+    contents: Contents, uuids: Iterable[str], name: str, has: bool
+) -> Contents:
+    """Return contents in which providers have a trait, or have it no more."""
+    number, names = _number(contents.trait_names, name)
+    rows = _with_pairs(contents.traits, _ids(contents, uuids), number, has)
+    return replace(contents, traits=by_provider(rows), trait_names=names)
+
+
+def with_members(
+    contents: Contents, uuids: Iterable[str], aggregate: str, are: bool
+) -> Contents:
+    """Return contents in which providers are members of an aggregate, or no more."""
+    number, names = _number(contents.aggregate_uuids, aggregate)
+    rows = _with_pairs(contents.aggregates, _ids(contents, uuids), number, are)
+    return replace(contents, aggregates=rows, aggregate_uuids=names)
+
+
+def _with_pairs(rows: Ints, ids: list[int], number: int, has: bool) -> Ints:
+    rows = rows[~(np.isin(rows[:, 0], ids) & (rows[:, 1] == number))]
+    more = np.array([(id_, number) for id_ in ids], np.int64).reshape(-1, 2)
+    return np.concatenate([rows, more]) if has else rows
+
+
+def with_ratio(
+    contents: Contents, before: Mapping[str, float], name: str, ratio: float
+) -> Contents:
+    """Return contents in which providers have another allocation ratio.
+
+    ``before`` gives the ratio of each that its inventory was multiplied by already,
+    where the inventory is known by its capacity alone; 1: it was not.
+    """
+    number, _ = _number(contents.class_names, name)
+    rows = contents.inventories.copy()
+    for uuid_, old in before.items():
+        of_provider: Mask = np.isin(rows[:, 0], _ids(contents, [uuid_]))
+        of_provider &= rows[:, 1] == number
+        rows[of_provider, TOTAL] = np.round(rows[of_provider, TOTAL] / old)
+        rows[of_provider, RATIOS] = ratio
+    return replace(contents, inventories=rows)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of the console for everybody: by keyboard, without colour, on a phone."""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.browser import contrast, focus
+from tests.browser.addresses import NOT_FOUND, PAGES
+from tests.browser.browser import DARK, LIGHT
+
+THEMES = (LIGHT, DARK)
+CHARTS = """
+return [...document.querySelectorAll('main svg:not([aria-hidden=true])')].map(svg => {
+  let table = null;
+  for (let at = svg; at && !table && at.id !== 'main'; at = at.parentElement)
+    for (let next = at.nextElementSibling; next && !table;
+         next = next.nextElementSibling)
+      if (next.matches('details.data')) table = next.querySelector('table');
+  return {label: svg.getAttribute('aria-label') || '',
+          role: svg.getAttribute('role'),
+          marks: svg.querySelectorAll('a, rect').length,
+          rows: table ? table.querySelectorAll('tbody tr').length : 0,
+          headings: table ? table.querySelectorAll('th[scope]').length : 0};
+});
+"""
+DRAWN_ALONE = r"""
+return [...document.querySelectorAll('main svg[aria-hidden=true]')].filter(svg =>
+  svg.width.baseVal.value > 0 &&
+  !/[\w–]/.test((svg.closest('tr, li, div, a') || {}).innerText || ''))
+  .map(svg => svg.outerHTML.slice(0, 200));
+"""
+
+
+@pytest.mark.parametrize('name', PAGES)
+def test_every_page_by_keyboard_alone(browser, pages, name):
+    browser.open(pages[name])
+    expected = browser.run(focus.REACHABLE)
+    assert expected > 8
+    stops = focus.tour(browser, expected + 5)
+    assert stops[0].is_skip
+    assert len({stop.number for stop in stops}) == expected
+    assert [stop.text for stop in stops if not stop.is_marked] == []
+    assert [stop.text for stop in stops if not stop.is_named] == []
+
+
+def test_keys(browser, pages):
+    browser.open('/')
+    browser.one('body').send_keys(Keys.TAB, Keys.ENTER)
+    assert browser.run('return document.activeElement.id') == 'main'
+    for key, path in (
+        ('d', '/decisions'),
+        ('p', '/plan'),
+        ('c', '/capacity'),
+        ('h', '/hosts'),
+        ('g', '/'),
+    ):
+        browser.one('body').send_keys(key)
+        browser.until(lambda path=path: browser.path == path, f'{key} does nothing')
+    browser.one('body').send_keys('/')
+    assert browser.run('return document.activeElement.id') == 'search'
+    browser.driver.switch_to.active_element.send_keys('dph')
+    assert browser.path == '/'
+    assert browser.one('#search').get_attribute('value') == 'dph'
+
+
+@pytest.mark.parametrize('theme', THEMES)
+@pytest.mark.parametrize('name', PAGES)
+def test_dark_and_light_keep_contrast(browser, pages, name, theme):
+    browser.prefer(theme)
+    browser.open(pages[name])
+    background, ink = browser.run(contrast.GROUND_AND_INK)
+    assert (contrast.luminance(background) < 0.2) == (theme == DARK)
+    assert contrast.ratio(background, ink) >= 7
+    assert [
+        f'{said}: {contrast.ratio(below, above):.2f}'
+        for said, below, above in browser.run(contrast.IN_CHARTS)
+        if contrast.ratio(below, above) < 4.5
+    ] == []
+    assert browser.violations() == []
+
+
+def test_the_theme_is_switched_and_kept(browser):
+    browser.open('/')
+    ground = browser.run(contrast.GROUND_AND_INK)[0]
+    browser.one('#theme').click()
+    other = browser.run(contrast.GROUND_AND_INK)[0]
+    assert contrast.luminance(other) < 0.2 < contrast.luminance(ground)
+    assert browser.run('return document.documentElement.dataset.theme') == DARK
+    browser.open('/hosts')
+    assert browser.run(contrast.GROUND_AND_INK)[0] == other
+    browser.one('#theme').click()
+    assert browser.run(contrast.GROUND_AND_INK)[0] == ground
+
+
+@pytest.mark.parametrize('name', [name for name in PAGES if name not in NOT_FOUND])
+def test_charts_have_labels_and_tables(browser, pages, name):
+    browser.open(pages[name])
+    charts = browser.run(CHARTS)
+    assert [each for each in charts if each['role'] not in ('img', 'group')] == []
+    assert [each for each in charts if len(each['label'].split()) < 3] == []
+    assert [each for each in charts if not (each['rows'] and each['headings'])] == []
+    assert browser.run(DRAWN_ALONE) == []
+    if name in ('overview', 'capacity', 'capacity-by-zone'):
+        assert charts
+
+
+@pytest.mark.parametrize('name', PAGES)
+def test_phone_width_has_no_sideways_scroll(browser, pages, name):
+    browser.size(320, 800)
+    browser.open(pages[name])
+    for width in (320, 360, 768, 1280, 3840):
+        browser.size(width, 800)
+        wide, seen = browser.run(
+            'return [document.documentElement.scrollWidth, innerWidth]'
+        )
+        assert (wide, seen) == (width, width)
+        assert browser.one('h1').is_displayed()

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The console of a cloud of 10,000 hosts, in a browser."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from tests.browser import addresses, console
+from tests.browser.browser import DARK, LIGHT
+from tests.browser.conftest import json_of
+
+HOSTS = 10000
+USABLE_MS = 2000
+MOST_BYTES = 60 * 1024
+LOADED = """
+const [page] = performance.getEntriesByType('navigation');
+return [page.domInteractive, page.loadEventEnd, page.encodedBodySize,
+        page.decodedBodySize];
+"""
+
+
+@pytest.fixture(scope='module')
+def large_address():
+    with console.running(f'--hosts={HOSTS}', '--decisions=0') as found:
+        yield found
+
+
+@pytest.fixture(scope='module')
+def large(large_address):
+    """Ask it for JSON, once it has read the cloud."""
+    return functools.partial(json_of, large_address)
+
+
+@pytest.fixture
+def large_browser(browser_at, large_address):
+    return browser_at(large_address)
+
+
+def test_heat_map_of_10000_hosts(large_browser, large):
+    browser = large_browser
+    rows = large('/capacity')['rows']
+    flavor = max(rows, key=lambda row: row['slots'])['flavor']
+    path = addresses.page('/capacity/heat', flavor=flavor)
+    heat = large('/capacity/heat', flavor=flavor)
+    assert sum(len(each['hosts']) for each in heat['groups']) == HOSTS
+    took = []
+    for _ in range(3):
+        browser.open(path)
+        interactive, loaded, packed, unpacked = browser.run(LOADED)
+        took.append(loaded)
+        assert 0 < interactive <= loaded
+    assert min(took) < USABLE_MS
+    assert packed < min(MOST_BYTES, unpacked)
+
+    squares = browser.all('#heatmap svg a')
+    assert HOSTS / 10 <= len(squares) < HOSTS / 5
+    kinds = browser.run(
+        "return [...new Set([...document.querySelectorAll('#heatmap svg a *')].map("
+        "each => each.getAttribute('class') || each.getAttribute('fill')))]"
+    )
+    assert len(kinds) >= 3
+    assert browser.violations() == []
+    browser.prefer(DARK)
+    assert browser.violations() == []
+    browser.prefer(LIGHT)
+    square = squares[len(squares) // 2]
+    label = square.accessible_name
+    browser.open(square.get_dom_attribute('href'))
+    browser.until(lambda: browser.path.startswith('/hosts'))
+    named = [each.text for each in browser.all('#hosts tbody tr th')]
+    assert named
+    assert named[0].split()[0] in label
+
+
+@pytest.mark.parametrize(
+    'path', ['/', '/decisions', '/capacity', '/hosts', '/hosts?page=77', '/plan']
+)
+def test_pages_of_10000_hosts_are_small(large_browser, large, path):
+    large('/capacity')
+    browser = large_browser
+    browser.size(360)
+    browser.open(path)
+    assert browser.run(LOADED)[2] < MOST_BYTES
+    assert browser.run('return document.documentElement.scrollWidth') == 360
+    assert browser.violations() == []

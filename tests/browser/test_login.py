@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may look at a console that is exposed: keystone and a policy say so."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+
+from tests.browser import console, keystone
+
+pytest.importorskip('novasched.console.login')
+
+PATHS = ('/', '/decisions', '/plan', '/capacity', '/hosts', '/health', '/api/v1/hosts')
+
+
+@pytest.fixture(scope='module')
+def identity():
+    with keystone.running() as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def exposed(identity):
+    """Where a console is that asks keystone."""
+    with console.running('--decisions=0', f'--keystone={identity.url}') as found:
+        yield found
+
+
+@pytest.fixture
+def browser(browser_at, exposed):
+    return browser_at(exposed)
+
+
+def log_in(browser, name, password=keystone.PASSWORD):
+    """Fill in the form of a browser, and send it."""
+    browser.open('/login')
+    browser.one('main input[autocomplete=username]').send_keys(name)
+    browser.one('main input[type=password]').send_keys(password)
+    browser.one('main button[type=submit]').click()
+
+
+def cookies(browser):
+    return {each['name']: each for each in browser.driver.get_cookies()}
+
+
+def test_login_and_logout_with_keystone(browser, identity):
+    for path in PATHS:
+        browser.open(path)
+        assert 'cmp-001' not in browser.text()
+        assert browser.all('#hosts, #figures, #heatmap, #plan') == []
+    browser.open('/hosts?zone=az1')
+    browser.until(lambda: browser.path.startswith('/login'), 'no form is shown')
+    assert browser.violations() == []
+
+    log_in(browser, 'reader', 'a wrong one')
+    assert browser.path.startswith('/login')
+    assert browser.one('[role=alert]').text
+    assert cookies(browser) == {}
+
+    log_in(browser, 'reader')
+    browser.until(lambda: not browser.path.startswith('/login'), 'no page is opened')
+    (cookie,) = cookies(browser).values()
+    assert (cookie['httpOnly'], cookie['secure']) == (True, True)
+    assert cookie['sameSite'] == 'Strict'
+    assert browser.run('return document.cookie') == ''
+    browser.open('/hosts')
+    assert 'cmp-001' in browser.text('#hosts')
+    assert browser.status('/api/v1/hosts') == 200
+
+    browser.one('form[action="/logout"] button').click()
+    browser.until(lambda: browser.path.startswith('/login'), 'it does not log out')
+    assert cookies(browser) == {}
+    browser.open('/hosts')
+    assert browser.all('#hosts') == []
+    assert cookie['value'] not in identity.tokens
+
+
+@pytest.mark.parametrize(
+    ('name', 'may'), [('reader', True), ('admin', True), ('member', False)]
+)
+def test_reader_may_member_may_not(browser, exposed, identity, name, may):
+    log_in(browser, name)
+    browser.open('/hosts')
+    assert bool(browser.all('#hosts')) == may
+    assert ('cmp-001' in browser.text()) == may
+    if not may:
+        assert browser.one('h1').is_displayed()
+        assert 'role' in browser.text()
+
+    token = next((t for t, user in identity.tokens.items() if user == name), '')
+    status = 200 if may else 403
+    for path in PATHS[1:]:
+        answer = requests.get(
+            exposed + path, headers={'X-Auth-Token': token}, timeout=9
+        )
+        assert answer.status_code == status, path
+
+
+def test_a_stranger_sees_nothing(exposed):
+    for path in PATHS:
+        answer = requests.get(exposed + path, timeout=9, allow_redirects=False)
+        assert answer.status_code in (302, 303, 401), path
+        assert 'cmp-001' not in answer.text
+    answer = requests.get(f'{exposed}/hosts', headers={'X-Auth-Token': 'x'}, timeout=9)
+    assert answer.status_code == 401
+
+
+def test_a_form_of_somebody_else_is_refused(exposed):
+    said = {'name': 'reader', 'password': keystone.PASSWORD}
+    headers = {'Origin': 'http://elsewhere.test', 'Sec-Fetch-Site': 'cross-site'}
+    answer = requests.post(f'{exposed}/login', said, headers=headers, timeout=9)
+    assert answer.status_code == 403
+    assert not answer.cookies

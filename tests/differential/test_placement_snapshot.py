@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random providers and queries: the candidates of placement's tables, and of a snapshot
+that is read through its API. test_candidates compares the former with placement's.
+
+``--seeds N`` and ``--seed S`` are as in test_candidates.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import sqlalchemy as sa
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.db.placement import PlacementContents
+from novasched.db.transactions import Database
+from novasched.placement.snapshot import ApiSource, NodeSize
+from novasched.providers.candidates import search
+from novasched.providers.contents import build
+from novasched.providers.table import SHARES
+from novasched_lab.local.placement import EmbeddedPlacement
+from tests import placement_worlds as worlds
+from tests import recorded_worlds
+from tests.differential.test_candidates import SEEDS_OF_A_CLOUD, normal
+
+LARGEST = ('VCPU', 'MEMORY_MB', 'DISK_GB')
+
+
+def as_computes_report(rng, providers):
+    """Make the inventories those of computes: any amount up to a largest one, which
+    only those of a compute node itself are allocated beyond."""
+    for provider in providers:
+        is_node = not provider['parent'] and SHARES not in provider['traits']
+        if is_node:
+            provider['inventories'].setdefault('MEMORY_MB', worlds.inventory(rng))
+        for name, each in provider['inventories'].items():
+            ratio = each['allocation_ratio'] if is_node and name in LARGEST else 1.0
+            each |= {
+                'min_unit': 1,
+                'step_size': 1,
+                'max_unit': each['total'],
+                'allocation_ratio': max(1.0, ratio),
+            }
+
+
+def sizes(providers, has_memory):
+    """Return what the compute nodes report; shares are no nodes."""
+    found = {}
+    for provider in providers:
+        if not provider['parent'] and SHARES not in provider['traits']:
+            totals = (
+                provider['inventories'].get(name, {'total': 1})['total']
+                for name in LARGEST
+            )
+            found[provider['uuid']] = NodeSize(*totals, has_memory(provider['uuid']))
+    return found
+
+
+def send(adapter, method, path, body=None):
+    answer = adapter.request(
+        path, method, json=body, headers=worlds.HEADERS, raise_exc=False
+    )
+    return answer.status_code, answer.json() if answer.text else None
+
+
+def test_a_snapshot_gives_the_candidates_of_placement(query_seeds, tmp_path):
+    for number, same_cloud in itertools.groupby(
+        query_seeds, lambda seed: seed // SEEDS_OF_A_CLOUD
+    ):
+        rng = random.Random(f'snapshot {number}')
+        path = tmp_path / f'{number}.sqlite'
+        with EmbeddedPlacement(path) as adapter:
+            writer = worlds.Writer(
+                lambda *request, adapter=adapter: send(adapter, *request)
+            )
+            writer.names()
+            providers = worlds.providers(rng)
+            as_computes_report(rng, providers)
+            for provider in providers:
+                writer.create(provider)
+            for _ in range(rng.randint(0, 30)):
+                writer.claim(rng, providers)
+            _, free = send(
+                adapter, 'GET', '/allocation_candidates?resources=MEMORY_MB:1'
+            )
+            named = sizes(providers, free['provider_summaries'].__contains__)
+            snapshot = ApiSource(adapter, SYSTEM_CLOCK).read(named, worlds.AGGREGATES)
+            assert snapshot.missing == 0
+            assert snapshot.knows(worlds.AGGREGATES)
+            engine = sa.create_engine(f'sqlite:///{path}')
+            exact = build(PlacementContents(Database(engine)).read())
+            engine.dispose()
+        for seed in same_cloud:
+            text = worlds.query(random.Random(seed), providers)
+            query = recorded_worlds.query(text)
+            expected, found = (found_in(query, t) for t in (exact, snapshot.table))
+            assert found == expected, f'seed {seed}: {text}'
+
+
+def found_in(query, table):
+    """Return the candidates, or None where placement answers 400."""
+    try:
+        return normal(search(query, table))
+    except errors.InvalidCandidateQuery:
+        return None

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to a console at a port or a unix socket, and its answers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+from dataclasses import dataclass, field
+
+END_S = 20
+CALLERS = {'Host': 'localhost:9109'}
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    text: str
+    all_headers: list[tuple[str, str]] = field(default_factory=list)
+
+
+def connected(address):
+    """A connection to a server."""
+    if address.path:
+        with contextlib.ExitStack() as stack:
+            made = stack.enter_context(socket.socket(socket.AF_UNIX))
+            made.settimeout(END_S)
+            made.connect(address.path)
+            stack.pop_all()
+            return made
+    return socket.create_connection((address.host, address.port), END_S)
+
+
+def received(connection, method='GET'):
+    """The next answer of a connection."""
+    answer = http.client.HTTPResponse(connection, method=method)
+    answer.begin()
+    headers = answer.getheaders()
+    return Answer(answer.status, dict(headers), answer.read().decode(), headers)
+
+
+def said(address, content, method='GET'):
+    """The answer to what is sent as it is."""
+    with connected(address) as connection:
+        connection.sendall(content)
+        return received(connection, method)
+
+
+def ask(address, path='/hosts', method='GET', **headers):
+    """The answer to a request; an underscore of a header's name is a hyphen."""
+    named = {name.replace('_', '-'): value for name, value in headers.items()}
+    lines = [f'{name}: {value}' for name, value in {**CALLERS, **named}.items()]
+    request = '\r\n'.join([f'{method} {path} HTTP/1.1', *lines, '', ''])
+    return said(address, request.encode(), method)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that ask a console print what they print of databases and files."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import threading
+
+import pytest
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.commands import console_client
+from novasched.commands.capacity import CountCapacity
+from novasched.commands.decisions import CountDecisions, ListDecisions
+from novasched.commands.explain import ExplainDecision
+from novasched.commands.host import ShowHost
+from novasched.commands.plan import PlanBoot
+from novasched.console import app, security, web_server
+from novasched.console import cloud as console
+from novasched.console.settings import ConsoleSettings
+from novasched.decision_log.writing import DecisionWriter
+from novasched.observability.settings import Address
+from tests.functional.conftest import Host, named_uuid
+from tests.functional.endpoints import HERE
+from tests.functional.test_capacity import sources
+from tests.stored_records import make_record
+from tests.unit.commands.played import App, run
+
+HOSTS = (
+    Host('h1', zone='az1'),
+    Host('h2', zone='az1', disabled=True),
+    Host('h3/x', zone='az2', cell='cell2', memory_mb=4096),
+)
+SMALL = 'vcpus=1,ram=2048,disk=10'
+RECORDS = 7
+
+
+@pytest.fixture
+def made(cloud, tmp_path):
+    """A cloud, and some decisions; `made.file` is its configuration."""
+    directory = tmp_path / 'decisions'
+    made = cloud(HOSTS, novasched={'decisions_dir': str(directory)})
+    now_s = int(SYSTEM_CLOCK.time())
+    writer = DecisionWriter(directory)
+    writer.write(
+        [
+            make_record(now_s - n, 'h1' if n % 2 else None, uuid=named_uuid(f's{n}'))
+            for n in range(RECORDS)
+        ]
+    )
+    writer.close()
+    made.file = tmp_path / 'nova.conf'
+    made.file.write_text(f'[novasched]\ndecisions_dir = {directory}\n')
+    return made
+
+
+@contextlib.contextmanager
+def served(made, listen):
+    """Serve the console of a cloud; yield where."""
+    settings = ConsoleSettings(listen=listen)
+    with console.opened(made.conf, sources(made)) as reader:
+        pages = app.create(reader)
+        security.install(pages, settings)
+        with web_server.served(pages, settings) as address:
+            yield address
+
+
+@pytest.fixture
+def where(made, tmp_path):
+    """The socket of the console of the cloud."""
+    listen = Address(path=str(tmp_path / 'console.sock'))
+    with served(made, listen):
+        yield listen.path
+
+
+@pytest.mark.parametrize('form', ['json', 'text'])
+@pytest.mark.parametrize(
+    ('kind', 'words'),
+    [
+        (ListDecisions, ['--limit', '5']),
+        (ListDecisions, ['--result', 'unschedulable', '--since', '1h']),
+        (CountDecisions, ['--by', 'result']),
+        (ExplainDecision, [named_uuid('s1')]),
+        (ExplainDecision, [named_uuid('s2'), '--long']),
+    ],
+)
+def test_decisions_are_those_of_the_files(made, where, kind, words, form):
+    if form == 'text' and kind is not ExplainDecision:
+        form = 'table'
+    own = run(kind, *words, '--local', form=form, app=App(config_file=[made.file]))
+    theirs = run(kind, *words, '--console', where, form=form)
+    assert theirs[:2] == own[:2]
+    assert theirs[0] == 0
+
+
+def test_long_lists_come_page_by_page(where, monkeypatch):
+    monkeypatch.setattr('novasched.commands.decisions.MOST_OF_CONSOLE', 3)
+    _, rows, _ = run(ListDecisions, '--console', where)
+    assert len({row['id'] for row in rows}) == RECORDS
+    _, rows, _ = run(ListDecisions, '--console', where, '--limit', '4')
+    assert len(rows) == 4
+
+
+def test_what_is_not_kept(where):
+    for what in ('d-0000000000000', 'req-none', named_uuid('none')):
+        code, answer, _ = run(ExplainDecision, what, '--console', where)
+        assert (code, answer['id']) == (3, None)
+        assert 'The console has no decision' in answer['text']
+
+
+def test_the_cloud_is_as_the_console_knows_it(where):
+    code, planned, _ = run(PlanBoot, '--flavor', SMALL, '--count=2', '--console', where)
+    assert (code, planned['fits']) == (0, 2)
+    code, planned, said = run(
+        *(PlanBoot, '--flavor', 'vcpus=1,ram=99999,disk=1', '--console', where),
+        *('--expect', 'p-000000', '--project-id', 'other'),
+    )
+    assert (code, planned['unplaced'][0]['count']) == (4, 1)
+    assert 'something has changed' in said
+    assert 'the console plans for admin, not other' in said
+    words = '--flavor', SMALL, '--by', 'zone', '--console', where
+    code, counted, _ = run(CountCapacity, *words)
+    assert (code, [row['by'] for row in counted['rows']]) == (0, ['az1', 'az2'])
+    assert 'stranded' not in str(counted['rows'])
+    assert 'stranded' in str(run(CountCapacity, *words, '--stranded')[1]['rows'])
+    changed = run(CountCapacity, *words, '--what-if', 'disable h1')[1]['rows']
+    assert [row['by'] for row in changed] == ['az2']
+    code, text, _ = run(ShowHost, 'h3/x', '--console', where, form='text')
+    assert (code, 'h3/x' in text) == (0, True)
+    held = run(ShowHost, 'h3/x', '--holders', 'pci', '--console', where)[1]
+    assert held['holders'] == []
+
+
+@pytest.mark.parametrize(
+    ('kind', 'words', 'text'),
+    [
+        (ExplainDecision, ['web-1'], 'Give the uuid'),
+        (ExplainDecision, ['d-0000', '--host', 'h1'], 'does not go with --host'),
+        (ListDecisions, ['--follow'], 'without --before and --console'),
+        (ListDecisions, ['--before', 'nonsense'], 'it answers: '),
+        (ShowHost, ['h9'], 'knows no h9'),
+        (PlanBoot, ['--flavor', SMALL, '--host', 'h1'], 'does not go with --host'),
+        (PlanBoot, ['--flavor', 'nonsense'], 'it answers: '),
+    ],
+)
+def test_what_it_cannot_be_asked_is_refused(where, kind, words, text):
+    form = 'table' if kind is ListDecisions else 'json'
+    with pytest.raises(errors.OptionError, match=text):
+        run(kind, *words, '--console', where, form=form)
+
+
+class Odd(http.server.BaseHTTPRequestHandler):
+    """A server that is no console, or does not let us in."""
+
+    def do_GET(self):
+        self.server.tokens.append(self.headers['X-Auth-Token'])
+        self.send_response(int(self.path.split('/')[1]))
+        self.end_headers()
+        self.wfile.write(b'<html>')
+
+    def log_message(self, *what):
+        """Print nothing."""
+
+
+@pytest.fixture
+def odd():
+    with http.server.ThreadingHTTPServer((HERE, 0), Odd) as server:
+        server.tokens = []
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_what_is_no_console_is_said(odd, tmp_path, monkeypatch):
+    monkeypatch.setenv('OS_TOKEN', 'secret')
+    url = f'http://{HERE}:{odd.server_port}'
+    for path, text in (
+        ('401', 'put a token that may look into OS_TOKEN'),
+        ('200', 'it answers HTTP 200'),
+        ('404', 'it answers HTTP 404'),
+        ('502', 'it answers HTTP 502'),
+    ):
+        with pytest.raises(errors.ConsoleFailed, match=text):
+            console_client.ask(f'{url}/{path}', '/hosts')
+    assert set(odd.tokens) == {'secret'}
+    with pytest.raises(errors.ConsoleFailed, match='No such file'):
+        console_client.ask(str(tmp_path / 'none.sock'), '/hosts')
+    for wrong in ('ftp://x', 'http://x:port'):
+        with pytest.raises(errors.OptionError, match='is no URL of a console'):
+            console_client.ask(wrong, '/hosts')
+
+
+def test_the_environment_may_name_its_url(made, monkeypatch):
+    with served(made, Address(HERE, 0)) as address:
+        url = f'http://{HERE}:{address.port}/'
+        monkeypatch.setenv('NOVASCHED_CONSOLE', url)
+        assert len(run(ListDecisions)[1]) == RECORDS

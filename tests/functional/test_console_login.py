@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may look at a console that asks keystone, over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import requests
+
+from novasched import errors
+from novasched.console import app, login, program, security, web_server
+from novasched.console.settings import ConsoleSettings
+from novasched.observability.settings import Address
+from tests.browser import keystone
+from tests.console_answers import GivenReader
+
+HTML = {'Accept': 'text/html,*/*;q=0.8'}
+PATHS = ('/', '/decisions', '/hosts', '/health', '/nothing')
+END_S = 20
+
+
+def conf_of(path, text):
+    """A configuration of one file."""
+    path.write_text(text)
+    return program.configure(
+        [f'--config-file={path}', '--config-dir', str(path.parent)]
+    )
+
+
+@contextlib.contextmanager
+def console(conf):
+    """Serve a console that asks keystone; yield its URL."""
+    settings = ConsoleSettings(listen=Address('127.0.0.1', 0), has_keystone=True)
+    made = app.create(GivenReader())
+    login.wrap(made, conf)
+    security.install(made, settings)
+    with web_server.served(made, settings) as where:
+        yield f'http://127.0.0.1:{where.port}'
+
+
+@pytest.fixture(scope='module')
+def identity():
+    with keystone.running() as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def url(identity, tmp_path_factory):
+    path = tmp_path_factory.mktemp('conf') / 'nova.conf'
+    with console(conf_of(path, keystone.CONF.format(url=identity.url))) as found:
+        yield found
+
+
+def get(url, **headers):
+    return requests.get(url, headers=headers, timeout=END_S, allow_redirects=False)
+
+
+def log_in(url, name, password=keystone.PASSWORD, following='', **headers):
+    """Send the form as a browser does; return the answer."""
+    form = {'username': name, 'password': password, 'next': following}
+    headers = headers or {'Sec-Fetch-Site': 'same-origin'}
+    return requests.post(
+        f'{url}/login', form, headers=headers, timeout=END_S, allow_redirects=False
+    )
+
+
+def token_of(url, name):
+    return log_in(url, name).cookies[login.COOKIE]
+
+
+@pytest.mark.parametrize('path', PATHS)
+def test_a_browser_is_led_to_the_form_and_back(url, path):
+    answer = get(f'{url}{path}', **HTML)
+    assert answer.status_code == 303
+    assert answer.headers['Location'].startswith('/login?next=')
+    assert get(url + answer.headers['Location'], **HTML).status_code == 200
+
+
+@pytest.mark.parametrize('path', [*PATHS, '/api/v1/hosts', '/metrics'])
+@pytest.mark.parametrize('token', [{}, {'X-Auth-Token': 'none that there is'}])
+def test_another_client_is_told_that_it_needs_a_token(url, path, token):
+    answer = get(f'{url}{path}', **token)
+    assert (answer.status_code, answer.json()['status']) == (401, 401)
+    assert 'X-Auth-Token' in answer.json()['error']
+    assert answer.headers['WWW-Authenticate'].startswith('Keystone uri=')
+    assert answer.headers['Cache-Control'] == 'no-store'
+
+
+@pytest.mark.parametrize(
+    ('name', 'status'), [('reader', 200), ('admin', 200), ('member', 403)]
+)
+def test_a_policy_says_who_may_look(url, name, status):
+    token = token_of(url, name)
+    for path in ('/hosts', '/api/v1/hosts'):
+        answer = get(url + path, **{'X-Auth-Token': token})
+        assert answer.status_code == status, path
+        by_cookie = get(url + path, Cookie=f'{login.COOKIE}={token}', **HTML)
+        assert by_cookie.status_code == status, path
+
+
+def test_headers_of_an_identity_are_not_believed(url):
+    forged = {
+        'X-Identity-Status': 'Confirmed',
+        'X-Roles': 'admin',
+        'X-User-Id': 'x',
+        'OpenStack-System-Scope': 'all',
+    }
+    assert get(f'{url}/api/v1/hosts', **forged).status_code == 401
+
+
+def test_a_policy_file_is_honoured(identity, tmp_path):
+    (tmp_path / 'policy.yaml').write_text('"novasched:read": "role:member"\n')
+    said = f'[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n'
+    conf = conf_of(tmp_path / 'a.conf', keystone.CONF.format(url=identity.url) + said)
+    with console(conf) as url:
+        for name, status in (('member', 200), ('reader', 403)):
+            token = token_of(url, name)
+            answer = get(f'{url}/hosts', **{'X-Auth-Token': token})
+            assert answer.status_code == status, name
+
+
+def test_the_cookie_is_for_this_console_alone(url):
+    given = log_in(url, 'reader').headers['Set-Cookie']
+    assert {'Secure', 'HttpOnly', 'SameSite=Strict', 'Path=/'} <= set(given.split('; '))
+
+
+@pytest.mark.parametrize(
+    ('following', 'opened'),
+    [
+        ('/hosts?zone=az1', '/hosts?zone=az1'),
+        ('//elsewhere.test/', '/'),
+        ('/\\elsewhere.test/', '/'),
+        ('/\t/elsewhere.test/', '/%2felsewhere.test/'),
+        ('https://elsewhere.test/', '/'),
+        ('javascript:alert(1)', '/'),
+    ],
+)
+def test_a_login_opens_pages_of_this_console_alone(url, following, opened):
+    answer = log_in(url, 'reader', following=following)
+    assert (answer.status_code, answer.headers['Location']) == (303, opened)
+
+
+@pytest.mark.parametrize(
+    ('sent', 'status'),
+    [
+        ({'Origin': 'http://elsewhere.test'}, 403),
+        ({'Origin': 'null'}, 403),
+        ({'X-Other': 'x'}, 403),
+        ({'Sec-Fetch-Site': 'cross-site', 'Origin': 'null'}, 403),
+        ({'Sec-Fetch-Site': 'same-origin', 'Origin': 'null'}, 303),
+        ({'Host': 'cloud.test', 'Origin': 'https://cloud.test'}, 303),
+    ],
+)
+def test_a_form_counts_that_a_page_of_this_console_has_sent(url, sent, status):
+    assert log_in(url, 'reader', **sent).status_code == status
+
+
+def test_a_wrong_password_says_no_more_than_that(url):
+    answers = [log_in(url, name, 'wrong') for name in ('reader', 'nobody')]
+    assert [each.status_code for each in answers] == [401, 401]
+    assert not any(each.cookies for each in answers)
+    texts = [each.text.replace('nobody', 'reader') for each in answers]
+    assert texts[0] == texts[1]
+
+
+def test_who_has_logged_out_needs_another_token(url, identity):
+    token = token_of(url, 'reader')
+    answer = requests.post(
+        f'{url}/logout',
+        headers={'Sec-Fetch-Site': 'same-origin', 'Cookie': f'{login.COOKIE}={token}'},
+        timeout=END_S,
+        allow_redirects=False,
+    )
+    assert (answer.status_code, answer.headers['Location']) == (303, '/login')
+    assert token not in identity.tokens
+
+
+@pytest.mark.parametrize('end', ['', '/', '/v3', '/v3/'])
+def test_a_token_is_revoked_whatever_version_the_url_names(identity, tmp_path, end):
+    root = identity.url.removesuffix('/v3')
+    text = keystone.CONF.format(url=root + end)
+    with console(conf_of(tmp_path / 'nova.conf', text)) as url:
+        token = token_of(url, 'reader')
+        requests.post(
+            f'{url}/logout',
+            headers={
+                'Sec-Fetch-Site': 'same-origin',
+                'Cookie': f'{login.COOKIE}={token}',
+            },
+            timeout=END_S,
+            allow_redirects=False,
+        )
+    assert token not in identity.tokens
+
+
+def test_keystone_away_is_said_and_nobody_gets_in(tmp_path):
+    with keystone.running() as gone:
+        text = keystone.CONF.format(url=gone.url)
+    with console(conf_of(tmp_path / 'nova.conf', text)) as url:
+        assert log_in(url, 'reader').status_code == 503
+        answer = get(f'{url}/api/v1/hosts', **{'X-Auth-Token': 'a'})
+        assert answer.status_code in (401, 503)
+        assert answer.json()['error']
+
+
+@pytest.mark.parametrize('text', ['', '[keystone_authtoken]\nauth_type = token\n'])
+def test_what_keystone_needs_is_asked_for_at_the_start(tmp_path, text):
+    conf = conf_of(tmp_path / 'nova.conf', text)
+    with pytest.raises(errors.OptionError, match='keystone_authtoken'):
+        login.wrap(app.create(GivenReader()), conf)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of the console on a cloud that is read: every link of each, and numbers."""
+
+from __future__ import annotations
+
+from urllib.parse import urldefrag
+
+import pytest
+
+from novasched.clock import SYSTEM_CLOCK
+from novasched.console import app
+from novasched.console import cloud as console
+from novasched.decision_log.writing import DecisionWriter
+from tests import decision_records
+from tests.console_answers import SeenPage
+from tests.functional.conftest import Host, named_uuid
+from tests.functional.test_capacity import sources
+from tests.stored_records import make_record
+
+MOST_PAGES = 400
+ODD = 'h/3 <b>"x" {{7*7}}'
+HOSTS = (
+    Host('h1', zone='az1'),
+    Host('h2', zone='az1', disabled=True),
+    Host(ODD, zone='az2', cell='cell2', memory_mb=4096),
+    Host('h4', zone='az2', cell='cell2', down=True),
+)
+FLAVOR = 'vcpus=1,ram=2048,disk=10'
+
+
+@pytest.fixture
+def client(cloud, tmp_path):
+    directory = tmp_path / 'decisions'
+    made = cloud(HOSTS, novasched={'decisions_dir': str(directory)})
+    now_s = int(SYSTEM_CLOCK.time())
+    whole = [decision_records.scheduled(), decision_records.unschedulable()]
+    volume = decision_records.request(
+        flavor={**decision_records.FLAVOR, 'name': 'm1.volume'},
+        image={'id': None, 'properties': {}},
+    )
+    of_volume = {'v': 1, 'servers': [], 'request': volume, 'decisions': []}
+    writer = DecisionWriter(directory)
+    writer.write(
+        [
+            make_record(now_s - 300, 'h1', uuid=named_uuid('one')),
+            make_record(now_s - 200, None, uuid=named_uuid('two')),
+            *(decision_records.changed(r, at=(now_s - 60) * 1_000_000) for r in whole),
+            make_record(now_s - 50, None, flavor='m1.volume', body=of_volume),
+            make_record(now_s - 20, ODD, flavor=ODD, uuid=named_uuid('three')),
+        ]
+    )
+    writer.close()
+    with console.opened(made.conf, sources(made)) as reader:
+        yield app.create(reader).test_client()
+
+
+def seen(client, path, status=200):
+    answer = client.get(path)
+    assert answer.status_code == status, f'{path}: {answer.text[-2000:]}'
+    return SeenPage(answer.text)
+
+
+def links(page):
+    found = {urldefrag(each['href']).url for each, _ in page.all('a', href=None)}
+    return {each for each in found if each.startswith('/')} - {'/metrics'}
+
+
+def is_known(path):
+    """Say whether a page is to be there: hosts of records made by hand are not."""
+    return not path.startswith('/hosts/cmp-')
+
+
+def test_every_link_of_every_page_opens(client):
+    starts = [
+        *('/', '/capacity?by=zone', '/capacity?by=host', f'/plan?flavor={FLAVOR}'),
+        f'/capacity?flavors={FLAVOR}&by=aggregate',
+        f'/plan?flavor={FLAVOR}&zone=az2&what_if=disable%20*',
+    ]
+    waiting, opened = list(starts), set()
+    while waiting and len(opened) < MOST_PAGES:
+        path = waiting.pop(0)
+        if path in opened:
+            continue
+        opened.add(path)
+        answer = client.get(path)
+        if path.startswith('/api/'):
+            assert (answer.status_code, answer.json['v']) == (200, 1), path
+            continue
+        assert answer.status_code == 200, f'{path}: {answer.text[-1500:]}'
+        page = SeenPage(answer.text)
+        assert '49' not in page.text('title')
+        waiting += sorted(each for each in links(page) - opened if is_known(each))
+    paths = {path.partition('?')[0] for path in opened}
+    assert {'/', '/decisions', '/plan', '/capacity', '/hosts', '/health'} <= paths
+    assert '/hosts/h/3%20%3Cb%3E%22x%22%20%7B%7B7%2A7%7D%7D' in paths
+    assert len(opened) > 60
+
+
+def test_a_name_of_any_kind_has_a_page(client):
+    row = next(found for found, text in seen(client, '/hosts').all('a') if text == ODD)
+    page = seen(client, row['href'])
+    assert page.text('h1') == ODD
+
+
+def test_counts_and_lists_agree(client):
+    overview = seen(client, '/')
+    numbers = [
+        (int(text), found['href']) for found, text in overview.all('a', class_='count')
+    ]
+    assert numbers
+    for number, href in numbers:
+        rows = seen(client, href).all('tr')
+        assert len(rows) - 1 == number
+
+
+def test_a_plan_names_hosts_or_what_would_change(client):
+    page = seen(client, f'/plan?flavor={FLAVOR}&count=2')
+    assert '2 of 2 fit' in page.text('section', id='result')
+    page = seen(client, '/plan?flavor=vcpus=1,ram=6000,disk=10&zone=az2')
+    assert '0 of 1 fits' in page.text('section', id='result')
+    assert page.all('table', id='changes')
+    page = seen(client, '/plan?flavor=m1.nothing', 400)
+    assert page.all('input', name='flavor', value='m1.nothing')
+
+
+def test_a_server_that_boots_from_a_volume_can_be_planned_again(client):
+    newest = client.get('/api/v1/decisions?flavor=m1.volume').json['decisions'][0]
+    page = seen(client, f'/plan?like={newest["id"]}')
+    assert '1 of 1 fits' in page.text('section', id='result')
+    assert f'--like {newest["id"]}' in page.text('section', id='result')
+
+
+def test_hosts_of_a_square_are_those_of_its_label(client):
+    page = seen(client, f'/hosts?name=h1,{"h4"}&flavor={FLAVOR}')
+    names = [text for _, text in page.all('th', scope='row')]
+    assert names == ['h1', 'h4']
+    page = seen(client, '/hosts?name=h')
+    assert page.all('table', id='hosts')[0][0]['data-total'] == '4'
+
+
+def test_the_heat_map_has_every_host(client):
+    page = seen(client, f'/capacity?flavors={FLAVOR}')
+    squares = [f['aria-label'] for f, _ in page.all('a', tabindex='-1')]
+    assert len(squares) == 4
+    assert 'h2: disabled or down' in squares
+    assert any(each.startswith(f'{ODD}: ') for each in squares)

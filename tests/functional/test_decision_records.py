@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A composed scheduler leaves a record of each request in its files."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from novasched import errors
+from novasched.decision_log import files
+from novasched.decision_log.reading import Criteria, DecisionFiles
+from novasched.objects.request_spec import Destination
+from novasched.scheduler.reasons import FIRST_STEP
+from tests import factories
+from tests.functional.conftest import Host, new_uuids
+
+HOSTS = [
+    Host('h1', memory_mb=9000),
+    Host('h2', memory_mb=8500, cell='cell2'),
+    Host('h3', disabled=True),
+    Host('h4', down=True),
+    Host('h5', vcpus=1),
+]
+REBUILD = {'_nova_check_type': ['rebuild']}
+PINNED = {
+    'numa_topology': factories.guest_topology(
+        factories.guest_cell(0, range(2), 'dedicated')
+    )
+}
+KEYS = (
+    'decision', 'blocker', 'plugin', 'code', 'hosts', 'candidates', 'cut', 'left_out',
+    'servers', 'flavor', 'zone', 'took_ms',
+)  # fmt: skip
+FILTERED = 'Filtering removed all hosts'
+RESULTS = re.compile(r'Filter results: (\[.*\])$')
+STEP = re.compile(r'(\w+): \(start: (\d+), end: (\d+)\)')
+
+
+@pytest.fixture
+def ask(cloud, caplog):
+    """Ask a scheduler of its own; return the answer, or None, and the record."""
+    caplog.set_level(logging.INFO, 'novasched')
+
+    def asked(count=1, hosts=HOSTS, uuids=..., options=None, **request):
+        made = cloud(hosts, **(options or {}))
+        scheduler = made.compose()
+        answer = None
+        with contextlib.suppress(errors.NovaschedError):
+            uuids = new_uuids(count) if uuids is ... else uuids
+            answer = made.ask(scheduler, uuids, True, **request)
+        scheduler.close()
+        directory, _ = files.from_conf(made.conf)
+        reader = DecisionFiles(Path(directory))
+        (head,) = reader.find(Criteria())
+        return answer, reader.read(head.id)
+
+    return asked
+
+
+def funnel(decision):
+    """The steps of a decision, as nova's log line has them."""
+    return [(step['name'], step['in'], step['out']) for step in decision['steps']]
+
+
+def logged_funnel(caplog):
+    """What nova's log line says of the steps."""
+    (line,) = [text for text in caplog.messages if text.startswith(FILTERED)]
+    steps = ast.literal_eval(RESULTS.search(line)[1])
+    matched = [STEP.fullmatch(step).groups() for step in steps]
+    return [(name, int(start), int(end)) for name, start, end in matched]
+
+
+def line_of(caplog):
+    """Keys and values of our log line."""
+    (line,) = [text for text in caplog.messages if text.startswith('No valid host: ')]
+    pairs = line.removeprefix('No valid host: ').split(' ')
+    return [tuple(pair.split('=', 1)) for pair in pairs]
+
+
+def assert_adds_up(record):
+    """Assert that the counts of all decisions that are kept whole add up."""
+    for decision in record.body['decisions']:
+        if 'steps' not in decision:
+            continue
+        outcomes = list(decision['outcomes'])
+        for number, step in enumerate(decision['steps']):
+            counted = sum(count for _, _, count, _ in step['reasons'])
+            assert counted == step['in'] - step['out']
+            assert outcomes.count(FIRST_STEP + number) == counted
+        assert len(record.host_lists[decision['host_list']]) == decision['hosts']
+
+
+@pytest.mark.parametrize(
+    ('request_', 'picked', 'filtered'),
+    [
+        pytest.param({}, 'h1', True, id='a boot'),
+        pytest.param({'force_hosts': ['h2']}, 'h2', False, id='a forced host'),
+        pytest.param({'ignore_hosts': ['h1']}, 'h2', True, id='an ignored host'),
+        pytest.param(
+            {'requested_destination': Destination(host='h2', node=None)},
+            'h2',
+            True,
+            id='a destination',
+        ),
+    ],
+)
+def test_a_request_that_gets_a_host(ask, request_, picked, filtered):
+    answer, record = ask(**request_)
+    assert answer[0][0] == picked
+    assert (record.head.result, record.head.blocker) == ('scheduled', '')
+    (decision,) = record.body['decisions']
+    (server,) = record.body['servers']
+    assert decision['host'] == server['host'] == picked
+    assert server['alternates'] == answer[0][1:]
+    assert bool(decision['steps']) == ('filter' in record.body['stages_ms']) == filtered
+    assert [each['outcome'] for each in record.body['claims']] == ['claimed']
+    assert record.body['claims'][0]['host'] == picked
+    assert {'prefilter', 'query', 'refresh', 'claim', 'notify'} <= set(
+        record.body['stages_ms']
+    )
+    assert_adds_up(record)
+
+
+def test_a_request_for_several_servers(ask):
+    answer, record = ask(3)
+    assert [each['host'] for each in record.body['servers']] == [a[0] for a in answer]
+    assert [each['host'] for each in record.body['decisions']] == [a[0] for a in answer]
+    assert (record.head.servers, record.body['claims_total']) == (3, 1)
+    assert record.body['claims'][0]['servers'] == 3
+    assert_adds_up(record)
+
+
+@pytest.mark.parametrize(
+    ('request_', 'options', 'blocker', 'plugin', 'code'),
+    [
+        pytest.param(
+            PINNED,
+            {},
+            'filters',
+            'NUMATopologyFilter',
+            'numa-missing',
+            id='NUMA',
+        ),
+        pytest.param(
+            {'availability_zone': 'mars'},
+            {'scheduler': {'query_placement_for_availability_zone': False}},
+            'filters',
+            'AvailabilityZoneFilter',
+            'wrong-zone',
+            id='a zone',
+        ),
+        pytest.param(
+            {'image': {'hw_architecture': 'aarch64'}},
+            {},
+            'filters',
+            'ImagePropertiesFilter',
+            'image-not-supported',
+            id='an image',
+        ),
+    ],
+)
+def test_a_request_that_the_filters_refuse(
+    ask, caplog, request_, options, blocker, plugin, code
+):
+    enabled = ['ComputeFilter', 'AvailabilityZoneFilter', 'ImagePropertiesFilter']
+    chosen = {'filter_scheduler': {'enabled_filters': [*enabled, 'NUMATopologyFilter']}}
+    answer, record = ask(options={**chosen, **options}, **request_)
+    assert answer is None
+    head = record.head
+    assert (head.blocker, head.plugin, head.code) == (blocker, plugin, code)
+    (decision,) = record.body['decisions']
+    assert funnel(decision) == logged_funnel(caplog)
+    assert_adds_up(record)
+    line = line_of(caplog)
+    assert tuple(key for key, _ in line) == KEYS
+    said = dict(line)
+    assert said['decision'] == head.id
+    assert (said['blocker'], said['plugin'], said['code']) == (blocker, plugin, code)
+    assert (said['hosts'], said['candidates']) == ('5', '5')
+    assert said['cut'] == 'no'
+
+
+@pytest.mark.parametrize(
+    ('request_', 'blocker', 'candidates'),
+    [
+        pytest.param({'vcpus': 99}, 'no-candidates', 0, id='a full cloud'),
+        pytest.param(
+            {'extra_specs': {'trait:CUSTOM_UNHEARD_OF': 'required'}},
+            'placement-failed',
+            0,
+            id='a trait that nobody knows',
+        ),
+        pytest.param(
+            {'requested_destination': Destination(host='gone', node=None)},
+            'named-host',
+            0,
+            id='a host that nobody knows',
+        ),
+    ],
+)
+def test_a_request_that_placement_refuses(ask, caplog, request_, blocker, candidates):
+    answer, record = ask(**request_)
+    assert answer is None
+    assert record.head.result == 'unschedulable'
+    assert (record.head.blocker, record.head.hosts) == (blocker, 5)
+    assert record.body['decisions'] == []
+    said = dict(line_of(caplog))
+    assert (said['blocker'], said['candidates']) == (blocker, str(candidates))
+
+
+def test_claims_that_are_refused(ask, caplog):
+    answer, record = ask(9, vcpus=4)
+    assert answer is None
+    assert (record.head.servers, record.head.blocker) == (9, 'claims')
+    assert dict(line_of(caplog))['servers'] == '9'
+    assert_adds_up(record)
+
+
+def test_a_rebuild(ask):
+    request = {'scheduler_hints': REBUILD, 'force_hosts': ['h2']}
+    answer, record = ask(uuids=None, **request)
+    assert answer == [['h2']]
+    assert (record.head.result, record.head.candidates) == ('scheduled', 5)
+    assert record.body['request']['is_rebuild'] is True
+    assert (record.body['asked'], record.body['claims']) == ([], [])
+    (decision,) = record.body['decisions']
+    assert decision['host'] == 'h2'
+    assert_adds_up(record)
+
+
+def test_the_chance_scheduler(ask):
+    answer, record = ask(2, options={'scheduler': {'driver': 'chance_scheduler'}})
+    assert [each['host'] for each in record.body['decisions']] == [a[0] for a in answer]
+    assert (record.body['asked'], record.body['claims']) == ([], [])
+    assert record.body['decisions'][0]['steps'] == []
+    (policy,) = record.profiles.values()
+    assert policy['driver'] == 'chance_scheduler'
+
+
+@pytest.mark.parametrize(
+    ('driver', 'claims'),
+    [
+        pytest.param('tests.plugins.last_by_name.LastByName', 1, id='of today'),
+        pytest.param('tests.functional.test_drivers.FirstByName', 0, id='of old'),
+    ],
+)
+def test_a_driver_of_others_leaves_a_record_without_decisions(ask, driver, claims):
+    answer, record = ask(options={'scheduler': {'driver': driver}})
+    assert record.head.result == 'scheduled'
+    assert record.body['decisions'] == []
+    assert [each['host'] for each in record.body['servers']] == [a[0] for a in answer]
+    assert len(record.body['claims']) == claims
+
+
+def test_a_driver_of_others_that_has_no_host(ask, caplog):
+    driver = 'tests.plugins.last_by_name.LastByName'
+    answer, record = ask(
+        hosts=[Host('h1', down=True)], options={'scheduler': {'driver': driver}}
+    )
+    assert answer is None
+    assert (record.head.result, record.head.blocker) == ('unschedulable', 'plugin')
+    assert dict(line_of(caplog))['candidates'] == '1'
+
+
+def test_servers_are_found_by_their_uuid_and_host(cloud):
+    made = cloud(HOSTS)
+    scheduler = made.compose()
+    uuids = new_uuids(2)
+    for uuid in uuids:
+        made.ask(scheduler, [uuid])
+    scheduler.close()
+    directory, _ = files.from_conf(made.conf)
+    reader = DecisionFiles(Path(directory))
+    (head,) = reader.of_server(uuids[0], 5)
+    assert reader.read(head.id).body['servers'][0]['uuid'] == uuids[0]
+    assert len(reader.find(Criteria(host='h1'))) >= 1

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command host shows of a host and of its servers."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+import pytest
+
+from novasched import errors
+from novasched.commands.host import ShowHost
+from novasched.db import server_tables, tables
+from novasched.inspection import session
+from novasched.inspection.catalogue import flavor_of
+from novasched_lab.resource_providers import Inventory, Provider, provide
+from tests import factories
+from tests.functional.conftest import Host, named_uuid
+from tests.functional.test_capacity import sources
+from tests.unit.commands import played
+
+NOON = datetime.datetime.fromisoformat('2026-11-22T12:00:00')
+HUGE_KB = 1048576
+
+
+@pytest.fixture
+def made(cloud):
+    cells = [
+        factories.numa_cell(0, range(4), pinned=[0, 1], pages={4: 1048576, HUGE_KB: 3}),
+        factories.numa_cell(1, range(4, 8)),
+    ]
+    made = cloud(
+        [
+            Host(
+                'h1',
+                zone='az1',
+                numa_topology=factories.numa_topology(*cells),
+                pci_stats=factories.pools({'numa_node': 1, 'count': 2}),
+            ),
+            Host('h2', cell='cell2'),
+        ],
+        DEFAULT={'state_path': '/nonexistent'},
+    )
+    pinned = factories.guest_topology(
+        factories.guest_cell(
+            0,
+            range(2),
+            'dedicated',
+            2048,
+            pagesize=HUGE_KB,
+            cpu_pinning_raw={'0': 0, '1': 1},
+        )
+    )
+    server(made, 'db', NOON, numa_topology=pinned)
+    devices = factories.devices(2)
+    server(made, 'web', NOON + datetime.timedelta(hours=1), pci_requests=devices)
+    server(made, 'gone', NOON, deleted=1)
+    child = Provider(
+        named_uuid('gpu'),
+        'h1_gpu',
+        {'VGPU': Inventory(4)},
+        parent=made.hosts['h1'].uuid,
+    )
+    provide(made.adapter, [child])
+    return made
+
+
+def server(made, name, since, deleted=0, **kept):
+    """Write a server of h1 as its cell keeps it."""
+    uuid = named_uuid(name)
+    row = {'uuid': uuid, 'host': 'h1', 'display_name': name, 'vcpus': 2}
+    row |= {'memory_mb': 2048, 'vm_state': 'active', 'launched_at': since}
+    made.add('cell1', tables.instances, deleted=deleted, instance_type_id=7, **row)
+    flavor = flavor_of('vcpus=2,ram=2048,disk=1').obj_to_primitive()
+    texts = {n: json.dumps(each.obj_to_primitive()) for n, each in kept.items()}
+    texts['flavor'] = json.dumps({'cur': flavor, 'old': None, 'new': None})
+    extra = {'instance_uuid': uuid, 'deleted': deleted, **texts}
+    made.add('cell1', server_tables.instance_extra, **extra)
+
+
+def run(made, *words, form='json'):
+    class Command(ShowHost):
+        def inspection(self, seed=None, what_if=None):
+            return session.opened(made.conf, sources=sources(made))
+
+    return played.run(Command, *words, form=form)
+
+
+def test_json(made):
+    code, answer, said = run(made, 'h1')
+    assert (code, said) == (0, '')
+    (node,) = answer['nodes']
+    assert (node['enabled'], node['up'], node['cell']) == (True, True, 'cell1')
+    assert [each['name'] for each in node['aggregates']] == ['az1']
+    assert node['traits'] == ['OWNER_NOVA']
+    assert node['resources']['VCPU'] == {
+        'total': 8,
+        'reserved': 0,
+        'ratio': 1.0,
+        'max_unit': 2147483647,
+        'used': 0,
+        'free': 8,
+    }
+    assert [list(each['resources']) for each in node['children']] == [['VGPU']]
+    first, second = node['numa']
+    assert first['dedicated_free'] == [2, 3]
+    assert {'size_kb': HUGE_KB, 'total': 3, 'free': 3} in first['pages']
+    assert second['dedicated_free'] == [4, 5, 6, 7]
+    assert [(each['numa_node'], each['free']) for each in node['devices']] == [(1, 2)]
+    assert [each['name'] for each in answer['holders']] == ['web', 'db']
+    assert answer['holders'][1]['pages'] == [
+        {'node': 0, 'size_kb': HUGE_KB, 'count': 2}
+    ]
+    assert answer['holders'][1]['pcpu'] == {'0': [0, 1]}
+    assert answer['holders'][1]['since'] == '2026-11-22T12:00:00Z'
+    assert [each['pci'] for each in answer['holders']] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ('holding', 'names'), [('pages', ['db']), ('pcpu', ['db']), ('pci', ['web'])]
+)
+def test_holders(made, holding, names):
+    _, answer, _ = run(made, 'h1', '--holders', holding)
+    assert [each['name'] for each in answer['holders']] == names
+    assert answer['servers'] == 2
+
+
+def test_text(made):
+    code, text, _ = run(made, 'h1', '--long', form='text')
+    assert code == 0
+    lines = text.splitlines()
+    assert lines[0].startswith('h1   enabled · up · heard from ')
+    assert lines[1] == 'In      az1'
+    assert lines[2] == 'Traits  OWNER_NOVA'
+    assert 'VCPU            8          0       1      0      8' in lines
+    assert (
+        'NUMA node 0: CPUs 2 of 4 free to be pinned (2-3) · 1048576 of 1048576 pages '
+        'of 4 KiB free · 3 of 3 pages of 1 GiB free' in lines
+    )
+    assert 'Devices 8086:1520 near node 1: 2 free' in lines
+    assert '2 of 1 GiB on node 0' in text
+    assert '0-1 on node 0' in text
+
+
+def test_slots_of_the_flavors_in_use(made):
+    row = {'id': 7, 'name': 'often', 'flavorid': 'often', 'memory_mb': 3000}
+    row |= {'vcpus': 2, 'swap': 0, 'root_gb': 1, 'disabled': False, 'is_public': True}
+    made.add('api', server_tables.flavors, **row)
+    _, answer, _ = run(made, 'h1')
+    assert answer['slots'] == [{'flavor': 'often', 'slots': 2, 'why': None}]
+
+
+def test_nothing_runs_here(made):
+    _, text, _ = run(made, 'h2', form='text')
+    assert 'Nothing runs here.' in text
+
+
+def test_a_host_that_there_is_not(made):
+    with pytest.raises(errors.OptionError, match='there is no host h9'):
+        run(made, 'h9')
+
+
+def test_a_cell_that_is_away(made, tmp_path):
+    path = tmp_path / 'cell2'
+    path.rename(path.with_suffix('.away'))
+    code, answer, said = run(made, 'h1')
+    assert (code, answer['cells_left_out']) == (4, ['cell2'])
+    assert said == 'warning: cell2 does not answer\n'
+    with pytest.raises(errors.StoreFailed, match='cell2'):
+        run(made, 'h2')

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``novasched top`` as a program: on a terminal, and in a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import select
+import subprocess
+import termios
+import time
+
+import pytest
+import yaml
+
+from novasched.clock import SYSTEM_CLOCK
+from novasched.decision_log.writing import DecisionWriter
+from tests.live.daemon import own_program
+from tests.stored_records import make_record
+
+END_S = 60
+
+
+@pytest.fixture
+def conf(tmp_path):
+    """The configuration of a machine that has just decided on two servers."""
+    path, directory = tmp_path / 'nova.conf', tmp_path / 'decisions'
+    path.write_text(f'[novasched]\ndecisions_dir = {directory}\n')
+    writer = DecisionWriter(directory)
+    now_s = int(SYSTEM_CLOCK.time())
+    writer.write(
+        [
+            make_record(now_s - 2, 'cmp-1', uuid='aaaaaaaa-1111'),
+            make_record(now_s - 1, None, uuid='bbbbbbbb-2222'),
+        ]
+    )
+    writer.close()
+    return path
+
+
+def words(conf, *more):
+    return [own_program('novasched'), 'top', '--local', '--config-file', conf, *more]
+
+
+def in_pipe(conf, *more):
+    done = subprocess.run(
+        words(conf, *more), capture_output=True, text=True, check=False, timeout=END_S
+    )
+    assert (done.returncode, done.stderr) == (0, '')
+    assert '\033' not in done.stdout
+    return done.stdout
+
+
+class Terminal:
+    """A program on a terminal of its own."""
+
+    def __init__(self, argv):
+        self.main, self.side = pty.openpty()
+        self.before = termios.tcgetattr(self.side)
+        env = {**os.environ, 'TERM': 'xterm', 'COLUMNS': '100', 'LINES': '30'}
+        streams = dict.fromkeys(('stdin', 'stdout', 'stderr'), self.side)
+        self.process = subprocess.Popen(argv, env=env, **streams)
+        self.said = ''
+
+    def read(self, within_s):
+        ready, _, _ = select.select([self.main], [], [], within_s)
+        if ready:
+            self.said += os.read(self.main, 65536).decode()
+        return bool(ready)
+
+    def wait_for(self, text, count=1):
+        """Read until a text was there so often."""
+        end_s = time.monotonic() + END_S
+        while self.said.count(text) < count:
+            assert time.monotonic() < end_s, self.said
+            self.read(1)
+
+    def press(self, key):
+        os.write(self.main, key.encode())
+
+    def close(self):
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+        os.close(self.main)
+        os.close(self.side)
+
+
+@pytest.fixture
+def terminal(conf):
+    opened = Terminal(words(conf))
+    yield opened
+    opened.close()
+
+
+def test_a_pipe_gets_one_frame(conf):
+    lines = in_pipe(conf).splitlines()
+    assert lines[0].startswith('novasched top   1 scheduler   ')
+    assert lines[1] == f'{" " * 16}p50 12 ms   p99 12 ms'
+    assert lines[2] == '  last 60 s   scheduled 1   unschedulable 1   error 0'
+    assert 'bbbbbbbb' in lines[-2]
+    assert 'NO VALID HOST  not-enough-ram' in lines[-2]
+    assert 'aaaaaaaa' in lines[-1]
+    assert 'scheduled      cmp-1' in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ('form', 'read'),
+    [
+        pytest.param('json', json.loads, id='json'),
+        pytest.param('yaml', yaml.safe_load, id='yaml'),
+    ],
+)
+def test_programs_get_an_object(conf, form, read):
+    found = read(in_pipe(conf, '-f', form))
+    assert found['v'] == 1
+    assert found['results'] == {'scheduled': 1, 'unschedulable': 1}
+    assert [row['result'] for row in found['newest']] == ['unschedulable', 'scheduled']
+    assert found['newest'][0]['at'].endswith('Z')
+
+
+def test_a_terminal_is_drawn_again_until_q(terminal):
+    terminal.wait_for('novasched top', 2)
+    terminal.press('q')
+    assert terminal.process.wait(END_S) == 0
+    while terminal.read(0):
+        pass
+    assert terminal.said.count('\033[?1049h') == terminal.said.count('\033[?1049l') == 1
+    assert termios.tcgetattr(terminal.side) == terminal.before
+
+
+def test_p_pauses_and_goes_on(terminal):
+    terminal.wait_for('novasched top')
+    terminal.press('p')
+    terminal.wait_for('paused')
+    while terminal.read(1):  # the rest of that
+        pass
+    drawn = terminal.said.count('last 60 s')
+    assert not terminal.read(4)
+    terminal.press('p')
+    terminal.wait_for('last 60 s', drawn + 1)
+    terminal.press('q')
+    assert terminal.process.wait(END_S) == 0
+
+
+def test_ctrl_c_leaves_the_terminal_as_it_was(terminal):
+    terminal.wait_for('novasched top')
+    terminal.process.send_signal(2)
+    assert terminal.process.wait(END_S) == 130
+    assert termios.tcgetattr(terminal.side) == terminal.before

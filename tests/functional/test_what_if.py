@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers as if the cloud were another: counted, and planned."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.db.placement import PlacementContents
+from novasched.db.transactions import Database
+from novasched.inspection import capacity, plan, session, snapshots
+from novasched.inspection.catalogue import flavor_of
+from novasched.inspection.requests import BootOrder
+from novasched.inspection.what_if import WhatIf
+from novasched.placement.snapshot import ApiSource, PlacementSnapshot
+from tests import factories
+from tests.functional.conftest import Host
+from tests.functional.test_capacity import sources
+
+TWO = 'vcpus=2,ram=512,disk=1'
+PINNED = f'{TWO},hw:cpu_policy=dedicated'
+
+
+@pytest.fixture
+def made(cloud):
+    node = factories.numa_topology(
+        factories.numa_cell(0, range(8), pinned=range(6), cpu_usage=6)
+    )
+    hosts = [
+        Host('rack1-a', zone='az1', numa_topology=node),
+        Host('rack1-b', zone='az1'),
+        Host('rack2-a', cell='cell2', vcpus=4),
+        Host('rack2-off', disabled=True),
+    ]
+    filters = ['AvailabilityZoneFilter', 'ComputeFilter', 'NUMATopologyFilter']
+    return cloud(hosts, filter_scheduler={'enabled_filters': filters})
+
+
+def slots(made, *changes, flavor=TWO, by='host'):
+    """Return the slots of a flavor by host, those of hosts that have some."""
+    what_if = WhatIf.of(changes)
+    with session.opened(made.conf, what_if=what_if, sources=sources(made)) as opened:
+        found = snapshots.of(opened, what_if=what_if)
+        answer = capacity.report(opened, found, [flavor_of(flavor)], by, True)
+    assert answer['placement_missing'] == 0
+    return {row['by']: row['slots'] for row in answer['rows'] if row['slots']}
+
+
+NOW = {'rack1-a': 4, 'rack1-b': 4, 'rack2-a': 2}
+
+
+@pytest.mark.parametrize(
+    ('changes', 'expected'),
+    [
+        pytest.param([], NOW, id='nothing'),
+        pytest.param(['disable rack1-*'], {'rack2-a': 2}, id='disable'),
+        pytest.param(['enable rack2-off'], {**NOW, 'rack2-off': 4}, id='enable'),
+        pytest.param(['remove rack?-a'], {'rack1-b': 4}, id='remove'),
+        pytest.param(
+            ['add 2 like rack2-a'],
+            {**NOW, 'rack2-a+1': 2, 'rack2-a+2': 2},
+            id='add',
+        ),
+        pytest.param(
+            ['trait rack1-a +COMPUTE_STATUS_DISABLED'],
+            {'rack1-b': 4, 'rack2-a': 2},
+            id='trait',
+        ),
+        pytest.param(
+            [
+                'trait rack1-a +COMPUTE_STATUS_DISABLED',
+                'trait rack1-a -COMPUTE_STATUS_DISABLED',
+            ],
+            NOW,
+            id='a trait and back',
+        ),
+        pytest.param(
+            ['ratio VCPU=0.5 rack1-b'], {**NOW, 'rack1-b': 2}, id='ratio of a host'
+        ),
+        pytest.param(
+            ['ratio VCPU=2.0 az1'],
+            {'rack1-a': 8, 'rack1-b': 8, 'rack2-a': 2},
+            id='ratio of an aggregate',
+        ),
+        pytest.param(
+            ['option filter_scheduler.enabled_filters=ComputeFilter,NumInstancesFilter',
+             'option filter_scheduler.max_instances_per_host=3'],
+            {'rack1-a': 3, 'rack1-b': 3, 'rack2-a': 2},
+            id='options',
+        ),
+    ],
+)  # fmt: skip
+def test_changes(made, changes, expected):
+    assert slots(made, *changes) == expected
+
+
+def test_a_host_that_is_added_has_nothing_on_it(made):
+    assert slots(made, flavor=PINNED) == {'rack1-a': 1}
+    found = slots(made, 'add 1 like rack1-a', flavor=PINNED)
+    assert found == {'rack1-a': 1, 'rack1-a+1': 4}
+
+
+def test_zones(made):
+    assert slots(made, by='zone') == {'az1': 8, 'nova': 2}
+    moved = 'aggregate az1 -rack1-b +rack2-a'
+    assert slots(made, moved, by='zone') == {'az1': 6, 'nova': 4}
+    renamed = 'property az1 availability_zone=az9'
+    assert slots(made, renamed, by='zone') == {'az9': 8, 'nova': 2}
+
+
+def test_a_plan(made):
+    """Ten fit only where a host is added; placement is not written."""
+
+    def planned(*changes):
+        what_if = WhatIf.of(changes)
+        given = {'what_if': what_if, 'sources': sources(made)}
+        with session.opened(made.conf, **given) as opened:
+            order = BootOrder(flavor=flavor_of(TWO), count=11)
+            return plan.boot(opened.run, opened.maker.boot(order))
+
+    assert planned()['fits'] < 11
+    report = planned('add 1 like rack1-b')
+    assert report['fits'] == 11
+    assert 'rack1-b+1' in {each['host'] for each in report['placed']}
+    assert made.faults.seen.keys() == {'GET'}
+
+
+def test_the_same_by_the_database_of_placement(made, tmp_path):
+    """Changes do the same to what is known by capacity and to what is known whole."""
+    engine = sa.create_engine(f'sqlite:///{tmp_path}/placement.sqlite')
+    exact = PlacementContents(Database(engine)).read()
+    engine.dispose()
+    changes = ['add 1 like rack1-b', 'ratio VCPU=3.0', 'remove rack2-a']
+    what_if = WhatIf.of(changes)
+    with session.opened(made.conf, what_if=what_if, sources=sources(made)) as opened:
+        shown = ApiSource(made.adapter, SYSTEM_CLOCK).read({}, ())
+        by_api = what_if.snapshot(shown).table
+        by_database = what_if.snapshot(PlacementSnapshot(exact, 0.0, 0.0)).table
+        assert opened.run.reader.view.unavailable_cells() == ()
+    assert sorted(by_api.uuids) == sorted(by_database.uuids)
+    for uuid in by_api.uuids:
+        one, other = (
+            table.summary(table.rows_by_uuid[uuid]) for table in (by_api, by_database)
+        )
+        assert one['resources'] == other['resources']
+        assert sorted(one['traits']) == sorted(other['traits'])
+
+
+@pytest.mark.parametrize(
+    ('change', 'words'),
+    [
+        ('disable', 'this is no change'),
+        ('explode rack1-a', 'this is no change'),
+        ('disable "rack1-a', 'No closing quotation'),
+        ('disable rack9', 'there is no host rack9'),
+        ('add many like rack1-a', 'this is no change'),
+        ('add 10001 like rack1-a', 'more than 10000 hosts'),
+        ('trait rack1-a HW_X', 'this is no change'),
+        ('aggregate az9 +rack1-a', 'there is no aggregate az9'),
+        ('aggregate az1 rack1-a', 'rack1-a is neither'),
+        ('property az1 key', 'key is no pair'),
+        ('ratio VCPU=many', 'many is no ratio'),
+        ('ratio VCPU=2 rack9', 'there is no host rack9'),
+        ('option max_attempts', 'max_attempts is no pair'),
+        ('option nonsense.nothing=1', 'no such group'),
+        ('option filter_scheduler.max_instances_per_host=x', 'Invalid|invalid'),
+    ],
+)
+def test_changes_that_make_no_sense(made, change, words):
+    with pytest.raises(errors.OptionError, match=words) as raised:
+        slots(made, change)
+    assert '--what-if' in str(raised.value)

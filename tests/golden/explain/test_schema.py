@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/reference/record.schema.json describes every explanation."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import jsonschema
+import pytest
+
+from novasched.inspection.explain import explanation, of_host
+from tests.golden.explain import test_screens as screens
+
+SCHEMA = json.loads(
+    (
+        pathlib.Path(__file__).parents[3] / 'docs/reference/record.schema.json'
+    ).read_text()
+)
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize('name', screens.SCREENS)
+def test_explanations(name):
+    record, style = screens.SCREENS[name]
+    made = json.loads(json.dumps(explanation(record, long=style.is_long)))
+    VALIDATOR.validate(made)
+    VALIDATOR.validate({'v': 1, 'explanations': [made, made]})
+
+
+@pytest.mark.parametrize('name', screens.HOSTS)
+def test_hosts(name):
+    record, host = screens.HOSTS[name]
+    VALIDATOR.validate({**explanation(record), 'of_host': of_host(record, host)})
+
+
+@pytest.mark.parametrize(
+    'wrong',
+    [
+        pytest.param({'blocker': 'weather'}, id='no such blocker'),
+        pytest.param({'more': 1}, id='a field that is not described'),
+        pytest.param({'at': 5}, id='a time that is a number'),
+    ],
+)
+def test_what_differs_is_not_valid(wrong):
+    record, _ = screens.SCREENS['scheduled']
+    assert not VALIDATOR.is_valid({**explanation(record), **wrong})
+
+
+def test_every_field_is_described():
+    record, _ = screens.SCREENS['scheduled']
+    assert list(explanation(record)) == list(
+        SCHEMA['$defs']['explanation']['properties']
+    )

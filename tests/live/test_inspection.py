@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions made on other controllers, asked for over RabbitMQ: two novasched, one
+nova-scheduler, and a machine without any that asks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from novasched import configuration
+from novasched.commands import sources
+from novasched.objects.context import RequestContext
+from novasched.rpc.transport import transport_from_conf
+from novasched_lab.scheduler_client import SchedulerClient
+from tests import factories
+from tests.configuration import make_conf
+from tests.live.daemon import own_program
+from tests.live.peer import peer_program
+from tests.live.servers.process import Process, free_port, wait_until
+
+pytestmark = pytest.mark.ours
+
+FIRST, SECOND, NOVA = 'inspected-1', 'inspected-2', 'inspected-nova'
+START_S = 90
+SOON_S = 2.5
+REFUSED = 'Exception during message handling'
+
+
+class Controllers:
+    """The schedulers, and what asks each of them alone."""
+
+    def __init__(self, cloud, directory, start, rabbitmq):
+        url = rabbitmq.create_vhost()
+        self._rabbitmq = rabbitmq
+        self._cloud = cloud
+        self._dir = directory
+        self._start = start
+        self.url = url
+        self.transport = transport_from_conf(make_conf(), url)
+        self.daemons = {}
+        self._opened = []
+
+    def start(self, host):
+        """Start a novasched on a machine of its own."""
+        self.daemons[host] = self._start(DEFAULT=self.options(host))
+        self.wait_ready(host, self.daemons[host].process)
+
+    def wait_ready(self, host, process):
+        """Wait until a scheduler listens to its own queue."""
+
+        def listens():
+            queue = self._rabbitmq.queue(self.url, f'scheduler.{host}')
+            return queue is not None and queue[1] > 0
+
+        wait_until(listens, START_S, host, process)
+
+    def options(self, host):
+        state = self._dir / host
+        state.mkdir(exist_ok=True)
+        return {'host': host, 'state_path': str(state), 'transport_url': self.url}
+
+    def write_conf(self, host, **sections):
+        """Write the configuration of a machine, and give its path."""
+        general = {**self.options(host), **sections.pop('DEFAULT', {})}
+        path = self._dir / f'{host}.conf'
+        return self._cloud.write_conf(path, DEFAULT=general, **sections)
+
+    def client(self, host):
+        """A client of the scheduler of a host alone."""
+        to = oslo_messaging.Target(topic='scheduler', server=host)
+        return SchedulerClient(make_conf(), self.transport, to)
+
+    def decide(self, host, uuid):
+        """Have the scheduler of a host decide on a server."""
+        spec = factories.request(image={}, is_bfv=False)
+        context = RequestContext(overwrite=False)
+        return self.client(host).select_destinations(context, spec, [uuid])
+
+    def decisions(self, path, **arguments):
+        """What a command on the machine of a configuration reads."""
+        conf = cfg.ConfigOpts()
+        for group, listed in sources.OPTIONS.items():
+            conf.register_opts(listed, None if group == 'DEFAULT' else group)
+        configuration.read(conf, ['--config-file', str(path)], 'nova-scheduler')
+        self._opened.append(sources.sources(conf, **arguments))
+        return self._opened[-1]
+
+    def close(self):
+        """Close what has asked."""
+        self.transport.cleanup()
+        for each in self._opened:
+            each.close()
+
+
+@pytest.fixture(scope='module')
+def controllers(cloud, module_daemon, rabbitmq, tmp_path_factory):
+    directory = tmp_path_factory.mktemp('controllers')
+    made = Controllers(cloud, directory, module_daemon, rabbitmq)
+    made.start(FIRST)
+    made.start(SECOND)
+    words = [peer_program('nova-scheduler'), '--config-file', made.write_conf(NOVA)]
+    made.nova = Process(words, directory / f'{NOVA}.log')
+    try:
+        made.wait_ready(NOVA, made.nova)
+        yield made
+    finally:
+        made.nova.stop()
+        made.close()
+
+
+@pytest.fixture
+def third(controllers):
+    """The configuration of a machine without a scheduler."""
+    return controllers.write_conf('inspected-3')
+
+
+@pytest.fixture
+def decided(controllers, claims, new_uuid, eventually, third):
+    """Servers that each novasched has decided on, by its host."""
+    made = {FIRST: new_uuid(), SECOND: new_uuid()}
+    claims.expect(*made.values())
+    for host, uuid in made.items():
+        controllers.decide(host, uuid)
+    for host, uuid in made.items():
+        own = controllers.decisions(controllers.write_conf(host))
+        eventually(lambda u=uuid, o=own: o.of_server(u), 'the record', 20)
+    return made
+
+
+@contextlib.contextmanager
+def hung(process):
+    """Stop all processes of a daemon; let them go on in the end."""
+    os.killpg(process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGCONT)
+
+
+def timed(call):
+    started = time.monotonic()
+    return call(), time.monotonic() - started
+
+
+def workers_of(merged, uuid):
+    return [head.worker.partition(':')[0] for head in merged.of_server(uuid)]
+
+
+def test_decisions_are_found_wherever_they_were_made(controllers, decided, third):
+    merged = controllers.decisions(third)
+    for host, uuid in decided.items():
+        (head,) = merged.of_server(uuid)
+        assert head.worker.partition(':')[0] == host
+        record = merged.read(head.id)
+        (server,) = record.body['servers']
+        assert (server['uuid'], [server['host']]) == (
+            uuid,
+            merged.hosts_of([head.id])[head.id],
+        )
+    assert NOVA in merged.without_log
+    assert not {FIRST, SECOND}.intersection(merged.unanswered)
+    assert f'{NOVA} runs nova-scheduler, which keeps no decisions' in merged.warnings
+
+
+def test_nova_scheduler_is_asked_once_and_goes_on(controllers, decided, third):
+    said = controllers.nova.log.count(REFUSED)
+    merged = controllers.decisions(third)
+    for _ in range(3):
+        assert merged.of_server(decided[FIRST])
+    assert controllers.nova.log.count(REFUSED) == said + 1
+    pinged = controllers.client(NOVA).ping(RequestContext(overwrite=False), 7, 20)
+    assert pinged == {'service': 'scheduler', 'arg': 7}
+
+
+def test_a_machine_reads_its_own_decisions_from_its_files(controllers, decided):
+    conf = controllers.write_conf(FIRST, DEFAULT={'transport_url': dead_broker()})
+    local = controllers.decisions(conf, local_only=True)
+    assert workers_of(local, decided[FIRST]) == [FIRST]
+    assert local.of_server(decided[SECOND]) == []
+    assert local.unanswered == local.without_log == []
+
+
+def dead_broker():
+    return f'rabbit://guest:guest@127.0.0.1:{free_port()}/'
+
+
+def test_the_broker_away_hides_the_others_alone(controllers, decided):
+    conf = controllers.write_conf(FIRST, DEFAULT={'transport_url': dead_broker()})
+    merged = controllers.decisions(conf)
+    found, took_s = timed(lambda: merged.of_server(decided[FIRST]))
+    assert len(found) == 1
+    assert SECOND in merged.unanswered
+    assert took_s < SOON_S + 2  # SQLAlchemy and oslo.messaging are imported here
+
+
+def test_the_database_away_hides_the_others_alone(controllers, decided):
+    url = f'mysql+pymysql://nova@127.0.0.1:{free_port()}/nova'
+    conf = controllers.write_conf(FIRST, database={'connection': url})
+    merged = controllers.decisions(conf)
+    assert workers_of(merged, decided[FIRST]) == [FIRST]
+    assert merged.unanswered == ['other schedulers']
+    (warning,) = merged.warnings
+    assert warning.startswith('other schedulers are not known: ')
+
+
+def test_a_hung_scheduler_delays_nobody(controllers, decided, third):
+    controllers.decisions(third).of_server(decided[FIRST])  # all is imported now
+    merged = controllers.decisions(third)
+    with hung(controllers.daemons[SECOND].process):
+        found, took_s = timed(lambda: workers_of(merged, decided[FIRST]))
+        assert found == [FIRST]
+        assert took_s < SOON_S
+        assert SECOND in merged.unanswered
+        again, took_s = timed(lambda: workers_of(merged, decided[FIRST]))
+        assert again == [FIRST]
+        assert took_s < 1
+        late = (
+            f'{SECOND} did not answer within 2 s; decisions that it made are not seen'
+        )
+        assert late in merged.warnings
+    merged = controllers.decisions(third)
+    assert workers_of(merged, decided[SECOND]) == [SECOND]
+
+
+def test_explain_shows_a_decision_of_another_controller(controllers, decided, third):
+    program = own_program('novasched')
+    for host, uuid in decided.items():
+        done = subprocess.run(
+            [program, 'explain', uuid, '--config-file', third],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert host in done.stdout.splitlines()[0]
+        assert f'{NOVA} runs nova-scheduler, which keeps no decisions' in done.stderr
+
+
+def test_top_in_a_pipe_is_one_frame(controllers, decided, third):
+    words = [own_program('novasched'), 'top', '--config-file', third]
+
+    def run(*more):
+        return subprocess.run(
+            [*words, *more], capture_output=True, text=True, check=False, timeout=60
+        )
+
+    done = run()
+    assert done.returncode in (0, 4), done.stderr
+    assert re.match('novasched top   [23] schedulers', done.stdout), done.stdout
+    for uuid in decided.values():
+        (line,) = [each for each in done.stdout.splitlines() if uuid[:8] in each]
+        assert 'scheduled' in line
+    assert f'{NOVA} (nova-scheduler)' in done.stdout
+    assert '\033' not in done.stdout
+    assert f'warning: {NOVA} runs nova-scheduler' in done.stderr
+    found = json.loads(run('--once', '-f', 'json').stdout)
+    assert found['v'] == 1
+    assert {FIRST, SECOND} <= set(found['schedulers'])
+    assert found['results']['scheduled'] >= 2
+    assert {row['scheduler'] for row in found['newest']} == {FIRST, SECOND}
+    assert {cell['cell'] for cell in found['cells']}
+
+
+FLAVOR = ('--flavor', 'vcpus=1,ram=512,disk=1')
+COMMANDS = [
+    ['explain', '{server}'],
+    ['decisions', 'list'],
+    ['decisions', 'count', '--by', 'plugin'],
+    ['plan', 'boot', *FLAVOR],
+    ['plan', 'drain', '{host}'],
+    ['why-not', '{host}', *FLAVOR],
+    ['capacity', *FLAVOR],
+    ['host', '{host}'],
+    ['top', '--once'],
+]
+
+
+@pytest.mark.parametrize('words', COMMANDS, ids=lambda words: '-'.join(words[:2]))
+def test_every_command_in_a_pipe_and_as_json(controllers, decided, words):
+    conf = controllers.write_conf(FIRST)
+    own = controllers.decisions(conf)
+    (head,) = own.of_server(decided[FIRST])
+    ((host,),) = own.hosts_of([head.id]).values()
+    asked = [word.format(server=decided[FIRST], host=host) for word in words]
+
+    def run(*more):
+        command = [own_program('novasched'), *asked, '--config-file', conf, *more]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode in (0, 3, 4), done.stderr
+        assert '\033' not in done.stdout + done.stderr
+        return done.stdout
+
+    assert run().strip()
+    found = json.loads(run('-f', 'json'))
+    assert isinstance(found, list) or found['v'] == 1
+
+
+def test_a_dead_scheduler_delays_nobody(controllers, decided, third):
+    controllers.decisions(third).of_server(decided[FIRST])
+    merged = controllers.decisions(third)
+    controllers.daemons[SECOND].process.kill()
+    try:
+        found, took_s = timed(lambda: workers_of(merged, decided[FIRST]))
+    finally:
+        controllers.start(SECOND)
+    assert found == [FIRST]
+    assert took_s < SOON_S
+    assert SECOND in merged.unanswered
+    merged = controllers.decisions(third)
+    assert workers_of(merged, decided[SECOND]) == [SECOND]

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans on real servers, by an account that may only read, and what then happens."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from tests.live.cloud import CELLS
+from tests.live.daemon import own_program
+from tests.live.flow import HOSTS, fleet, running
+from tests.live.servers.process import free_port
+
+pytestmark = pytest.mark.ours
+RUN_S = 60
+SMALL = ('--flavor', 'vcpus=1,ram=512,disk=1')
+READER = {'username': 'reader', 'password': 'reader-secret'}
+
+
+@pytest.fixture(scope='module')
+def flow(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+    """All programs on four hosts. The mappings of cells have templates, so that each
+    program reads them by the account of its own configuration."""
+    directory = tmp_path_factory.mktemp('plan', numbered=False)
+
+    def prepare(cloud):
+        for cell in CELLS:
+            url = sa.make_url(cloud.urls[cell])
+            template = f'{url.drivername}://{{username}}:{{password}}@{url.host}'
+            template += f':{url.port}/{url.database}?charset=utf8'
+            values = {'database_connection': template}
+            cloud.update('api', 'cell_mappings', values, name=cell)
+
+    servers = (rabbitmq, mariadb, placement, keystone)
+    names = [name for name, _ in HOSTS]
+    with running(directory, servers, names, fleet(*HOSTS), prepare=prepare) as made:
+        yield made
+
+
+@pytest.fixture(scope='module')
+def reader_conf(flow):
+    """A configuration whose account may only read, and that names no broker."""
+    url = sa.make_url(flow.cloud.urls['api'])
+    engine = sa.create_engine(url, isolation_level='AUTOCOMMIT')
+    with engine.connect() as connection:
+        connection.exec_driver_sql(
+            "CREATE USER IF NOT EXISTS reader IDENTIFIED BY 'reader-secret'"
+        )
+        for each in map(sa.make_url, flow.cloud.urls.values()):
+            connection.exec_driver_sql(f'GRANT SELECT ON {each.database}.* TO reader')
+    engine.dispose()
+    own = {
+        name: sa.make_url(url).set(**READER).render_as_string(hide_password=False)
+        for name, url in flow.cloud.urls.items()
+    }
+    return flow.cloud.write_conf(
+        flow.dir / 'reader.conf',
+        transport_url='rabbit://nobody:nothing@127.0.0.1:1/',
+        api_database={'connection': own['api']},
+        database={'connection': own['cell0']},
+    )
+
+
+@pytest.fixture
+def plan(reader_conf, placement):
+    """Run a command; give its exit code, JSON and what it said beside.
+
+    Placement must be as it was, row by row.
+    """
+
+    def rows():
+        return [
+            placement.rows(f'SELECT * FROM {table} ORDER BY id')
+            for table in ('resource_providers', 'allocations', 'consumers')
+        ]
+
+    def run(*words):
+        before = rows()
+        done = subprocess.run(
+            [
+                own_program('novasched'),
+                *words,
+                '--config-file',
+                reader_conf,
+                '-f',
+                'json',
+            ],
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+            check=False,
+        )
+        assert rows() == before
+        found = json.loads(done.stdout) if done.stdout else None
+        return done.returncode, found, done.stderr
+
+    return run
+
+
+def boot(flow, uuids):
+    """Boot servers; give their hosts."""
+    flow.boot(uuids)
+    found = [flow.ended(uuid) for uuid in uuids]
+    assert {each.vm_state for each in found} == {'active'}
+    return [each.host for each in found]
+
+
+def test_an_account_that_may_only_read_plans_what_then_happens(
+    flow, plan, new_uuid, claims, eventually
+):
+    uuids = [new_uuid() for _ in range(10)]
+    code, planned, said = plan('plan', 'boot', *SMALL, '--count', '10')
+    assert (code, said) == (0, '')
+    hosts = boot(flow, uuids)
+    claims.expect(*uuids)
+    assert hosts == [each['host'] for each in planned['placed']]
+    code, planned, said = plan('plan', 'drain', hosts[0])
+    assert (code, said) == (0, '')
+    assert planned['asked'] == hosts.count(hosts[0])
+    for each in planned['placed']:
+        flow.conductor.migrate_server(flow.context, flow.instance(each['server']))
+
+        def is_there(each=each):
+            return flow.instance(each['server']).host == each['host']
+
+        eventually(is_there, f'{each["server"]} on {each["host"]}')
+    code, planned, _ = plan('plan', 'drain', hosts[0])
+    assert (code, planned['asked']) == (0, 0)
+
+
+def test_nothing_but_the_databases_and_placement_is_needed(flow, plan):
+    flow.processes['scheduler'].stop()
+    try:
+        code, planned, said = plan('plan', 'boot', *SMALL)
+        assert (code, planned['fits'], said) == (0, 1, '')
+        host = planned['placed'][0]['host']
+        code, answer, _ = plan('why-not', host, *SMALL)
+        assert (code, answer['rank']) == (0, 1)
+    finally:
+        flow.start('scheduler')
+
+
+def test_a_database_of_a_cell_that_is_stopped_costs_little_and_is_named(flow, plan):
+    began = time.monotonic()
+    assert plan('plan', 'boot', *SMALL)[0] == 0
+    whole_s = time.monotonic() - began
+    (row,) = flow.cloud.rows('api', 'cell_mappings', name='cell2')
+    url = f'mysql+pymysql://reader:no@127.0.0.1:{free_port()}/nowhere'
+    gone = {'database_connection': url}
+    flow.cloud.update('api', 'cell_mappings', gone, name='cell2')
+    try:
+        warning = 'warning: cell2 does not answer; its hosts are not in the plan\n'
+        began = time.monotonic()
+        code, planned, said = plan('plan', 'boot', *SMALL)
+        assert time.monotonic() - began < whole_s + 3
+        assert (code, said, planned['cells_left_out']) == (0, warning, ['cell2'])
+        code, planned, said = plan('plan', 'boot', '--flavor', 'vcpus=64,ram=1,disk=1')
+        assert (code, said) == (4, warning)
+    finally:
+        back = {'database_connection': row['database_connection']}
+        flow.cloud.update('api', 'cell_mappings', back, name='cell2')
+
+
+def test_what_there_is_not_is_an_error(plan):
+    code, answer, said = plan('plan', 'drain', 'flow-9')
+    assert (code, answer) == (1, None)
+    assert 'there is no host flow-9. Did you mean flow-' in said
+    code, answer, said = plan('plan', 'boot', '--flavor', 'no.such')
+    assert (code, answer) == (1, None)
+    assert 'there is no flavor no.such' in said

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ten boots that fail, each for another cause: what `novasched explain` says."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import time
+
+import jsonschema
+import pytest
+
+from tests.live.failing_cloud import (
+    ORDINARY,
+    TENANT,
+    SplitDatabases,
+    failing_cloud,
+    flavor,
+)
+from tests.live.servers.placement import Placement
+from tests.live.servers.process import wait_until
+
+pytestmark = pytest.mark.ours
+
+SCHEMA = pathlib.Path(__file__).parents[2] / 'docs/reference/record.schema.json'
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+EXPLAINED_S = 15
+"""How long after a failure what is to be known of it must be there."""
+FIRST_LINES = 5
+SCREEN = 24
+NOT_YET = 'Why is being found out: ask again in a minute.'
+"""What is said of a placement that offers nothing, before it is known why."""
+
+FAILURES = {
+    'no-memory': (
+        {'flavor': flavor('m1.xlarge', vcpus=2, memory_mb=14336)},
+        ['10 have too little free MEMORY_MB (14336 wanted, at most 12288 on'],
+        ['Free 2048 more on', 'or use a smaller flavor (at most 12288)'],
+    ),
+    'wrong-zone': (
+        {'flavor': flavor('c1.large', vcpus=12), 'zone': 'az4'},
+        ['10 are not in aggregate az4', '2 give a server at most 8 VCPU (12 wanted'],
+        ['2 hosts fail nothing else (e.g. numa-', 'ask for another zone'],
+    ),
+    'disabled-hosts': (
+        {'zone': 'az2'},
+        ['10 are not in aggregate az2', '2 are disabled (e.g. off-'],
+        ['openstack compute service set --enable off-', 'ask for another zone'],
+    ),
+    'missing-trait': (
+        {'flavor': flavor('c1.avx', trait__HW_CPU_X86_AVX512F='required')},
+        ['10 have no trait HW_CPU_X86_AVX512F'],
+        ['Take it out of flavor and image, or let a host report it'],
+    ),
+    'pinned-cpus': (
+        {'flavor': flavor('p1.six', vcpus=6, hw__cpu_policy='dedicated')},
+        ['NUMATopologyFilter', 'not-enough-dedicated-cpus 2 (e.g. numa-'],
+        ['4 of 6 dedicated CPUs', 'split the server over two (hw:numa_nodes=2)'],
+    ),
+    'huge-pages': (
+        {'flavor': flavor('h1.pages', memory_mb=3072, hw__mem_page_size='1GB')},
+        ['NUMATopologyFilter', 'not-enough-pages 2 (e.g. numa-'],
+        ['2 of 3 pages of 1 GiB free', 'split the server over two (hw:numa_nodes=2)'],
+    ),
+    'pci-device': (
+        {'flavor': flavor('g1.gpus', pci_passthrough__alias='gpu:3')},
+        ['PciPassthroughFilter', 'pci-devices-missing: gpu', '2 of 3 free (e.g. numa-'],
+        ['Free such devices, add hosts with some, or ask for fewer'],
+    ),
+    'anti-affinity': (
+        {'zone': 'az1', 'group': 'apart'},
+        [
+            'ServerGroupAntiAffinityFilter',
+            'group-limit: 1 member of the group, limit 1',
+        ],
+        ['Add hosts, raise max_server_per_host of the group'],
+    ),
+    'tenant': (
+        {'flavor': ORDINARY, 'zone': 'az3'},
+        [
+            'AggregateMultiTenancyIsolation',
+            f'aggregate az3 is for projects {TENANT}, not shop',
+        ],
+        ['Add the project to filter_tenant_id'],
+    ),
+}
+"""What is booted, what the first lines must say, and what the remedies."""
+
+
+@pytest.fixture(scope='module')
+def placement(tmp_path_factory, mariadb, keystone):
+    """One of its own: hosts of other tests would be counted, too."""
+    directory = tmp_path_factory.mktemp('placement')
+    server = Placement(directory, mariadb.create_database('placement_of_failures'))
+    before = keystone.placement_url
+    try:
+        server.start()
+        keystone.placement_url = server.url
+        yield server
+    finally:
+        keystone.placement_url = before
+        server.close()
+
+
+@pytest.fixture(scope='module')
+def cloud(tmp_path_factory, rabbitmq, mariadb, second_mariadb, placement, keystone):
+    """The cloud in which the boots fail."""
+    directory = tmp_path_factory.mktemp('failing', numbered=False)
+    databases = SplitDatabases(mariadb, second_mariadb)
+    with failing_cloud(directory, rabbitmq, databases, placement, keystone) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_is_left(cloud, placement):
+    """No failure leaves anything in placement; the servers of the cloud stay."""
+    yield
+    assert placement.consumers() == set(cloud.booted)
+
+
+@pytest.fixture
+def dead_cell(cloud, second_mariadb):
+    """The name of a cell whose database is stopped for as long as the test lasts."""
+    second_mariadb.stop()
+    yield 'cell2'
+    second_mariadb.start()
+    wait_until(lambda: cloud.runs('far', zone='az4'), 60, 'the cell to be back')
+
+
+def failed(cloud, name, **order):
+    """Boot a server that fails; give its uuid and the screen that explains it.
+
+    Before it is known why, the screen must say so.
+    """
+    uuid = cloud.fail(name, **order)
+    since = time.monotonic()
+    while True:
+        screen = cloud.novasched('explain', name)
+        after_s = time.monotonic() - since
+        assert screen.code == 0, screen.errors
+        assert after_s < EXPLAINED_S
+        if NOT_YET not in unwrapped(screen.text):
+            keep(name, screen)
+            return uuid, screen
+        assert 'Remedy' not in screen.text
+
+
+def unwrapped(text):
+    """A text without the breaks of its lines."""
+    return re.sub(r'\s+', ' ', text)
+
+
+def keep(name, screen):
+    if path := os.environ.get('NOVASCHED_SCREENS'):
+        with open(path, 'a') as file:
+            print(
+                f'$ novasched explain {name}\n{screen.text}{screen.errors}', file=file
+            )
+
+
+def check(screen, causes, remedies):
+    """The cause stands in the first lines, and what would have to change below."""
+    lines = screen.text.splitlines()
+    assert len(lines) <= SCREEN, screen.text
+    assert 'NO VALID HOST' in lines[0]
+    first = unwrapped('\n'.join(lines[1:FIRST_LINES]))
+    assert first.startswith('Blocked by')
+    for words in causes:
+        assert words in first, screen.text
+    remedy = unwrapped(screen.text.partition('\nRemedy')[2])
+    for words in remedies:
+        assert words in remedy, screen.text
+
+
+def check_json(found):
+    """It is as the schema says, and the numbers of hosts add up."""
+    VALIDATOR.validate(found)
+    assert found['result'] == 'unschedulable'
+    before = found['stages'][0]['in']
+    assert before == 12
+    for stage in found['stages']:
+        assert stage['in'] == before
+        assert sum(r['count'] for r in stage['reasons']) == stage['in'] - stage['out']
+        before = stage['out']
+    assert before == 0
+
+
+@pytest.mark.parametrize('name', FAILURES)
+def test_the_first_screen_has_the_cause_and_what_would_have_to_change(cloud, name):
+    order, causes, remedies = FAILURES[name]
+    uuid, screen = failed(cloud, name, **order)
+    check(screen, causes, remedies)
+    check_json(cloud.answer('explain', uuid, '--long'))
+
+
+def test_the_host_of_a_server_its_margin_and_its_alternates(cloud):
+    assert cloud.runs('fine')
+    (uuid,) = cloud.booted[-1:]
+    found = cloud.answer('explain', uuid)
+    VALIDATOR.validate(found)
+    (server,) = found['servers']
+    assert server['host'] == found['picked'] == cloud.flow.instance(uuid).host
+    assert len(server['alternates']) == 2
+    screen = cloud.novasched('explain', 'fine')
+    keep('fine', screen)
+    lines = screen.text.splitlines()
+    assert screen.code == 0
+    assert len(lines) <= SCREEN
+    assert f'SCHEDULED on {server["host"]} ' in lines[0]
+    assert sum('<- selected' in line for line in lines) == 1
+    assert sum(line.endswith('alternate') for line in lines) == 2
+    (margin,) = [line for line in lines if line.startswith('Won by  ')]
+    assert found['margin']['over'] in margin
+
+
+LINE = re.compile(
+    r'No valid host: decision=(?P<decision>d-\w{13}) blocker=filters '
+    r'plugin=AggregateMultiTenancyIsolation code=project-not-allowed hosts=12 '
+    r'candidates=2 cut=no left_out=- servers=1 flavor=m1\.small zone=az3 took_ms=\d+$',
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize('level', ['user', 'admin'])
+def test_a_fault_ends_with_the_id_that_is_logged_once(cloud, level):
+    cloud.tell_faults(level)
+
+    def fault():
+        text = cloud.flow.fault(cloud.fail(f'level-{level}', zone='az3')).message
+        return text if ('lab-' in text) == (level == 'admin') else None
+
+    text = wait_until(fault, 60, f'faults for {level}')
+    assert len(text) <= 255
+    decision = re.search(r'project-not-allowed 2.* \((d-\w{13})\)$', text)[1]
+    wait_until(lambda: decision in LINE.findall(cloud.log), 5, 'the line')
+    assert LINE.findall(cloud.log).count(decision) == 1
+    assert cloud.answer('explain', decision)['id'] == decision
+
+
+def test_a_hundred_failures_are_counted(cloud):
+    made = {
+        'missing-trait': 40,
+        'huge-pages': 25,
+        'pci-device': 20,
+        'tenant': 15,
+    }
+    for name, number in made.items():
+        order, _, _ = FAILURES[name]
+        cloud.fail_often(number, f'{name}-{{}}', project='counted', **order)
+    words = ('decisions', 'count', '--by', 'plugin', '--project', 'counted')
+
+    def counts():
+        found = {each['value']: each['count'] for each in cloud.answer(*words)}
+        return found if sum(found.values()) == 100 else None
+
+    assert wait_until(counts, 15, 'a hundred records') == {
+        '(placement)': 40,
+        'NUMATopologyFilter': 25,
+        'PciPassthroughFilter': 20,
+        'AggregateMultiTenancyIsolation': 15,
+    }
+
+
+def test_a_cell_whose_database_is_stopped(cloud, dead_cell):
+    uuid, screen = failed(cloud, 'far-3', zone='az4')
+    causes = [f'unknown-hosts: {dead_cell}', 'does not answer, and has the 2 hosts']
+    check(screen, causes, ['Bring the database of the cell back'])
+    check_json(cloud.answer('explain', uuid, '--long'))

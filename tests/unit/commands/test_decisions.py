@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""novasched decisions list and count, on the files of a machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+
+import pytest
+
+from novasched import errors
+from novasched.commands.base import ANSWERED, IN_PART
+from novasched.commands.decisions import CountDecisions, ListDecisions, moment
+from novasched.decision_log.writing import DecisionWriter
+from tests.stored_records import NOON, make_record
+from tests.unit.commands.played import App, run
+
+RECORDS = [
+    make_record(NOON, 'cmp-1', flavor='small', uuid='one', project_id='p1'),
+    make_record(NOON + 60, None, flavor='large', zone='az1', uuid='two'),
+    make_record(NOON + 3600, None, flavor='large', plugin='', blocker='no-candidates',
+                code='', request_id='req-x'),
+    make_record(NOON + 7200, 'cmp-2', flavor='large', uuid='two'),
+]  # fmt: skip
+IDS = [record.head.id for record in RECORDS]
+
+
+@pytest.fixture
+def nova_conf(tmp_path):
+    path = tmp_path / 'nova.conf'
+    directory = tmp_path / 'decisions'
+    path.write_text(f'[novasched]\ndecisions_dir = {directory}\n')
+    writer = DecisionWriter(directory)
+    writer.write(RECORDS)
+    writer.close()
+    return path
+
+
+@pytest.fixture
+def ask(nova_conf):
+    """Run a command on the files of this machine alone."""
+
+    def run_locally(kind, *words, form='json'):
+        return run(kind, '--local', *words, form=form, app=App([nova_conf]))
+
+    return run_locally
+
+
+@pytest.mark.parametrize(
+    ('words', 'expected'),
+    [
+        pytest.param((), [3, 2, 1, 0], id='all'),
+        pytest.param(('--server', 'two'), [3, 1], id='of a server'),
+        pytest.param(('--request', 'req-x'), [2], id='of a request'),
+        pytest.param(('--project', 'p1'), [0], id='of a project'),
+        pytest.param(('--flavor', 'large'), [3, 2, 1], id='of a flavor'),
+        pytest.param(('--zone', 'az1'), [1], id='of a zone'),
+        pytest.param(('--host', 'cmp-2'), [3], id='of a host'),
+        pytest.param(('--result', 'unschedulable'), [2, 1], id='of a result'),
+        pytest.param(('--blocker', 'no-candidates'), [2], id='of a blocker'),
+        pytest.param(('--plugin', 'RAMFilter'), [1], id='of a filter'),
+        pytest.param(('--code', 'not-enough-ram'), [1], id='of a reason'),
+        pytest.param(('--since', '2099-01-01'), [], id='of a year to come'),
+        pytest.param(('--since', '2026-09-21T14:13:21Z'), [3, 2, 1], id='since then'),
+        pytest.param(('--until', '2026-09-21T14:14:20'), [0], id='until then'),
+        pytest.param(('--limit', '2'), [3, 2], id='the newest'),
+        pytest.param(('--before', IDS[2]), [1, 0], id='older ones'),
+        pytest.param(('--flavor', 'large', '--result', 'scheduled'), [3], id='of both'),
+    ],
+)
+def test_decisions_are_listed(ask, words, expected):
+    code, found, said = ask(ListDecisions, *words)
+    assert (code, said) == (ANSWERED, '')
+    assert [each['id'] for each in found] == [IDS[number] for number in expected]
+
+
+def test_programs_get_all_but_the_body(ask):
+    _, (found,), _ = ask(ListDecisions, '--host', 'cmp-1')
+    head = vars(RECORDS[0].head)
+    assert found == {**head, 'at': '2026-09-21T14:13:20.000000Z', 'picked': ['cmp-1']}
+
+
+def test_people_get_what_matters(ask):
+    _, table, _ = ask(ListDecisions, form='table')
+    assert all(f'| {one} |' in table for one in IDS)
+    assert '| 2026-09-21T14:14:20Z | unschedulable | large  | filters ' in table
+    assert '12 ms' in table
+    assert 'cmp-2' not in table
+    _, table, _ = ask(ListDecisions, '--long', form='table')
+    assert 'cmp-2' in table
+    assert 'not-enough-ram' in table
+
+
+def test_where_nothing_is_found_there_are_headings(ask):
+    code, table, _ = ask(
+        ListDecisions, '--server', 'none', '--print-empty', form='table'
+    )
+    assert (code, '| ID |' in table) == (ANSWERED, True)
+
+
+@pytest.mark.parametrize(
+    ('by', 'expected'),
+    [
+        pytest.param(
+            'plugin',
+            [('(placement)', 1, 'no-candidates'), ('RAMFilter', 1, 'not-enough-ram')],
+            id='plugin',
+        ),
+        pytest.param(
+            'blocker',
+            [('filters', 1, 'RAMFilter'), ('no-candidates', 1, '(placement)')],
+            id='blocker',
+        ),
+        pytest.param('code', [('not-enough-ram', 1, 'RAMFilter')], id='code'),
+        pytest.param(
+            'flavor',
+            [('large', 3, 'no-candidates'), ('small', 1, 'scheduled')],
+            id='flavor',
+        ),
+        pytest.param(
+            'host', [('cmp-1', 1, 'scheduled'), ('cmp-2', 1, 'scheduled')], id='host'
+        ),
+        pytest.param(
+            'hour',
+            [
+                ('2026-09-21T14:00Z', 2, 'not-enough-ram'),
+                ('2026-09-21T15:00Z', 1, 'no-candidates'),
+                ('2026-09-21T16:00Z', 1, 'scheduled'),
+            ],
+            id='hour',
+        ),
+        pytest.param('day', [('2026-09-21', 4, 'scheduled')], id='day'),
+        pytest.param(
+            'result',
+            [('scheduled', 2, 'scheduled'), ('unschedulable', 2, 'no-candidates')],
+            id='result',
+        ),
+        pytest.param(
+            'zone', [('', 3, 'scheduled'), ('az1', 1, 'not-enough-ram')], id='zone'
+        ),
+        pytest.param(
+            'project',
+            [('project', 3, 'no-candidates'), ('p1', 1, 'scheduled')],
+            id='project',
+        ),
+    ],
+)
+def test_decisions_are_counted(ask, by, expected):
+    code, found, _ = ask(CountDecisions, '--by', by)
+    total = sum(number for _, number, _ in expected)
+    assert code == ANSWERED
+    assert found == [
+        {
+            'value': value,
+            'count': number,
+            'share': round(number / total, 4),
+            'most_often': reason,
+        }
+        for value, number, reason in expected
+    ]
+
+
+def test_people_get_shares_in_percent(ask):
+    _, table, _ = ask(CountDecisions, '--flavor', 'large', form='table')
+    assert '| RAMFilter   | 1     | 50.0% | not-enough-ram |' in table
+
+
+LATE = make_record(NOON - 3600, 'cmp-3', flavor='large')
+"""Written last, when the clock had been set back."""
+
+
+class Interrupted(ListDecisions):
+    """Follows until a record has come; the next look is interrupted."""
+
+    def pause(self, seconds):
+        if not self.coming:
+            raise KeyboardInterrupt
+        self.writer.write([self.coming.pop()])
+
+
+@pytest.mark.parametrize('form', ['json', 'table'])
+def test_new_decisions_are_followed(ask, nova_conf, form):
+    class Here(Interrupted):
+        """In the directory of this test."""
+
+        coming = [LATE, make_record(flavor='none')]
+        writer = DecisionWriter(nova_conf.with_name('decisions'))
+
+    app = App([nova_conf])
+    expected = [*IDS[-2:], LATE.head.id]
+    command = Here(app, None)
+    parsed = command.get_parser('x').parse_args(
+        ['-f', form, '--local', '--follow', '--limit=2', '--until=2026-09-22',
+         '--flavor=large']
+    )  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        command.run(parsed)
+    lines = app.stdout.getvalue().splitlines()
+    if form == 'json':
+        assert [json.loads(line)['id'] for line in lines] == expected
+    else:
+        assert lines[0].split()[:3] == ['ID', 'Time', 'Result']
+        assert [line.split()[0] for line in lines[1:]] == expected
+        assert 'cmp-3' in lines[-1]
+
+
+def test_what_cannot_be_followed_is_refused(ask):
+    with pytest.raises(errors.OptionError, match='--follow'):
+        ask(ListDecisions, '--follow', form='csv')
+
+
+def test_a_machine_without_a_log_is_told_of(tmp_path):
+    path = tmp_path / 'nova.conf'
+    path.write_text(f'[novasched]\ndecisions_dir = {tmp_path}/none\n')
+    with pytest.raises(errors.OptionError, match=f'looked into {tmp_path}/none, '):
+        run(ListDecisions, '--local', app=App([path]))
+
+
+def test_schedulers_that_are_not_known_are_named(nova_conf):
+    code, found, said = run(ListDecisions, app=App([nova_conf]))
+    assert (code, len(found)) == (IN_PART, len(RECORDS))
+    assert said.startswith('warning: other schedulers are not known')
+
+
+@pytest.mark.parametrize('text', ['yesterday', '7 days', '-5m', ''])
+def test_a_time_is_a_time(text):
+    with pytest.raises(argparse.ArgumentTypeError, match='is no time'):
+        moment(text)
+
+
+def test_times_have_zones_and_durations():
+    assert moment('2026-11-22T13:00+01:00') == moment('2026-11-22T12:00')
+    assert moment('2d') - moment('1w') == pytest.approx(5 * 86400e6, abs=1e6)
+
+
+LOADED = """
+import sys
+from novasched.cmd.main import main
+code = main(sys.argv[1:])
+heavy = ('sqlalchemy', 'oslo_messaging', 'numpy', 'oslo_db')
+print([name for name in heavy if name in sys.modules], file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize('command', ['list', 'count'])
+def test_own_files_are_read_without_a_database_or_broker(nova_conf, command):
+    words = ['decisions', command, '--local', '--config-file', str(nova_conf)]
+    done = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', LOADED, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, '[]\n')

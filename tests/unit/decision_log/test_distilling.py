@@ -1,0 +1,470 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records say how a request ended and what ended it, and have a form of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched import errors
+from novasched.decision_log.distilling import policy_of
+from novasched.decision_log.record import decode, encode
+from novasched.drivers.chance import ChanceScheduler
+from novasched.objects.request_spec import Destination
+from novasched.ports import CallerGone, Cell
+from novasched.resources.requirements import Requirements
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.filters.compute import ComputeFilter
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.resources import CPUWeigher, RAMWeigher
+from tests import factories
+from tests.configuration import make_conf
+from tests.fakes import FakeCaller, FakeDriver, FakePlacement, FakeView
+from tests.recordings import Recorded
+
+A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
+
+
+class Broken(BaseHostFilter):
+    """Raises what it is given."""
+
+    def __init__(self, problem):
+        self._problem = problem
+
+    def host_passes(self, host_state, spec_obj):
+        raise self._problem
+
+
+def refusing(context, request):
+    """A prefilter that refuses."""
+    return Requirements(refused='no such image', refused_by='refusing')
+
+
+def full(count=5):
+    return factories.hosts(num_instances=[9] * count)
+
+
+def failing(status):
+    placement = FakePlacement()
+    placement.fail(status)
+    return placement
+
+
+def gone(options):
+    """A host that is named, and that nobody knows."""
+    return {'requested_destination': Destination(host='gone', node=None), **options}
+
+
+def elsewhere():
+    """A view that knows the host that is named, which is not offered."""
+    return FakeView(factories.hosts(count=2), nodes=[('h9', 'h9', 'uuid-h9')])
+
+
+class Foreign(FakeDriver):
+    """A driver of others."""
+
+    def __init__(self, parts):
+        super().__init__(errors.NoValidHost('all are busy'))
+
+
+class Failing(FakeDriver):
+    """A driver with a defect."""
+
+    def __init__(self, parts):
+        super().__init__(ZeroDivisionError('x'))
+
+
+@pytest.mark.parametrize(
+    ('options', 'request_', 'ending'),
+    [
+        pytest.param({}, {}, ('scheduled', '', '', ''), id='scheduled'),
+        pytest.param(
+            {'prefilters': [refusing]},
+            {},
+            ('unschedulable', 'prefilter', 'refusing', ''),
+            id='a prefilter',
+        ),
+        pytest.param(
+            {},
+            gone({}),
+            ('unschedulable', 'named-host', '', ''),
+            id='a host that is not known',
+        ),
+        pytest.param(
+            {'view': elsewhere()},
+            {'force_hosts': ['h9']},
+            ('unschedulable', 'named-host', '', ''),
+            id='a host that is not offered',
+        ),
+        pytest.param(
+            {'placement': failing(503)},
+            {},
+            ('unschedulable', 'placement-failed', '', ''),
+            id='placement answers with an error',
+        ),
+        pytest.param(
+            {'placement': failing(0)},
+            {},
+            ('unschedulable', 'placement-failed', '', ''),
+            id='placement does not answer',
+        ),
+        pytest.param(
+            {'placement': FakePlacement()},
+            {},
+            ('unschedulable', 'no-candidates', '', ''),
+            id='no candidates',
+        ),
+        pytest.param(
+            {'placement': FakePlacement('uuid-of-nobody')},
+            {},
+            ('unschedulable', 'unknown-hosts', '', ''),
+            id='candidates that nobody knows',
+        ),
+        pytest.param(
+            {
+                'driver': ChanceScheduler,
+                'hosts': factories.hosts(service_up=[False, False]),
+            },
+            {},
+            ('unschedulable', 'unknown-hosts', '', ''),
+            id='no service is up',
+        ),
+        pytest.param(
+            {'hosts': full(), 'filters': [ComputeFilter(), NumInstancesFilter(3)]},
+            {},
+            (
+                'unschedulable',
+                'filters',
+                'NumInstancesFilter',
+                'too-many-instances',
+            ),
+            id='filters',
+        ),
+        pytest.param(
+            {'placement': FakePlacement('uuid-h1', 'uuid-h2', script=['refused'] * 9)},
+            {},
+            ('unschedulable', 'claims', '', ''),
+            id='claims that are refused',
+        ),
+        pytest.param(
+            {'placement': FakePlacement('uuid-h1', script=['unreachable'])},
+            {},
+            ('unschedulable', 'claims', '', ''),
+            id='claims that do not arrive',
+        ),
+        pytest.param(
+            {'placement': FakePlacement('uuid-h1', script=['unknown'])},
+            {},
+            ('error', 'claims', '', ''),
+            id='a claim of which nothing is known',
+        ),
+        pytest.param(
+            {'caller': FakeCaller(CallerGone('conductor'))},
+            {},
+            ('error', 'caller-gone', '', ''),
+            id='the caller is gone',
+        ),
+        pytest.param(
+            {'filters': [Broken(ValueError('x'))]},
+            {},
+            ('error', 'plugin', 'Broken', ''),
+            id='a plugin',
+        ),
+        pytest.param(
+            {'driver': Foreign},
+            {},
+            ('unschedulable', 'plugin', '', ''),
+            id='a driver of others has no host',
+        ),
+        pytest.param(
+            {'filters': [Broken(errors.StoreFailed('database', 'away'))]},
+            {},
+            ('error', 'store', '', ''),
+            id='a database',
+        ),
+        pytest.param(
+            {'driver': Failing}, {}, ('error', 'error', '', ''), id='anything else'
+        ),
+    ],
+)
+def test_what_ended_a_request(options, request_, ending):
+    caller = options.pop('caller', None)
+    recorded = Recorded(**options)
+    raised = None
+    try:
+        recorded.ask(caller=caller, **request_)
+    except Exception as problem:  # noqa: BLE001 each kind is in the record
+        raised = type(problem).__name__
+    head, error = recorded.record.head, recorded.record.body['error']
+    assert (error and error['class']) == raised
+    assert (head.result, head.blocker, head.plugin, head.code) == ending
+
+
+# -- the form
+
+
+BODY = {
+    'v', 'servers', 'request', 'asked', 'notes', 'view', 'profile', 'claims',
+    'claims_total', 'stages_ms', 'error', 'placement', 'decisions',
+}  # fmt: skip
+REQUEST = {
+    'flavor', 'image', 'zone', 'group', 'forced', 'ignored', 'named', 'hints',
+    'pci_requests', 'ports', 'requested_resources', 'numa_nodes', 'is_move',
+    'is_rebuild',
+}  # fmt: skip
+ASKED = {
+    'query', 'status', 'candidates', 'limit', 'cut', 'fallback', 'further', 'copied',
+    'pcpu_fallback',
+}  # fmt: skip
+FAILED = {'query', 'status', 'text', 'candidates', 'limit', 'pcpu_fallback'}
+WHOLE = {
+    'index', 'attempt', 'seed', 'cut', 'further', 'host_list', 'hosts', 'candidates',
+    'left', 'steps', 'outcomes', 'top', 'totals', 'weighers', 'no_effect', 'decisive',
+    'numa', 'host',
+}  # fmt: skip
+STAGES = {'prefilter', 'query', 'refresh', 'filter', 'score', 'claim', 'notify'}
+
+
+def typical(**options):
+    return Recorded(
+        factories.hosts(
+            free_ram_mb=[9000, 8000, 7000, 6000], num_instances=[1, 9, 2, 3]
+        ),
+        filters=[ComputeFilter(), NumInstancesFilter(limit=5)],
+        weighers=[RAMWeigher(), CPUWeigher()],
+        **options,
+    )
+
+
+def test_a_body_has_exactly_its_fields():
+    recorded = typical()
+    recorded.ask([A, B, C])
+    body = recorded.record.body
+    assert set(body) == BODY
+    assert set(body['request']) == REQUEST
+    assert [set(each) for each in body['asked']] == [ASKED]
+    assert [set(each) for each in body['servers']] == [
+        {'uuid', 'host', 'node', 'cell', 'alternates'}
+    ] * 3
+    assert [set(each) for each in body['decisions']] == [
+        WHOLE,
+        {'index', 'attempt', 'host'},
+        WHOLE,
+    ]
+    assert [set(each) for each in body['claims']] == [
+        {'host', 'servers', 'outcome', 'text', 'ms'}
+    ]
+    whole = body['decisions'][0]
+    assert [set(each) for each in whole['steps']] == [
+        {'name', 'in', 'out', 'reasons'}
+    ] * 2
+    assert [set(each) for each in whole['weighers']] == [
+        {'name', 'raw', 'normalised', 'multipliers'}
+    ] * 2
+    assert set(body['stages_ms']) <= STAGES
+    assert set(body['view']) == {'left_out', 'ages_s'}
+
+
+def test_a_failed_query_says_so():
+    recorded = typical(placement=failing(503))
+    recorded.refused()
+    (asked,) = recorded.record.body['asked']
+    assert set(asked) == FAILED
+    assert (asked['status'], asked['text'], asked['candidates']) == (503, 'away', 0)
+    assert recorded.record.body['decisions'] == []
+
+
+def test_a_body_is_the_same_once_it_was_encoded():
+    recorded = typical()
+    recorded.ask([A, B, C])
+    body = recorded.record.body
+    found = decode(encode(body))
+    assert found['decisions'][0]['outcomes'] == body['decisions'][0]['outcomes']
+    assert found['decisions'][0]['totals'] == pytest.approx(
+        body['decisions'][0]['totals'], rel=1e-6
+    )
+    assert encode(found) == encode(body)
+
+
+def test_a_decision_is_told_with_its_hosts_and_weights():
+    recorded = typical()
+    ((selected, *alternates),) = recorded.ask([A])
+    record = recorded.record
+    (decision,) = record.body['decisions']
+    assert record.host_lists == {decision['host_list']: ['h1', 'h2', 'h3', 'h4']}
+    assert list(decision['outcomes']) == [1, 3, 1, 1]
+    assert decision['host'] == selected.service_host == 'h1'
+    assert decision['top'] == ['h1', 'h3', 'h4']
+    assert (decision['hosts'], decision['candidates'], decision['left']) == (4, 4, 3)
+    assert [
+        (step['name'], step['in'], step['out'], step['reasons'])
+        for step in decision['steps']
+    ] == [
+        ('ComputeFilter', 4, 4, []),
+        (
+            'NumInstancesFilter',
+            4,
+            3,
+            [['too-many-instances', '9 instances, limit 5', 1, 'h2']],
+        ),
+    ]
+    (server,) = record.body['servers']
+    assert server == {
+        'uuid': A,
+        'host': 'h1',
+        'node': 'h1',
+        'cell': 'cell1',
+        'alternates': [each.service_host for each in alternates],
+    }
+    assert (record.head.hosts, record.head.candidates) == (4, 4)
+
+
+def test_hosts_are_listed_once_while_they_stay():
+    recorded = typical()
+    recorded.ask()
+    recorded.ask()
+    first, second = (record.host_lists for record in recorded.log.records)
+    assert first.keys() == second.keys()
+    ((names,), (same,)) = first.values(), second.values()
+    assert names is same
+
+
+def test_the_nodes_of_one_host_are_told_apart():
+    hosts = factories.hosts(host=['ironic', 'ironic', 'h3'], nodename=['a', 'b', 'c'])
+    recorded = Recorded(hosts)
+    recorded.ask()
+    (names,) = recorded.record.host_lists.values()
+    assert names == ['ironic/a', 'ironic/b', 'h3']
+
+
+def test_the_head_has_what_lists_show():
+    recorded = typical(worker='controller-1:42')
+    request = {'project_id': 'p', 'user_id': 'u', 'availability_zone': 'az1'}
+    recorded.ask([A, B], **request)
+    head = recorded.record.head
+    assert (head.project_id, head.user_id, head.zone) == ('p', 'u', 'az1')
+    assert (head.servers, head.worker, head.diagnosis) == (2, 'controller-1:42', '')
+    assert head.at == int(recorded.log.clock.time() * 1e6)
+    assert head.flavor == factories.request().flavor.name
+
+
+def test_what_the_operator_chose_is_kept_by_its_hash():
+    conf = make_conf(novasched={'no_valid_host_detail': 'user'})
+    profile = Profile((ComputeFilter(),), (RAMWeigher(2.0),))
+    policy = policy_of(profile, conf)
+    recorded = typical(policy=policy)
+    recorded.ask()
+    (found,) = recorded.record.profiles.items()
+    assert found == (recorded.record.body['profile'], policy)
+    assert policy['filters'] == ['ComputeFilter']
+    assert policy['weighers'] == {'RAMWeigher': 2.0}
+    assert policy['options']['no_valid_host_detail'] == 'user'
+    assert policy['driver'] == 'filter_scheduler'
+    other = typical(policy={**policy, 'driver': 'chance_scheduler'})
+    other.ask()
+    assert other.record.profiles.keys() != recorded.record.profiles.keys()
+
+
+# -- cells, and what placement held back
+
+
+def silent(*names):
+    hosts = factories.hosts(count=3)
+    view = FakeView(hosts, {n: Cell(n, n, None, None, False) for n in names})
+    view.silent = set(names)
+    return view
+
+
+@pytest.mark.parametrize(
+    'options',
+    [
+        pytest.param({}, id='with a decision'),
+        pytest.param({'filters': [NumInstancesFilter(limit=0)]}, id='with no host'),
+    ],
+)
+def test_cells_left_out_are_those_of_the_decision(options):
+    recorded = Recorded(view=silent('east'), **options)
+    try:
+        recorded.ask([A, B])
+    except errors.NoValidHost:
+        assert recorded.record.head.result == 'unschedulable'
+    assert recorded.record.body['view']['left_out'] == ['east']
+
+
+def test_a_server_after_the_first_has_the_cells_left_out_too():
+    class First(BaseHostFilter):
+        def host_passes(self, host_state, spec_obj):
+            return spec_obj.instance_uuid == A and host_state.host != 'h2'
+
+    recorded = Recorded(view=silent('east'), filters=[First()])
+    recorded.refused([A, B])
+    last = recorded.record.body['decisions'][-1]
+    assert recorded.record.body['view']['left_out'] == ['east']
+    assert (last['index'], last['candidates'], last['left']) == (1, 3, 0)
+
+
+def test_without_a_decision_the_cells_are_those_of_now():
+    recorded = Recorded(
+        placement=FakePlacement(),
+        left_out=lambda: ('west',),
+        ages_s=lambda: {'east': 1.5},
+        known=lambda: 312,
+    )
+    recorded.refused()
+    assert recorded.record.body['view'] == {
+        'left_out': ['west'],
+        'ages_s': {'east': 1.5},
+    }
+    assert (recorded.record.head.hosts, recorded.record.head.candidates) == (312, 0)
+
+
+DIAGNOSIS = {'hosts': 3, 'offered': 0, 'reasons': []}
+
+
+@pytest.mark.parametrize(
+    ('diagnose', 'waits', 'placement', 'state'),
+    [
+        pytest.param(None, False, FakePlacement(), '', id='off'),
+        pytest.param(lambda q: DIAGNOSIS, True, FakePlacement(), 'made', id='at once'),
+        pytest.param(lambda q: None, True, FakePlacement(), 'waiting', id='later'),
+        pytest.param(lambda q: None, False, FakePlacement(), '', id='never'),
+        pytest.param(lambda q: None, True, failing(503), '', id='of an error'),
+    ],
+)
+def test_requests_without_candidates_are_diagnosed(diagnose, waits, placement, state):
+    recorded = Recorded(
+        placement=placement, diagnose=diagnose, waits_for_diagnosis=waits
+    )
+    recorded.refused()
+    assert recorded.record.head.diagnosis == state
+    assert recorded.record.body['placement'] == (DIAGNOSIS if state == 'made' else None)
+
+
+def test_requests_that_got_a_host_are_not_diagnosed():
+    asked = []
+    recorded = Recorded(diagnose=asked.append, waits_for_diagnosis=True)
+    recorded.ask()
+    assert (asked, recorded.record.head.diagnosis) == ([], '')
+
+
+def test_drivers_of_others_have_records_without_decisions():
+    class Mine(FakeDriver):
+        def __init__(self, parts):
+            super().__init__()
+
+    recorded = Recorded(driver=Mine)
+    recorded.ask([A, B])
+    head, body = recorded.record.head, recorded.record.body
+    assert (head.result, head.servers, head.candidates) == ('scheduled', 2, 5)
+    assert body['decisions'] == []
+    assert [each['host'] for each in body['servers']] == ['h1', 'h1']
+    assert len(body['claims']) == 2
+
+
+def test_an_outcome_has_no_more_than_the_servers():
+    recorded = typical()
+    recorded.ask([A])
+    told = recorded.log.requests[-1]
+    found = recorded.log.distiller.outcome(told)
+    assert found.head == recorded.record.head
+    assert found.body == {'servers': recorded.record.body['servers']}

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line that the log has of each request that found no host."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from novasched.decision_log.fault import log_failure
+from novasched.decision_log.record import Head
+
+LOGGER = 'novasched.decision_log.fault'
+HEAD = Head(
+    id='d-06f3kd1r0vb4n',
+    at=0,
+    flavor='m1.pinned.8',
+    zone='az1',
+    result='unschedulable',
+    blocker='filters',
+    plugin='NUMATopologyFilter',
+    code='not-enough-dedicated-cpus',
+    hosts=312,
+    candidates=31,
+    took_us=19_400,
+)
+
+
+@pytest.mark.parametrize(
+    ('head', 'body', 'line'),
+    [
+        pytest.param(
+            HEAD,
+            {'asked': [{'cut': False}], 'view': {'left_out': []}},
+            'decision=d-06f3kd1r0vb4n blocker=filters plugin=NUMATopologyFilter '
+            'code=not-enough-dedicated-cpus hosts=312 candidates=31 cut=no left_out=- '
+            'servers=1 flavor=m1.pinned.8 zone=az1 took_ms=19',
+            id='whole',
+        ),
+        pytest.param(
+            Head(id='d-1', at=0, flavor='a b=c\nd', candidates=-1),
+            {'asked': [{'cut': True}], 'view': {'left_out': ['east', 'we st']}},
+            'decision=d-1 blocker=- plugin=- code=- hosts=0 candidates=0 cut=yes '
+            'left_out=east,we_st servers=1 flavor=a_b_c_d zone=- took_ms=0',
+            id='names with anything in them',
+        ),
+        pytest.param(
+            Head(id='d-1', at=0),
+            None,
+            'decision=d-1 blocker=- plugin=- code=- hosts=0 candidates=0 cut=no '
+            'left_out=- servers=1 flavor=- zone=- took_ms=0',
+            id='a head alone',
+        ),
+    ],
+)
+def test_the_line_has_its_keys_in_order(caplog, head, body, line):
+    caplog.set_level(logging.INFO, LOGGER)
+    log_failure(head, body)
+    (found,) = caplog.records
+    assert found.getMessage() == f'No valid host: {line}'
+    for pair in line.split(' '):
+        key, _, value = pair.partition('=')
+        assert str(getattr(found, key)) == value

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records are made beside the requests, which nothing of it can delay or break."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import weakref
+from types import SimpleNamespace
+
+import pytest
+
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.decision_log.distilling import Distiller
+from novasched.decision_log.fault import FaultText, Level
+from novasched.decision_log.log import (
+    AT_ONCE,
+    DRAIN_S,
+    MOST_HELD,
+    MOST_REDUCED,
+    MOST_WAITING,
+    CollectedRecords,
+    RecordingLog,
+)
+from novasched.decision_log.pending import PendingRecords
+from novasched.decision_log.writing import encoded
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
+from novasched.scheduler.pipeline import Profile
+from tests import factories
+from tests.recordings import Recorded
+
+PATIENCE_S = 30.0
+FULL = NumInstancesFilter(limit=0)
+
+
+class Sink:
+    """Keeps the records that it is given, batch by batch.
+
+    It raises ``problem``, if it has one, and waits for ``gate`` before it takes any.
+    """
+
+    def __init__(self, problem=None):
+        self.batches = []
+        self.problem = problem
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+        self.written = threading.Condition()
+
+    def __len__(self):
+        return 0
+
+    def write(self, records):
+        self.entered.set()
+        self.gate.wait(PATIENCE_S)
+        with self.written:
+            self.batches.append(list(records))
+            self.written.notify_all()
+        if self.problem is not None:
+            raise self.problem
+
+    @property
+    def records(self):
+        return [record for batch in self.batches for record in batch]
+
+    def await_records(self, number):
+        """Wait until so many have come."""
+        with self.written:
+            assert self.written.wait_for(
+                lambda: len(self.records) >= number, PATIENCE_S
+            )
+
+
+class Observer:
+    """Keeps what it hears; ``problem`` is raised."""
+
+    def __init__(self, problem=None):
+        self.heard = []
+        self.lost = 0
+        self.problem = problem
+
+    def recorded(self, record, took_s):
+        self.heard.append((record.head.id, took_s))
+        if self.problem is not None:
+            raise self.problem
+
+    def stored(self, outcome, records):
+        assert outcome == 'lost'
+        self.lost += records
+
+
+class Unmakeable(Distiller):
+    """Cannot make the records of some requests."""
+
+    def record(self, told):
+        if told.request.memory_mb == 666:
+            raise SystemExit('of a plugin')
+        return super().record(told)
+
+
+@pytest.fixture
+def open_log():
+    """Make a log: `open_log(sink, **options)`; it is closed in the end."""
+    made = []
+
+    def make(sink, level=Level.NONE, distiller=Distiller, **options):
+        distiller = distiller(Profile((FULL,), ()))
+        fault = FaultText(distiller, level)
+        made.append(RecordingLog(distiller, sink, SYSTEM_CLOCK, fault, **options))
+        return made[-1]
+
+    yield make
+    for log in made:
+        log.close()
+
+
+def served(log, **options):
+    """A manager whose requests go to this log."""
+    return Recorded(factories.hosts(count=3), log=log, **options)
+
+
+def test_a_record_is_written_soon(open_log):
+    sink = Sink()
+    served(open_log(sink)).ask()
+    began = SYSTEM_CLOCK.monotonic()
+    sink.await_records(1)
+    assert SYSTEM_CLOCK.monotonic() - began < 5
+    (record,) = sink.records
+    assert record.head.result == 'scheduled'
+    assert record.body['decisions'][0]['host'] == 'h1'
+
+
+@pytest.mark.parametrize('level', Level)
+def test_a_failed_request_is_let_go_at_once(open_log, level):
+    log = open_log(Sink(), level=level)
+    recorded = served(log, filters=[FULL])
+    gc.collect()
+    gc.disable()
+    try:
+        recorded.refused()
+        held = weakref.ref(log._waiting[-1])
+        log.close()
+        assert held() is None
+    finally:
+        gc.enable()
+
+
+def test_no_thread_runs_before_there_is_a_request(open_log):
+    before = threading.active_count()
+    open_log(Sink())
+    assert threading.active_count() == before
+
+
+def test_closing_writes_what_has_come(open_log):
+    sink = Sink()
+    log = open_log(sink)
+    recorded = served(log)
+    for _ in range(3):
+        recorded.ask()
+    log.close()
+    assert len(sink.records) == 3
+
+
+def test_closing_a_log_without_requests_is_nothing(open_log):
+    sink = Sink()
+    log = open_log(sink)
+    log.close()
+    log.close()
+    assert sink.records == []
+
+
+def test_closing_does_not_wait_long_for_a_store_that_hangs(open_log):
+    sink = Sink()
+    sink.gate.clear()
+    log = open_log(sink)
+    served(log).ask()
+    assert sink.entered.wait(PATIENCE_S)
+    began = SYSTEM_CLOCK.monotonic()
+    log.close()
+    assert SYSTEM_CLOCK.monotonic() - began < DRAIN_S + 5
+    sink.gate.set()
+
+
+def test_many_records_are_written_together_in_order(open_log):
+    sink = Sink()
+    sink.gate.clear()
+    recorded = served(open_log(sink))
+    recorded.ask()
+    assert sink.entered.wait(PATIENCE_S)
+    for _ in range(100):
+        recorded.ask()
+    sink.gate.set()
+    sink.await_records(101)
+    times = [record.head.at for record in sink.records]
+    assert times == sorted(times)
+    assert max(map(len, sink.batches)) == AT_ONCE
+
+
+def test_a_full_queue_reduces_records_to_their_heads(open_log):
+    sink, observer = Sink(), Observer()
+    sink.gate.clear()
+    recorded = served(open_log(sink, observer=observer))
+    recorded.ask()
+    assert sink.entered.wait(PATIENCE_S)
+    for _ in range(MOST_WAITING + 3):
+        recorded.ask()
+    sink.gate.set()
+    sink.await_records(MOST_WAITING + 4)
+    whole = [record for record in sink.records if 'decisions' in record.body]
+    heads = [record for record in sink.records if 'decisions' not in record.body]
+    assert (len(whole), len(heads)) == (MOST_WAITING + 1, 3)
+    for record in heads:
+        assert record.head.result == 'scheduled'
+        assert record.head.candidates == 3
+        assert [each['host'] for each in record.body['servers']] == ['h1']
+        assert encoded(record).is_reduced
+    assert observer.lost == 0
+
+
+def test_heads_are_lost_when_very_many_wait(open_log):
+    sink, observer = Sink(), Observer()
+    sink.gate.clear()
+    log = open_log(sink, observer=observer)
+    recorded = served(log)
+    recorded.ask()
+    assert sink.entered.wait(PATIENCE_S)
+    told = log.recorder(recorded.context, factories.request(), None)
+    for _ in range(MOST_WAITING + MOST_REDUCED + 5):
+        told.ended([], None)
+    assert observer.lost == 5
+    sink.gate.set()
+
+
+def test_a_store_that_hangs_delays_no_request(open_log):
+    sink = Sink()
+    sink.gate.clear()
+    recorded = served(open_log(sink))
+    recorded.ask()
+    assert sink.entered.wait(PATIENCE_S)
+    began = SYSTEM_CLOCK.monotonic()
+    for _ in range(50):
+        recorded.ask()
+    assert SYSTEM_CLOCK.monotonic() - began < 10
+    assert sink.records == []
+    sink.gate.set()
+
+
+def test_a_store_that_raises_loses_these_records_only(open_log, caplog):
+    sink, observer = Sink(OSError('odd')), Observer()
+    recorded = served(open_log(sink, observer=observer))
+    recorded.ask()
+    sink.await_records(1)
+    sink.problem = None
+    recorded.ask()
+    sink.await_records(2)
+    assert observer.lost == 1
+    assert '1 records are lost' in caplog.text
+
+
+def test_of_a_record_that_cannot_be_made_the_head_is_kept(open_log, caplog):
+    sink, observer = Sink(), Observer()
+    recorded = served(open_log(sink, distiller=Unmakeable, observer=observer))
+    recorded.ask()
+    recorded.ask(memory_mb=666)
+    recorded.ask()
+    sink.await_records(3)
+    assert observer.lost == 0
+    assert 'Only the head of record d-' in caplog.text
+    assert [record.head.result for record in sink.records] == ['scheduled'] * 3
+    assert [set(r.body) == {'servers'} for r in sink.records] == [False, True, False]
+
+
+def test_what_holds_many_hosts_does_not_wait(open_log):
+    sink = Sink()
+    sink.gate.clear()
+    hosts = factories.hosts(count=MOST_HELD // 8)
+    log = open_log(sink)
+    recorded = Recorded(hosts, log=log)
+    recorded.ask()
+    assert sink.entered.wait(PATIENCE_S)
+    for _ in range(6):
+        recorded.ask()
+    sink.gate.set()
+    sink.await_records(7)
+    log.close()
+    whole = [record for record in sink.records if 'decisions' in record.body]
+    assert len(whole) == 1 + 4
+
+
+def test_an_observer_that_raises_harms_no_request(open_log):
+    sink, observer = Sink(), Observer(RuntimeError())
+    sink.gate.clear()
+    log = open_log(sink, observer=observer)
+    recorded = served(log)
+    told = log.recorder(recorded.context, factories.request(), None)
+    while observer.lost == 0:  # until it is heard of in the thread of a request
+        told.ended([], None)
+    observer.problem = None
+    recorded.ask()
+    sink.gate.set()
+
+
+@pytest.mark.parametrize(
+    ('result', 'filters', 'whole'),
+    [('scheduled', [], False), ('unschedulable', [FULL], True)],
+)
+def test_what_is_not_kept_whole_costs_no_question(open_log, result, filters, whole):
+    sink = Sink()
+    log = open_log(sink, keeps=lambda result: result != 'scheduled')
+    recorded = served(log, filters=filters)
+    try:
+        recorded.ask()
+    except errors.NoValidHost:
+        assert result == 'unschedulable'
+    sink.await_records(1)
+    (record,) = sink.records
+    assert record.head.result == result
+    assert ('decisions' in record.body) == whole
+    assert len(record.body['servers']) == 1
+
+
+def test_a_failure_is_logged_in_one_line(open_log, caplog):
+    caplog.set_level(logging.INFO, 'novasched.decision_log')
+    sink = Sink()
+    recorded = served(open_log(sink), filters=[FULL])
+    with pytest.raises(errors.NoValidHost):
+        recorded.ask()
+    served(open_log(sink)).ask()
+    sink.await_records(2)
+    (line,) = [m for m in caplog.messages if m.startswith('No valid host: ')]
+    assert ' blocker=filters plugin=NumInstancesFilter code=too-many-instances ' in line
+
+
+def test_the_id_in_the_error_is_that_of_the_record(open_log):
+    sink = Sink()
+    recorded = served(open_log(sink, level=Level.USER), filters=[FULL])
+    text = recorded.refused()
+    sink.await_records(1)
+    assert text.endswith(f'({sink.records[0].head.id})')
+
+
+def test_an_error_that_cannot_be_explained_is_that_of_nova(open_log, caplog):
+    class Inexplicable(Distiller):
+        def outlines(self, told):
+            raise ZeroDivisionError
+
+    log = open_log(Sink(), level=Level.ADMIN, distiller=Inexplicable)
+    text = served(log, filters=[FULL]).refused()
+    assert text == 'No valid host was found. There are not enough hosts available.'
+    assert 'cannot be told' in caplog.text
+
+
+class Locked:
+    """A store that fails until it is let go."""
+
+    def __init__(self):
+        self.is_locked = True
+        self.kept = []
+        self.written = threading.Event()
+        self.refused = threading.Event()
+
+    def encoded(self, record):
+        return encoded(record)
+
+    def write_encoded(self, records):
+        if self.is_locked:
+            self.refused.set()
+            raise errors.StoreFailed('decisions', 'locked')
+        self.kept += [record.id for record in records]
+        self.written.set()
+
+
+def test_records_wait_for_a_store_that_fails_and_need_no_other_request(open_log):
+    store, counted = Locked(), []
+    pending = PendingRecords(store, lambda outcome, number: counted.append(outcome))
+    recorded = served(open_log(pending))
+    recorded.ask()
+    assert store.refused.wait(PATIENCE_S)
+    store.is_locked = False
+    assert store.written.wait(PATIENCE_S)
+    assert len(store.kept) == 1
+
+
+def test_periodic_tasks_complete_what_waits(open_log):
+    heard = []
+    observer = SimpleNamespace(diagnosed=lambda *what: heard.append(what))
+    log = open_log(Sink(), observer=observer, complete=lambda: {'made': 2, 'none': 1})
+    ((_, task),) = log.periodic_tasks()
+    task()
+    assert heard == [('made', 2), ('none', 1)]
+    log = open_log(Sink())
+    log.complete()
+    assert log.periodic_tasks() == []
+
+
+def test_dry_runs_have_their_records_at_once():
+    log = CollectedRecords(Distiller(Profile((), ())), SYSTEM_CLOCK)
+    recorded = served(log)
+    recorded.ask()
+    recorded.ask()
+    assert [record.head.result for record in log.records] == ['scheduled'] * 2
+    assert [told.id for told in log.told] == [r.head.id for r in log.records]
+    log.clear()
+    log.close()
+    assert (log.records, log.told, log.periodic_tasks()) == ([], [], [])

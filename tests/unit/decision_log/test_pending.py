@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records wait while they cannot be written; then they are, in their order."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+import pytest
+
+from novasched import errors
+from novasched.decision_log.memory import MemoryDecisions
+from novasched.decision_log.pending import BATCH, LOG_EVERY_S, RETRY_S, PendingRecords
+from novasched.decision_log.writing import encoded
+from tests.stored_records import SetClock, make_record
+
+
+class PlayedStore:
+    """A store that can be away; ``transactions`` are the ids of each."""
+
+    def __init__(self):
+        self.is_away = False
+        self.tried = 0
+        self.transactions = []
+
+    encoded = staticmethod(encoded)
+
+    def write_encoded(self, records):
+        self.tried += 1
+        if self.is_away:
+            raise errors.StoreFailed('the decision log', 'database is locked')
+        self.transactions.append([record.id for record in records])
+
+    def ids(self):
+        return [one for each in self.transactions for one in each]
+
+
+@pytest.fixture
+def store():
+    return PlayedStore()
+
+
+@pytest.fixture
+def clock():
+    return SetClock()
+
+
+@pytest.fixture
+def counted():
+    return Counter()
+
+
+@pytest.fixture
+def pending(store, clock, counted):
+    return make(store, clock, counted)
+
+
+def make(store, clock, counted, **options):
+    def count(outcome, number):
+        counted[outcome] += number
+
+    return PendingRecords(store, count, clock, **options)
+
+
+def ids_of(records):
+    return [record.head.id for record in records]
+
+
+def test_records_are_written_together(pending, store, counted):
+    records = [make_record() for _ in range(BATCH + 1)]
+    pending.write(records)
+    assert [len(each) for each in store.transactions] == [BATCH, 1]
+    assert store.ids() == ids_of(records)
+    assert counted == {'written': BATCH + 1}
+    assert len(pending) == 0
+
+
+def test_without_records_nothing_is_written(pending, store):
+    pending.write(())
+    assert store.tried == 0
+
+
+def test_a_head_alone_counts_as_reduced(pending, counted):
+    head = make_record().head
+    pending.write([type(make_record())(head, {}), make_record()])
+    assert counted == {'written': 1, 'reduced': 1}
+
+
+def test_records_wait_and_are_written_in_order(pending, store, clock, counted):
+    store.is_away = True
+    records = [make_record(host=host) for host in ('a', None, 'b', None)]
+    for record in records:
+        pending.write([record])
+    assert (store.tried, len(pending), counted) == (1, 4, {})
+    assert 'database is locked' in str(pending.problem)
+    store.is_away = False
+    pending.write(())
+    assert store.transactions == []
+    clock.go_on(RETRY_S)
+    pending.write(())
+    assert store.ids() == ids_of(records)
+    assert (counted, pending.problem) == ({'written': 4}, None)
+
+
+def test_the_oldest_successes_go_first(store, clock, counted):
+    records = [make_record(host=host) for host in ('a', None, 'b', None, 'c')]
+    most = 4 * encoded(records[1]).size + 40
+    pending = make(store, clock, counted, most_bytes=most)
+    store.is_away = True
+    pending.write(records)
+    assert counted == {'lost': 1}
+    pending.write([make_record(host=None) for _ in range(2)])
+    assert counted == {'lost': 3}
+    pending.write([make_record(host=None)])
+    assert counted == {'lost': 4}
+    store.is_away = False
+    clock.go_on(RETRY_S)
+    pending.write(())
+    assert store.ids()[0] == records[3].head.id
+    assert len(store.ids()) == 4
+
+
+def test_one_line_a_minute_says_so(pending, store, clock, caplog):
+    store.is_away = True
+    for _ in range(100):
+        pending.write([make_record()])
+        clock.go_on(2 * LOG_EVERY_S / 100)
+    lines = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert len(lines) == 2
+    assert 'Records of decisions cannot be written, 1 wait' in lines[0].getMessage()
+
+
+def test_what_is_not_kept_is_not_counted(clock, counted):
+    pending = make(MemoryDecisions('none'), clock, counted)
+    pending.write([make_record(), make_record(host=None)])
+    assert (len(pending), counted) == (0, Counter())

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests made of what an owner asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.tests.unit.fakes import flavor
+from novasched import errors
+from novasched.inspection.pci_aliases import PciAliases
+from novasched.inspection.server_request import destined, request_spec
+from novasched_lab.api.new_instance import instance_of
+
+UUID = 'c0000000-0000-4000-8000-000000000001'
+NIC = {'name': 'nic', 'vendor_id': '15b3', 'product_id': '1018'}
+
+
+def made(image=None, specs=None, **values):
+    size = {name: values.pop(name) for name in ('vcpus', 'memory_mb') if name in values}
+    return request_spec(
+        UUID,
+        flavor(extra_specs=specs or {}, **size),
+        {'id': 'i', 'properties': image or {}},
+        project_id='p',
+        user_id='u',
+        **values,
+    )
+
+
+@pytest.mark.parametrize(
+    ('zone', 'expected'),
+    [
+        pytest.param(None, (None, None, None), id='anywhere'),
+        pytest.param('az1', ('az1', None, None), id='a zone'),
+        pytest.param('az1:h1', ('az1', ['h1'], None), id='a host'),
+        pytest.param('az1:h1:n1', ('az1', ['h1'], ['n1']), id='a host and a node'),
+        pytest.param('az1::n1', ('az1', None, ['n1']), id='a node'),
+    ],
+)
+def test_a_zone_may_force_a_host(zone, expected):
+    found = made(availability_zone=zone)
+    assert (found.availability_zone, found.force_hosts, found.force_nodes) == expected
+
+
+def test_hints_are_in_it():
+    found = made(hints={'same_host': ['x']})
+    assert found.scheduler_hints == {'same_host': ['x']}
+    assert found.requested_networks.objects == []
+    assert not found.is_bfv
+
+
+def test_a_destination_can_be_named_later():
+    assert destined(made(), 'h1').requested_destination.host == 'h1'
+
+
+@pytest.mark.parametrize(
+    ('specs', 'cells'),
+    [
+        pytest.param({}, None, id='nothing'),
+        pytest.param(
+            {'hw:numa_nodes': '2'},
+            [({0, 1}, set(), 512, None), ({2, 3}, set(), 512, None)],
+            id='two nodes',
+        ),
+        pytest.param(
+            {'hw:mem_page_size': 'large'},
+            [({0, 1, 2, 3}, set(), 1024, -2)],
+            id='a word for pages',
+        ),
+        pytest.param(
+            {'hw:mem_page_size': '2MB'},
+            [({0, 1, 2, 3}, set(), 1024, 2048)],
+            id='pages with a unit',
+        ),
+        pytest.param(
+            {'hw:cpu_policy': 'dedicated'},
+            [(set(), {0, 1, 2, 3}, 1024, None)],
+            id='dedicated',
+        ),
+        pytest.param(
+            {'resources:PCPU': '4', 'hw:mem_page_size': '1048576'},
+            [(set(), {0, 1, 2, 3}, 1024, 1048576)],
+            id='dedicated by its resource',
+        ),
+        pytest.param(
+            {'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': '0-1'},
+            [({2, 3}, {0, 1}, 1024, None)],
+            id='mixed',
+        ),
+        pytest.param(
+            {
+                'hw:numa_nodes': '2',
+                'hw:numa_cpus.0': '0-2',
+                'hw:numa_mem.0': '768',
+                'hw:numa_cpus.1': '3',
+                'hw:numa_mem.1': '256',
+            },
+            [({0, 1, 2}, set(), 768, None), ({3}, set(), 256, None)],
+            id='what each node has',
+        ),
+    ],
+)
+def test_nodes_of_the_guest(specs, cells):
+    topology = made(specs=specs, vcpus=4, memory_mb=1024).numa_topology
+    found = topology and [
+        (set(cell.cpuset), set(cell.pcpuset), cell.memory, cell.pagesize)
+        for cell in topology.cells
+    ]
+    assert found == cells
+
+
+@pytest.mark.parametrize(
+    'specs',
+    [
+        pytest.param({'hw:numa_nodes': '3'}, id='parts that are not equal'),
+        pytest.param({'hw:numa_nodes': '9'}, id='more nodes than CPUs'),
+        pytest.param({'hw:numa_nodes': 'x'}, id='nodes that are no number'),
+        pytest.param({'hw:mem_page_size': 'huge'}, id='an unknown size of pages'),
+        pytest.param({'hw:cpu_policy': 'mixed'}, id='a mix without a mask'),
+        pytest.param(
+            {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0'}, id='a CPU in no node'
+        ),
+        pytest.param(
+            {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0-3'}, id='memory in no node'
+        ),
+        pytest.param({'pci_passthrough:alias': 'gpu:1'}, id='an unknown alias'),
+        pytest.param({'pci_passthrough:alias': 'nic'}, id='an alias without count'),
+    ],
+)
+def test_demands_that_cannot_be(specs):
+    with pytest.raises(errors.InvalidDemand):
+        made(specs=specs, vcpus=4, memory_mb=1024, aliases=PciAliases([NIC]))
+
+
+def test_an_alias_asks_for_devices():
+    found = made(
+        specs={'pci_passthrough:alias': 'nic:2'},
+        aliases=PciAliases([{**NIC, 'device_type': 'type-VF'}]),
+    )
+    (request,) = found.pci_requests.requests
+    assert (request.count, request.alias_name, request.numa_policy) == (
+        2,
+        'nic',
+        'legacy',
+    )
+    assert request.spec == [
+        {'vendor_id': '15b3', 'product_id': '1018', 'dev_type': 'type-VF'}
+    ]
+    assert found.requested_resources == []
+
+
+def test_the_instance_is_what_the_request_is_for():
+    found = instance_of(made(image={'hw_cdrom_bus': 'sata'}), 'vm', 3)
+    assert (found.uuid, found.vm_state) == (UUID, 'building')
+    assert found.system_metadata['image_hw_cdrom_bus'] == 'sata'
+    assert (found.vcpus, found.display_name, found.launch_index) == (1, 'vm', 3)
+
+
+def test_host_and_node_of_a_new_instance_are_unset_as_nova_wants_them():
+    found = instance_of(made(), 'vm')
+    sent = found.obj_to_primitive()['nova_object.data']
+    assert not {'host', 'node', 'compute_id'}.intersection(sent)
+    cache = sent['info_cache']['nova_object.data']
+    assert cache == {'instance_uuid': UUID, 'network_info': '[]'}

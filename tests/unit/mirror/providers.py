@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement as a copy of it is read from, in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from novasched import errors
+from novasched.providers.contents import Contents
+
+
+class FakeProviders:
+    """Providers with so many CPUs each; satisfies ports.ProviderStore."""
+
+    is_quick = True
+
+    def __init__(self, **totals):
+        self.totals = totals
+        self.used = dict.fromkeys(totals, 0)
+        self.generations = dict.fromkeys(totals, 0)
+        self.seen_mark = None
+        self.problem = None
+        self.reads = []
+        self.parents = {}
+
+    def take(self, name, amount, *, silently=False):
+        self.used[name] += amount
+        self.generations[name] += not silently
+
+    def read(self):
+        return self._answer('all')
+
+    def read_since(self, before, thorough, suspects=()):
+        self.reads.append(('thorough' if thorough else 'changes', list(suspects)))
+        if self.problem is not None:
+            raise self.problem
+        now = self._contents()
+        if thorough or suspects or now.providers.tolist() != before.providers.tolist():
+            return now
+        return before
+
+    def mark(self):
+        return self.seen_mark
+
+    def close(self):
+        self.problem = errors.StoreFailed('Placement', 'it is closed')
+
+    def _answer(self, how):
+        self.reads.append((how, []))
+        if self.problem is not None:
+            raise self.problem
+        return self._contents()
+
+    def _contents(self):
+        ids = {name: id_ for id_, name in enumerate(self.totals, 1)}
+        rows = [
+            (
+                id_,
+                self.generations[name],
+                ids[self.parents.get(name, name)],
+                ids.get(self.parents.get(name), 0),
+            )
+            for name, id_ in ids.items()
+        ]
+        stocks = [(ids[n], 0, t, 0, 1, t, 1, 1.0, 1.0) for n, t in self.totals.items()]
+        usage = [(id_, 0, self.used[name]) for name, id_ in ids.items()]
+        none = np.zeros((0, 2), np.int64)
+        return Contents(
+            providers=np.array(rows, np.int64).reshape(-1, 4),
+            inventories=np.array(stocks, np.float64).reshape(-1, 9),
+            usage=np.array(usage, np.int64).reshape(-1, 3),
+            traits=none,
+            aggregates=np.array([[1, 1]]) if ids else none,
+            uuids={id_: name for name, id_ in ids.items()},
+            class_names={0: 'VCPU'},
+            trait_names={},
+            aggregate_uuids={1: 'aggregate'},
+        )

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions to change, where no host meets all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from novasched.scheduler.filters import BaseHostFilter
+from novasched.scheduler.nearest import Change, asked_of_all, joined, nearest
+from tests import factories
+
+NAMES = ['a', 'b', 'c', 'd']
+
+
+def met(**rows):
+    """Which of four hosts meet each condition: `met(x='1101')`."""
+    return {name: np.array([c == '1' for c in text]) for name, text in rows.items()}
+
+
+@pytest.mark.parametrize(
+    ('conditions', 'expected'),
+    [
+        pytest.param({}, [], id='there are no conditions'),
+        pytest.param(met(x='1111'), [], id='all are met by all'),
+        pytest.param(
+            met(x='0011', y='1100'),
+            [Change(('x',), 2, ('a', 'b')), Change(('y',), 2, ('c', 'd'))],
+            id='each is the only obstacle of some',
+        ),
+        pytest.param(
+            met(x='1000', y='0111'),
+            [Change(('x',), 3, ('b', 'c', 'd')), Change(('y',), 1, ('a',))],
+            id='the one that gives most comes first',
+        ),
+        pytest.param(
+            met(x='0001', y='1110', z='1110'),
+            [
+                Change(('x',), 3, ('a', 'b', 'c')),
+                Change(('y',), 0, (), 'z'),
+                Change(('z',), 0, (), 'y'),
+            ],
+            id='one that gives none names what else stands against it',
+        ),
+        pytest.param(
+            met(x='0000', y='0000', z='1110'),
+            [Change(('x', 'y'), 3, ('a', 'b', 'c'))],
+            id='a pair, where no single one gives hosts',
+        ),
+        pytest.param(
+            met(x='0000', y='0000', z='0000'),
+            [
+                Change(('x',), 0, (), 'y'),
+                Change(('y',), 0, (), 'x'),
+                Change(('z',), 0, (), 'x'),
+            ],
+            id='neither single ones nor pairs',
+        ),
+    ],
+)
+def test_nearest(conditions, expected):
+    assert nearest(conditions, NAMES) == expected
+
+
+def test_a_single_condition_that_gives_none_has_nothing_else_against_it():
+    found = nearest({'x': np.array([], bool)}, [])
+    assert found == []
+
+
+def test_no_more_than_some_are_listed():
+    each = {f'c{place}': np.arange(20) != place for place in range(20)}
+    assert len(nearest(each, [str(n) for n in range(20)])) == 8
+    assert len(nearest(each, [str(n) for n in range(20)], most=3)) == 3
+
+
+def test_conditions_that_say_the_same_are_one():
+    found = joined(
+        met(zone='1100', other='1010', zone_too='0100'), {'zone_too': 'zone'}
+    )
+    assert {name: mask.tolist() for name, mask in found.items()} == {
+        'zone': [False, True, False, False],
+        'other': [True, False, True, False],
+    }
+
+
+class Even(BaseHostFilter):
+    """Passes every other host."""
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.num_instances % 2 == 0
+
+
+class Stops(BaseHostFilter):
+    """Says to stop filtering."""
+
+    def apply(self, hosts, request):
+        return None
+
+
+class Fails(BaseHostFilter):
+    """Cannot answer for some host."""
+
+    def host_passes(self, host_state, spec_obj):
+        raise ValueError
+
+
+def test_each_filter_is_asked_on_its_own():
+    hosts = factories.hosts(num_instances=[0, 1, 2])[np.array([2, 1])]
+    found = asked_of_all([Even(), Stops(), Fails()], hosts, factories.request())
+    assert {name: mask.tolist() for name, mask in found.items()} == {
+        'Even': [True, False],
+        'Stops': [False, False],
+    }
