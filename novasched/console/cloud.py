@@ -463,7 +463,7 @@ def _slots(kept: KeptCloud, name: str) -> capacity.HostSlots:
     try:
         request = kept.inspection.maker.boot(BootOrder(flavor=flavor)).request
         return kept.capacity.slots(str(flavor.name), request)
-    except (errors.NoValidHost, errors.InvalidDemand) as problem:
+    except capacity.REFUSALS as problem:
         raise errors.OptionError(
             'flavor', str(problem), 'Name another one'
         ) from problem

@@ -50,6 +50,13 @@ SPLIT_CODES = (
 """A host may have the CPUs, but not on as few NUMA nodes as are asked for."""
 MOST_FLAVORS = 50
 BY = ('zone', 'aggregate', 'cell', 'host')
+REFUSALS = (
+    errors.NoValidHost,
+    errors.InvalidDemand,
+    errors.InvalidCandidateQuery,
+    errors.ExtensionFailed,
+)
+"""Errors of one flavor: others are counted all the same."""
 
 
 class Stranded(NamedTuple):
@@ -167,8 +174,8 @@ class Capacity:
     def slots(self, flavor: str, request: RequestSpec) -> HostSlots:
         """Count how many more servers of a request each host takes, alone.
 
-        Raises errors.NoValidHost where a prefilter refuses the request, and any other
-        errors.RequestError.
+        Raises one of REFUSALS where a prefilter refuses the request, placement would
+        answer 400, or a filter fails; and any other errors.RequestError.
         """
         reader = self._reader
         request, query = reader.manager.query(contexts.admin(), request)
@@ -288,7 +295,7 @@ def report(
         try:
             request = inspection.maker.boot(BootOrder(flavor=flavor)).request
             slots = capacity.slots(str(flavor.name), request)
-        except (errors.NoValidHost, errors.InvalidDemand) as problem:
+        except REFUSALS as problem:
             rows.append(refused(str(flavor.name), problem))
             continue
         groups = capacity.grouped(slots.hosts, by) or {None: []}
@@ -332,7 +339,7 @@ def _mapped(inspection: Inspection, name: str) -> int:
 
 
 def refused(flavor: str, problem: errors.NovaschedError) -> dict[str, Any]:
-    """Return the row of a flavor that no host can take whatever is free."""
+    """Return the row of a flavor that cannot be counted, whatever is free."""
     return {
         'flavor': flavor,
         'by': None,

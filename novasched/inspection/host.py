@@ -7,12 +7,11 @@ import datetime
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db.servers import HolderRow
 from novasched.decision_log.record import Head
 from novasched.inspection import places
-from novasched.inspection.capacity import Capacity, flavors_in_use
+from novasched.inspection.capacity import REFUSALS, Capacity, flavors_in_use
 from novasched.inspection.requests import BootOrder
 from novasched.inspection.session import Inspection
 from novasched.inspection.snapshots import Snapshots
@@ -223,7 +222,7 @@ def _slots(inspection: Inspection, capacity: Capacity, host: str) -> list[Report
         try:
             request = inspection.maker.boot(BootOrder(flavor=flavor)).request
             slots = capacity.slots(str(flavor.name), request)
-        except (errors.NoValidHost, errors.InvalidDemand) as problem:
+        except REFUSALS as problem:
             found.append({'flavor': flavor.name, 'slots': 0, 'why': str(problem)})
             continue
         places_ = [p for p, n in enumerate(slots.hosts.host.tolist()) if n == host]

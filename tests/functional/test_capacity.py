@@ -16,6 +16,7 @@ from novasched.inspection import session
 from novasched.inspection.capacity import Capacity, row
 from novasched.objects.request_spec import RequestGroup
 from novasched.placement.snapshot import ApiSource, node_sizes
+from novasched.scheduler.filters import BaseHostFilter
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import factories
 from tests.functional.conftest import Host, named_uuid, new_uuids
@@ -23,6 +24,7 @@ from tests.unit.commands import played
 
 FILTERS = ('ComputeFilter', 'NUMATopologyFilter', 'PciPassthroughFilter')
 SMALL_FLAVOR = 'vcpus=1,ram=2048,disk=20'
+GROUPS = 'resources1:VCPU=1,resources2:VCPU=1'
 SMALL = {'vcpus': 2, 'memory_mb': 512, 'root_gb': 1}
 
 
@@ -382,9 +384,30 @@ class TestCommand:
         assert answer['rows'][0]['slots'] == 4
         assert said == 'warning: cell2 does not answer; its 1 hosts are not counted\n'
 
-    def test_a_flavor_that_makes_no_sense(self, made_of):
-        flavor = 'vcpus=3,ram=512,disk=1,hw:numa_nodes=2'
-        code, answer, _ = run(made_of([Host('h1')]), '--flavor', flavor)
+    @pytest.mark.parametrize(
+        ('demand', 'words'),
+        [
+            pytest.param('hw:numa_nodes=2', 'no 2 equal parts', id='nonsense'),
+            pytest.param('trait:CUSTOM_NONE=required', 'no such trait', id='trait'),
+            pytest.param('resources:CUSTOM_NONE=1', 'no such resource', id='class'),
+            pytest.param(GROUPS, 'need a group_policy', id='no policy'),
+            pytest.param('fails=yes', 'Failing failed: ZeroDivisionError', id='filter'),
+        ],
+    )
+    def test_a_flavor_that_cannot_be_counted(self, made_of, demand, words):
+        """It is refused alone: the others are counted."""
+        plugins = {'available_filters': [f'{__name__}.Failing']}
+        made = made_of([Host('h1')], ['Failing'], **plugins)
+        flavors = (f'vcpus=3,ram=512,disk=1,{demand}', SMALL_FLAVOR)
+        code, answer, _ = run(made, *(w for f in flavors for w in ('--flavor', f)))
         assert code == 0
-        assert answer['rows'][0]['slots'] == 0
-        assert 'no 2 equal parts' in answer['rows'][0]['refused']
+        refused, counted = answer['rows']
+        assert (refused['slots'], counted['slots']) == (0, 4)
+        assert words in refused['refused']
+
+
+class Failing(BaseHostFilter):
+    """Fails for flavors that say so."""
+
+    def host_passes(self, host_state, spec_obj):
+        return 1 // ('fails' not in spec_obj.flavor.extra_specs)

@@ -142,12 +142,27 @@ def test_text(made):
     assert '0-1 on node 0' in text
 
 
-def test_slots_of_the_flavors_in_use(made):
+def in_use(made):
+    """Write the flavor of the servers."""
     row = {'id': 7, 'name': 'often', 'flavorid': 'often', 'memory_mb': 3000}
     row |= {'vcpus': 2, 'swap': 0, 'root_gb': 1, 'disabled': False, 'is_public': True}
     made.add('api', server_tables.flavors, **row)
+
+
+def test_slots_of_the_flavors_in_use(made):
+    in_use(made)
     _, answer, _ = run(made, 'h1')
     assert answer['slots'] == [{'flavor': 'often', 'slots': 2, 'why': None}]
+
+
+def test_a_flavor_whose_trait_placement_does_not_know(made):
+    in_use(made)
+    spec = {'flavor_id': 7, 'key': 'trait:CUSTOM_NONE', 'value': 'required'}
+    made.add('api', server_tables.flavor_extra_specs, **spec)
+    code, answer, _ = run(made, 'h1')
+    (slots,) = answer['slots']
+    assert (code, slots['slots']) == (0, 0)
+    assert slots['why'] == 'no such trait CUSTOM_NONE'
 
 
 def test_nothing_runs_here(made):
