@@ -12,7 +12,13 @@ from typing import Any
 
 from novasched import errors
 from novasched.decision_log.bounds import bounded
-from novasched.decision_log.record import DecisionRecord, Head
+from novasched.decision_log.record import (
+    ERROR,
+    SCHEDULED,
+    UNSCHEDULABLE,
+    DecisionRecord,
+    Head,
+)
 from novasched.decision_log.recording import RequestRecorder, Turn
 from novasched.decision_log.request import cut, summary
 from novasched.decision_log.slow_filters import Questions
@@ -23,8 +29,8 @@ from novasched.scheduler.outline import Ask, Outline, host_names, outline, why
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.trace import Decision
+from novasched.scheduler.weighers import Weigher
 
-SCHEDULED, UNSCHEDULABLE, ERROR = 'scheduled', 'unschedulable', 'error'
 MOST_SERVERS = 1000
 MOST_QUERIES = 4
 LONGEST_QUERY = 8192
@@ -75,10 +81,18 @@ def policy_of(profile: Profile, conf: Any = None) -> dict[str, Any]:
     return {
         'driver': conf.scheduler.driver if conf is not None else '',
         'filters': [each.name for each in profile.filters],
-        'weighers': {each.name: each.multiplier for each in profile.weighers},
+        'weighers': {each.name: _multiplier(each) for each in profile.weighers},
         'options': {name: str(options[name]) for name in sorted(options)},
         'version': importlib.metadata.version('novasched'),
     }
+
+
+def _multiplier(weigher: Weigher) -> float | None:
+    """Return a multiplier as a plain number; None: it is none."""
+    try:
+        return float(weigher.multiplier)
+    except (TypeError, ValueError):
+        return None
 
 
 class Distiller:

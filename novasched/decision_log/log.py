@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from novasched.clock import Clock
-from novasched.decision_log.distilling import UNSCHEDULABLE, Distiller, verdict
+from novasched.decision_log.distilling import Distiller, verdict
 from novasched.decision_log.fault import FaultText, log_failure
-from novasched.decision_log.record import DecisionRecord
+from novasched.decision_log.record import UNSCHEDULABLE, DecisionRecord
 from novasched.decision_log.recording import RequestRecorder
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec

@@ -12,13 +12,12 @@ from typing import Any
 
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log import files
+from novasched.decision_log.encoding import EncodedRecord, RecordEncoder
 from novasched.decision_log.reading import DecisionReader
 from novasched.decision_log.record import DecisionRecord, Head
 from novasched.decision_log.writing import (
     Diagnoses,
-    EncodedRecord,
     completed,
-    encoded,
     insert,
     that_wait,
     transaction,
@@ -43,16 +42,13 @@ class MemoryDecisions(DecisionReader):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(warn, clock)
-        self._keep = keep
+        self.encoded = RecordEncoder(keep)
         self._most = most
         self._lock = threading.RLock()
         self._connection = sqlite3.connect(
             ':memory:', isolation_level=None, check_same_thread=False
         )
         files.create_tables(self._connection, clock.time())
-
-    def encoded(self, record: DecisionRecord) -> EncodedRecord | None:
-        return encoded(record, self._keep)
 
     def write(self, records: Sequence[DecisionRecord]) -> None:
         made = map(self.encoded, records)

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
+from novasched.decision_log.encoding import EncodedRecord
 from novasched.decision_log.record import DecisionRecord
-from novasched.decision_log.writing import EncodedRecord
 
 LOG = logging.getLogger(__name__)
 
@@ -73,10 +73,7 @@ class PendingRecords:
         Raises nothing; RETRY_S after a failure it is tried again.
         """
         for record in records:
-            if (one := self._writer.encoded(record)) is None:
-                continue
-            self._queue_of(one).append((next(self._numbers), one))
-            self._bytes += one.size
+            self._add(record)
         self._make_room()
         now = self._clock.monotonic()
         if now < self._retry_at:
@@ -89,6 +86,17 @@ class PendingRecords:
             if self.problem is not None:
                 LOG.info('The decision log is written again')
             self.problem = None
+
+    def _add(self, record: DecisionRecord) -> None:
+        try:
+            one = self._writer.encoded(record)
+        except Exception:  # a defect costs no other record
+            LOG.exception('Record %s cannot be encoded', record.head.id)
+            self._count(LOST, 1)
+            return
+        if one is not None:
+            self._queue_of(one).append((next(self._numbers), one))
+            self._bytes += one.size
 
     def _queue_of(self, record: EncodedRecord) -> _Queue:
         return self._successes if record.is_success else self._failures
@@ -109,16 +117,27 @@ class PendingRecords:
         while len(self):
             merged = heapq.merge(self._successes, self._failures)
             batch = [record for _, record in itertools.islice(merged, BATCH)]
-            self._writer.write_encoded(batch)
+            is_written = self._wrote(batch)
             for record in batch:
                 self._remove(self._queue_of(record))
             reduced = sum(record.is_reduced for record in batch)
+            outcomes = {WRITTEN: len(batch) - reduced, REDUCED: reduced}
             for outcome, number in (
-                (WRITTEN, len(batch) - reduced),
-                (REDUCED, reduced),
+                outcomes.items() if is_written else [(LOST, len(batch))]
             ):
                 if number:
                     self._count(outcome, number)
+
+    def _wrote(self, batch: Sequence[EncodedRecord]) -> bool:
+        """Write a batch; return False for one that can never be written."""
+        try:
+            self._writer.write_encoded(batch)
+        except errors.StoreFailed:
+            raise
+        except Exception:
+            LOG.exception('%d records cannot be written, and are lost', len(batch))
+            return False
+        return True
 
     def _note(self, problem: errors.StoreFailed, now: float) -> None:
         self.problem = problem

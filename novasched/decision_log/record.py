@@ -14,6 +14,8 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 
 VERSION = 1
+SCHEDULED, UNSCHEDULABLE, ERROR = 'scheduled', 'unschedulable', 'error'
+"""Results of requests."""
 ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 """Base32 of Crockford, in lower case: no i, l, o, u."""
 EPOCH_MS = 1_577_836_800_000

@@ -11,14 +11,14 @@ from oslo_config import cfg
 
 from novasched.clock import Clock
 from novasched.decision_log import files, retention
-from novasched.decision_log.distilling import SCHEDULED, Distiller
+from novasched.decision_log.distilling import Distiller
 from novasched.decision_log.fault import FaultText
 from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.log import RecordingLog, RecordObserver
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.pending import PendingRecords, RecordWriter
 from novasched.decision_log.reading import DecisionFiles, DecisionReader
-from novasched.decision_log.record import Head
+from novasched.decision_log.record import SCHEDULED, Head
 from novasched.decision_log.writing import DecisionWriter, Diagnoses
 
 

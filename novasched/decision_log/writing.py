@@ -8,18 +8,18 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log import files
-from novasched.decision_log.files import BUSY_TIMEOUT_S, FAILED, HEAD, StoreSettings
+from novasched.decision_log.encoding import EncodedRecord, RecordEncoder
+from novasched.decision_log.files import BUSY_TIMEOUT_S, HEAD, StoreSettings
 from novasched.decision_log.record import DecisionRecord, Head, decode, encode
 from novasched.decision_log.retention import Retention
 
-SCHEDULED = 'scheduled'
 WAITING, MADE = 'waiting', 'made'
 FILE_AGE_S = 86400.0
 WAITING_FILES = 2
@@ -29,7 +29,6 @@ MOST_AT_ONCE = 100
 CLOSE_S = 2.0
 Diagnoses = Mapping[str, Mapping[str, Any] | None]
 """What placement held back, by the id of the record; None: it will not be known."""
-_MOST = 2**63 - 1
 _UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _INSERT_HEAD = (
@@ -38,65 +37,6 @@ _INSERT_HEAD = (
 )
 _INSERT_BODY = 'INSERT INTO bodies (decision, body) VALUES (?, ?)'
 _INSERT_SERVER = 'INSERT INTO servers (uuid, decision, host) VALUES (?, ?, ?)'
-
-
-@dataclass(frozen=True)
-class EncodedRecord:
-    """A record as it is written; without a body, lists show it and no more does."""
-
-    id: str
-    head: tuple[Any, ...]
-    body: bytes | None
-    servers: tuple[tuple[str, str], ...]
-    host_lists: Mapping[str, Sequence[str]]
-    profiles: Mapping[str, Mapping[str, Any]]
-    is_success: bool
-    is_reduced: bool
-
-    @property
-    def size(self) -> int:
-        """About the bytes that it holds; host lists are shared."""
-        servers = sum(len(uuid) + len(host) for uuid, host in self.servers)
-        head = sum(len(value) if isinstance(value, str) else 8 for value in self.head)
-        return len(self.body or b'') + servers + head
-
-
-def encoded(record: DecisionRecord, keep: str = files.ALL) -> EncodedRecord | None:
-    """Return a record as it is written; None: it is not.
-
-    ``keep``: of a scheduled one the body is left out, if those that failed are kept.
-    """
-    if keep == files.NONE:
-        return None
-    body, is_reduced = None, False
-    is_success = record.head.result == SCHEDULED
-    if record.body.keys() <= {'servers'}:
-        is_reduced = not (is_success and keep == FAILED)
-    elif not (is_success and keep == FAILED):
-        try:
-            body = encode(record.body)
-        except (ValueError, TypeError, OverflowError):  # an odd value of a plugin
-            is_reduced = True
-    return EncodedRecord(
-        id=record.head.id,
-        head=tuple(map(_storable, astuple(record.head))),
-        body=body,
-        servers=tuple(
-            (_storable(each.get('uuid') or ''), _storable(each.get('host') or ''))
-            for each in record.body.get('servers', ())
-        ),
-        host_lists=record.host_lists if body else {},
-        profiles=record.profiles if body else {},
-        is_success=is_success,
-        is_reduced=is_reduced,
-    )
-
-
-def _storable(value: Any) -> Any:
-    """Return a value that SQLite takes: text in Unicode, numbers of 64 bits."""
-    if isinstance(value, str):
-        return value.encode('utf-8', 'replace').decode()
-    return max(-_MOST, min(int(value), _MOST))
 
 
 def insert(
@@ -114,19 +54,14 @@ def insert(
     connection.executemany(
         _INSERT_SERVER, [(uuid, rowid, host) for uuid, host in record.servers]
     )
-    named: Mapping[str, Mapping[str, Any]] = {
-        'host_lists': record.host_lists,
-        'profiles': record.profiles,
-    }
-    for table, values in named.items():
-        for key in values.keys() - known:
-            there = f'SELECT 1 FROM {table} WHERE hash = ?'
-            if connection.execute(there, (key,)).fetchone() is None:
-                value = values[key]
-                kept = dict(value) if isinstance(value, Mapping) else list(value)
-                connection.execute(
-                    f'INSERT INTO {table} VALUES (?, ?)', (key, encode(kept))
-                )
+    for table, values in (
+        ('host_lists', record.host_lists),
+        ('profiles', record.profiles),
+    ):
+        connection.executemany(
+            f'INSERT OR IGNORE INTO {table} VALUES (?, ?)',
+            [(key, values[key]) for key in values.keys() - known],
+        )
 
 
 def diagnose(
@@ -267,13 +202,11 @@ class DecisionWriter:
         self._retention = Retention(
             directory, self._settings.max_bytes, self._settings.max_age_s, clock
         )
+        self.encoded = RecordEncoder(self._settings.keep)
         self._lock = threading.Lock()
         self._file: OpenFile | None = None
         self._path: Path | None = None  # of what is in use: broken, it is set aside
         self._known: frozenset[str] = frozenset()
-
-    def encoded(self, record: DecisionRecord) -> EncodedRecord | None:
-        return encoded(record, self._settings.keep)
 
     def write(self, records: Sequence[DecisionRecord]) -> None:
         """Write records in one transaction: all of them or none."""

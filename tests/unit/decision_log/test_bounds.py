@@ -8,8 +8,8 @@ import random
 import pytest
 
 from novasched.decision_log.bounds import MOST_BYTES, bounded
+from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.record import encode
-from novasched.decision_log.writing import encoded
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.reasons import Code, Reason
 from novasched.scheduler.weighers.resources import RAMWeigher
@@ -147,7 +147,7 @@ def test_a_request_of_megabytes_of_noise_has_a_record():
     record = recorded.record
     assert len(encode(record.body)) <= MOST_BYTES
     assert {'request', 'decisions'} <= record.body.keys()
-    assert encoded(record).body is not None
+    assert RecordEncoder()(record).body is not None
     (step,) = record.body['decisions'][0]['steps']
     assert sum(count for _, _, count, _ in step['reasons']) == 100
 

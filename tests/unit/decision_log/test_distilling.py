@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+import numpy as np
 import pytest
 
 from novasched import errors
@@ -363,6 +366,21 @@ def test_what_the_operator_chose_is_kept_by_its_hash():
     other = typical(policy={**policy, 'driver': 'chance_scheduler'})
     other.ask()
     assert other.record.profiles.keys() != recorded.record.profiles.keys()
+
+
+@pytest.mark.parametrize(
+    ('multiplier', 'kept'),
+    [
+        pytest.param(Decimal('1.5'), 1.5, id='a decimal number'),
+        pytest.param(np.int64(2), 2.0, id='of numpy'),
+        pytest.param(object(), None, id='no number'),
+    ],
+)
+def test_multipliers_of_plugins_are_kept_as_plain_numbers(multiplier, kept):
+    profile = Profile((), (RAMWeigher(multiplier),))
+    policy = policy_of(profile)
+    assert policy['weighers'] == {'RAMWeigher': kept}
+    assert decode(encode(policy)) == policy
 
 
 # -- cells, and what placement held back

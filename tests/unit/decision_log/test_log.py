@@ -14,6 +14,7 @@ import pytest
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.distilling import Distiller
+from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.fault import FaultText, Level
 from novasched.decision_log.log import (
     AT_ONCE,
@@ -25,7 +26,6 @@ from novasched.decision_log.log import (
     RecordingLog,
 )
 from novasched.decision_log.pending import PendingRecords
-from novasched.decision_log.writing import encoded
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories
@@ -215,7 +215,7 @@ def test_a_full_queue_reduces_records_to_their_heads(open_log):
         assert record.head.result == 'scheduled'
         assert record.head.candidates == 3
         assert [each['host'] for each in record.body['servers']] == ['h1']
-        assert encoded(record).is_reduced
+        assert RecordEncoder()(record).is_reduced
     assert observer.lost == 0
 
 
@@ -355,14 +355,13 @@ def test_an_error_that_cannot_be_explained_is_that_of_nova(open_log, caplog):
 class Locked:
     """A store that fails until it is let go."""
 
+    encoded = RecordEncoder()
+
     def __init__(self):
         self.is_locked = True
         self.kept = []
         self.written = threading.Event()
         self.refused = threading.Event()
-
-    def encoded(self, record):
-        return encoded(record)
 
     def write_encoded(self, records):
         if self.is_locked:

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from novasched import errors
+from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.pending import BATCH, LOG_EVERY_S, RETRY_S, PendingRecords
-from novasched.decision_log.writing import encoded
 from tests.stored_records import SetClock, make_record
 
 
@@ -20,15 +20,18 @@ class PlayedStore:
 
     def __init__(self):
         self.is_away = False
+        self.problem = None
         self.tried = 0
         self.transactions = []
 
-    encoded = staticmethod(encoded)
+    encoded = RecordEncoder()
 
     def write_encoded(self, records):
         self.tried += 1
         if self.is_away:
             raise errors.StoreFailed('the decision log', 'database is locked')
+        if self.problem is not None:
+            raise self.problem
         self.transactions.append([record.id for record in records])
 
     def ids(self):
@@ -104,7 +107,7 @@ def test_records_wait_and_are_written_in_order(pending, store, clock, counted):
 
 def test_the_oldest_successes_go_first(store, clock, counted):
     records = [make_record(host=host) for host in ('a', None, 'b', None, 'c')]
-    most = 4 * encoded(records[1]).size + 40
+    most = 4 * RecordEncoder()(records[1]).size + 40
     pending = make(store, clock, counted, most_bytes=most)
     store.is_away = True
     pending.write(records)
@@ -128,6 +131,29 @@ def test_one_line_a_minute_says_so(pending, store, clock, caplog):
     lines = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert len(lines) == 2
     assert 'Records of decisions cannot be written, 1 wait' in lines[0].getMessage()
+
+
+def test_a_record_that_cannot_be_encoded_costs_no_other(
+    pending, store, counted, caplog
+):
+    odd = make_record(uuid=object())
+    records = [make_record(), odd, make_record()]
+    pending.write(records)
+    assert store.ids() == ids_of([records[0], records[2]])
+    assert counted == {'written': 2, 'lost': 1}
+    assert f'Record {odd.head.id} cannot be encoded' in caplog.text
+
+
+def test_records_that_can_never_be_written_stop_no_others(
+    pending, store, counted, caplog
+):
+    store.problem = TypeError('of a value')
+    pending.write([make_record(), make_record(host=None)])
+    assert (len(pending), counted) == (0, {'lost': 2})
+    assert '2 records cannot be written, and are lost' in caplog.text
+    store.problem = None
+    pending.write([make_record()])
+    assert counted == {'written': 1, 'lost': 2}
 
 
 def test_what_is_not_kept_is_not_counted(clock, counted):

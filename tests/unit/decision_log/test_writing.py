@@ -7,6 +7,7 @@ import contextlib
 import os
 import sqlite3
 import stat
+from decimal import Decimal
 
 import pytest
 
@@ -203,6 +204,28 @@ def test_odd_values_are_written_as_well_as_can_be(make_writer, reader):
     assert (head.flavor, head.took_us) == ('?', 2**63 - 1)
     assert reader.read(head.id).body['notes'] == ['?']
     assert 'v' not in reader.read(no_body.id).body
+
+
+@pytest.mark.parametrize(
+    'odd',
+    [
+        pytest.param({'profiles': {'abc': {'RAMWeigher': Decimal(1)}}}, id='profile'),
+        pytest.param({'host_lists': {'abc': [Decimal(1)]}}, id='list of hosts'),
+    ],
+)
+def test_an_odd_value_that_a_record_refers_to_costs_its_body(make_writer, reader, odd):
+    record = make_record(**odd)
+    make_writer().write([record, make_record()])
+    assert len(reader.find(EVERYTHING)) == 2
+    assert 'v' not in reader.read(record.head.id).body
+
+
+def test_without_its_body_a_record_waits_for_no_diagnosis(make_writer, reader):
+    record = make_record(host=None, diagnosis='waiting', body={'notes': [object()]})
+    writer = make_writer()
+    writer.write([record])
+    assert reader.read(record.head.id).head.diagnosis == ''
+    assert writer.waiting() == []
 
 
 def test_a_diagnosis_is_added(make_writer, reader):
