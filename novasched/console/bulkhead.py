@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
@@ -26,6 +26,8 @@ WITHIN_S = 10.0
 """How long a client waits for an answer; it is finished all the same."""
 ERROR_FOR_S = 2.0
 """How long an error is kept at most."""
+LATE_FOR_S = 30.0
+"""How long an answer is kept at least for which a client did not wait to the end."""
 MOST_KEPT = 64
 MOST_CLIENTS = 4
 """Half of the threads that the server has by default."""
@@ -79,25 +81,30 @@ class Bulkhead:
     ) -> T:
         """Return the answer to a question that ``key`` tells from others; one that is
         being worked out, or is not older than ``max_age_s``, is shared. ``within_s`` is
-        how long this client waits at most.
+        how long this client waits at most; an answer that comes later is kept for those
+        who ask again.
 
         Raises errors.Busy where too many are waiting, or it takes too long; and what
         the question raises.
         """
         within_s = self._within_s if within_s is None else within_s
-        with self._waiting(key, question, max_age_s) as future:
+        with self._waiting(key, question, max_age_s) as asked:
             try:
-                return future.result(within_s)
+                return cast(T, asked.future.result(within_s))
             except TimeoutError:
+                if asked.future.done():  # the question may raise one, too
+                    return cast(T, asked.future.result())
+                asked.max_age_s = max(asked.max_age_s, LATE_FOR_S)
                 raise errors.Busy(
                     self._at_once,
-                    f'This takes longer than {within_s:g} s; try again in a moment',
+                    f'This takes longer than {within_s:g} s and is still being worked '
+                    'out; load the page again',
                 ) from None
 
     @contextlib.contextmanager
     def _waiting(
-        self, key: Hashable, question: Callable[[], T], max_age_s: float
-    ) -> Iterator[Future[T]]:
+        self, key: Hashable, question: Callable[[], Any], max_age_s: float
+    ) -> Iterator[_SharedAnswer]:
         """Start a question, and count the client that waits for its answer."""
         with self._lock:
             self._forget_old()
@@ -113,7 +120,7 @@ class Bulkhead:
             asked = self._shared(key, question, max_age_s)
             self._clients += not is_answered
         try:
-            yield asked.future
+            yield asked
         finally:
             with self._lock:
                 self._clients -= not is_answered

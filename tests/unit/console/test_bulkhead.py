@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from novasched import errors
-from novasched.console.bulkhead import ERROR_FOR_S, Bulkhead
+from novasched.console.bulkhead import ERROR_FOR_S, LATE_FOR_S, Bulkhead
 from tests.stored_records import SetClock
 
 END_S = 30
@@ -119,14 +119,26 @@ def test_clients_beyond_those_who_may_wait_are_told_at_once(made, key):
     assert bulkhead.ask(key, question) == 2
 
 
-def test_what_takes_too_long_is_finished_all_the_same(made):
+@pytest.mark.parametrize('max_age_s', [0.0, 60.0])
+def test_what_takes_too_long_is_finished_and_kept(made, clock, max_age_s):
     bulkhead, question = made(within_s=0.01), Question(is_answered=False)
-    with pytest.raises(errors.Busy, match=r'takes longer than 0\.01 s'):
-        bulkhead.ask('one', question, 60.0)
+    with pytest.raises(errors.Busy, match=r'longer than 0\.01 s and is still being'):
+        bulkhead.ask('one', question, max_age_s)
     question.may_end.set()
     while bulkhead._asked['one'].answered_at is None:
         pass
-    assert bulkhead.ask('one', question, 60.0) == question.asked == 1
+    clock.monotonic_s += LATE_FOR_S - 1
+    assert bulkhead.ask('one', question, max_age_s, END_S) == question.asked == 1
+    clock.monotonic_s += 60
+    assert bulkhead.ask('one', question, max_age_s, END_S) == question.asked == 2
+
+
+def test_a_question_that_times_out_by_itself_says_so(made):
+    def times_out():
+        raise TimeoutError('the database')
+
+    with pytest.raises(TimeoutError, match='the database'):
+        made().ask('one', times_out)
 
 
 def test_a_client_may_wait_less_long(made):
