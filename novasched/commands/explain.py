@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.base import ANSWER_IS_NO, IN_PART, Terminal
 from novasched.commands.console_client import ConsoleCommand, of_decision
 from novasched.commands.inspection import InspectionCommand
@@ -245,7 +246,8 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         index = parsed_args.index
         if index is None:
             index = explain.index_of(record, subject.server)
-        made = explain.explanation(record, index, parsed_args.long)
+        now_s = SYSTEM_CLOCK.time()
+        made = explain.explanation(record, index, parsed_args.long, now_s)
         made['server_name'] = subject.name or None
         if host := parsed_args.host:
             now = None if parsed_args.then_only else self.now(host, record)

@@ -202,7 +202,7 @@ class Cloud:
             ) from problem
         if record is None:
             return None
-        made = explanation(record, index, long=True)
+        made = explanation(record, index, True, self._clock.time())
         return {**made, 'unanswered': merged.unanswered}
 
     # -- plans

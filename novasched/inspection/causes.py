@@ -8,6 +8,7 @@ from typing import Any
 
 from novasched import errors
 from novasched.inspection import advice, funnel, stages
+from novasched.inspection.explain import WAITING
 from novasched.inspection.text import counted
 from novasched.scheduler.reasons import Code
 
@@ -15,7 +16,7 @@ MOST_REASONS = 3
 MOST_REMEDIES = 3
 BY_STAGES = ('filters', 'no-candidates', 'unknown-hosts')
 """Blockers that are stages of the funnel."""
-WAITING = 'Why is being found out: ask again in a minute.'
+WHILE_WAITING = 'Why is being found out: ask again in a minute.'
 UNKNOWN = 'Placement gives no reasons, and none were found out.'
 OUT_OF_SCOPE = (Code.NOT_IN_TREE, Code.AGGREGATE_MISSING, Code.NOT_NAMED)
 """Reasons of hosts that were not asked for: those of the others count more."""
@@ -135,7 +136,7 @@ def _by_placement(explained: Explained) -> str:
     diagnosis = explained['placement']
     hosts = counted(explained['known'], 'host')
     if not diagnosis or not diagnosis['reasons']:
-        why = WAITING if explained['diagnosis'] == 'waiting' else UNKNOWN
+        why = WHILE_WAITING if explained['diagnosis'] == WAITING else UNKNOWN
         return f'it offered none of {hosts}. {why}'
     reasons = sorted(
         diagnosis['reasons'], key=lambda each: each['code'] not in OUT_OF_SCOPE

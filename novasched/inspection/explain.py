@@ -9,20 +9,31 @@ from typing import Any
 
 from novasched import errors
 from novasched.decision_log.counting import time_of
-from novasched.decision_log.record import VERSION, DecisionRecord, Head
+from novasched.decision_log.record import (
+    DIAGNOSED_WITHIN_S,
+    VERSION,
+    DecisionRecord,
+    Head,
+)
 from novasched.inspection import stages
 
 Explanation = dict[str, Any]
+WAITING = 'waiting'
+"""The diagnosis of a record that is to get one."""
 
 
 def explanation(
-    record: DecisionRecord, index: int | None = None, long: bool = False
+    record: DecisionRecord,
+    index: int | None = None,
+    long: bool = False,
+    now_s: float | None = None,
 ) -> Explanation:
     """Return what a record says of its request, and of the decision for one server.
 
     ``index`` is that of the server in the request; None: the one that ended it, or
-    the first. ``long`` adds every host and its outcome. Raises errors.OptionError if
-    there is no such server.
+    the first. ``long`` adds every host and its outcome. ``now_s`` is the time in
+    seconds since 1970, None: that of the decision. Raises errors.OptionError if there
+    is no such server.
     """
     head, body = record.head, record.body
     decision = _decision(record, index)
@@ -32,6 +43,7 @@ def explanation(
     return {
         'v': VERSION,
         **_of_head(head),
+        'diagnosis': _diagnosis(head, now_s),
         'kept': 'whole' if 'request' in body else 'head',
         'request': body.get('request'),
         'asked': list(body.get('asked', ())),
@@ -138,8 +150,15 @@ def _of_head(head: Head) -> Explanation:
         'servers_total': head.servers,
         'took_ms': round(head.took_us / 1000, 3),
         'worker': head.worker,
-        'diagnosis': head.diagnosis,
     }
+
+
+def _diagnosis(head: Head, now_s: float | None) -> str:
+    """Return how far a placement diagnosis is; '': there is none, and none is made any
+    more."""
+    age_s = 0.0 if now_s is None else now_s - head.at / 1e6
+    is_late = head.diagnosis == WAITING and age_s >= DIAGNOSED_WITHIN_S
+    return '' if is_late else head.diagnosis
 
 
 def _hosts_of(record: DecisionRecord) -> set[str]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from novasched import errors
 from novasched.clock import Clock
+from novasched.decision_log.record import DIAGNOSED_WITHIN_S
 from novasched.log_once import LogOnce
 from novasched.mirror.copy import PlacementMirror
 from novasched.placement.snapshot import PlacementSnapshot
@@ -24,8 +25,6 @@ MAX_AGE_S = 300.0
 JUST_BEFORE_S = 30.0
 """A snapshot that was read so long before a request that waits will do, even if a new
 one may be read."""
-PATIENCE_S = 3600.0
-"""How long a record waits for a diagnosis."""
 MOST_MADE = 100
 """Diagnoses that are remembered: one of 10,000 hosts takes 3 ms."""
 AskedAt = tuple[float, Query]
@@ -138,7 +137,7 @@ class PlacementDiagnosis:
         queries: dict[str, AskedAt] = {}
         for head, body in waiting:
             query, at = _last_query(body), head.at / 1e6
-            if query is None or self._clock.time() - at > PATIENCE_S:
+            if query is None or self._clock.time() - at > DIAGNOSED_WITHIN_S:
                 found[head.id] = None
             else:
                 queries[head.id] = at, query

@@ -11,7 +11,7 @@ import pytest
 
 from novasched import errors
 from novasched.decision_log.record import DecisionRecord, decode, encode
-from novasched.inspection import stages
+from novasched.inspection import causes, stages
 from novasched.inspection.explain import explanation, index_of, of_host
 from novasched.inspection.render import as_text, host_as_text
 from novasched.inspection.text import Style
@@ -83,6 +83,22 @@ def test_reasons_of_placement_come_from_the_diagnosis():
     first = explained['stages'][0]['reasons'][0]
     assert first['what'] == 'PCPU'
     assert first['text'] == '8 wanted, at most 6 free, the only obstacle for 200'
+
+
+@pytest.mark.parametrize(
+    ('age_s', 'words'),
+    [
+        pytest.param(60, causes.WHILE_WAITING, id='while the record waits'),
+        pytest.param(3600, causes.UNKNOWN, id='after it was given up'),
+        pytest.param(86400, causes.UNKNOWN, id='long after'),
+    ],
+)
+def test_a_diagnosis_is_promised_while_one_may_be_made(age_s, words):
+    waiting = {'diagnosis': 'waiting', 'candidates': 0}
+    record = records.failed('no-candidates', head=waiting)
+    explained = explanation(record, now_s=record.head.at / 1e6 + age_s)
+    assert words in causes.blocked(explained)
+    assert words in ' '.join(as_text(explained, Style(200)).split())
 
 
 def test_hosts_that_the_diagnosis_did_not_count_are_not_asked():
