@@ -14,8 +14,8 @@ DAY, HOUR = 86_400_000_000, 3_600_000_000
 
 @dataclass(frozen=True)
 class Count:
-    """How many records have a value, which share of all counted that is, and the
-    reason that most of them have."""
+    """The number of records that have a value, their share of all that are counted,
+    and the reason that most of them have."""
 
     value: str
     count: int
@@ -35,7 +35,7 @@ _PLUGIN = (
 
 
 class _Grouping(NamedTuple):
-    """How records are counted: by which value, and which of them."""
+    """A way to count records: by which value, and which of them."""
 
     value: str
     reason: str = _REASON
@@ -67,7 +67,7 @@ GROUPINGS = {
     'day': _Grouping(f'd.at / {DAY} * {DAY}'),
     'hour': _Grouping(f'd.at / {HOUR} * {HOUR}'),
 }
-"""What records can be counted by."""
+"""Values by which records can be counted."""
 _TIMES = {'day': '%Y-%m-%d', 'hour': '%Y-%m-%dT%H:00Z'}
 
 Tally = Mapping[str, Mapping[str, int]]

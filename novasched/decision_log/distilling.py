@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what was told of a request to its record. Pure, but for the plugins asked."""
+"""Distil a recorded request to its record. Pure, but for the plugins asked."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class HostLists:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """How a request ended; see Head."""
+    """The result of a request; see Head."""
 
     result: str
     blocker: str = ''
@@ -76,7 +76,7 @@ class Conclusion:
 
 
 def policy_of(profile: Profile, conf: Any = None) -> dict[str, Any]:
-    """Return what the operator chose, as far as records keep it."""
+    """Return the policy of the operator, as far as records keep it."""
     options = dict(conf.novasched) if conf is not None else {}
     return {
         'driver': conf.scheduler.driver if conf is not None else '',
@@ -96,7 +96,7 @@ def _multiplier(weigher: Weigher) -> float | None:
 
 
 class Distiller:
-    """Makes records of what recorders were told, in any thread.
+    """Makes records of recorded requests, in any thread.
 
     ``policy`` is what the operator chose, as far as it is kept; ``worker`` is host:pid,
     ``known`` returns how many hosts there are, ``left_out`` the names of cells that do
@@ -128,20 +128,20 @@ class Distiller:
         self._questions = Questions(ask)
         self._host_lists = HostLists()
 
-    def outcome(self, told: RequestRecorder) -> DecisionRecord:
+    def outcome(self, recorder: RequestRecorder) -> DecisionRecord:
         """Return the head and the servers alone; no filter is asked."""
-        head = self._head(told, verdict(told), '')
-        return DecisionRecord(head, {'servers': _servers(told)})
+        head = self._head(recorder, verdict(recorder), '')
+        return DecisionRecord(head, {'servers': _servers(recorder)})
 
-    def record(self, told: RequestRecorder) -> DecisionRecord:
+    def record(self, recorder: RequestRecorder) -> DecisionRecord:
         """Return the whole record."""
-        outlines = self.outlines(told)
-        found, diagnosis = verdict(told, outlines), self.diagnosis(told)
+        outlines = self.outlines(recorder)
+        found, diagnosis = verdict(recorder, outlines), self.diagnosis(recorder)
         waits = found.blocker == 'no-candidates' and self._waits_for_diagnosis
         state = 'made' if diagnosis else 'waiting' if waits else ''
         lists: dict[str, Sequence[str]] = {}
         decisions = []
-        for turn in told.turns[-MOST_SERVERS:]:
+        for turn in recorder.turns[-MOST_SERVERS:]:
             made = outlines.get(id(turn))
             if made is None or turn.decision is None:
                 place = {'index': turn.index, 'attempt': turn.attempt}
@@ -152,40 +152,40 @@ class Distiller:
             decisions.append(_whole(turn, turn.decision, made, hosts.hash))
         body = {
             'v': 1,
-            'servers': _servers(told),
-            'request': summary(told.request),
-            'asked': [_asked(*each) for each in _queries(told)],
-            'notes': [note[:LONGEST_CLAIM_TEXT] for note in told.notes],
+            'servers': _servers(recorder),
+            'request': summary(recorder.request),
+            'asked': [_asked(*each) for each in _queries(recorder)],
+            'notes': [note[:LONGEST_CLAIM_TEXT] for note in recorder.notes],
             'view': {
-                'left_out': self.cells_left_out(told),
+                'left_out': self.cells_left_out(recorder),
                 'ages_s': dict(self._ages_s()),
             },
             'profile': self._policy_hash,
-            'claims': _claims(told),
-            'claims_total': told.claims_total,
-            'stages_ms': {n: s * 1000 for n, s in told.stages_s.items()},
-            'error': _error(told.error),
+            'claims': _claims(recorder),
+            'claims_total': recorder.claims_total,
+            'stages_ms': {n: s * 1000 for n, s in recorder.stages_s.items()},
+            'error': _error(recorder.error),
             'placement': diagnosis,
             'decisions': decisions,
         }
-        head = self._head(told, found, state)
+        head = self._head(recorder, found, state)
         policies = {self._policy_hash: self._policy}
         return DecisionRecord(head, bounded(body), lists, policies)
 
-    def outlines(self, told: RequestRecorder) -> dict[int, Outline]:
+    def outlines(self, recorder: RequestRecorder) -> dict[int, Outline]:
         """Return the outlines of the decisions that are kept, by id() of their turn.
 
         They are made once. Of a server after the first, a decision counts only the
         hosts that were left then: where there is none, it is made once more over all.
         """
-        ask = self._questions.of_record(told.clock)
-        for turn in told.turns:
-            if turn.decision is not None and id(turn) not in told.outlines:
+        ask = self._questions.of_record(recorder.clock)
+        for turn in recorder.turns:
+            if turn.decision is not None and id(turn) not in recorder.outlines:
                 decision = turn.decision
                 if turn.index and not len(decision.ranked):
                     turn.decision = decision = self._over_all(decision, turn)
-                told.outlines[id(turn)] = outline(decision, ask)
-        return told.outlines
+                recorder.outlines[id(turn)] = outline(decision, ask)
+        return recorder.outlines
 
     def _over_all(self, decision: Decision, turn: Turn) -> Decision:
         """Return a decision over all the hosts of its request, if it is as empty."""
@@ -210,40 +210,46 @@ class Distiller:
             cells_left_out=decision.cells_left_out,
         )
 
-    def diagnosis(self, told: RequestRecorder) -> Mapping[str, Any] | None:
+    def diagnosis(self, recorder: RequestRecorder) -> Mapping[str, Any] | None:
         """Say why placement held hosts back, where a failed request asked it.
 
         What offers hosts where placement had none is out of date.
         """
-        if told.diagnosis is None and self._diagnose is not None and told.queries:
-            last = told.queries[-1]
-            failed = isinstance(told.error, errors.NoValidHost) or told.failing
+        if (
+            recorder.diagnosis is None
+            and self._diagnose is not None
+            and recorder.queries
+        ):
+            last = recorder.queries[-1]
+            failed = isinstance(recorder.error, errors.NoValidHost) or recorder.failing
             if failed and isinstance(last.answer, Candidates):
                 found = self._diagnose(last.query)
                 if found and (last.answer.requests or not found['offered']):
-                    told.diagnosis = found
-        return told.diagnosis
+                    recorder.diagnosis = found
+        return recorder.diagnosis
 
-    def cells_left_out(self, told: RequestRecorder) -> list[str]:
+    def cells_left_out(self, recorder: RequestRecorder) -> list[str]:
         """Return the names of the cells that gave no hosts."""
-        for turn in reversed(told.turns):
+        for turn in reversed(recorder.turns):
             if turn.decision is not None:
                 return list(turn.decision.cells_left_out)
         return list(self._left_out())
 
-    def _head(self, told: RequestRecorder, found: Conclusion, diagnosis: str) -> Head:
-        request, context = told.request, told.context
-        whole = [turn.decision for turn in told.turns if turn.decision is not None]
+    def _head(
+        self, recorder: RequestRecorder, found: Conclusion, diagnosis: str
+    ) -> Head:
+        request, context = recorder.request, recorder.context
+        whole = [turn.decision for turn in recorder.turns if turn.decision is not None]
         flavor = request.if_set('flavor')
-        answer = told.queries[-1].answer if told.queries else None
+        answer = recorder.queries[-1].answer if recorder.queries else None
         candidates = -1 if answer is None else 0
         if whole:
-            candidates = len(told.turns[0].offered)
+            candidates = len(recorder.turns[0].offered)
         elif isinstance(answer, Candidates):
             candidates = len(answer.requests)
         return Head(
-            id=told.id,
-            at=int(told.at * 1e6),
+            id=recorder.id,
+            at=int(recorder.at * 1e6),
             request_id=context.request_id or '',
             global_request_id=context.global_request_id or '',
             project_id=request.if_set('project_id') or context.project_id or '',
@@ -256,23 +262,23 @@ class Distiller:
             code=found.code,
             hosts=len(whole[0].hosts.snapshot) if whole else self._known(),
             candidates=candidates,
-            servers=len(told.instance_uuids or ()) or request.num_instances,
-            took_us=int(told.took_s * 1e6),
+            servers=len(recorder.instance_uuids or ()) or request.num_instances,
+            took_us=int(recorder.took_s * 1e6),
             worker=self._worker,
             diagnosis=diagnosis,
         )
 
 
 def verdict(
-    told: RequestRecorder, outlines: Mapping[int, Outline] | None = None
+    recorder: RequestRecorder, outlines: Mapping[int, Outline] | None = None
 ) -> Conclusion:
     """Say how a request ended, and what ended it; the code needs outlines."""
-    error = told.error
+    error = recorder.error
     match error:
-        case None if not told.failing:
+        case None if not recorder.failing:
             return Conclusion(SCHEDULED)
         case None | errors.NoValidHost():
-            return _unschedulable(told, outlines or {})
+            return _unschedulable(recorder, outlines or {})
         case CallerGone():
             return Conclusion(ERROR, 'caller-gone')
         case errors.ExtensionFailed():
@@ -285,11 +291,11 @@ def verdict(
 
 
 def _unschedulable(
-    told: RequestRecorder, outlines: Mapping[int, Outline]
+    recorder: RequestRecorder, outlines: Mapping[int, Outline]
 ) -> Conclusion:
-    if told.blocker:
-        return Conclusion(UNSCHEDULABLE, told.blocker, told.plugin)
-    last = next((turn for turn in reversed(told.turns) if turn.decision), None)
+    if recorder.blocker:
+        return Conclusion(UNSCHEDULABLE, recorder.blocker, recorder.plugin)
+    last = next((turn for turn in reversed(recorder.turns) if turn.decision), None)
     if last is None or last.decision is None:  # a driver of others
         return Conclusion(UNSCHEDULABLE, 'plugin')
     decision = last.decision
@@ -307,14 +313,14 @@ def _unschedulable(
     return Conclusion(UNSCHEDULABLE, 'filters', emptied[0].name, code)
 
 
-def _servers(told: RequestRecorder) -> list[dict[str, Any]]:
-    uuids = list(told.instance_uuids or ())[:MOST_SERVERS]
-    if told.answer is None:
+def _servers(recorder: RequestRecorder) -> list[dict[str, Any]]:
+    uuids = list(recorder.instance_uuids or ())[:MOST_SERVERS]
+    if recorder.answer is None:
         return [
             {'uuid': uuid, 'host': None, 'node': None, 'cell': None, 'alternates': []}
             for uuid in uuids
         ]
-    named: Sequence[str | None] = uuids or [None] * len(told.answer)
+    named: Sequence[str | None] = uuids or [None] * len(recorder.answer)
     return [
         {
             'uuid': uuid,
@@ -323,12 +329,12 @@ def _servers(told: RequestRecorder) -> list[dict[str, Any]]:
             'cell': selections[0].if_set('cell_uuid'),
             'alternates': [each.if_set('service_host') for each in selections[1:]],
         }
-        for uuid, selections in zip(named, told.answer[:MOST_SERVERS], strict=False)
+        for uuid, selections in zip(named, recorder.answer[:MOST_SERVERS], strict=False)
     ]
 
 
-def _queries(told: RequestRecorder) -> list[tuple[Query, Candidates | QueryFailed]]:
-    found = [(each.query, each.answer) for each in told.queries]
+def _queries(recorder: RequestRecorder) -> list[tuple[Query, Candidates | QueryFailed]]:
+    found = [(each.query, each.answer) for each in recorder.queries]
     return found[-MOST_QUERIES:]
 
 
@@ -353,12 +359,14 @@ def _asked(query: Query, answer: Candidates | QueryFailed) -> dict[str, Any]:
     }
 
 
-def _claims(told: RequestRecorder) -> list[dict[str, Any]]:
+def _claims(recorder: RequestRecorder) -> list[dict[str, Any]]:
     """Return what became of claims; that of one server has the host."""
-    single = [each.wanted[0] for each in told.claims if len(each.wanted) == 1]
-    hosts = _hosts_of({p for one in single for p in one.candidate['allocations']}, told)
+    single = [each.wanted[0] for each in recorder.claims if len(each.wanted) == 1]
+    hosts = _hosts_of(
+        {p for one in single for p in one.candidate['allocations']}, recorder
+    )
     found = []
-    for claim in told.claims:
+    for claim in recorder.claims:
         host = None
         if len(claim.wanted) == 1:
             providers = claim.wanted[0].candidate['allocations']
@@ -375,14 +383,14 @@ def _claims(told: RequestRecorder) -> list[dict[str, Any]]:
     return found
 
 
-def _hosts_of(providers: set[str], told: RequestRecorder) -> dict[str, str]:
+def _hosts_of(providers: set[str], recorder: RequestRecorder) -> dict[str, str]:
     """Return the hosts whose nodes are among some providers, by uuid of the node."""
     found = {
         selection.if_set('compute_node_uuid'): selection.if_set('service_host')
-        for selections in told.answer or ()
+        for selections in recorder.answer or ()
         for selection in selections
     }
-    whole = next((turn.decision for turn in told.turns if turn.decision), None)
+    whole = next((turn.decision for turn in recorder.turns if turn.decision), None)
     if whole is not None and not providers <= found.keys():
         snapshot = whole.hosts.snapshot
         uuids = snapshot.column('uuid').tolist()

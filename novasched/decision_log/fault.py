@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a failed request tells: the caller as far as an option allows, and the log."""
+"""Texts of a failed request: for the caller as far as an option allows, and the log."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from novasched import errors
 from novasched.decision_log.distilling import Distiller
 from novasched.decision_log.record import Head
 from novasched.decision_log.recording import RequestRecorder
+from novasched.objects.context import RequestContext
 from novasched.ports import QueryFailed
 from novasched.scheduler.outline import Outline
 from novasched.scheduler.reasons import Code
@@ -52,7 +53,7 @@ LONGEST = 230
 MOST_NAMES = 2
 LONGEST_ANSWER = 120
 LONGEST_CELLS = 60
-"""Characters of the names of cells; of more, the number is told."""
+"""Characters of the names of cells; of more, the number is given."""
 PREFIX = 'No valid host was found. '
 TELLING = (
     Code.TRAIT_MISSING,
@@ -67,11 +68,11 @@ UNKNOWN = (
     (re.compile(r'No such trait\(s\): (.+?)\.?$', re.MULTILINE), 'trait'),
     (re.compile(r'No such resource class (\S+?)\.?$', re.MULTILINE), 'resource class'),
 )
-"""What placement says of names that it does not know."""
+"""Words of placement on names that it does not know."""
 
 
 class Level(enum.StrEnum):
-    """Who may read the text; ``NONE``: it says no more than that of nova."""
+    """Audience of the text; ``NONE``: it says no more than that of nova."""
 
     NONE = 'none'
     USER = 'user'
@@ -91,41 +92,41 @@ class FaultText:
         return cls(distiller, Level(conf.novasched.no_valid_host_detail))
 
     def explained(
-        self, told: RequestRecorder, error: errors.NoValidHost
+        self, recorder: RequestRecorder, error: errors.NoValidHost
     ) -> errors.NoValidHost:
         """Return the error with the reasons and the id of the record."""
         if self.level is Level.NONE:
             return error
-        told.failing = True
+        recorder.failing = True
         try:
-            return self._explained(told)
+            return self._explained(recorder)
         except Exception:  # the error of the request must not become another
-            LOG.exception('The reasons for request %s cannot be told', told.id)
+            LOG.exception('The reasons for request %s cannot be given', recorder.id)
             return error
 
-    def _explained(self, told: RequestRecorder) -> errors.NoValidHost:
-        end = f' ({told.id})'
+    def _explained(self, recorder: RequestRecorder) -> errors.NoValidHost:
+        end = f' ({recorder.id})'
         room = LONGEST - len(PREFIX) - len(end)
-        return errors.NoValidHost(self._reason(told, room) + end)
+        return errors.NoValidHost(self._reason(recorder, room) + end)
 
-    def _reason(self, told: RequestRecorder, room: int) -> str:
-        cells = _cells(self.distiller.cells_left_out(told), self.level)
-        answer = told.queries[-1].answer if told.queries else None
-        if isinstance(answer, QueryFailed) and told.blocker == 'placement-failed':
+    def _reason(self, recorder: RequestRecorder, room: int) -> str:
+        cells = _cells(self.distiller.cells_left_out(recorder), self.level)
+        answer = recorder.queries[-1].answer if recorder.queries else None
+        if isinstance(answer, QueryFailed) and recorder.blocker == 'placement-failed':
             return f'{self._of_answer(answer)}{cells}'[:room]
-        outlines = self.distiller.outlines(told)
-        made = [outlines[id(t)] for t in told.turns if id(t) in outlines]
+        outlines = self.distiller.outlines(recorder)
+        made = [outlines[id(t)] for t in recorder.turns if id(t) in outlines]
         last = made[-1] if made else None
         counts: dict[str, tuple[int, str]] = {}
-        for code, (hosts, names) in self._counts(told, last):  # of several filters
+        for code, (hosts, names) in self._counts(recorder, last):  # of several filters
             others, before = counts.get(code, (0, ''))
             counts[code] = others + hosts, before or names
         if not counts:
-            text = _WORDS.get(told.blocker, 'No host is offered')
+            text = _WORDS.get(recorder.blocker, 'No host is offered')
             return f'{text}.{cells}'[:room]
         known = last.hosts if last is not None else sum(n for n, _ in counts.values())
-        uuids = told.instance_uuids or ()
-        turn = next((t for t in reversed(told.turns) if t.decision), None)
+        uuids = recorder.instance_uuids or ()
+        turn = next((t for t in reversed(recorder.turns) if t.decision), None)
         which = ''
         if len(uuids) > 1 and turn is not None:
             which = f'For server {turn.index + 1} of {len(uuids)}: '
@@ -146,15 +147,15 @@ class FaultText:
         return f'Placement answered with HTTP {answer.status}{more}'
 
     def _counts(
-        self, told: RequestRecorder, last: Outline | None
+        self, recorder: RequestRecorder, last: Outline | None
     ) -> Iterator[tuple[str, tuple[int, str]]]:
-        """Yield each reason with its number of hosts, and the names that may be told.
+        """Yield each reason with its number of hosts, and the names that may be shown.
 
         Only words of the closed list are given on, and names of resource classes and
         traits: the text of a plugin may name a host.
         """
         named = self.level is Level.ADMIN
-        diagnosis = self.distiller.diagnosis(told)
+        diagnosis = self.distiller.diagnosis(recorder)
         if diagnosis is not None:
             for each in diagnosis['reasons']:
                 shown = each['code'] in TELLING
@@ -208,8 +209,13 @@ def _fitting(
     return f'{start}{total} others{end}'[:room]
 
 
-def log_failure(head: Head, record_body: Mapping[str, Any] | None) -> None:
-    """Write the line of a request that had no valid host; its keys stay as they are."""
+def log_failure(
+    head: Head, record_body: Mapping[str, Any] | None, context: RequestContext
+) -> None:
+    """Write the line of a request that had no valid host; its keys stay as they are.
+
+    ``context`` is that of the request: the line is written in another thread.
+    """
     asked = (record_body or {}).get('asked') or [{}]
     left_out = ((record_body or {}).get('view') or {}).get('left_out') or []
     said = {
@@ -227,7 +233,23 @@ def log_failure(head: Head, record_body: Mapping[str, Any] | None) -> None:
         'took_ms': head.took_us // 1000,
     }
     pairs = ' '.join(f'{key}={value}' for key, value in said.items())
-    LOG.info('No valid host: %s', pairs, extra=said)
+    # oslo.log's formatter for JSON shows what ``extra_keys`` names.
+    extra = {**said, 'extra_keys': list(said), 'context': _ids_of(context)}
+    LOG.info('No valid host: %s', pairs, extra=extra)
+
+
+def _ids_of(context: RequestContext) -> RequestContext:
+    """Return a context with the ids that lines of the log begin with, and no more."""
+    return RequestContext(
+        request_id=context.request_id,
+        global_request_id=context.global_request_id,
+        user_id=context.user_id,
+        project_id=context.project_id,
+        domain_id=context.domain_id,
+        user_domain_id=context.user_domain_id,
+        project_domain_id=context.project_domain_id,
+        overwrite=False,
+    )
 
 
 def _word(text: str) -> str:

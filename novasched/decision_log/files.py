@@ -94,7 +94,7 @@ MESSAGES = state_directory.Messages(
 SCHEMA_VERSION = 1
 FILE_BYTES = 64 << 20
 LOG_BYTES = 4 << 20
-"""What is left of the write-ahead log of a file when it begins again."""
+"""Bytes that the write-ahead log of a file keeps when it begins again."""
 BUSY_TIMEOUT_S = 1.0
 _POLL_S = 0.005
 SUFFIX = '.sqlite'
@@ -131,7 +131,7 @@ SCHEMA = (
 
 @dataclass(frozen=True)
 class StoreSettings:
-    """What the operator has chosen; ``file_bytes`` is the size at which a file is
+    """Settings of the operator; ``file_bytes`` is the size at which a file is
     full."""
 
     keep: str = ALL

@@ -29,11 +29,11 @@ MOST_REDUCED = 4096
 """Heads that may wait, should writing hang; more are lost."""
 AT_ONCE = 64
 PAUSE_S = 0.2
-"""How long records are gathered before they are written together."""
+"""Seconds in which records are gathered to be written together."""
 DRAIN_S = 2.0
 COMPLETE_S = 5.0
 RETRY_S = 1.0
-"""How often those are tried again that could not be written."""
+"""Seconds until those are tried again that could not be written."""
 
 
 class RecordSink(Protocol):
@@ -126,22 +126,22 @@ class RecordingLog:
             self._fault.explained,
         )
 
-    def _take_in(self, told: RequestRecorder) -> None:
+    def _take_in(self, recorder: RequestRecorder) -> None:
         """Have a request that has ended written down soon."""
-        if self._holds(told):
-            self._waiting.append(told)
+        if self._holds(recorder):
+            self._waiting.append(recorder)
         elif len(self._reduced) >= MOST_REDUCED:
             self._lose(1)
-        elif (record := self._made(told, whole=False)) is not None:
+        elif (record := self._made(recorder, whole=False)) is not None:
             self._reduced.append(record)
         if self._thread is None:
             self._start()
         if not self._news.is_set():
             self._news.set()
 
-    def _holds(self, told: RequestRecorder) -> bool:
+    def _holds(self, recorder: RequestRecorder) -> bool:
         """Count what a request holds, unless that is too much."""
-        size = told.size
+        size = recorder.size
         with self._holding:
             held = self._held + size
             is_full = len(self._waiting) >= MOST_WAITING or held > MOST_HELD
@@ -151,10 +151,10 @@ class RecordingLog:
             return True
 
     def _next(self) -> RequestRecorder:
-        told = self._waiting.popleft()
+        recorder = self._waiting.popleft()
         with self._holding:
-            self._held -= told.size
-        return told
+            self._held -= recorder.size
+        return recorder
 
     def _start(self) -> None:
         with self._starting:
@@ -197,32 +197,34 @@ class RecordingLog:
             LOG.exception('%d records are lost', len(records))
             self._lose(len(records))
 
-    def _made(self, told: RequestRecorder, whole: bool = True) -> DecisionRecord | None:
+    def _made(
+        self, recorder: RequestRecorder, whole: bool = True
+    ) -> DecisionRecord | None:
         """Return the record of a request, ``whole`` or its head and servers; None: it
         cannot be made, which is a defect that no request may suffer from."""
         since = self._clock.monotonic()
         try:
-            record = self._distilled(told, whole)
+            record = self._distilled(recorder, whole)
             if record.head.result == UNSCHEDULABLE:
-                log_failure(record.head, record.body)
+                log_failure(record.head, record.body, recorder.context)
             if self._observer is not None:
                 took_s = self._clock.monotonic() - since
                 self._observer.recorded(record, took_s)
         except Exception:
-            LOG.exception('No record can be made of request %s', told.id)
+            LOG.exception('No record can be made of request %s', recorder.id)
             self._lose(1)
             return None
         finally:
-            told.error = None  # its frames refer to the recorder, and to the tables
+            recorder.error = None  # its frames refer to the recorder, and to the tables
         return record
 
-    def _distilled(self, told: RequestRecorder, whole: bool) -> DecisionRecord:
-        if whole and self._keeps(verdict(told).result):
+    def _distilled(self, recorder: RequestRecorder, whole: bool) -> DecisionRecord:
+        if whole and self._keeps(verdict(recorder).result):
             try:
-                return self._distiller.record(told)
+                return self._distiller.record(recorder)
             except BaseException:  # plugins are asked; the thread goes on
-                LOG.exception('Only the head of record %s can be made', told.id)
-        return self._distiller.outcome(told)
+                LOG.exception('Only the head of record %s can be made', recorder.id)
+        return self._distiller.outcome(recorder)
 
     def _lose(self, records: int) -> None:
         if self._observer is not None:
@@ -246,7 +248,7 @@ class CollectedRecords:
         self._distiller = distiller
         self._clock = clock
         self.records: list[DecisionRecord] = []
-        self.told: list[RequestRecorder] = []
+        self.recorders: list[RequestRecorder] = []
 
     def recorder(
         self,
@@ -270,11 +272,11 @@ class CollectedRecords:
         """Nothing waits."""
         return []
 
-    def _take_in(self, told: RequestRecorder) -> None:
-        self.told.append(told)
-        self.records.append(self._distiller.record(told))
+    def _take_in(self, recorder: RequestRecorder) -> None:
+        self.recorders.append(recorder)
+        self.records.append(self._distiller.record(recorder))
 
     def clear(self) -> None:
         """Forget all requests."""
-        self.told.clear()
+        self.recorders.clear()
         self.records.clear()

@@ -52,7 +52,7 @@ _MISTYPED = str.maketrans('ilou', '110v')
 
 @dataclass(frozen=True)
 class Criteria:
-    """What records have in common; None: anything. Times are in microseconds since
+    """Conditions that records meet; None: any value. Times are in microseconds since
     1970, ``until`` is not included."""
 
     server: str | None = None

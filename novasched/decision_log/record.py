@@ -46,7 +46,7 @@ def time_of_id(id: str) -> int:
 
 @dataclass(frozen=True)
 class Head:
-    """What lists show of a record, and what records are found by.
+    """The columns of a record: lists show them, and records are found by them.
 
     ``at`` is in microseconds since 1970, ``took_us`` in microseconds. ``result`` is
     scheduled, unschedulable or error; ``blocker``, ``plugin`` and ``code`` say what

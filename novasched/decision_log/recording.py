@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told of a request while it is served: references, and a few times."""
+"""Recording one request while it is served: references, and a few times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class ClaimOutcome:
-    """What became of claims that were made together, and how long it took."""
+    """The outcome of claims that were made together, and how long it took."""
 
     wanted: Sequence[ClaimRequest]
     outcome: str
@@ -44,8 +44,10 @@ class ClaimOutcome:
 
 @dataclass
 class Turn:
-    """The decision on one instance, and what was picked. Of those that are not kept
-    whole, the tables are let go: ``decision`` is None."""
+    """The decision on one instance, and the host that was picked.
+
+    ``decision`` is None where it is not kept whole: its tables are let go.
+    """
 
     index: int
     attempt: int
@@ -56,16 +58,16 @@ class Turn:
 
 
 Explain = Callable[['RequestRecorder', errors.NoValidHost], errors.NoValidHost]
-"""Returns the error with what the caller may be told."""
+"""Returns the error with the text that the caller may read."""
 
 
 @dataclass
 class RequestRecorder:
-    """One request as it was told. Satisfies ports.decisions.DecisionRecorder.
+    """One request as it is recorded. Satisfies ports.decisions.DecisionRecorder.
 
     ``at`` is in seconds since 1970, ``stages_s`` in seconds by name; ``turns`` are in
     the order in which they were taken. ``explain`` returns the error with what the
-    caller may be told; ``failing``: it is about to, and the request has not ended.
+    caller may read; ``failing``: it is about to, and the request has not ended.
     ``outlines``, by id() of a turn, and ``diagnosis`` are made when first needed.
     """
 
@@ -102,7 +104,7 @@ class RequestRecorder:
         request: RequestSpec,
         instance_uuids: Sequence[str] | None,
         when_ended: Callable[[RequestRecorder], None],
-        explain: Explain = lambda told, error: error,
+        explain: Explain = lambda recorder, error: error,
     ) -> RequestRecorder:
         """Return what takes down a request that begins now."""
         at = clock.time()

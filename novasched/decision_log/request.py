@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a record keeps of a request: these fields, and nothing else of it."""
+"""The fields of a request that a record keeps; it keeps nothing else of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from novasched.resources.request import target_of
 MOST_KEYS = 64
 LONGEST = 256
 IMAGE_PROPERTIES = ('hw_', 'os_', 'img_', 'trait')
-"""How the names of those properties of an image begin that are kept."""
+"""Beginnings of names of the properties of an image that are kept."""
 HINTS = (
     'group',
     'same_host',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the decision log is kept: its oldest files are unlinked."""
+"""Retention of the decision log: its oldest files are unlinked."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from novasched.scheduler.reasons import Code, Reason
 LOG = logging.getLogger(__name__)
 
 MOST_S = 1.0
-"""How long one filter may take to answer for one record."""
+"""Seconds that one filter may take to answer for one record."""
 NOT_ASKED = Reason(Code.NOT_ASKED, '')
 PACKAGE = f'{filters.__name__}.'
 

@@ -23,7 +23,7 @@ from novasched.decision_log.writing import DecisionWriter, Diagnoses
 
 
 class RecordStore(RecordWriter, Protocol):
-    """What records are written to, and completed in. Raises errors.StoreFailed."""
+    """Writes records, and completes them. Raises errors.StoreFailed."""
 
     def waiting(self) -> list[tuple[Head, Any]]:
         """Return the heads and bodies of some records that wait for a diagnosis, the

@@ -28,7 +28,7 @@ MOST_AT_ONCE = 100
 """Records that are completed in one go, of those that wait for a diagnosis."""
 CLOSE_S = 2.0
 Diagnoses = Mapping[str, Mapping[str, Any] | None]
-"""What placement held back, by the id of the record; None: it will not be known."""
+"""Placement diagnoses by the id of the record; None: there will be none."""
 _UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _INSERT_HEAD = (

@@ -184,7 +184,7 @@ def ask(run: DryRun, wanted: DryRequest) -> Tried:
             f'{answer.get("text", "")}'.rstrip(': '),
             'See that it runs, and that the request names no unknown trait or class',
         )
-    return Tried(wanted, found, run.log.told[-1], run.log.records[-1])
+    return Tried(wanted, found, run.log.recorders[-1], run.log.records[-1])
 
 
 def boot(

@@ -53,7 +53,7 @@ def why_not(
     try:
         tried = ask(run, asked)
     except errors.ExtensionFailed:  # a filter: _filters() says which
-        tried = Tried(asked, None, run.log.told[-1], run.log.records[-1])
+        tried = Tried(asked, None, run.log.recorders[-1], run.log.records[-1])
     table = changes.all_hosts(run, tried.told, tried.told.request)
     table = table[table.host == host]
     if not len(table):

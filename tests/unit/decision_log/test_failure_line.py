@@ -3,13 +3,29 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
+from oslo_config import cfg
+from oslo_log import log
+from oslo_log.formatters import ContextFormatter, JSONFormatter
 
 from novasched.decision_log.fault import log_failure
 from novasched.decision_log.record import Head
+from novasched.objects.context import RequestContext
 
+CONTEXT = RequestContext(
+    request_id='req-of-this',
+    user_id='u-1',
+    project_id='p-1',
+    auth_token='a secret token',
+    user_name='secret name',
+    roles=['secret role'],
+    service_catalog=[{'type': 'placement', 'name': 'secret service'}],
+    remote_address='secret address',
+    overwrite=False,
+)
 LOGGER = 'novasched.decision_log.fault'
 HEAD = Head(
     id='d-06f3kd1r0vb4n',
@@ -55,9 +71,33 @@ HEAD = Head(
 )
 def test_the_line_has_its_keys_in_order(caplog, head, body, line):
     caplog.set_level(logging.INFO, LOGGER)
-    log_failure(head, body)
+    log_failure(head, body, CONTEXT)
     (found,) = caplog.records
     assert found.getMessage() == f'No valid host: {line}'
     for pair in line.split(' '):
         key, _, value = pair.partition('=')
         assert str(getattr(found, key)) == value
+
+
+@pytest.mark.parametrize('formatter', [ContextFormatter, JSONFormatter])
+def test_the_line_has_the_ids_of_the_request_and_no_secret(caplog, formatter):
+    caplog.set_level(logging.INFO, LOGGER)
+    log_failure(HEAD, None, CONTEXT)
+    (found,) = caplog.records
+    conf = cfg.ConfigOpts()
+    log.register_options(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    options = {} if formatter is JSONFormatter else {'config': conf}
+    line = formatter(**options).format(found)
+    for part in ('req-of-this', 'u-1', 'p-1', 'd-06f3kd1r0vb4n'):
+        assert part in line
+    everything = f'{line} {vars(found)} {vars(found.context)}'
+    assert 'secret' not in everything
+
+
+def test_programs_read_the_keys_of_the_line(caplog):
+    caplog.set_level(logging.INFO, LOGGER)
+    log_failure(HEAD, None, CONTEXT)
+    found = json.loads(JSONFormatter().format(caplog.records[0]))
+    assert found['extra']['code'] == 'not-enough-dedicated-cpus'
+    assert list(found['extra'])[:3] == ['decision', 'blocker', 'plugin']

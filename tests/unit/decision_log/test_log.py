@@ -349,7 +349,7 @@ def test_an_error_that_cannot_be_explained_is_that_of_nova(open_log, caplog):
     log = open_log(Sink(), level=Level.ADMIN, distiller=Inexplicable)
     text = served(log, filters=[FULL]).refused()
     assert text == 'No valid host was found. There are not enough hosts available.'
-    assert 'cannot be told' in caplog.text
+    assert 'cannot be given' in caplog.text
 
 
 class Locked:
@@ -400,7 +400,7 @@ def test_dry_runs_have_their_records_at_once():
     recorded.ask()
     recorded.ask()
     assert [record.head.result for record in log.records] == ['scheduled'] * 2
-    assert [told.id for told in log.told] == [r.head.id for r in log.records]
+    assert [each.id for each in log.recorders] == [r.head.id for r in log.records]
     log.clear()
     log.close()
-    assert (log.records, log.told, log.periodic_tasks()) == ([], [], [])
+    assert (log.records, log.recorders, log.periodic_tasks()) == ([], [], [])
