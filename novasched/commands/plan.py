@@ -302,6 +302,7 @@ class PlanBoot(ConsoleCommand, PlanCommand):
             *(('what_if', each) for each in parsed_args.changes),
         ]
         answer = self.of_console(parsed_args, '/plan', given) or {}
+        answer.pop('explanations', None)  # the page shows them; --explain is refused
         if parsed_args.project_id != DEFAULT_OWNER and not parsed_args.like:
             self.warn(
                 f'the console plans for {DEFAULT_OWNER}, not {parsed_args.project_id}'

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from oslo_config import cfg
@@ -20,6 +20,7 @@ from novasched.commands import decisions, sources
 from novasched.commands.base import FORMAT_VERSION
 from novasched.console.bulkhead import Bulkhead
 from novasched.console.checks import CHECK_S, Checks, answered, checked
+from novasched.console.dry_runs import DryRuns, flavor_named, flavors_of
 from novasched.console.kept_session import (
     HOSTS_AGE_S,
     SLOTS_AGE_S,
@@ -27,7 +28,6 @@ from novasched.console.kept_session import (
     KeptSession,
 )
 from novasched.console.reader import (
-    MOST_BY_HOST,
     CapacityOrder,
     HostsOrder,
     PlanOrder,
@@ -35,15 +35,12 @@ from novasched.console.reader import (
 )
 from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria
-from novasched.inspection import capacity, catalogue, dry, host, places, plan, snapshots
+from novasched.inspection import capacity, dry, host
 from novasched.inspection.explain import explanation
 from novasched.inspection.hosts import STATES, HostCriteria
 from novasched.inspection.merged import MergedDecisions
-from novasched.inspection.requests import BootOrder, DryRequest
-from novasched.inspection.session import Inspection
-from novasched.inspection.what_if import WhatIf
+from novasched.inspection.requests import BootOrder
 from novasched.log_once import LogOnce
-from novasched.objects.flavor import Flavor
 from novasched.observability.health import FAIL, WARN, overall
 from novasched.placement import session as placement_session
 
@@ -62,13 +59,9 @@ COMPONENTS = 4
 FREE_SLOTS_AGE_S = 60.0
 OWN_LOG_AGE_S = 60.0
 """How often it is looked whether this machine has begun to keep decisions."""
-MOST_PLANNED = 1000
 PLANS = 2
 MOST_DECISIONS_KEPT = 8
 """Explanations with every host that are kept: megabytes each."""
-PLACEMENT = '[placement]'
-SAID = ('image', 'zone', 'hints')
-"""What a plan like another request cannot have."""
 
 
 class Cloud:
@@ -100,6 +93,7 @@ class Cloud:
         self._merged: MergedDecisions | None = None
         self._look_at = clock.monotonic() + OWN_LOG_AGE_S
         self._said = LogOnce()
+        self._dry_runs = DryRuns(self._session, self._decisions)
 
     def close(self) -> None:
         """Close all that was opened."""
@@ -208,72 +202,7 @@ class Cloud:
     # -- plans
 
     def plan(self, order: PlanOrder) -> Report:
-        return self._plans.ask(order, lambda: self._planned(order))
-
-    def _planned(self, order: PlanOrder) -> Report:
-        if not 1 <= order.count <= MOST_PLANNED:
-            raise errors.OptionError(
-                'count', 'it is out of range', f'Give 1 to {MOST_PLANNED}'
-            )
-        what_if = WhatIf.of(order.what_if, is_trusted=False)
-        with self._session.dry_run(what_if) as inspection:
-            asked = self._request(inspection, order)
-            conditions = inspection.placement.conditions
-            with _placement_answers():
-                found = plan.boot(inspection.run, asked, conditions)
-            unreadable = inspection.finder.unreadable
-        left_out = list(dict.fromkeys([*found['cells_left_out'], *unreadable]))
-        return {'v': FORMAT_VERSION, **found, 'cells_left_out': left_out}
-
-    def _request(self, inspection: Inspection, order: PlanOrder) -> DryRequest:
-        """Return the request that is asked for; see commands.plan."""
-        if order.like:
-            return self._like(inspection, order)
-        if not order.flavor:
-            raise errors.OptionError(
-                'flavor',
-                'it is not said what is to be planned',
-                'Give its name, or vcpus=2,ram=2048,disk=20',
-            )
-        flavor = _flavor(inspection, order.flavor)
-        image: Mapping[str, Any] = {}
-        if order.image:
-            image = catalogue.image_of(order.image)
-            catalogue.check_fit(flavor, image)
-        places.check(inspection.run, order.zone or None, None)
-        return inspection.maker.boot(
-            BootOrder(
-                flavor=flavor,
-                image=image,
-                count=order.count,
-                zone=order.zone or None,
-                hints=catalogue.pairs(list(order.hints), '--hint'),
-            )
-        )
-
-    def _like(self, inspection: Inspection, order: PlanOrder) -> DryRequest:
-        said = [name for name in ('flavor', *SAID) if getattr(order, name)]
-        if said:
-            raise errors.OptionError(
-                'like',
-                f'the request is known, and {said[0]} is part of it',
-                f'Leave one out: {", ".join(said)}',
-            )
-        if not order.like.startswith('d-'):
-            server = inspection.finder.one(order.like)
-            return inspection.maker.like_server(server, order.count)
-        try:
-            record = self._decisions().read(order.like)
-        except (errors.DecisionNotFound, errors.AmbiguousDecision) as problem:
-            raise errors.OptionError(
-                'like', str(problem), 'Give the whole id'
-            ) from problem
-        if record is None or 'request' not in record.body:
-            words = 'only its head is kept' if record else 'no such decision is kept'
-            raise errors.OptionError('like', words, 'Give a flavor')
-        return inspection.maker.like(
-            record.body['request'], record.head.project_id or None, order.count
-        )
+        return self._plans.ask(order, lambda: self._dry_runs.plan(order))
 
     # -- the cloud
 
@@ -293,16 +222,8 @@ class Cloud:
                 'by', f'there is no {order.by}', f'Give one of {", ".join(capacity.BY)}'
             )
         if order.what_if:
-            return self._plans.ask(order, lambda: self._changed_capacity(order))
+            return self._plans.ask(order, lambda: self._dry_runs.capacity(order))
         return self._ask(order, lambda kept: _capacity(kept, order), SLOTS_AGE_S)
-
-    def _changed_capacity(self, order: CapacityOrder) -> Report:
-        what_if = WhatIf.of(order.what_if, is_trusted=False)
-        with self._session.dry_run(what_if) as inspection:
-            found = snapshots.of(inspection, what_if=what_if)
-            flavors = _flavors_of(inspection, order)
-            made = capacity.report(inspection, found, flavors, order.by, True)
-        return {'v': FORMAT_VERSION, **made}
 
     def heat(self, flavor: str) -> Report:
         return self._ask(('heat', flavor), lambda kept: _heat(kept, flavor))
@@ -426,31 +347,8 @@ def opened(
         yield cloud
 
 
-@contextlib.contextmanager
-def _placement_answers() -> Iterator[None]:
-    """Raise errors.StoreFailed where a plan finds that placement does not answer."""
-    try:
-        yield
-    except errors.OptionError as failed:
-        if failed.option != PLACEMENT:
-            raise
-        raise errors.StoreFailed('Placement', failed.problem) from failed
-
-
-def _flavor(inspection: Inspection, name: str) -> Flavor:
-    return catalogue.flavor_of(name, None, inspection.api.flavor, {})
-
-
-def _flavors_of(inspection: Inspection, order: CapacityOrder) -> list[Flavor]:
-    if not order.flavors:
-        most = MOST_BY_HOST if order.by == 'host' else capacity.MOST_FLAVORS
-        return capacity.flavors_in_use(inspection, most)
-    found = [_flavor(inspection, name) for name in order.flavors]
-    return capacity.named_apart(found, order.flavors)
-
-
 def _capacity(kept: KeptCloud, order: CapacityOrder, stranded: bool = True) -> Report:
-    flavors = _flavors_of(kept.inspection, order)
+    flavors = flavors_of(kept.inspection, order)
     found = capacity.report(
         kept.inspection, kept.snapshots, flavors, order.by, stranded, kept.capacity
     )
@@ -459,7 +357,7 @@ def _capacity(kept: KeptCloud, order: CapacityOrder, stranded: bool = True) -> R
 
 def _slots(kept: KeptCloud, name: str) -> capacity.HostSlots:
     """Return the slots of a flavor. Raises errors.OptionError where none can be had."""
-    flavor = _flavor(kept.inspection, name)
+    flavor = flavor_named(kept.inspection, name)
     try:
         request = kept.inspection.maker.boot(BootOrder(flavor=flavor)).request
         return kept.capacity.slots(str(flavor.name), request)

@@ -152,6 +152,13 @@ def test_plan_ranks_hosts_and_says_what_would_change(browser, cloud):
     seen = browser.text('#result')
     assert '3 of 3' in seen
     assert all(host in seen for host in hosts)
+    weighed = [row.text.split() for row in browser.all('#weights tbody tr')]
+    assert [row[0] for row in weighed] == [
+        each['host'] for each in planned['explanations'][0]['top']
+    ]
+    assert weighed[0][0] == planned['placed'][0]['host']
+    totals = [float(row.text) for row in browser.all('#weights td.total')]
+    assert totals == sorted(totals, reverse=True)
 
     no_fit = addresses.no_fit(cloud)
     browser.open(addresses.page('/plan', **no_fit))

@@ -116,11 +116,20 @@ def test_counts_and_lists_agree(client):
 def test_a_plan_names_hosts_or_what_would_change(client):
     page = seen(client, f'/plan?flavor={FLAVOR}&count=2')
     assert '2 of 2 fit' in page.text('section', id='result')
+    assert 'h1' in page.text('table', id='weights')
     page = seen(client, '/plan?flavor=vcpus=1,ram=6000,disk=10&zone=az2')
     assert '0 of 1 fits' in page.text('section', id='result')
     assert page.all('table', id='changes')
     page = seen(client, '/plan?flavor=m1.nothing', 400)
     assert page.all('input', name='flavor', value='m1.nothing')
+
+
+def test_a_plan_that_fits_in_part_shows_the_weights_of_the_first(client):
+    page = seen(client, f'/plan?flavor={FLAVOR}&count=99')
+    result = page.text('section', id='result')
+    assert 'of 99 fit' in result
+    assert 'Why the next one has no host' in result
+    assert 'h1' in page.text('table', id='weights')
 
 
 def test_a_server_that_boots_from_a_volume_can_be_planned_again(client):

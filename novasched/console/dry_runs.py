@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dry runs of the console: plans, and the capacity of a cloud with changes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from novasched import errors
+from novasched.commands.base import FORMAT_VERSION
+from novasched.console.kept_session import KeptSession
+from novasched.console.reader import MOST_BY_HOST, CapacityOrder, PlanOrder, Report
+from novasched.inspection import capacity, catalogue, places, plan, snapshots
+from novasched.inspection.explain import explanation
+from novasched.inspection.merged import MergedDecisions
+from novasched.inspection.requests import BootOrder, DryRequest
+from novasched.inspection.session import Inspection
+from novasched.inspection.what_if import WhatIf
+from novasched.objects.flavor import Flavor
+
+MOST_PLANNED = 1000
+PLACEMENT = '[placement]'
+SAID = ('image', 'zone', 'hints')
+"""What a plan like another request cannot have."""
+
+
+class DryRuns:
+    """Answers what would be, one question at a time; nothing is claimed.
+
+    ``decisions`` returns those of all schedulers.
+    """
+
+    def __init__(
+        self, session: KeptSession, decisions: Callable[[], MergedDecisions]
+    ) -> None:
+        self._session = session
+        self._decisions = decisions
+
+    def plan(self, order: PlanOrder) -> Report:
+        """Return what reader.CloudReader.plan() does."""
+        if not 1 <= order.count <= MOST_PLANNED:
+            raise errors.OptionError(
+                'count', 'it is out of range', f'Give 1 to {MOST_PLANNED}'
+            )
+        what_if = WhatIf.of(order.what_if, is_trusted=False)
+        with self._session.dry_run(what_if) as inspection:
+            asked = self._request(inspection, order)
+            conditions = inspection.placement.conditions
+            with _placement_answers():
+                found = plan.boot(inspection.run, asked, conditions)
+            unreadable = inspection.finder.unreadable
+            # How the first server was decided, whatever ended the request.
+            first = [explanation(each, 0) for each in inspection.run.log.records[:1]]
+        left_out = list(dict.fromkeys([*found['cells_left_out'], *unreadable]))
+        return {
+            'v': FORMAT_VERSION,
+            **found,
+            'cells_left_out': left_out,
+            'explanations': first,
+        }
+
+    def capacity(self, order: CapacityOrder) -> Report:
+        """Return the capacity of a cloud with changes."""
+        what_if = WhatIf.of(order.what_if, is_trusted=False)
+        with self._session.dry_run(what_if) as inspection:
+            found = snapshots.of(inspection, what_if=what_if)
+            flavors = flavors_of(inspection, order)
+            made = capacity.report(inspection, found, flavors, order.by, True)
+        return {'v': FORMAT_VERSION, **made}
+
+    def _request(self, inspection: Inspection, order: PlanOrder) -> DryRequest:
+        """Return the request that is asked for; see commands.plan."""
+        if order.like:
+            return self._like(inspection, order)
+        if not order.flavor:
+            raise errors.OptionError(
+                'flavor',
+                'it is not said what is to be planned',
+                'Give its name, or vcpus=2,ram=2048,disk=20',
+            )
+        flavor = flavor_named(inspection, order.flavor)
+        image: Mapping[str, Any] = {}
+        if order.image:
+            image = catalogue.image_of(order.image)
+            catalogue.check_fit(flavor, image)
+        places.check(inspection.run, order.zone or None, None)
+        return inspection.maker.boot(
+            BootOrder(
+                flavor=flavor,
+                image=image,
+                count=order.count,
+                zone=order.zone or None,
+                hints=catalogue.pairs(list(order.hints), '--hint'),
+            )
+        )
+
+    def _like(self, inspection: Inspection, order: PlanOrder) -> DryRequest:
+        said = [name for name in ('flavor', *SAID) if getattr(order, name)]
+        if said:
+            raise errors.OptionError(
+                'like',
+                f'the request is known, and {said[0]} is part of it',
+                f'Leave one out: {", ".join(said)}',
+            )
+        if not order.like.startswith('d-'):
+            server = inspection.finder.one(order.like)
+            return inspection.maker.like_server(server, order.count)
+        try:
+            record = self._decisions().read(order.like)
+        except (errors.DecisionNotFound, errors.AmbiguousDecision) as problem:
+            raise errors.OptionError(
+                'like', str(problem), 'Give the whole id'
+            ) from problem
+        if record is None or 'request' not in record.body:
+            words = 'only its head is kept' if record else 'no such decision is kept'
+            raise errors.OptionError('like', words, 'Give a flavor')
+        return inspection.maker.like(
+            record.body['request'], record.head.project_id or None, order.count
+        )
+
+
+def flavor_named(inspection: Inspection, name: str) -> Flavor:
+    """Return a flavor by name, or one that is said in full. Raises
+    errors.OptionError."""
+    return catalogue.flavor_of(name, None, inspection.api.flavor, {})
+
+
+def flavors_of(inspection: Inspection, order: CapacityOrder) -> list[Flavor]:
+    """Return the flavors that are to be counted. Raises errors.OptionError."""
+    if not order.flavors:
+        most = MOST_BY_HOST if order.by == 'host' else capacity.MOST_FLAVORS
+        return capacity.flavors_in_use(inspection, most)
+    found = [flavor_named(inspection, name) for name in order.flavors]
+    return capacity.named_apart(found, order.flavors)
+
+
+@contextlib.contextmanager
+def _placement_answers() -> Iterator[None]:
+    """Raise errors.StoreFailed where a plan finds that placement does not answer."""
+    try:
+        yield
+    except errors.OptionError as failed:
+        if failed.option != PLACEMENT:
+            raise
+        raise errors.StoreFailed('Placement', failed.problem) from failed
