@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -29,6 +30,10 @@ MAX_AGE_S = 300.0
 RENEWED_S = 240.0
 """One that is older is renewed by who does not want to wait for it later."""
 
+WAIT_S, PAUSE_S = 10.0, 0.2
+"""How long to wait for another process that is reading one, and between two looks."""
+BUSY = 'another process is reading a snapshot; try again'
+
 Change = Callable[[PlacementSnapshot], PlacementSnapshot]
 
 
@@ -41,7 +46,8 @@ class Snapshots:
     """Gives snapshots that know the members of some aggregates.
 
     Those of ``shared`` are used while they are fresh, unless ``fresh`` asks for a new
-    one; new ones are read into ``own``. ``change`` is made to what is given. Raises
+    one; new ones are read into ``own``, for which another process that is reading one
+    is waited for ``wait_s`` seconds. ``change`` is made to what is given. Raises
     errors.StoreFailed.
     """
 
@@ -51,11 +57,13 @@ class Snapshots:
         own: SnapshotKeeper,
         fresh: bool = False,
         change: Change = unchanged,
+        wait_s: float = WAIT_S,
     ) -> None:
         self._keeper = own if fresh or not shared.current(MAX_AGE_S) else shared
         self._own = own
         self._must_read = fresh
         self._change = change
+        self._wait_s = wait_s
         self._changed: list[tuple[PlacementSnapshot, PlacementSnapshot]] = []
 
     def __call__(self, aggregates: Iterable[str] = ()) -> PlacementSnapshot:
@@ -65,18 +73,26 @@ class Snapshots:
             self._keeper, found = self._own, self._own.snapshot()
         is_old = found is None or self._keeper.age_s(found) > MAX_AGE_S
         if self._must_read or is_old:
-            self._keeper.renew(wanted, forced=True)
-            self._must_read = False
+            self._read(wanted)
         elif found is not None and not found.knows(wanted):
             self._keeper.renew(wanted)
         found = self._keeper.snapshot()
         if found is None or not found.knows(wanted):
-            raise errors.StoreFailed(
-                'Placement', 'another process is reading a snapshot; try again'
-            )
+            raise errors.StoreFailed('Placement', BUSY)
         if not self._changed or self._changed[0][0] is not found:
             self._changed = [(found, self._change(found))]
         return self._changed[0][1]
+
+    def _read(self, aggregates: set[str]) -> None:
+        """Read a new snapshot of our own, once no other process is at it. That of the
+        machine is left to the user of the service."""
+        self._keeper = self._own
+        give_up_at = SYSTEM_CLOCK.monotonic() + self._wait_s
+        while not self._own.renew(aggregates, forced=True):
+            if SYSTEM_CLOCK.monotonic() >= give_up_at:
+                raise errors.StoreFailed('Placement', BUSY)
+            time.sleep(PAUSE_S)
+        self._must_read = False
 
     def renew_old(self, max_age_s: float = RENEWED_S) -> None:
         """Read a new snapshot if there is one that is older."""

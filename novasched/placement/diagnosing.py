@@ -75,14 +75,19 @@ class PlacementDiagnosis:
         self._aggregates = aggregates
         self._logged = LogOnce()
         self._made: tuple[ProviderTable | None, dict[str, dict[str, Any]]] = None, {}
+        self._is_wanted = False
 
     def __call__(self, query: Query) -> dict[str, Any] | None:
-        """Return the diagnosis of a query; None: too little is known now."""
+        """Return the diagnosis of a query; None: too little is known now.
+
+        Requests ask this: no file is read, complete() does that later.
+        """
         if self._mirror is not None:
             current = self._mirror.current(MAX_AGE_S)
             if current is not None:
                 return self._diagnosis(query, *current, 'mirror')
-        snapshot = None if self._keeper is None else self._keeper.snapshot()
+        self._is_wanted = True
+        snapshot = None if self._keeper is None else self._keeper.loaded()
         if self._keeper is None or snapshot is None:
             return None
         age_s = self._keeper.age_s(snapshot)
@@ -105,7 +110,7 @@ class PlacementDiagnosis:
 
     @property
     def waits(self) -> bool:
-        """Whether requests that get none at once may have one later."""
+        """True if requests that get none at once may have one later."""
         return self._keeper is not None
 
     def complete(self, records: WaitingRecords) -> Mapping[str, int]:
@@ -116,6 +121,9 @@ class PlacementDiagnosis:
         """
         if self._keeper is None:
             return {}
+        if self._is_wanted:
+            self._is_wanted = False
+            self._keeper.snapshot()  # the next requests find it in memory
         try:
             found = self._found(self._keeper, records.waiting())
             done = [found[each] is not None for each in records.complete(found)]

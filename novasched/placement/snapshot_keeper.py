@@ -101,8 +101,13 @@ class SnapshotKeeper:
         """Return how old a snapshot is; or how far ahead, after the time was set."""
         return abs(self._clock.time() - snapshot.as_of)
 
+    def loaded(self) -> PlacementSnapshot | None:
+        """Return the snapshot that is in memory, with its table; nothing waits for
+        it. Another process may have made a newer one."""
+        return self._kept[1]
+
     def snapshot(self) -> PlacementSnapshot | None:
-        """Return the newest snapshot, of whichever process made it."""
+        """Return the newest snapshot, of whichever process made it, with its table."""
         with self._lock:
             if self._path is None:
                 return self._kept[1]
@@ -110,7 +115,7 @@ class SnapshotKeeper:
                 state = os.stat(self._path)
                 mark = state.st_ino, state.st_mtime_ns
                 if self._kept[0] != mark:
-                    self._kept = mark, load(self._path)
+                    self._kept = mark, _with_table(load(self._path))
             except FileNotFoundError:
                 return None
             except (OSError, errors.StoreFailed) as problem:
@@ -161,18 +166,19 @@ class SnapshotKeeper:
         return True
 
     def _keep(self, snapshot: PlacementSnapshot) -> None:
-        with self._lock:
-            if self._path is None:
-                self._kept = None, snapshot
-                return
+        mark = None
+        if self._path is not None:
             try:
                 save(snapshot, self._path)
                 state = os.stat(self._path)
-                self._kept = (state.st_ino, state.st_mtime_ns), snapshot
             except OSError as problem:
                 raise errors.StoreFailed(
                     str(self._path), f'cannot be written: {problem.strerror}'
                 ) from problem
+            mark = state.st_ino, state.st_mtime_ns
+        _with_table(snapshot)
+        with self._lock:
+            self._kept = mark, snapshot
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[bool]:
@@ -199,6 +205,12 @@ class SnapshotKeeper:
             os.close(descriptor)
 
 
+def _with_table(snapshot: PlacementSnapshot) -> PlacementSnapshot:
+    """Make the table of a snapshot now, so that no request has to."""
+    _ = snapshot.table
+    return snapshot
+
+
 def save(snapshot: PlacementSnapshot, path: Path) -> None:
     """Write a snapshot to a file that others may be reading; one process at a time
     does. Raises OSError."""
@@ -210,8 +222,11 @@ def save(snapshot: PlacementSnapshot, path: Path) -> None:
     members = snapshot.members
     said |= {'format': FORMAT, 'members': None if members is None else sorted(members)}
     temporary = path.with_suffix('.new')
+    temporary.unlink(
+        missing_ok=True
+    )  # of a process that was killed, or of another user
     with open(
-        os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'wb'
+        os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), 'wb'
     ) as file:
         np.savez_compressed(
             file,

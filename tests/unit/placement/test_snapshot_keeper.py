@@ -5,6 +5,7 @@ for them."""
 from __future__ import annotations
 
 import fcntl
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -79,6 +80,20 @@ class Log:
             raise errors.StoreFailed('the log', self.problem)
         self.completed |= diagnoses
         return set(diagnoses)
+
+
+class SlowMembers(frozenset):
+    """Aggregates that are not written before they are let go."""
+
+    def __new__(cls):
+        made = super().__new__(cls, [AZ1])
+        made.asked, made.let_go = threading.Event(), threading.Event()
+        return made
+
+    def __iter__(self):
+        self.asked.set()
+        assert self.let_go.wait(20)
+        return super().__iter__()
 
 
 @pytest.fixture
@@ -208,6 +223,38 @@ def test_a_directory_that_is_not_there(make_keeper, tmp_path):
         keeper.renew()
 
 
+def test_what_a_killed_process_left_is_not_written_to(make_keeper, tmp_path):
+    """It may belong to another user, or lead elsewhere."""
+    elsewhere = tmp_path / 'elsewhere'
+    elsewhere.write_text('kept')
+    (tmp_path / 'placement-snapshot.new').symlink_to(elsewhere)
+    keeper = make_keeper()
+    assert keeper.renew()
+    assert elsewhere.read_text() == 'kept'
+    assert make_keeper().current(60) is not None
+
+
+def test_nobody_waits_while_a_snapshot_is_written(make_keeper, clock, source):
+    keeper = make_keeper()
+    keeper.renew()
+    before = keeper.snapshot()
+    members = SlowMembers()
+    new = PlacementSnapshot(contents(), clock.time(), 0.1, members)
+    source.read = lambda sizes, aggregates: new
+    writer = threading.Thread(target=keeper.renew, kwargs={'forced': True})
+    reader = threading.Thread(target=keeper.snapshot)
+    writer.start()
+    assert members.asked.wait(20)
+    reader.start()
+    reader.join(10)
+    waits = reader.is_alive()
+    assert keeper.loaded() is before
+    members.let_go.set()
+    writer.join()
+    assert not waits
+    assert keeper.loaded() is new
+
+
 def query(amount, *aggregates):
     members = tuple(frozenset([uuid]) for uuid in aggregates)
     return Query((Group(resources={'VCPU': amount}, member_of=members),))
@@ -225,6 +272,18 @@ def test_a_request_gets_its_diagnosis_where_a_snapshot_is_at_hand(make_keeper, c
     assert diagnosing(query(9, AZ1)) is None
     clock.advance(300)
     assert diagnosing(query(9)) is None
+
+
+def test_a_request_reads_no_file(make_keeper, clock):
+    """What another process has read is loaded afterwards, and not by a request."""
+    make_keeper().renew()
+    keeper = make_keeper()
+    diagnosing = PlacementDiagnosis(lambda: {'h1': 'cmp-1'}, clock, keeper=keeper)
+    assert diagnosing(query(9)) is None
+    assert keeper.loaded() is None
+    assert diagnosing.complete(Log()) == {}
+    assert 'table' in vars(keeper.loaded())
+    assert diagnosing(query(9))['offered'] == 0
 
 
 def test_records_that_wait_are_completed_by_one_snapshot(make_keeper, clock, source):
