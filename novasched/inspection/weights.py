@@ -57,6 +57,25 @@ def won_by(explained: Mapping[str, Any], style: Style) -> Iterator[str]:
 
 
 def margin_text(explained: Mapping[str, Any]) -> str:
+    """Return in words by how much the picked host is ahead, and which weighers decided
+    it; '': it is the only one."""
+    decided = (
+        f' {name} decided it: without it, {host}.'
+        for name, host in decisive(explained).items()
+    )
+    return gap_text(explained) + ''.join(decided)
+
+
+def decisive(explained: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the host that would have won without a weigher, by the name of each that
+    decided it."""
+    margin = explained['margin']
+    by = margin['by'] if margin else None
+    found: Mapping[str, str] = margin['decisive'] if margin and by and by > 0 else {}
+    return found
+
+
+def gap_text(explained: Mapping[str, Any]) -> str:
     """Return in words by how much the picked host is ahead; '': it is the only one."""
     margin = explained['margin']
     if margin is None:
@@ -78,10 +97,7 @@ def margin_text(explained: Mapping[str, Any]) -> str:
             f'a later turn: {over} has {shown(-by)} more, and was refused a claim or '
             'left out by [filter_scheduler] host_subset_size'
         )
-    text += f': {each}.' if each else '.'
-    for name, host in margin['decisive'].items() if by and by > 0 else ():
-        text += f' {name} decided it: without it, {host}.'
-    return text
+    return f'{text}: {each}.' if each else f'{text}.'
 
 
 def _rows(explained: Mapping[str, Any], style: Style) -> list[Mapping[str, Any]]:

@@ -18,12 +18,14 @@ HEAD_ONLY = render.HEAD_ONLY[0].upper() + render.HEAD_ONLY[1:] + '.'
 def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
     """Return what the page shows."""
     is_scheduled = explained['result'] == 'scheduled'
+    said = _counted_from_one(explained)
     return {
-        **_head(explained),
+        **_head(said),
         'is_scheduled': is_scheduled,
-        'blocked': '' if is_scheduled else _sentence(causes.blocked(explained)),
+        'blocked': '' if is_scheduled else _sentence(causes.blocked(said)),
         'remedies': [] if is_scheduled else causes.remedies(explained),
-        'won_by': weights.margin_text(explained) if is_scheduled else '',
+        'won_by': weights.gap_text(explained) if is_scheduled else '',
+        'decisive': _decisive(explained) if is_scheduled else [],
         'tries': _tries(explained),
         'servers': _servers(explained, asked),
         'plan': _plan(explained),
@@ -35,7 +37,7 @@ def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
         'funnel': funnel.view(
             explained['stages'], asked, explained['hosts'] is not None
         ),
-        'notes': render.notes(explained),
+        'notes': funnel.notes(explained),
         'scores': scores.view(explained),
         'outcomes': outcomes.view(explained, asked),
         'diagnosis': _diagnosis(explained),
@@ -50,6 +52,20 @@ def view(explained: Mapping[str, Any], asked: PageQuery) -> View:
         'remarks': explained['notes'],
         'policy': _policy(explained['policy'] or {}),
     }
+
+
+def _counted_from_one(explained: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what is explained, with the number of the server instead of its index."""
+    index = explained['index']
+    return explained if index is None else {**explained, 'index': index + 1}
+
+
+def _decisive(explained: Mapping[str, Any]) -> list[View]:
+    """Return the weighers that decided it, and the host of each without them."""
+    return [
+        {'weigher': name, 'host': _host(host)}
+        for name, host in weights.decisive(explained).items()
+    ]
 
 
 def _others(explained: Mapping[str, Any]) -> View:
@@ -114,7 +130,7 @@ def _servers(explained: Mapping[str, Any], asked: PageQuery) -> list[View]:
     several = explained['servers_total'] > 1
     return [
         {
-            'number': number,
+            'number': number + 1,
             'href': asked.href(index=number, stage=None, after=None, page=None),
             'is_shown': several and number == explained['index'],
             'uuid': Link(
@@ -171,8 +187,8 @@ def _query(asked: Mapping[str, Any]) -> View:
         counted(asked['candidates'], 'candidate'),
         f'{asked["limit"]} at most' if asked.get('limit') else '',
         'cut' if asked.get('cut') else '',
-        'answered from the copy' if asked.get('copied') else '',
-        f'not from the copy: {asked["fallback"]}' if asked.get('fallback') else '',
+        'answered from the placement snapshot' if asked.get('copied') else '',
+        f'not from the snapshot: {asked["fallback"]}' if asked.get('fallback') else '',
         asked.get('text', ''),
     ]
     return {'query': asked['query'], 'said': ', '.join(filter(None, said))}

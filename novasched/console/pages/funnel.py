@@ -6,15 +6,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from novasched.console.pages import query, shapes
+from novasched.console.pages import query, shapes, words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
 from novasched.inspection import funnel
-from novasched.inspection.stages import NAMED_HOSTS, WAS_NOT_NAMED
+from novasched.inspection.stages import (
+    EARLIER_SERVERS,
+    NAMED_HOSTS,
+    PLACEMENT,
+    WAS_NOT_NAMED,
+)
 from novasched.scheduler.reasons import Code
 
 KNOWN = 'known'
 HOSTS = '#hosts'
+NOT_ASKED = {
+    PLACEMENT: 'reasons were not asked for',
+    EARLIER_SERVERS: 'rejected for an earlier server of the request',
+}
+"""What is said of hosts without a reason, by the stage that took them."""
 
 
 def view(
@@ -52,7 +62,7 @@ def _row(
         'taken_share': shapes.share(taken, known),
         'left_link': _link(asked, has_hosts and left > 0, after=name),
         'taken_link': _link(asked, has_hosts, stage=_outcome(name)),
-        'reasons': [_reason(each) for each in stage['reasons']],
+        'reasons': [_reason(each, name) for each in stage['reasons']],
     }
 
 
@@ -69,15 +79,36 @@ def _link(asked: PageQuery, has_hosts: bool, **chosen: str) -> str:
     return f'{address}{HOSTS}'
 
 
-def _reason(reason: Mapping[str, Any]) -> View:
-    code, what = str(reason['code']), reason['what']
-    is_known = code != Code.NOT_ASKED
+def notes(explained: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is said of stages beside their reasons, by their names."""
+    if diagnosis := explained['placement']:
+        seconds = diagnosis['age_s']
+        age = words.age(abs(seconds))
+        old = f'found in a placement snapshot {age} old'
+        return {PLACEMENT: f'found {age} later' if seconds < 0 else old}
+    if not explained['candidates']:
+        return {}
+    last: Mapping[str, Any] = (explained['asked'] or [{}])[-1]
+    source = ', answered from the placement snapshot' if last.get('copied') else ''
+    said = [f'{words.grouped(explained["candidates"])} offered{source}']
+    if explained['cut'] or last.get('cut'):
+        limit = last.get('limit')
+        said.append(f'cut at the limit of {limit}' if limit else 'cut')
+    if explained['further']:
+        said.append('more were asked for')
+    return {PLACEMENT: ', '.join(said)}
+
+
+def _reason(reason: Mapping[str, Any], stage: str) -> View:
+    code, what, text = str(reason['code']), reason['what'], reason['text']
     name = f'{code} {what}'.strip()
-    address = query.of_decisions(code=code) if is_known else ''
+    link = Link(name, query.of_decisions(code=code))
+    if code == Code.NOT_ASKED:
+        link, text = Link(''), NOT_ASKED.get(stage) or text or NOT_ASKED[PLACEMENT]
     return {
-        'link': Link(name, address),
+        'link': link,
         'count': reason['count'],
-        'text': reason['text'],
+        'text': words.in_units(what, text),
         'example': Link(reason['example'], query.of_host(reason['example'])),
         'is_one': reason['count'] == 1,
     }

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from novasched.console.pages import query
+from novasched.console.pages import query, words
 from novasched.console.pages.words import Link, View
 
 SIGNS = {'pass': ('scheduled', '✓'), 'warn': ('unschedulable', '–')}
+NAMES = {'api_database': 'API database', 'decisions': 'decision log'}
+"""Checks whose names are those of options."""
 SAID = {
     'pass': 'All that the console reads answers.',
     'warn': 'Something that the console reads does not answer as it should.',
@@ -24,10 +26,11 @@ def view(answer: Mapping[str, Any]) -> View:
         'said': SAID.get(answer['status'], ''),
         'checks': [
             {
-                'name': name,
+                'name': NAMES.get(name, name),
                 'status': _status(each['status']),
-                'output': each.get('output') or '',
-                'time': each.get('time') or '',
+                'output': each.get('output') or 'It answers.',
+                'at': each.get('time') or '',
+                'time': words.time(each.get('time') or ''),
             }
             for name, each in answer['checks'].items()
         ],

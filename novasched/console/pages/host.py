@@ -111,8 +111,14 @@ def _numa(cell: Mapping[str, Any], holders: Sequence[Mapping[str, Any]]) -> View
         'shared': f'{cell["cpus_used"]} guest CPUs on {cell["cpus"]} shared CPUs'
         if cell['cpus']
         else '',
-        'memory': usage('MEMORY_MB', taken, memory),
-        'pages': [_pages(each) for each in cell['pages'] if each['total']],
+        'amounts': [
+            {
+                'name': 'memory',
+                'text': f'{words.part("MEMORY_MB", memory - taken, memory)} free',
+                'share': shapes.share(taken, memory),
+            },
+            *(_pages(each) for each in cell['pages'] if each['total']),
+        ],
     }
 
 
@@ -121,13 +127,10 @@ def _pages(pages: Mapping[str, Any]) -> View:
     size_kb, free, total = pages['size_kb'], pages['free'], pages['total']
     said = f'{words.grouped(free)} of {words.grouped(total)} free'
     if size_kb < KIB_OF_MIB:
-        of_memory = (
-            words.amount('MEMORY_MB', round(number * size_kb / KIB_OF_MIB))
-            for number in (free, total)
-        )
-        said = f'{" of ".join(of_memory)} free'
+        of_memory = (round(number * size_kb / KIB_OF_MIB) for number in (free, total))
+        said = f'{words.part("MEMORY_MB", *of_memory)} free'
     return {
-        'size': size(size_kb),
+        'name': f'pages of {size(size_kb)}',
         'text': said,
         'share': shapes.share(total - free, total),
     }
@@ -174,11 +177,11 @@ def _holder(holder: Mapping[str, Any]) -> View:
         'state': holder['state'] or words.NOTHING,
         'size': f'{counted(holder["vcpus"], "CPU")}, {memory}',
         'pages': [
-            f'{each["count"]} of {size(each["size_kb"])} on node {each["node"]}'
+            f'{each["count"]} × {size(each["size_kb"])}, node {each["node"]}'
             for each in holder['pages']
         ],
         'pcpu': [
-            f'{ranges(cpus)} on node {node}' for node, cpus in holder['pcpu'].items()
+            f'{ranges(cpus)}, node {node}' for node, cpus in holder['pcpu'].items()
         ],
         'pci': holder['pci'],
         'since': holder['since'],

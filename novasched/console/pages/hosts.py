@@ -29,6 +29,7 @@ def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) ->
     classes = _classes(each['used'] for each in rows)
     page, pages = answer['page'], answer['pages']
     missing = list(words.missing(answer))
+    has_cells = len(answer['cells']) > 1 or bool(asked.text('cell'))
     if problem := answer.get('problem'):
         missing.append(f'It is not known how much is used. {problem}')
     known = {
@@ -50,7 +51,9 @@ def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) ->
                 else None,
             }
             for name, label in LABELS.items()
+            if has_cells or name != 'cell'
         ],
+        'has_cells': has_cells,
         'chosen': [
             {
                 'label': LABELS[name],
@@ -73,7 +76,7 @@ def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) ->
 
 
 def _classes(used: Iterable[Mapping[str, Any]]) -> list[str]:
-    found = dict.fromkeys(name for each in used for name in each)
+    found = dict.fromkeys(n for each in used for n, (_, total) in each.items() if total)
     known = [name for name in CLASSES if name in found]
     return [*known, *sorted(set(found) - set(CLASSES))][:MOST_CLASSES]
 
@@ -100,6 +103,11 @@ def usage(name: str, used: float, total: float) -> View:
     }
 
 
+def _used(name: str, used: float, total: float) -> View:
+    """Return how much of a resource class is used, short enough for a column."""
+    return {**usage(name, used, total), 'text': words.part(name, used, total)}
+
+
 def _row(row: Mapping[str, Any], classes: Sequence[str]) -> View:
     return {
         'host': Link(row['host'], query.of_host(row['host'])),
@@ -112,7 +120,7 @@ def _row(row: Mapping[str, Any], classes: Sequence[str]) -> View:
             if name != row['zone']
         ],
         'used': [
-            usage(name, *row['used'][name]) if name in row['used'] else None
+            _used(name, *row['used'][name]) if name in row['used'] else None
             for name in classes
         ],
         'servers': row['servers'],

@@ -26,7 +26,8 @@ def view(explained: Mapping[str, Any]) -> View | None:
         (abs(row['weights'][name]['adds'] or 0.0) for row in rows for name in names),
         default=0.0,
     )
-    decisive = (explained['margin'] or {}).get('decisive', {})
+    decisive = weights.decisive(explained)
+    is_scheduled = explained['result'] == 'scheduled'
     return {
         'weighers': [
             {
@@ -41,7 +42,7 @@ def view(explained: Mapping[str, Any]) -> View | None:
             {
                 'host': Link(row['host'], query.of_host(row['host'])),
                 'role': roles.get(row['host'], ''),
-                'is_picked': row['host'] == explained['picked'],
+                'is_picked': is_scheduled and row['host'] == explained['picked'],
                 'total': shown(row['total']),
                 'cells': [_cell(row['weights'][name], largest) for name in names],
             }

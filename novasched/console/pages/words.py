@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ STATES = {'enabled': '✓', 'disabled': '–', 'down': '!'}
 NOTHING = '–'
 MOST_NAMED = 3
 GIB_OF_MB, TIB_OF_GB = 1024, 1024
+UNITS = ('MEMORY_MB', 'DISK_GB')
+"""Resource classes whose amounts have a unit."""
 
 View = dict[str, Any]
 
@@ -102,6 +105,38 @@ def _scaled(number: float, times: int, small: str, large: str) -> str:
     scaled = number / times
     digits = 0 if scaled >= 100 or scaled == int(scaled) else 1
     return f'{scaled:.{digits}f} {large}'
+
+
+def part(resource: str, number: float, whole: float) -> str:
+    """Return a part of an amount, in the unit of the whole: 0.5 of 231 TiB."""
+    total, unit = _split(amount(resource, whole))
+    some, other = _split(amount(resource, number))
+    if number and other != unit:
+        some = f'{number / (GIB_OF_MB if resource == "MEMORY_MB" else TIB_OF_GB):.1f}'
+        some = '<0.1' if some == '0.0' else some
+    return f'{some} of {total} {unit}'.rstrip()
+
+
+def _split(text: str) -> tuple[str, str]:
+    number, _, unit = text.partition(' ')
+    return number, unit
+
+
+def in_units(resource: str, text: str) -> str:
+    """Return a text on amounts of a resource class, each with its unit."""
+    if resource not in UNITS:
+        return text
+    return re.sub(r'\b\d+\b', lambda found: amount(resource, int(found[0])), text)
+
+
+def explained_amounts(text: str) -> str:
+    """Return a text in which each amount of memory or disk is also said in its unit:
+    262144 free MEMORY_MB (256 GiB)."""
+
+    def said(found: re.Match[str]) -> str:
+        return f'{found[0]} ({amount(found[2], int(found[1]))})'
+
+    return re.sub(rf'\b(\d+) free ({"|".join(UNITS)})\b', said, text)
 
 
 def resource(name: str) -> str:

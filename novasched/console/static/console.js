@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refreshes regions, keys, copying and the theme. Every page works without it.
-// What is redirected is the login, where a token has expired.
+// Refreshes regions, keys, copying and the theme. Every page works without it. A redirect is the login.
 'use strict';
 const root = document.documentElement;
 const theme = () => root.dataset.theme ||
@@ -31,6 +30,7 @@ async function load(url) {
 }
 
 document.addEventListener('keydown', (event) => {
+  if (event.key === 'Escape' && event.target.id === 'search') event.target.blur();
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('input, textarea, select')) return;
   const at = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
   if (!at) return;
@@ -39,19 +39,20 @@ document.addEventListener('keydown', (event) => {
 });
 document.addEventListener('DOMContentLoaded', () => {
   const button = document.getElementById('theme');
-  const say = () => { button.textContent = theme() === 'dark' ? 'Light' : 'Dark'; };
-  button.hidden = false;
-  say();
+  const show = () => { button.hidden = false; button.setAttribute('aria-pressed', theme() === 'dark'); };
+  show();
   button.addEventListener('click', () => {
     root.dataset.theme = theme() === 'dark' ? 'light' : 'dark';
     try { localStorage.setItem('theme', root.dataset.theme); } catch { /* not allowed */ }
-    say();
+    show();
   });
   for (const each of document.querySelectorAll('[data-copy]')) {
+    const text = each.textContent;
     each.hidden = !navigator.clipboard;
     each.addEventListener('click', async () => {
-      await navigator.clipboard.writeText(each.dataset.copy);
-      each.textContent = 'Copied';
+      const copied = navigator.clipboard.writeText(each.dataset.copy);
+      each.textContent = await copied.then(() => 'Copied', () => 'Not allowed to copy');
+      setTimeout(() => { each.textContent = text; }, 2000);
     });
   }
   const tick = async () => { await refresh(); setTimeout(tick, 2000); };

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
@@ -35,6 +37,8 @@ class ComputeFilter(ColumnFilter):
         if host.service.get('forced_down'):
             return Reason(Code.SERVICE_FORCED_DOWN, 'is forced down')
         seen = host.service.get('last_seen_up') or host.service.get('created_at')
+        if isinstance(seen, datetime.datetime):
+            seen = f'{seen:%Y-%m-%d %H:%M:%S} UTC'
         return Reason(Code.SERVICE_DOWN, f'has not been heard from since {seen}')
 
 

@@ -87,8 +87,8 @@ def test_state_pages_and_devices():
     assert '!down' in said
     assert 'disabled, too' in said
     assert 'heard from never' in said
-    assert 'pages of 4 KiB: 1 GiB of 4 GiB free' in said
-    assert 'pages of 1 GiB: 3 of 1,000 free' in said
+    assert 'pages of 4 KiB 1 of 4 GiB free' in said
+    assert 'pages of 1 GiB 3 of 1,000 free' in said
     assert 'pages of 2 MiB' not in said
     assert '10de:20b5 near node 1: 2 free' in said
     assert 'cell3 does not answer' in said
@@ -100,7 +100,7 @@ def test_holders_open_their_decisions():
     assert links['db-3'] == f'/decisions?server={HOLDER["server"]}'
     assert links['d-06f3jz0a4k2pw'] == '/decisions/d-06f3jz0a4k2pw'
     row = seen.text('table', id='held')
-    assert '1 CPU, 2 GiB 2 of 1 GiB on node 0 4-5 on node 0' in row
+    assert '1 CPU, 2 GiB 2 × 1 GiB, node 0 4-5, node 0' in row
     assert 'Devices' not in row
 
 
@@ -176,6 +176,51 @@ def test_durations(ms, said):
 )
 def test_amounts(resource, number, said):
     assert words.amount(resource, number) == said
+
+
+@pytest.mark.parametrize(
+    ('resource', 'number', 'whole', 'said'),
+    [
+        ('MEMORY_MB', 1024, 262144, '1 of 256 GiB'),
+        ('MEMORY_MB', 512, 262144, '0.5 of 256 GiB'),
+        ('MEMORY_MB', 8, 262144, '<0.1 of 256 GiB'),
+        ('DISK_GB', 0, 204800, '0 of 200 TiB'),
+        ('DISK_GB', 520, 204800, '0.5 of 200 TiB'),
+        ('VCPU', 12, 64, '12 of 64'),
+    ],
+)
+def test_parts_have_the_unit_of_the_whole(resource, number, whole, said):
+    assert words.part(resource, number, whole) == said
+
+
+@pytest.mark.parametrize(
+    ('resource', 'text', 'said'),
+    [
+        (
+            'MEMORY_MB',
+            '262144 wanted, at most 512 free',
+            '256 GiB wanted, at most 512 MiB free',
+        ),
+        ('VCPU', '64 wanted', '64 wanted'),
+        ('', 'in zone az1, not az2', 'in zone az1, not az2'),
+    ],
+)
+def test_texts_on_a_resource_class_get_its_unit(resource, text, said):
+    assert words.in_units(resource, text) == said
+
+
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        (
+            '262144 free MEMORY_MB on cmp-15',
+            '262144 free MEMORY_MB (256 GiB) on cmp-15',
+        ),
+        ('8 free VCPU, 80 free DISK_GB', '8 free VCPU, 80 free DISK_GB (80 GiB)'),
+    ],
+)
+def test_amounts_in_texts_are_explained(text, said):
+    assert words.explained_amounts(text) == said
 
 
 @pytest.mark.parametrize(

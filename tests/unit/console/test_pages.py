@@ -140,6 +140,24 @@ class TestDecision:
         assert '0.0314 over cmp-051' in seen.text()
         assert 'claimed at the first try' in seen.text()
 
+    def test_weighers_that_decided_name_the_host_of_each(self):
+        note = page(f'/decisions/{SCHEDULED}').text(
+            'section', **{'aria-labelledby': 'won'}
+        )
+        assert 'Without CPUWeigher it would be cmp-003.' in note
+
+    def test_hosts_without_a_reason_were_not_asked_about(self):
+        funnel = page(f'/decisions/{SCHEDULED}').text('ol', class_='funnel')
+        assert '125: reasons were not asked for 187 offered' in funnel
+        assert 'not-asked' not in funnel
+
+    def test_servers_are_counted_from_one(self):
+        record = decision_records.changed(console_answers.RECORDS[UNSCHEDULABLE])
+        explained = explain.explanation(record, None, long=True)
+        explained |= {'servers_total': 2, 'index': 1}
+        seen = page(f'/decisions/{UNSCHEDULABLE}', decision=explained)
+        assert 'Filters, for server 2: NUMATopologyFilter' in seen.text()
+
     def test_one_that_failed_says_why_and_what_would_help(self):
         seen = page(f'/decisions/{UNSCHEDULABLE}')
         record = console_answers.RECORDS[UNSCHEDULABLE]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 
 from novasched.scheduler.filters.compute import ComputeFilter
@@ -43,6 +45,16 @@ def test_service(disabled, up, expected):
             {'last_seen_up': 'noon'},
             Code.SERVICE_DOWN,
             'has not been heard from since noon',
+        ),
+        (
+            False,
+            {
+                'last_seen_up': datetime.datetime(
+                    2026, 11, 22, 12, 0, 7, 868168, datetime.UTC
+                )
+            },
+            Code.SERVICE_DOWN,
+            'has not been heard from since 2026-11-22 12:00:07 UTC',
         ),
         (
             False,
