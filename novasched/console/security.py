@@ -123,10 +123,10 @@ def is_open_to_other_sites(environ: Environ) -> bool:
     """Say whether a request may be answered as far as the site that caused it goes.
 
     Another site may link to pages. It may not embed or fetch them, nor ask for the API:
-    a page open in a browser could keep the console busy. Clients other than browsers
-    send no Sec-Fetch-Site.
+    a page open in a browser could keep the console busy. Other names of the same domain
+    are other sites. Clients other than browsers send no Sec-Fetch-Site.
     """
-    if environ.get('HTTP_SEC_FETCH_SITE') != 'cross-site':
+    if environ.get('HTTP_SEC_FETCH_SITE', 'none') in ('same-origin', 'none'):
         return True
     is_followed = environ.get('HTTP_SEC_FETCH_DEST') == 'document'
     return is_followed and not environ.get('PATH_INFO', '').startswith(API)
