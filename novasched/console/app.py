@@ -48,6 +48,9 @@ NAVIGATION = (
 """Pages by name, with their addresses, titles and keys."""
 RETRY_AFTER_S = 2
 ASKED_WRONGLY = (errors.OptionError, errors.InvalidRequest, errors.AmbiguousDecision)
+Refused = Callable[[PageQuery, str], dict[str, Any]]
+FORMS: dict[str, Refused] = {'plan': plan.refused, 'capacity': capacity.refused}
+"""Pages that keep what was typed, with a sentence, where it is refused."""
 
 
 class Answered(NamedTuple):
@@ -166,7 +169,8 @@ def create(reader: CloudReader) -> flask.Flask:
         ('/health', 'health'),
     ):
         ask = getattr(pages, name)
-        app.add_url_rule(rule, name, _form(ask) if name == 'plan' else _page(ask))
+        kept = FORMS.get(name)
+        app.add_url_rule(rule, name, _form(ask, name, kept) if kept else _page(ask))
         app.add_url_rule(API + rule, f'{name}-json', _json(ask))
     app.add_url_rule('/search', 'search', _search)
     app.add_url_rule('/metrics', 'metrics', _metrics(reader))
@@ -187,16 +191,16 @@ def _page(ask: Callable[..., Answered]) -> Callable[..., str]:
     return shown
 
 
-def _form(ask: Callable[..., Answered]) -> Callable[..., Any]:
-    """Return the page of a plan; what was typed stays where it cannot be planned."""
+def _form(ask: Callable[..., Answered], name: str, kept: Refused) -> Callable[..., Any]:
+    """Return a page with a form; what was typed stays where it is refused."""
     shown = _page(ask)
 
     def form() -> Any:
         try:
             return shown()
         except ASKED_WRONGLY as problem:
-            page = plan.view({}, _asked(), (), failure.sentences(problem))
-            return flask.render_template('plan.html', page=page), 400
+            page = kept(_asked(), failure.sentences(problem))
+            return flask.render_template(f'{name}.html', page=page), 400
 
     return form
 
@@ -243,7 +247,6 @@ def _around() -> dict[str, Any]:
             for _, href, title, key in NAVIGATION
         ],
         'as_json': _asked().api() if flask.request.endpoint else '',
-        'typed': '',
     }
 
 

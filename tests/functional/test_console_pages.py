@@ -124,6 +124,16 @@ def test_a_plan_names_hosts_or_what_would_change(client):
     assert page.all('input', name='flavor', value='m1.nothing')
 
 
+def test_capacity_that_cannot_be_counted_leaves_what_was_typed(client):
+    page = seen(client, f'/capacity?flavors={FLAVOR}&by=zone&what_if=hope', 400)
+    assert FLAVOR in page.text('textarea', name='flavors')
+    assert page.text('textarea', name='what_if') == 'hope'
+    assert 'hope: this is no change' in page.text('section', id='result')
+    for wrong in (f'flavors={FLAVOR}&by=rack', 'heat=m1.nothing', 'flavors=m1.nothing'):
+        page = seen(client, f'/capacity?{wrong}', 400)
+        assert page.all('form', id='capacity')
+
+
 def test_a_plan_that_fits_in_part_shows_the_weights_of_the_first(client):
     page = seen(client, f'/plan?flavor={FLAVOR}&count=99')
     result = page.text('section', id='result')

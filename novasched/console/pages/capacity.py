@@ -51,12 +51,8 @@ def view(
     if more := len(answer['rows']) - len(rows):
         missing.append(f'{words.grouped(more)} more rows are in the JSON alone.')
     return {
-        'form': {
-            'flavors': '\n'.join(asked.lines('flavors')),
-            'known': list(flavors),
-            'by': words.options(BY, by),
-            'what_if': '\n'.join(asked.lines('what_if')),
-        },
+        'form': form(asked, flavors),
+        'problem': '',
         'by': by,
         'rows': [_row(each, by, asked, typed) for each in rows],
         'extent': capacity_text.extent(answer),
@@ -70,6 +66,21 @@ def view(
         'heat': heat.view(slots) if slots else None,
         'maps': _maps(typed, asked, slots),
     }
+
+
+def form(asked: PageQuery, flavors: Sequence[str]) -> View:
+    """Return the values of the form."""
+    return {
+        'flavors': '\n'.join(asked.lines('flavors')),
+        'known': list(flavors),
+        'by': words.options(BY, asked.text('by')),
+        'what_if': '\n'.join(asked.lines('what_if')),
+    }
+
+
+def refused(asked: PageQuery, problem: str) -> View:
+    """Return what the page shows where it cannot be counted."""
+    return {'form': form(asked, ()), 'problem': problem, 'missing': (), 'heat': None}
 
 
 def _maps(

@@ -24,18 +24,18 @@ CHANGES = (
 )
 
 
-def view(
-    answer: Mapping[str, Any],
-    asked: PageQuery,
-    flavors: Sequence[str],
-    problem: str = '',
-) -> View:
+def view(answer: Mapping[str, Any], asked: PageQuery, flavors: Sequence[str]) -> View:
     """Return what the page shows; ``answer`` is empty where nothing is asked yet."""
     return {
         'form': form(asked, flavors),
         'result': result(answer, asked) if answer else None,
-        'problem': problem,
+        'problem': '',
     }
+
+
+def refused(asked: PageQuery, problem: str) -> View:
+    """Return what the page shows where it cannot be planned."""
+    return {'form': form(asked, ()), 'result': None, 'problem': problem}
 
 
 def form(asked: PageQuery, flavors: Sequence[str]) -> View:
