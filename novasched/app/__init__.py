@@ -19,9 +19,9 @@ from oslo_config import cfg
 
 from novasched import plugins, servicegroup
 from novasched.app.decisions import (
+    LogMaker,
     MakeLog,
     inspection,
-    log_maker,
     open_store,
     snapshot_source,
 )
@@ -264,11 +264,12 @@ def compose(
     instrumentation = dependencies.instrumentation
     journal = recovery.from_conf(conf, claim_recovery(dependencies.placement))
     store = open_store(conf, instrumentation.decision_log)
+    make_log = LogMaker(conf, dependencies, store)
     reader = compose_reader(
         conf,
         dependencies,
         profile,
-        make_log=log_maker(conf, dependencies, store),
+        make_log=make_log,
         transport_url=dependencies.transport.conf.transport_url,
         journal=journal.journal,
         on_held=journal.on_held,
@@ -287,7 +288,7 @@ def compose(
         *discovery_tasks(conf, host, services, clock, discover),
         (WATCH_INTERVAL_S, reader.watch.log_stuck),
         (WARNING_INTERVAL_S, ConfigWarnings(profile, view.aggregates).log),
-        *reader.decision_log.periodic_tasks(),
+        *make_log.periodic_tasks,
     ]
 
     def close() -> None:

@@ -26,6 +26,7 @@ from novasched.decision_log.primitives import origin_of
 from novasched.decision_log.store import DecisionStore
 from novasched.mirror.copy import PlacementMirror
 from novasched.observability.decisions import DecisionMetrics
+from novasched.placement import diagnosing
 from novasched.placement.diagnosing import PlacementDiagnosis
 from novasched.placement.snapshot import (
     ApiSource,
@@ -108,15 +109,26 @@ def inspection(store: DecisionStore) -> InspectionEndpoint:
     )
 
 
-def log_maker(
-    conf: cfg.ConfigOpts, dependencies: Dependencies, store: DecisionStore
-) -> MakeLog:
-    """Return what makes the log that writes into a store."""
+class LogMaker:
+    """Makes the log that writes into a store; ``periodic_tasks`` are what it needs."""
 
-    def make(
-        view: ClusterView, profile: Profile, mirror: PlacementMirror | None
+    def __init__(
+        self, conf: cfg.ConfigOpts, dependencies: Dependencies, store: DecisionStore
+    ) -> None:
+        self._conf = conf
+        self._dependencies = dependencies
+        self._store = store
+        self._metrics = dependencies.instrumentation.decision_log
+        self.periodic_tasks: list[tuple[float, Callable[[], None]]] = []
+
+    def __call__(
+        self, view: ClusterView, profile: Profile, mirror: PlacementMirror | None
     ) -> RecordingLog:
-        diagnosis = _diagnosis(conf, dependencies, store, view, mirror)
+        conf, dependencies = self._conf, self._dependencies
+        diagnosis = _diagnosis(conf, dependencies, self._store, view, mirror)
+        if diagnosis is not None:
+            task = functools.partial(self._complete, diagnosis)
+            self.periodic_tasks.append((diagnosing.INTERVAL_S, task))
         distiller = Distiller(
             profile,
             policy_of(profile, conf),
@@ -127,17 +139,16 @@ def log_maker(
             diagnose=diagnosis,
             waits_for_diagnosis=diagnosis is not None and diagnosis.waits,
         )
-        observer = dependencies.instrumentation.decision_log
-        return decision_store.open_log(
-            conf,
-            store,
-            distiller,
-            dependencies.clock,
-            observer,
-            functools.partial(diagnosis.complete, store.store) if diagnosis else None,
+        log = decision_store.open_log(
+            conf, self._store, distiller, dependencies.clock, self._metrics
         )
+        self._metrics.waits_s = lambda: log.waits_s
+        return log
 
-    return make
+    def _complete(self, diagnosis: PlacementDiagnosis) -> None:
+        """Complete the records that wait for a diagnosis of placement."""
+        for result, records in diagnosis.complete(self._store.store).items():
+            self._metrics.diagnosed(result, records)
 
 
 def _ages_s(view: ClusterView, clock: Clock) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,14 +15,17 @@ from novasched import errors
 from novasched.decision_log.bounds import bounded
 from novasched.decision_log.record import (
     ERROR,
+    MADE,
     SCHEDULED,
     UNSCHEDULABLE,
+    WAITING,
     DecisionRecord,
     Head,
 )
 from novasched.decision_log.recording import RequestRecorder, Turn
 from novasched.decision_log.request import cut, summary
 from novasched.decision_log.slow_filters import Questions
+from novasched.log_once import LogOnce
 from novasched.ports import CallerGone, Candidates, QueryFailed
 from novasched.resources import Query
 from novasched.scheduler.hosts import HostTable
@@ -30,6 +34,8 @@ from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.trace import Decision
 from novasched.scheduler.weighers import Weigher
+
+LOG = logging.getLogger(__name__)
 
 MOST_SERVERS = 1000
 MOST_QUERIES = 4
@@ -127,6 +133,7 @@ class Distiller:
         self._waits_for_diagnosis = waits_for_diagnosis
         self._questions = Questions(ask)
         self._host_lists = HostLists()
+        self._logged = LogOnce()
 
     def outcome(self, recorder: RequestRecorder) -> DecisionRecord:
         """Return the head and the servers alone; no filter is asked."""
@@ -138,7 +145,7 @@ class Distiller:
         outlines = self.outlines(recorder)
         found, diagnosis = verdict(recorder, outlines), self.diagnosis(recorder)
         waits = found.blocker == 'no-candidates' and self._waits_for_diagnosis
-        state = 'made' if diagnosis else 'waiting' if waits else ''
+        state = MADE if diagnosis else WAITING if waits else ''
         lists: dict[str, Sequence[str]] = {}
         decisions = []
         for turn in recorder.turns[-MOST_SERVERS:]:
@@ -215,18 +222,27 @@ class Distiller:
 
         What offers hosts where placement had none is out of date.
         """
-        if (
-            recorder.diagnosis is None
-            and self._diagnose is not None
-            and recorder.queries
-        ):
+        if recorder.diagnosis is None and recorder.queries:
             last = recorder.queries[-1]
             failed = isinstance(recorder.error, errors.NoValidHost) or recorder.failing
             if failed and isinstance(last.answer, Candidates):
-                found = self._diagnose(last.query)
+                found = self._diagnosed(last.query)
                 if found and (last.answer.requests or not found['offered']):
                     recorder.diagnosis = found
         return recorder.diagnosis
+
+    def _diagnosed(self, query: Query) -> Mapping[str, Any] | None:
+        """Return a diagnosis; a defect of one costs no more than that."""
+        if self._diagnose is None:
+            return None
+        try:
+            found = self._diagnose(query)
+        except Exception:
+            if self._logged.begins('diagnosis'):
+                LOG.exception('Records have no diagnosis of placement')
+            return None
+        self._logged.ends('diagnosis')
+        return found
 
     def cells_left_out(self, recorder: RequestRecorder) -> list[str]:
         """Return the names of the cells that gave no hosts."""

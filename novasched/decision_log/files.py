@@ -75,7 +75,12 @@ machine was set.
                 ),
                 (NONE, 'nothing'),
             ],
-            help='What the decision log keeps.',
+            help="""
+Records that the decision log keeps.
+
+With ``failed`` and ``none`` the metric ``novasched_hosts_rejected_total`` counts only
+requests that were not scheduled, as filters are not asked for the reasons of others.
+""",
         ),
     ],
 }

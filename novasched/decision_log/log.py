@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from novasched.clock import Clock
@@ -15,9 +17,11 @@ from novasched.decision_log.distilling import Distiller, verdict
 from novasched.decision_log.fault import FaultText, log_failure
 from novasched.decision_log.record import UNSCHEDULABLE, DecisionRecord
 from novasched.decision_log.recording import RequestRecorder
+from novasched.log_once import LogOnce
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
-from novasched.ports.decisions import DecisionRecorder
+from novasched.ports.decisions import DecisionRecorder, NoDecisionLog
+from novasched.scheduler.outline import Outline
 
 LOG = logging.getLogger(__name__)
 
@@ -31,7 +35,6 @@ AT_ONCE = 64
 PAUSE_S = 0.2
 """Seconds in which records are gathered to be written together."""
 DRAIN_S = 2.0
-COMPLETE_S = 5.0
 RETRY_S = 1.0
 """Seconds until those are tried again that could not be written."""
 
@@ -49,11 +52,11 @@ class RecordSink(Protocol):
 class RecordObserver(Protocol):
     """Hears of each record that was made, in the thread that makes them."""
 
-    def recorded(self, record: DecisionRecord, took_s: float) -> None:
-        """A record was made, which took so long."""
-
-    def diagnosed(self, result: str, records: int) -> None:
-        """So many records that waited got a diagnosis, or will have none."""
+    def recorded(
+        self, record: DecisionRecord, took_s: float, outlines: Iterable[Outline]
+    ) -> None:
+        """A record was made, which took so long, with these outlines of decisions; its
+        body may have fewer."""
 
     def stored(self, outcome: str, records: int) -> None:
         """So many records were written, reduced or lost."""
@@ -77,7 +80,7 @@ class RecordingLog:
         observer: RecordObserver | None = None,
         keeps: Callable[[str], bool] = lambda result: True,
         rng: random.Random | None = None,
-        complete: Callable[[], Mapping[str, int]] | None = None,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
         self._distiller = distiller
         self._sink = sink
@@ -85,8 +88,8 @@ class RecordingLog:
         self._fault = fault
         self._observer = observer
         self._keeps = keeps
-        self._complete = complete
         self._rng = rng or random.SystemRandom()
+        self._sleep = sleep or time.sleep  # that of eventlet, where it is used
         self._waiting: deque[RequestRecorder] = deque()
         self._held = 0
         self._holding = threading.Lock()
@@ -95,20 +98,19 @@ class RecordingLog:
         self._stopping = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._batch_since_s: float | None = None
+        self._logged = LogOnce()
 
-    def periodic_tasks(self) -> list[tuple[float, Callable[[], None]]]:
-        """Return what is to be done now and then, with the seconds between."""
-        if self._complete is None:
-            return []
-        return [(COMPLETE_S, self.complete)]
-
-    def complete(self) -> None:
-        """Complete the records that wait for a diagnosis of placement."""
-        if self._complete is None:
-            return
-        for result, records in self._complete().items():
-            if self._observer is not None:
-                self._observer.diagnosed(result, records)
+    @property
+    def waits_s(self) -> float:
+        """The seconds for which the oldest request has waited to be written down."""
+        since_s = self._batch_since_s
+        if since_s is None:
+            try:
+                since_s = self._waiting[0].ended_s
+            except IndexError:
+                return 0.0
+        return self._clock.monotonic() - since_s
 
     def recorder(
         self,
@@ -127,14 +129,26 @@ class RecordingLog:
         )
 
     def _take_in(self, recorder: RequestRecorder) -> None:
-        """Have a request that has ended written down soon."""
+        """Have a request that has ended written down soon; raise nothing, as its claims
+        are settled."""
+        try:
+            self._queue(recorder)
+        except Exception:
+            if self._logged.begins('queue'):
+                LOG.exception('Request %s leaves no record', recorder.id)
+            with contextlib.suppress(Exception):  # the observer may be what fails
+                self._lose(1)
+        else:
+            self._logged.ends('queue')
+
+    def _queue(self, recorder: RequestRecorder) -> None:
         if self._holds(recorder):
             self._waiting.append(recorder)
         elif len(self._reduced) >= MOST_REDUCED:
             self._lose(1)
         elif (record := self._made(recorder, whole=False)) is not None:
             self._reduced.append(record)
-        if self._thread is None:
+        if not self._is_running():
             self._start()
         if not self._news.is_set():
             self._news.set()
@@ -156,9 +170,13 @@ class RecordingLog:
             self._held -= recorder.size
         return recorder
 
+    def _is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
     def _start(self) -> None:
+        """Start the thread, also in place of one that a plugin has ended."""
         with self._starting:
-            if self._thread is None and not self._stopping.is_set():
+            if not self._is_running() and not self._stopping.is_set():
                 thread = threading.Thread(
                     target=self._run, name='decision-log', daemon=True
                 )
@@ -184,11 +202,17 @@ class RecordingLog:
         while self._waiting or self._reduced:
             records: list[DecisionRecord] = []
             while self._waiting and len(records) < AT_ONCE:
-                if (record := self._made(self._next())) is not None:
+                recorder = self._next()
+                if self._batch_since_s is None:
+                    self._batch_since_s = recorder.ended_s
+                if (record := self._made(recorder)) is not None:
                     records.append(record)
+                del recorder
+                self._sleep(0)  # lets requests go on, where threads are green
             while self._reduced and len(records) < AT_ONCE:
                 records.append(self._reduced.popleft())
             self._write(records)
+            self._batch_since_s = None
 
     def _write(self, records: Sequence[DecisionRecord]) -> None:
         try:
@@ -209,7 +233,8 @@ class RecordingLog:
                 log_failure(record.head, record.body, recorder.context)
             if self._observer is not None:
                 took_s = self._clock.monotonic() - since
-                self._observer.recorded(record, took_s)
+                outlines = recorder.outlines.values()
+                self._observer.recorded(record, took_s, outlines)
         except Exception:
             LOG.exception('No record can be made of request %s', recorder.id)
             self._lose(1)
@@ -234,15 +259,15 @@ class RecordingLog:
         """Write what has come, for DRAIN_S at most, and stop."""
         self._stopping.set()
         self._news.set()
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
             self._thread.join(DRAIN_S)
         else:
             self._write_all()
 
 
-class CollectedRecords:
-    """Makes the record of each request as soon as it ends, and keeps it here, as what
-    it is made of. Satisfies ports.decisions.DecisionLog; for dry runs."""
+class CollectedRecords(NoDecisionLog):
+    """Makes the record of each request as soon as it ends, and keeps it here, and its
+    recorder. Satisfies ports.decisions.DecisionLog; for dry runs."""
 
     def __init__(self, distiller: Distiller, clock: Clock) -> None:
         self._distiller = distiller
@@ -264,13 +289,6 @@ class CollectedRecords:
             instance_uuids,
             self._take_in,
         )
-
-    def close(self) -> None:
-        """Nothing waits."""
-
-    def periodic_tasks(self) -> list[tuple[float, Callable[[], None]]]:
-        """Nothing waits."""
-        return []
 
     def _take_in(self, recorder: RequestRecorder) -> None:
         self.recorders.append(recorder)

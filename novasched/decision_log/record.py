@@ -16,6 +16,8 @@ import msgpack  # type: ignore[import-untyped]
 VERSION = 1
 SCHEDULED, UNSCHEDULABLE, ERROR = 'scheduled', 'unschedulable', 'error'
 """Results of requests."""
+WAITING, MADE = 'waiting', 'made'
+"""States of the placement diagnosis of a record; '' is none."""
 DIAGNOSED_WITHIN_S = 3600.0
 """How long a record waits for a placement diagnosis."""
 ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'

@@ -180,6 +180,11 @@ class RequestRecorder:
         hosts = [len(turn.offered) for turn in self.turns if turn.decision is not None]
         return sum(candidates) + sum(hosts)
 
+    @property
+    def ended_s(self) -> float:
+        """The time of the monotonic clock at which the request ended."""
+        return self.started_s + self.took_s
+
     def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
         return self.explain(self, error)
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -80,10 +80,8 @@ def open_log(
     distiller: Distiller,
     clock: Clock,
     observer: RecordObserver | None = None,
-    complete: Callable[[], Mapping[str, int]] | None = None,
 ) -> RecordingLog:
-    """Return the log that makes records for a store; ``complete`` completes those that
-    wait for a diagnosis, and counts how."""
+    """Return the log that makes records for a store."""
     keep = StoreSettings.from_conf(conf).keep
     return RecordingLog(
         distiller,
@@ -92,5 +90,4 @@ def open_log(
         FaultText.from_conf(conf, distiller),
         observer,
         keeps=lambda result: keep == files.ALL or result != SCHEDULED,
-        complete=complete,
     )

@@ -17,10 +17,16 @@ from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log import files
 from novasched.decision_log.encoding import EncodedRecord, RecordEncoder
 from novasched.decision_log.files import BUSY_TIMEOUT_S, HEAD, StoreSettings
-from novasched.decision_log.record import DecisionRecord, Head, decode, encode
+from novasched.decision_log.record import (
+    MADE,
+    WAITING,
+    DecisionRecord,
+    Head,
+    decode,
+    encode,
+)
 from novasched.decision_log.retention import Retention
 
-WAITING, MADE = 'waiting', 'made'
 FILE_AGE_S = 86400.0
 WAITING_FILES = 2
 """Records that wait for a diagnosis are looked for in so many of the newest files."""

@@ -121,7 +121,8 @@ UNSCHEDULABLE_REQUESTS = Metric(
 HOSTS_REJECTED = Metric(
     'novasched_hosts_rejected_total',
     'Hosts that a filter rejected, by plugin and code. Of several servers of a request '
-    'the first and the last decision count.',
+    'the first and the last decision count; of scheduled requests none, unless '
+    '[novasched] decisions_keep is all.',
     labels=('plugin', 'code'),
 )
 DECISION_RECORDS = Metric(
@@ -133,7 +134,7 @@ DECISION_RECORDS = Metric(
 )
 DECISION_RECORD_SECONDS = Metric(
     'novasched_decision_record_seconds',
-    'Making one record from what was told of a request, beside the requests.',
+    'Making the record of one request, beside the requests.',
     buckets=PLUGIN_BUCKETS_S,
 )
 DECISION_STORE_BYTES = Metric(

@@ -3,39 +3,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 
-from novasched.decision_log.record import DecisionRecord
+from novasched.decision_log.record import MADE, UNSCHEDULABLE, DecisionRecord
 from novasched.observability import catalogue
 from novasched.observability.catalogue import Recorder
 from novasched.observability.health import PASS, WARN, Check
+from novasched.scheduler.outline import Outline
+
+MOST_WAIT_S = 30.0
+"""Seconds that a request waits to be written down before health warns."""
 
 
 class DecisionMetrics:
     """Counts what the decision log makes and writes. Satisfies
     decision_log.log.RecordObserver.
 
-    ``problem`` says why records cannot be written now, ``size`` how many bytes the
-    store has.
+    ``problem`` says why records cannot be written now, ``waits_s`` for how long the
+    oldest request has waited to be written down, ``size`` how many bytes the store has.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.problem: Callable[[], object | None] = lambda: None
+        self.waits_s: Callable[[], float] = lambda: 0.0
         self.size: Callable[[], int] = lambda: 0
 
-    def recorded(self, record: DecisionRecord, took_s: float) -> None:
+    def recorded(
+        self, record: DecisionRecord, took_s: float, outlines: Iterable[Outline]
+    ) -> None:
+        """A record was made from these outlines of decisions."""
         head, count = record.head, self._recorder.count
         self._recorder.observe(catalogue.DECISION_RECORD_SECONDS, took_s)
-        if head.result == 'unschedulable':
+        if head.result == UNSCHEDULABLE:
             labels = head.blocker, head.plugin, head.code
             count(catalogue.UNSCHEDULABLE_REQUESTS, *labels)
-        if head.diagnosis and head.diagnosis != 'waiting':
-            self.diagnosed('made' if head.diagnosis == 'made' else 'none', 1)
-        for decision in record.body.get('decisions', ()):
-            for step in decision.get('steps', ()):
-                for code, _, hosts, _ in step['reasons']:
-                    count(catalogue.HOSTS_REJECTED, step['name'], code, by=hosts)
+        if head.diagnosis == MADE:
+            self.diagnosed('made', 1)
+        for step in itertools.chain.from_iterable(each.steps for each in outlines):
+            for reason in step.reasons:
+                count(catalogue.HOSTS_REJECTED, step.name, reason.code, by=reason.hosts)
 
     def diagnosed(self, result: str, records: int) -> None:
         """So many records got a diagnosis, or will have none."""
@@ -47,7 +55,9 @@ class DecisionMetrics:
 
     def check(self, time: str) -> Check:
         """Judge the store; without it requests are served as before."""
-        problem = self.problem()
+        problem, waits_s = self.problem(), self.waits_s()
+        if problem is None and waits_s > MOST_WAIT_S:
+            problem = f'none was made for {waits_s:.0f} s; a plugin may hang'
         if problem is None:
             return Check(PASS, time)
         return Check(WARN, time, f'records of decisions wait: {problem}')

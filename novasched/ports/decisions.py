@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision log: what is told of each request while it is served."""
+"""The decision log, and the recorder of each request while it is served."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from novasched import errors
@@ -21,7 +21,7 @@ Answer = Sequence[Sequence[Selection]]
 
 class DecisionRecorder(Protocol):
     """Takes down one request. It keeps references and returns at once; nothing that
-    it is told may be modified later. ``id`` is that of the record."""
+    it is given may be modified later. ``id`` is that of the record."""
 
     id: str
 
@@ -51,10 +51,10 @@ class DecisionRecorder(Protocol):
         conflict, refused, unknown or undone."""
 
     def explained(self, error: errors.NoValidHost) -> errors.NoValidHost:
-        """Return the error with what the caller may be told of its reasons."""
+        """Return the error with the reasons that the caller may read."""
 
     def ended(self, answer: Answer | None, error: Exception | None) -> None:
-        """The request is over; one of both is None. Nothing more is told."""
+        """The request is over; one of both is None. Nothing more follows."""
 
 
 class DecisionLog(Protocol):
@@ -68,11 +68,8 @@ class DecisionLog(Protocol):
     ) -> DecisionRecorder:
         """Return what takes down a request that has just arrived."""
 
-    def periodic_tasks(self) -> list[tuple[float, Callable[[], None]]]:
-        """Return what is to be done now and then, with the seconds between."""
-
     def close(self) -> None:
-        """Keep what has been told, if that can be done soon."""
+        """Write what was recorded, if that can be done soon."""
 
 
 class NoRecorder:
@@ -118,9 +115,6 @@ class NoDecisionLog:
         instance_uuids: Sequence[str] | None,
     ) -> DecisionRecorder:
         return NO_RECORDER
-
-    def periodic_tasks(self) -> list[tuple[float, Callable[[], None]]]:
-        return []
 
     def close(self) -> None:
         """Nothing."""

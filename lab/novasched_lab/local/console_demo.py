@@ -210,7 +210,7 @@ class DemoCloud:
             given,
             transport_url=NO_TRANSPORT,
             wrappers=app.Wrappers(placement=with_rival),
-            make_log=decisions.log_maker(self.conf, given, store),
+            make_log=decisions.LogMaker(self.conf, given, store),
         )
         try:
             reader.view.load()

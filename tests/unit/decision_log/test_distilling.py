@@ -458,6 +458,20 @@ def test_requests_without_candidates_are_diagnosed(diagnose, waits, placement, s
     assert recorded.record.body['placement'] == (DIAGNOSIS if state == 'made' else None)
 
 
+def test_a_diagnosis_that_raises_costs_no_more_than_itself(caplog):
+    def diagnose(query):
+        raise errors.InconsistentProviders('a row refers to an unknown id')
+
+    recorded = Recorded(placement=FakePlacement(), diagnose=diagnose)
+    for _ in range(2):
+        recorded.refused()
+        record = recorded.record
+        assert (record.head.blocker, record.head.diagnosis) == ('no-candidates', '')
+        assert record.body['placement'] is None
+        assert len(record.body['asked']) == 1
+    assert caplog.text.count('Records have no diagnosis') == 1
+
+
 def test_requests_that_got_a_host_are_not_diagnosed():
     asked = []
     recorded = Recorded(diagnose=asked.append, waits_for_diagnosis=True)

@@ -7,7 +7,6 @@ import gc
 import logging
 import threading
 import weakref
-from types import SimpleNamespace
 
 import pytest
 
@@ -81,7 +80,7 @@ class Observer:
         self.lost = 0
         self.problem = problem
 
-    def recorded(self, record, took_s):
+    def recorded(self, record, took_s, outlines):
         self.heard.append((record.head.id, took_s))
         if self.problem is not None:
             raise self.problem
@@ -382,16 +381,70 @@ def test_records_wait_for_a_store_that_fails_and_need_no_other_request(open_log)
     assert len(store.kept) == 1
 
 
-def test_periodic_tasks_complete_what_waits(open_log):
-    heard = []
-    observer = SimpleNamespace(diagnosed=lambda *what: heard.append(what))
-    log = open_log(Sink(), observer=observer, complete=lambda: {'made': 2, 'none': 1})
-    ((_, task),) = log.periodic_tasks()
-    task()
-    assert heard == [('made', 2), ('none', 1)]
-    log = open_log(Sink())
-    log.complete()
-    assert log.periodic_tasks() == []
+@pytest.mark.filterwarnings('ignore::pytest.PytestUnhandledThreadExceptionWarning')
+def test_a_thread_that_was_ended_is_replaced(open_log):
+    sink = Sink(SystemExit('of a plugin'))
+    log = open_log(sink)
+    recorded = served(log)
+    recorded.ask()
+    sink.await_records(1)
+    log._thread.join(PATIENCE_S)
+    sink.problem = None
+    recorded.ask()
+    sink.await_records(2)
+    sink.problem = SystemExit()
+    recorded.ask()
+    sink.await_records(3)
+    log._thread.join(PATIENCE_S)
+    sink.problem = None
+    log._queue(log.recorder(recorded.context, factories.request(), None))
+    log.close()
+    assert len(sink.records) == 4
+
+
+def test_it_is_known_for_how_long_a_request_waits(open_log):
+    sink = Sink()
+    sink.gate.clear()
+    log = open_log(sink)
+    recorded = served(log)
+    assert log.waits_s == 0
+    recorded.ask()
+    assert sink.entered.wait(PATIENCE_S)
+    first_s = log.waits_s
+    assert 0 < first_s < PATIENCE_S
+    assert log.waits_s > first_s
+    sink.gate.set()
+    sink.await_records(1)
+    log.close()
+    assert log.waits_s == 0
+
+
+def test_recording_fails_no_request(open_log, caplog):
+    class Odd(RecordingLog):
+        def _queue(self, recorder):
+            raise MemoryError
+
+    observer = Observer()
+    distiller = Distiller(Profile((), ()))
+    log = Odd(distiller, Sink(), SYSTEM_CLOCK, FaultText(distiller), observer)
+    recorded = served(log)
+    for _ in range(3):
+        assert recorded.ask()
+    assert observer.lost == 3
+    assert caplog.text.count('leaves no record') == 1
+
+
+def test_other_green_threads_go_on_after_each_record(open_log):
+    sink, slept = Sink(), []
+    sink.gate.clear()
+    recorded = served(open_log(sink, sleep=slept.append))
+    recorded.ask()
+    assert sink.entered.wait(PATIENCE_S)
+    for _ in range(4):
+        recorded.ask()
+    sink.gate.set()
+    sink.await_records(5)
+    assert slept == [0] * 5
 
 
 def test_dry_runs_have_their_records_at_once():
@@ -403,4 +456,4 @@ def test_dry_runs_have_their_records_at_once():
     assert [each.id for each in log.recorders] == [r.head.id for r in log.records]
     log.clear()
     log.close()
-    assert (log.records, log.recorders, log.periodic_tasks()) == ([], [], [])
+    assert (log.records, log.recorders) == ([], [])

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision log of a scheduler is wired with all that it needs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from novasched.app.decisions import LogMaker
+from novasched.clock import SYSTEM_CLOCK
+from novasched.decision_log.store import DecisionStore
+from novasched.observability.decisions import DecisionMetrics
+from novasched.placement.diagnosing import INTERVAL_S
+from novasched.scheduler.pipeline import Profile
+from tests import factories
+from tests.configuration import make_conf
+from tests.fakes import FakeView
+from tests.unit.observability.recorder import FakeRecorder
+
+
+class WaitingForever:
+    """Records, one of which waits for a diagnosis that there cannot be."""
+
+    def waiting(self):
+        return [(SimpleNamespace(id='d-1', at=0), {})]
+
+    def complete(self, diagnoses):
+        return set(diagnoses)
+
+
+@pytest.mark.parametrize('has_diagnosis', [True, False])
+def test_records_that_wait_are_completed_by_a_periodic_task(has_diagnosis):
+    recorder = FakeRecorder()
+    metrics = DecisionMetrics(recorder)
+    dependencies = SimpleNamespace(
+        instrumentation=SimpleNamespace(decision_log=metrics),
+        services=None,
+        snapshots=object(),
+        clock=SYSTEM_CLOCK,
+    )
+    view = FakeView(factories.hosts(count=1))
+    view.hosts_by_node, view.aggregates = dict, SimpleNamespace(names=dict)
+    store = DecisionStore((), WaitingForever(), None, None)
+    conf = make_conf(novasched={'placement_diagnosis': has_diagnosis})
+    make_log = LogMaker(conf, dependencies, store)
+    log = make_log(view, Profile((), ()), None)
+    for interval_s, task in make_log.periodic_tasks:
+        assert interval_s == INTERVAL_S
+        task()
+    counted = recorder.counts['novasched_placement_diagnoses_total', 'none']
+    assert counted == int(has_diagnosis)
+    assert metrics.waits_s() == 0
+    log.close()

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics and health of the decision log."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.observability.decisions import MOST_WAIT_S, DecisionMetrics
+from novasched.observability.health import PASS, WARN
+from novasched.scheduler.filters.host_limit import NumInstancesFilter
+from tests import factories
+from tests.decision_records import changed, unschedulable
+from tests.recordings import Recorded
+from tests.unit.observability.recorder import FakeRecorder
+
+FULL = NumInstancesFilter(limit=5)
+REJECTED = 'novasched_hosts_rejected_total'
+
+
+@pytest.fixture
+def recorder():
+    return FakeRecorder()
+
+
+@pytest.fixture
+def metrics(recorder):
+    return DecisionMetrics(recorder)
+
+
+@pytest.mark.parametrize(
+    ('problem', 'waits_s', 'status', 'output'),
+    [
+        pytest.param(None, 0.0, PASS, '', id='all is written'),
+        pytest.param(None, MOST_WAIT_S, PASS, '', id='a busy moment'),
+        pytest.param('locked', 0.0, WARN, 'wait: locked', id='a store that fails'),
+        pytest.param(
+            None, MOST_WAIT_S + 1, WARN, 'for 31 s; a plugin may hang', id='no records'
+        ),
+    ],
+)
+def test_health_warns_where_records_wait(metrics, problem, waits_s, status, output):
+    metrics.problem = lambda: problem
+    metrics.waits_s = lambda: waits_s
+    check = metrics.check('now')
+    assert (check.status, check.output.endswith(output)) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ('diagnosis', 'counted'), [('made', 1), ('waiting', 0), ('', 0)]
+)
+def test_a_diagnosis_counts_once_it_is_made(metrics, recorder, diagnosis, counted):
+    metrics.recorded(changed(unschedulable(), diagnosis=diagnosis), 0.1, ())
+    assert recorder.counts['novasched_placement_diagnoses_total', 'made'] == counted
+
+
+def test_all_hosts_that_were_rejected_are_counted(metrics, recorder):
+    recorded = Recorded(factories.hosts(num_instances=[0, 5, 5]), filters=[FULL])
+    recorded.ask()
+    outlines = recorded.log.requests[-1].outlines.values()
+    reduced = recorded.record
+    object.__setattr__(reduced, 'body', {'servers': []})  # as if it were too large
+    metrics.recorded(reduced, 0.1, outlines)
+    assert recorder.counts[REJECTED, 'NumInstancesFilter', 'too-many-instances'] == 2
