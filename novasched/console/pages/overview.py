@@ -63,12 +63,12 @@ def _figures(answer: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     took, placement = answer['took_ms'], answer['placement_ms']['p50']
     each = [
         (words.number(answer['requests_per_s']), '/s', 'requests'),
-        (*_split(took['p50']), 'half took less'),
-        (*_split(took['p99']), '99 % took less'),
-        (words.number(answer['in_flight']), '', 'in flight'),
+        (*_split(took['p50']), 'p50'),
+        (*_split(took['p99']), 'p99'),
+        (words.number(answer['in_flight']), '', 'in flight, mean'),
     ]
     if placement is not None:
-        each.append((*_split(placement), 'placement, half'))
+        each.append((*_split(placement), 'placement p50'))
     return each
 
 

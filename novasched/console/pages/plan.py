@@ -10,7 +10,7 @@ from typing import Any
 from novasched.console.pages import funnel, query, scores, shapes, words
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
-from novasched.inspection import plan_text, render
+from novasched.inspection.text import counted
 
 MOST_ALTERNATES = 3
 CHANGES = (
@@ -64,7 +64,7 @@ def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
         'fits': fits,
         'kind': 'scheduled' if fits else 'unschedulable',
         'sign': words.SIGNS['scheduled' if fits else 'unschedulable'],
-        'verdict': plan_text.boot_verdict(answer),
+        'verdict': _verdict(answer),
         'as_of': answer['as_of'],
         'time': words.time(answer['as_of']),
         'offered': answer['offered'],
@@ -82,9 +82,17 @@ def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
             for each in answer['hosts']
         ],
         'funnel': funnel.view(explained['stages'], asked, False) if explained else None,
-        'notes': render.notes(explained) if explained else {},
+        'notes': funnel.notes(explained) if explained else {},
         'problem': unplaced.get('error', ''),
         'changes': _changes(answer),
+        'not_enough': [
+            {
+                'change': words.explained_amounts(each['change']),
+                'also_missing': words.explained_amounts(each['also_fail'] or ''),
+            }
+            for each in answer['changes']
+            if not each['hosts']
+        ],
         'remarks': answer['notes'],
         'missing': list(words.missing(answer)),
         'scores': _scores(answer),
@@ -92,11 +100,23 @@ def result(answer: Mapping[str, Any], asked: PageQuery) -> View:
     }
 
 
+def _verdict(answer: Mapping[str, Any]) -> str:
+    """Return how many of the servers fit."""
+    fits, asked = answer['fits'], answer['asked']
+    return f'{fits} of {counted(asked, "server")} fit{"s" * (asked == 1)}'
+
+
 def _changes(answer: Mapping[str, Any]) -> list[View]:
+    """Return the changes after which hosts fit."""
     most = max((each['hosts'] for each in answer['changes']), default=0)
     return [
-        {**each, 'share': shapes.share(each['hosts'], most)}
+        {
+            'change': words.explained_amounts(each['change']),
+            'hosts': each['hosts'],
+            'share': shapes.share(each['hosts'], most),
+        }
         for each in answer['changes']
+        if each['hosts']
     ]
 
 
