@@ -170,20 +170,25 @@ class PlacementDiagnosis:
         snapshot: PlacementSnapshot | None,
         max_age_s: float,
         queries: Mapping[str, AskedAt],
-    ) -> dict[str, dict[str, Any]]:
-        """Return the diagnoses that a snapshot allows.
+    ) -> dict[str, dict[str, Any] | None]:
+        """Return the diagnoses that a snapshot allows; None: there can be none.
 
         A snapshot from before a request that offers hosts is out of date, as placement
         offered none.
         """
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, dict[str, Any] | None] = {}
         if snapshot is None:
             return found
         for decision, (at, query) in queries.items():
             age_s = at - snapshot.as_of
             if age_s > max_age_s or not snapshot.knows(query.aggregates()):
                 continue
-            made = self._diagnosis(query, snapshot.table, age_s, snapshot.source)
+            try:
+                made = self._diagnosis(query, snapshot.table, age_s, snapshot.source)
+            except Exception:  # a defect costs no other record
+                LOG.exception('No diagnosis can be made for record %s', decision)
+                found[decision] = None
+                continue
             if not made['offered'] or made['age_s'] <= 0:
                 found[decision] = made
         return found

@@ -27,6 +27,8 @@ from novasched.providers.table import ProviderTable
 
 LOG = logging.getLogger(__name__)
 
+NOT_READ = 'The placement snapshot cannot be read: %s'
+
 NAME = 'placement-snapshot.npz'
 FORMAT = 1
 LEAST_INTERVAL_S = 60.0
@@ -115,11 +117,11 @@ class SnapshotKeeper:
                 state = os.stat(self._path)
                 mark = state.st_ino, state.st_mtime_ns
                 if self._kept[0] != mark:
-                    self._kept = mark, _with_table(load(self._path))
+                    self._kept = mark, _loaded(self._path)
             except FileNotFoundError:
                 return None
-            except (OSError, errors.StoreFailed) as problem:
-                LOG.debug('The placement snapshot cannot be read: %s', problem)
+            except OSError as problem:
+                LOG.debug(NOT_READ, problem)
                 return None
             return self._kept[1]
 
@@ -166,6 +168,7 @@ class SnapshotKeeper:
         return True
 
     def _keep(self, snapshot: PlacementSnapshot) -> None:
+        _with_table(snapshot)
         mark = None
         if self._path is not None:
             try:
@@ -176,7 +179,6 @@ class SnapshotKeeper:
                     str(self._path), f'cannot be written: {problem.strerror}'
                 ) from problem
             mark = state.st_ino, state.st_mtime_ns
-        _with_table(snapshot)
         with self._lock:
             self._kept = mark, snapshot
 
@@ -206,9 +208,24 @@ class SnapshotKeeper:
 
 
 def _with_table(snapshot: PlacementSnapshot) -> PlacementSnapshot:
-    """Make the table of a snapshot now, so that no request has to."""
-    _ = snapshot.table
+    """Make the table of a snapshot now, so that no request has to. Raises
+    errors.StoreFailed for one whose rows do not fit together."""
+    try:
+        _ = snapshot.table
+    except errors.InconsistentProviders as problem:
+        raise errors.StoreFailed(
+            'Placement', f'is inconsistent: {problem}'
+        ) from problem
     return snapshot
+
+
+def _loaded(path: Path) -> PlacementSnapshot | None:
+    """Return the snapshot of a file; None: it is of no use. Raises OSError."""
+    try:
+        return _with_table(load(path))
+    except errors.StoreFailed as problem:
+        LOG.debug(NOT_READ, problem)
+        return None
 
 
 def save(snapshot: PlacementSnapshot, path: Path) -> None:

@@ -4,7 +4,9 @@ for them."""
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
+import os
 import threading
 from types import SimpleNamespace
 
@@ -14,7 +16,7 @@ import pytest
 from novasched import errors
 from novasched.placement.diagnosing import PlacementDiagnosis
 from novasched.placement.snapshot import NodeSize, PlacementSnapshot
-from novasched.placement.snapshot_keeper import SnapshotKeeper
+from novasched.placement.snapshot_keeper import SnapshotKeeper, save
 from novasched.resources.query import Group, Query
 from novasched.scheduler.reasons import Code
 from tests import recorded_worlds
@@ -338,6 +340,47 @@ def test_a_placement_that_is_away_is_logged_once(make_keeper, clock, source, cap
     assert log.completed['late']['reasons'][0]['hosts'] == 1
 
 
+def test_a_snapshot_whose_rows_do_not_fit_together_is_not_used(
+    make_keeper, clock, source, caplog
+):
+    keeper = make_keeper()
+    diagnosing = PlacementDiagnosis(lambda: {'h1': 'cmp-1'}, clock, keeper=keeper)
+    whole = source.read
+    source.read = lambda *args: dataclasses.replace(
+        whole(*args), contents=dataclasses.replace(contents(), trait_names={})
+    )
+    log = Log(
+        late=(clock.time(), query(9).encode()),
+        old=(clock.time() - 3601, query(9).encode()),
+    )
+    assert [diagnosing.complete(log) for _ in range(3)] == [{'none': 1}, {}, {}]
+    assert diagnosing(query(9)) is None
+    assert caplog.text.count('No placement snapshot, so no diagnosis') == 1
+    assert keeper.snapshot() is None
+    source.read = whole
+    clock.advance(60)
+    assert diagnosing.complete(log) == {'made': 1}
+
+
+def test_a_diagnosis_that_cannot_be_made_costs_no_other(make_keeper, clock, caplog):
+    seen = []
+
+    def hosts():
+        seen.append(1)
+        if len(seen) == 1:
+            raise KeyError('a defect')
+        return {'h1': 'cmp-1'}
+
+    diagnosing = PlacementDiagnosis(hosts, clock, keeper=make_keeper())
+    log = Log(
+        odd=(clock.time(), query(9).encode()), late=(clock.time(), query(8).encode())
+    )
+    log.made['late'] = (clock.time(), query(10).encode())
+    assert diagnosing.complete(log) == {'made': 1, 'none': 1}
+    assert log.completed['odd'] is None
+    assert 'No diagnosis can be made for record odd' in caplog.text
+
+
 def test_a_log_that_cannot_be_written_is_logged_once(make_keeper, clock, caplog):
     caplog.set_level('INFO')
     diagnosing = PlacementDiagnosis(
@@ -386,3 +429,19 @@ def test_many_that_ask_the_same_are_judged_once(make_keeper, clock):
     keeper.renew()
     assert diagnosing(query(9)) == {**first, 'age_s': 0}
     assert len(asked) == 3
+
+
+def test_a_file_whose_rows_do_not_fit_together_is_read_once(
+    make_keeper, tmp_path, clock, source
+):
+    whole = source.read(SIZES, ())
+    broken = dataclasses.replace(contents(), trait_names={})
+    save(
+        dataclasses.replace(whole, contents=broken), tmp_path / 'placement-snapshot.npz'
+    )
+    keeper = make_keeper()
+    assert keeper.snapshot() is None
+    os.utime(tmp_path / 'placement-snapshot.npz')
+    assert keeper.current(60) is None
+    assert keeper.renew()
+    assert keeper.snapshot() is not None
