@@ -73,6 +73,13 @@ BLOCKERS: dict[str, Ending] = {
     ),
 }
 
+HELD_BEFORE = (
+    'Look at what the server holds: openstack resource provider allocation show {}. If '
+    'it was left behind, delete it and try again: openstack resource provider '
+    'allocation delete {}.'
+)
+"""Advice where a server that was to be claimed for had allocations already."""
+
 ADVICE: dict[str, str] = {
     Code.REJECTED: 'Read the page of this filter, and compare the host with the '
     'request.',

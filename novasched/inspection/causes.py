@@ -62,8 +62,19 @@ def remedies(explained: Explained) -> list[str]:
                 found.setdefault(name, text)
     lines = [f'{name}{text}' for name, text in found.items()][:MOST_REMEDIES]
     if not lines and blocker in advice.BLOCKERS:
-        lines = [advice.BLOCKERS[blocker].advice]
+        lines = [_held_before(explained) or advice.BLOCKERS[blocker].advice]
     return lines
+
+
+def _held_before(explained: Explained) -> str:
+    """Return what to do with allocations that a new server had already; '': it had
+    none."""
+    error = explained['error']
+    if not error or error['class'] != errors.AlreadyClaimed.__name__:
+        return ''
+    index, servers = explained['index'] or 0, explained['servers']
+    uuid = servers[index]['uuid'] if index < len(servers) else None
+    return advice.HELD_BEFORE.replace('{}', uuid or 'UUID')
 
 
 def _diagnosed(explained: Explained) -> dict[tuple[str, str], Reason]:

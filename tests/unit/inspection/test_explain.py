@@ -364,3 +364,19 @@ def test_of_a_head_with_servers_every_text_can_be_made(made):
     of_one = {**explained, 'of_host': of_host(head, 'cmp-044')}
     assert 'cmp-044' in host_as_text(of_one, style)
     assert not of_one['of_host']['is_alternate']
+
+
+@pytest.mark.parametrize(
+    ('servers', 'named'),
+    [([records.server(UUIDS[0])], UUIDS[0]), ([], 'UUID')],
+)
+def test_a_server_that_holds_allocations_already_has_a_remedy_of_its_own(
+    servers, named
+):
+    error = {'class': 'AlreadyClaimed', 'text': 'it holds allocations already'}
+    made = records.failed('claims', error=error, servers=servers)
+    (said,) = causes.remedies(explanation(made))
+    assert f'allocation show {named}.' in said
+    assert f'allocation delete {named}.' in said
+    (other,) = causes.remedies(explanation(records.failed('claims')))
+    assert 'other requests took them' in other
