@@ -188,7 +188,7 @@ def _network_host(host: SimulatedHost) -> tuple[SimulatedHost, tuple[HostCell, .
             dataclasses.replace(
                 cell,
                 mempages=pages,
-                cpu_usage=PINNED,
+                cpu_usage=0,  # its servers have dedicated CPUs alone
                 memory_usage=PAGES_USED * 1024,
                 pinned_cpus=pinned,
             )

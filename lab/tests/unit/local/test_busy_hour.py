@@ -46,6 +46,8 @@ def test_servers_hold_the_pages_and_cpus_of_their_numa_nodes(hosts):
             assert sum(part.memory for part in mine) == pages * 1024
             pinned = [cpu for part in mine for cpu in (part.cpu_pinning or {}).values()]
             assert sorted(pinned) == sorted(cell.pinned_cpus)
+            shared = sum(len(part.cpuset) for part in mine)
+            assert cell.cpu_usage == shared
 
 
 def test_an_hour_has_something_of_each_kind():
