@@ -198,7 +198,10 @@ class KeptSession:
     @contextlib.contextmanager
     def _changed(self, what_if: WhatIf) -> Iterator[Inspection]:
         conf = configuration.copied(self._conf, session.options())
-        with session.opened(conf, what_if=what_if, sources=self.sources) as inspection:
+        opening = session.opened(conf, what_if=what_if, sources=self.sources)
+        with contextlib.ExitStack() as stack:
+            with _changed_options(what_if):
+                inspection = stack.enter_context(opening)
             yield inspection
         del inspection
         # Its parts refer to each other, and all hosts may be many megabytes.
@@ -207,3 +210,18 @@ class KeptSession:
     def close(self) -> None:
         """Close all connections."""
         self._opened.close()
+
+
+@contextlib.contextmanager
+def _changed_options(what_if: WhatIf) -> Iterator[None]:
+    """Raise errors.OptionError where a scheduler cannot run with changed options."""
+    try:
+        yield
+    except errors.OptionError:
+        raise
+    except errors.SetupError as problem:
+        if not what_if.options:
+            raise
+        raise errors.OptionError(
+            'what_if', str(problem), 'Correct the option, or leave it out'
+        ) from problem

@@ -33,7 +33,9 @@ FORMS = (
     'aggregate A +HOST|-HOST; property A key=value; ratio CLASS=NUMBER [A|HOST]; '
     'option GROUP.NAME=VALUE'
 )
-MOST_ADDED = 10_000
+MOST_ADDED, MOST_ADDED_BY_OTHERS = 10_000, 1_000
+"""Hosts that all changes together may add; others than the operator wait for seconds
+only."""
 RATIO_COLUMNS = {
     'VCPU': 'cpu_allocation_ratio',
     'MEMORY_MB': 'ram_allocation_ratio',
@@ -72,6 +74,7 @@ class WhatIf:
     what is read of placement, and ``options`` are set before anything is made."""
 
     texts: Sequence[str]
+    most_added: int = MOST_ADDED
     options: list[tuple[str, str]] = field(default_factory=list)
     added: dict[str, str] = field(default_factory=dict)
     _rules: list[tuple[str, Rule]] = field(default_factory=list)
@@ -80,8 +83,8 @@ class WhatIf:
     @classmethod
     def of(cls, texts: Sequence[str], is_trusted: bool = True) -> WhatIf:
         """Read changes; of others than the operator, no option that names code, files
-        or servers. Raises errors.OptionError."""
-        made = cls(texts)
+        or servers, and fewer hosts. Raises errors.OptionError."""
+        made = cls(texts, MOST_ADDED if is_trusted else MOST_ADDED_BY_OTHERS)
         for text in texts:
             made._read(text)
         for name, value in made.options if not is_trusted else ():
@@ -261,49 +264,59 @@ class _Add(_OnHosts):
 
     def __call__(self, what_if: WhatIf, rows: CloudRows) -> None:
         hosts = sorted(self.hosts(rows))
-        if self.number * len(hosts) > MOST_ADDED:
-            raise problem(self.text, f'more than {MOST_ADDED} hosts')
+        most = what_if.most_added
+        if len(what_if.added) + self.number * len(hosts) > most:
+            raise problem(self.text, f'more than {most} hosts')
         copies: dict[str, str] = {}
         for host in hosts:
-            for number in range(1, self.number + 1):
-                copies |= _copy(rows, host, f'{host}+{number}')
+            names = [f'{host}+{number}' for number in range(1, self.number + 1)]
+            copies |= _copy(rows, host, names)
         what_if.added |= copies
         what_if.edit(lambda contents, _: edits.with_copies(contents, copies))
 
 
-def _copy(rows: CloudRows, host: str, name: str) -> dict[str, str]:
-    """Add a host like another; return the uuids of its nodes, and of what they copy."""
-    copies = {}
-    rows.like[name] = host
+def _copy(rows: CloudRows, host: str, names: Sequence[str]) -> dict[str, str]:
+    """Add hosts like another; return the uuids of their nodes, and of its own."""
+    copies: dict[str, str] = {}
+    rows.like |= dict.fromkeys(names, host)
     for cell, nodes in rows.nodes.items():
-        of_host = [row for row in nodes if row.host == host]
-        for row in of_host:
-            made = str(uuid.uuid4())
-            copies[made] = row.uuid or ''
-            nodes.append(
-                row._replace(
-                    id=-len(nodes) - 1,
-                    mark=-len(nodes) - 1,
-                    uuid=made,
-                    host=name,
-                    hypervisor_hostname=name if len(of_host) == 1 else made,
-                    free_ram_mb=row.memory_mb,
-                    free_disk_gb=row.local_gb,
-                    numa_topology=_emptied(row.numa_topology),
-                    **EMPTY_NODE,
+        empty = [_without_servers(row) for row in nodes if row.host == host]
+        services = [row for row in rows.services[cell] if row.host == host]
+        for name in names:
+            for row in empty:
+                made = str(uuid.uuid4())
+                copies[made] = row.uuid or ''
+                node = name if len(empty) == 1 else made
+                place = -len(nodes) - 1
+                nodes.append(
+                    row._replace(
+                        id=place,
+                        mark=place,
+                        uuid=made,
+                        host=name,
+                        hypervisor_hostname=node,
+                    )
                 )
-            )
-        services = rows.services[cell]
-        services += [
-            row._replace(id=-len(services) - 1, uuid=str(uuid.uuid4()), host=name)
-            for row in services
-            if row.host == host
-        ]
+            for each in services:
+                place = -len(rows.services[cell]) - 1
+                made = str(uuid.uuid4())
+                rows.services[cell].append(
+                    each._replace(id=place, uuid=made, host=name)
+                )
     rows.aggregates = [
-        replace(each, hosts=each.hosts | {name}) if host in each.hosts else each
+        replace(each, hosts=each.hosts.union(names)) if host in each.hosts else each
         for each in rows.aggregates
     ]
     return copies
+
+
+def _without_servers(row: ComputeNodeRow) -> ComputeNodeRow:
+    return row._replace(
+        free_ram_mb=row.memory_mb,
+        free_disk_gb=row.local_gb,
+        numa_topology=_emptied(row.numa_topology),
+        **EMPTY_NODE,
+    )
 
 
 def _emptied(text: str | None) -> str | None:

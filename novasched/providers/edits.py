@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -56,38 +56,51 @@ def without_trees(contents: Contents, roots: Iterable[str]) -> Contents:
 def with_copies(contents: Contents, copies: Mapping[str, str]) -> Contents:
     """Return contents with a tree more for each pair: that of a new uuid is like that
     of the other, and nothing in it is used."""
+    of_each: dict[str, list[str]] = {}
     for new, like in copies.items():
+        of_each.setdefault(like, []).append(new)
+    for like, made in of_each.items():
         for root in _ids(contents, [like]):
-            contents = _with_copy(contents, new, root)
+            contents = _with_copies_of(contents, made, root)
     return contents
 
 
-def _with_copy(contents: Contents, new: str, root: int) -> Contents:
+def _with_copies_of(contents: Contents, made: Sequence[str], root: int) -> Contents:
+    """Return contents with trees of new uuids like that of a root."""
     tree = contents.providers[contents.providers[:, 2] == root]
+    old = tree[:, 0].tolist()
     first = int(contents.providers[:, 0].max()) + 1
-    numbers = {old: first + at for at, old in enumerate(tree[:, 0].tolist())}
-    numbers[0] = 0
-    renumbered = tree.copy()
-    for column in (0, 2, 3):
-        renumbered[:, column] = [numbers[each] for each in tree[:, column].tolist()]
+    numbers = [
+        {0: 0} | {id_: first + place * len(old) + at for at, id_ in enumerate(old)}
+        for place in range(len(made))
+    ]
     uuids = {
-        numbers[old]: new if old == root else str(uuid.uuid5(uuid.UUID(new), str(old)))
-        for old in tree[:, 0].tolist()
+        new[id_]: uuid_ if id_ == root else str(uuid.uuid5(uuid.UUID(uuid_), str(id_)))
+        for uuid_, new in zip(made, numbers, strict=True)
+        for id_ in old
     }
 
-    def joined(rows: A) -> A:
-        copied = rows[np.isin(rows[:, 0], tree[:, 0])].copy()
-        copied[:, 0] = [numbers[int(each)] for each in copied[:, 0].tolist()]
-        return np.concatenate([rows, copied])
+    def joined(rows: A, columns: Sequence[int] = (0,)) -> A:
+        of_tree: A = rows[np.isin(rows[:, 0], tree[:, 0])]
+        more: list[A] = [_renumbered(of_tree, new, columns) for new in numbers]
+        return np.concatenate([rows, *more])
 
     return replace(
         contents,
-        providers=np.concatenate([contents.providers, renumbered]),
+        providers=joined(contents.providers, (0, 2, 3)),
         inventories=joined(contents.inventories),
         traits=by_provider(joined(contents.traits)),
         aggregates=joined(contents.aggregates),
         uuids={**contents.uuids, **uuids},
     )
+
+
+def _renumbered(rows: A, numbers: Mapping[int, int], columns: Sequence[int]) -> A:
+    """Return rows with other numbers in columns."""
+    made = rows.copy()
+    for column in columns:
+        made[:, column] = [numbers[int(each)] for each in rows[:, column].tolist()]
+    return made
 
 
 def with_trait(

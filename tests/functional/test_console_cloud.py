@@ -433,6 +433,32 @@ def test_no_page_changes_an_option_that_names_code_or_servers(reader, change):
             ask()
 
 
+@pytest.mark.parametrize(
+    ('change', 'words'),
+    [
+        ('filter_scheduler.enabled_filters=RAMFilte', 'RAMFilte could not be found'),
+        ('filter_scheduler.max_io_ops_per_host=many', 'many'),
+        ('filter_scheduler.no_such_option=1', 'no_such_option'),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(reader, change, words):
+    what_if = (f'option {change}',)
+    for ask in (
+        lambda: reader.plan(PlanOrder(flavor=SMALL, what_if=what_if)),
+        lambda: reader.capacity(CapacityOrder(flavors=(SMALL,), what_if=what_if)),
+    ):
+        with pytest.raises(errors.OptionError, match=words):
+            ask()
+
+
+def test_hosts_are_added_up_to_a_bound(reader):
+    few = ('add 300 like h1', 'add 200 like h1')
+    assert reader.plan(PlanOrder(flavor=SMALL, what_if=few))['fits'] == 1
+    many = PlanOrder(flavor=SMALL, what_if=(*few, 'add 501 like h1'))
+    with pytest.raises(errors.OptionError, match='more than 1000 hosts'):
+        reader.plan(many)
+
+
 def test_a_changed_option_shows_no_other_one(made, reader):
     made.conf.set_override('connection', 'mysql://nova:SECRET@h/x', 'api_database')
     change = 'option filter_scheduler.enabled_filters=$api_database.connection'
