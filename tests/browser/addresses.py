@@ -9,8 +9,9 @@ from urllib.parse import quote, urlencode
 
 PAGES = (
     'overview', 'decisions', 'decisions-none', 'counts', 'decision', 'decision-filters',
-    'decision-placement', 'plan-empty', 'plan', 'plan-no', 'capacity',
-    'capacity-by-zone', 'hosts', 'host', 'health', 'nothing', 'no-such-host',
+    'decision-placement', 'decision-several', 'plan-empty', 'plan', 'plan-no',
+    'plan-error', 'capacity', 'capacity-by-zone', 'capacity-by-host', 'heat', 'hosts',
+    'hosts-slots', 'host', 'health', 'nothing', 'no-such-host',
 )  # fmt: skip
 NOT_FOUND = ('nothing', 'no-such-host')
 Ask = Callable[..., Any]
@@ -35,6 +36,12 @@ def contested(ask: Ask) -> str:
         if len(ask(f'/decisions/{each["id"]}')['top']) > 2:
             return str(each['id'])
     raise AssertionError('no decision had a choice')
+
+
+def several(ask: Ask) -> str:
+    """Return the newest decision on several servers."""
+    found = ask('/decisions', result='scheduled', limit=500)['decisions']
+    return next(str(each['id']) for each in found if each['servers'] > 1)
 
 
 def no_fit(ask: Ask) -> dict[str, str]:
@@ -62,12 +69,17 @@ def every(ask: Ask) -> dict[str, str]:
         'decision-filters': '/decisions/'
         + first(ask, result='unschedulable', blocker='filters'),
         'decision-placement': '/decisions/' + first(ask, blocker='no-candidates'),
+        'decision-several': '/decisions/' + several(ask),
         'plan-empty': '/plan',
         'plan': page('/plan', flavor=flavor, count=3),
         'plan-no': page('/plan', **no_fit(ask)),
+        'plan-error': page('/plan', flavor='vcpus=1'),
         'capacity': '/capacity',
         'capacity-by-zone': '/capacity?by=zone',
+        'capacity-by-host': '/capacity?by=host',
+        'heat': page('/capacity/heat', flavor=flavor),
         'hosts': '/hosts',
+        'hosts-slots': page('/hosts', flavor=flavor),
         'host': '/hosts/' + quote(host(ask)),
         'health': '/health',
         'nothing': '/there-is-no-such-page',

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contrast of colours, as WCAG 2 counts it, and where axe does not look."""
+"""Contrast of fields and charts, as WCAG 2 counts it: axe looks at texts alone."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+
+from tests.browser.browser import Browser
 
 GROUND_AND_INK = """
 const body = getComputedStyle(document.body);
@@ -12,18 +14,43 @@ const clear = 'rgba(0, 0, 0, 0)';
 const root = getComputedStyle(document.documentElement).backgroundColor;
 return [body.backgroundColor === clear ? root : body.backgroundColor, body.color];
 """
-IN_CHARTS = """
+EDGES = """
+const clear = colour => colour === 'none' ||
+  (colour.startsWith('rgba(') && !colour.endsWith(', 1)'));
 const behind = element => {
   for (let at = element; at; at = at.parentElement) {
     const colour = getComputedStyle(at).backgroundColor;
-    if (!colour.startsWith('rgba(') || colour.endsWith(', 1)')) return colour;
+    if (!clear(colour)) return colour;
   }
   return 'rgb(255, 255, 255)';
 };
-return [...document.querySelectorAll('main svg text')].map(text =>
-  [text.textContent, behind(text), getComputedStyle(text).fill]);
+const drawn = shape => {
+  const style = getComputedStyle(shape);
+  const named = style.fill.match(/^url\\("?#(.+?)"?\\)/);
+  if (!clear(style.stroke)) return style.stroke;
+  if (!named) return style.fill;
+  return drawn(document.getElementById(named[1]).firstElementChild);
+};
+const found = [];
+for (const field of document.querySelectorAll('input, select, textarea, button'))
+  if (field.type !== 'hidden' && field.checkVisibility())
+    found.push(['field', behind(field.parentElement),
+                getComputedStyle(field).borderTopColor]);
+for (const square of document.querySelectorAll(
+    'main .squares rect, main .swatch rect, main .cpu'))
+  found.push(['square', behind(square.closest('svg')), drawn(square)]);
+for (const block of document.querySelectorAll('main .columns rect:not(.hit)'))
+  found.push(['column', behind(block.closest('svg')), drawn(block)]);
+for (const part of document.querySelectorAll('main .stack rect'))
+  found.push(['stage', behind(part.closest('svg')), getComputedStyle(part).fill]);
+for (const bar of document.querySelectorAll('main .track .fill'))
+  found.push(['bar', drawn(bar.parentElement.querySelector('.ground')), drawn(bar)]);
+return found;
 """
-"""Texts of charts, what is behind them and their colour."""
+"""What is seen by its edge or its fill alone: what it is, what is behind it, and the
+colour of the edge, or of the fill where there is none."""
+LEAST = 3.0
+"""The least contrast of what is no text."""
 
 
 def channels(colour: str) -> Sequence[float]:
@@ -44,3 +71,13 @@ def luminance(colour: str) -> float:
 def ratio(one: str, other: str) -> float:
     dark, light = sorted([luminance(one), luminance(other)])
     return (light + 0.05) / (dark + 0.05)
+
+
+def faint(browser: Browser) -> list[str]:
+    """Return what on a page stands out too little from what is behind it."""
+    found = {
+        f'{what} {colour} on {below}: {ratio(below, colour):.2f}'
+        for what, below, colour in browser.run(EDGES)
+        if ratio(below, colour) < LEAST
+    }
+    return sorted(found)

@@ -20,11 +20,19 @@ return [...document.querySelectorAll('main svg:not([aria-hidden=true])')].map(sv
       if (next.matches('details.data')) table = next.querySelector('table');
   return {label: svg.getAttribute('aria-label') || '',
           role: svg.getAttribute('role'),
-          marks: svg.querySelectorAll('a, rect').length,
+          links: svg.querySelectorAll('a').length,
           rows: table ? table.querySelectorAll('tbody tr').length : 0,
           headings: table ? table.querySelectorAll('th[scope]').length : 0};
 });
 """
+SEEN = {
+    'overview': {'field', 'column', 'bar'},
+    'decision': {'stage', 'bar'},
+    'capacity': {'field', 'square', 'bar'},
+    'heat': {'square'},
+    'host': {'square', 'bar'},
+}
+"""What pages have whose contrast axe does not look at."""
 DRAWN_ALONE = r"""
 return [...document.querySelectorAll('main svg[aria-hidden=true]')].filter(svg =>
   svg.width.baseVal.value > 0 &&
@@ -63,6 +71,10 @@ def test_keys(browser, pages):
     browser.driver.switch_to.active_element.send_keys('dph')
     assert browser.path == '/'
     assert browser.one('#search').get_attribute('value') == 'dph'
+    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert browser.run('return document.activeElement === document.body')
+    browser.one('body').send_keys('h')
+    browser.until(lambda: browser.path == '/hosts', 'it does not leave the search')
 
 
 @pytest.mark.parametrize('theme', THEMES)
@@ -73,23 +85,27 @@ def test_dark_and_light_keep_contrast(browser, pages, name, theme):
     background, ink = browser.run(contrast.GROUND_AND_INK)
     assert (contrast.luminance(background) < 0.2) == (theme == DARK)
     assert contrast.ratio(background, ink) >= 7
-    assert [
-        f'{said}: {contrast.ratio(below, above):.2f}'
-        for said, below, above in browser.run(contrast.IN_CHARTS)
-        if contrast.ratio(below, above) < 4.5
-    ] == []
+    assert contrast.faint(browser) == []
+    seen = {what for what, _, _ in browser.run(contrast.EDGES)}
+    assert SEEN.get(name, set()) <= seen
     assert browser.violations() == []
 
 
 def test_the_theme_is_switched_and_kept(browser):
+    def pressed():
+        return browser.one('#theme').get_attribute('aria-pressed')
+
     browser.open('/')
     ground = browser.run(contrast.GROUND_AND_INK)[0]
+    assert pressed() == 'false'
     browser.one('#theme').click()
+    assert pressed() == 'true'
     other = browser.run(contrast.GROUND_AND_INK)[0]
     assert contrast.luminance(other) < 0.2 < contrast.luminance(ground)
     assert browser.run('return document.documentElement.dataset.theme') == DARK
     browser.open('/hosts')
     assert browser.run(contrast.GROUND_AND_INK)[0] == other
+    assert pressed() == 'true'
     browser.one('#theme').click()
     assert browser.run(contrast.GROUND_AND_INK)[0] == ground
 
@@ -98,12 +114,17 @@ def test_the_theme_is_switched_and_kept(browser):
 def test_charts_have_labels_and_tables(browser, pages, name):
     browser.open(pages[name])
     charts = browser.run(CHARTS)
-    assert [each for each in charts if each['role'] not in ('img', 'group')] == []
+    # What is in an image is not read out: a chart of links is a group of them.
+    wrong = [e for e in charts if e['role'] != ('group' if e['links'] else 'img')]
+    assert wrong == []
+    roles = {each['role'] for each in charts}
     assert [each for each in charts if len(each['label'].split()) < 3] == []
     assert [each for each in charts if not (each['rows'] and each['headings'])] == []
     assert browser.run(DRAWN_ALONE) == []
-    if name in ('overview', 'capacity', 'capacity-by-zone'):
-        assert charts
+    if name in ('overview', 'capacity', 'capacity-by-zone', 'heat'):
+        assert 'group' in roles
+    if name in ('decision', 'host'):
+        assert 'img' in roles
 
 
 @pytest.mark.parametrize('name', PAGES)

@@ -86,6 +86,7 @@ def test_reader_may_member_may_not(browser, exposed, identity, name, may):
     if not may:
         assert browser.one('h1').is_displayed()
         assert 'role' in browser.text()
+        assert browser.violations() == []
 
     token = next((t for t, user in identity.tokens.items() if user == name), '')
     status = 200 if may else 403

@@ -176,6 +176,16 @@ def test_plan_ranks_hosts_and_says_what_would_change(browser, cloud):
     assert browser.one('#plan [name=flavor]').get_attribute('value') == 'vcpus=1'
 
 
+def test_what_is_copied_is_said(browser, pages):
+    browser.open(pages['decision'])
+    button = browser.one('[data-copy]')
+    said = button.text
+    button.click()
+    browser.until(lambda: button.text in ('Copied', 'Not allowed to copy'))
+    browser.until(lambda: button.text == said, 'it does not go back')
+    assert browser.complaints() == []
+
+
 def test_what_if_changes_the_plan(browser, cloud):
     asked = {'flavor': 'm1.large', 'count': 1}
     picked = cloud('/plan', **asked)['placed'][0]['host']
