@@ -34,6 +34,7 @@
       SetupError                      the service cannot run as it is configured
         OptionError                   one option is missing, wrong or unreachable
           RequestNotKept                the request of a server is gone or unreadable
+          UnknownHost                   no such host, or its cell does not answer
         FilterNotFound                enabled_filters names an unknown filter
         ClassNotFound                 a dotted path names no usable class
         TooOldComputeService          a compute service is older than supported
@@ -357,14 +358,18 @@ class InconsistentProviders(MirrorError):
 
 
 class DecisionNotFound(NovaschedError):
-    """No record of a decision has this id, or it is none."""
+    """No record of a decision has this id, or it is none; ``unanswered`` are the
+    schedulers that may have one."""
 
-    def __init__(self, decision: str) -> None:
-        super().__init__(decision)
+    def __init__(self, decision: str, unanswered: Sequence[str] = ()) -> None:
+        super().__init__(decision, unanswered)
         self.decision = decision
+        self.unanswered = unanswered
 
     def __str__(self) -> str:
-        return f'No record is kept of a decision {self.decision}.'
+        missing = ', '.join(self.unanswered)
+        away = f' {missing} did not answer.' if missing else ''
+        return f'No record is kept of a decision {self.decision}.{away}'
 
 
 class AmbiguousDecision(NovaschedError):
@@ -401,6 +406,23 @@ class OptionError(SetupError):
         problem, remedy = self.problem.rstrip('. \n'), self.remedy.rstrip('. ')
         end = '' if problem.endswith('?') else '.'
         return f'{self.option}: {problem}{end} {remedy}.'
+
+
+class UnknownHost(OptionError):
+    """No host of this name has a compute node and a service, in the cells that answer;
+    ``cells_left_out`` are the others."""
+
+    def __init__(
+        self, host: str, known: Collection[str], cells_left_out: Sequence[str] = ()
+    ) -> None:
+        meant, cells = closest(host, known), ', '.join(cells_left_out)
+        away = f'; the hosts of {cells} are not known' if cells else ''
+        super().__init__(
+            'HOST',
+            f'there is no host {host} with a compute node and a service{away}',
+            f'Did you mean {meant}?' if meant else 'See openstack hypervisor list',
+        )
+        self.cells_left_out = cells_left_out
 
 
 class RequestNotKept(OptionError):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cliff.command import Command
 from cliff.lister import Lister
 
+from novasched import errors
+
 if TYPE_CHECKING:
     from oslo_config import cfg
 
@@ -57,6 +59,14 @@ class ConfiguredCommand(Command):
                 'may be repeated (default: those of nova)',
             )
         return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; return its exit code."""
+        try:
+            return super().run(parsed_args)
+        except errors.DecisionNotFound as problem:
+            self.say(str(problem))
+            return IN_PART if problem.unanswered else ANSWER_IS_NO
 
     def configuration_arguments(self) -> list[str]:
         """Return the arguments that name the configuration, as the daemon takes them;
@@ -111,8 +121,7 @@ class TableCommand(ConfiguredCommand, Lister):
         return is_table and not parsed_args.long and not parsed_args.columns
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        super().run(parsed_args)
-        return self.code
+        return super().run(parsed_args) or self.code
 
     def produce_output(
         self,
@@ -181,6 +190,14 @@ class ReportCommand(ConfiguredCommand):
             text = self.text(answer, parsed_args, terminal)
         out.write(text.rstrip('\n') + '\n')
         return self.code
+
+
+def positive(text: str) -> int:
+    """Return a number from 1 up. Raises argparse.ArgumentTypeError."""
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f'{text} is no number from 1 up')
+    return number
 
 
 def _width_of(stream: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +23,8 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
     answered, 4 a cell, or a part of placement, did not answer.
     """
 
+    unread: AbstractSet[str] = frozenset()
+    """Cells that have stopped answering."""
     ONLY_HERE = MappingProxyType({'flavor_file': '--flavor-file', 'fresh': '--fresh'})
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -55,12 +58,20 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         ask = self._of_console if parsed_args.console else self._counted
         answer = ask(parsed_args)
         for cell, hosts in answer['cells_left_out'].items():
-            self.warn(f'{cell} does not answer; its {hosts} hosts are not counted')
+            self.warn(f'{cell} {self._missing(cell, hosts)}')
             self.code = IN_PART
-        if missing := answer['placement_missing']:
-            self.warn(f'placement did not show {missing} hosts that have free memory')
+        if self.warn_of_missing(answer):
             self.code = IN_PART
         return answer
+
+    def _missing(self, cell: str, hosts: int) -> str:
+        """Say what of a cell is not in the answer."""
+        from novasched.inspection.text import counted
+
+        if cell in self.unread:
+            return 'stopped answering; it is not known which flavors its servers have'
+        are = 'is' if hosts == 1 else 'are'
+        return f'does not answer; its {counted(hosts, "host")} {are} not counted'
 
     def _of_console(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         given = [('flavors', each) for each in parsed_args.flavors or ()]
@@ -89,9 +100,12 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
             else:
                 flavors = capacity.flavors_in_use(inspection)
             known = snapshots.of(inspection, parsed_args.fresh, what_if)
-            return capacity.report(
+            answer = capacity.report(
                 inspection, known, flavors, parsed_args.by, parsed_args.stranded
             )
+            away = inspection.run.reader.view.unavailable_cells()
+            self.unread = set(answer['cells_left_out']) - set(away)
+        return answer
 
     def text(
         self,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.commands.base import IN_PART, Rows, TableCommand
+from novasched.commands.base import IN_PART, Rows, TableCommand, positive
 from novasched.commands.console_client import ConsoleCommand
 
 if TYPE_CHECKING:
@@ -61,24 +61,19 @@ def moment(text: str) -> int:
 
     Raises argparse.ArgumentTypeError.
     """
-    if ago := _AGO.fullmatch(text):
-        return int((SYSTEM_CLOCK.time() - int(ago[1]) * _UNIT_S[ago[2]]) * 1e6)
     try:
-        found = datetime.datetime.fromisoformat(text)
-    except ValueError as problem:
+        if ago := _AGO.fullmatch(text):
+            age = datetime.timedelta(seconds=int(ago[1]) * _UNIT_S[ago[2]])
+            found = SYSTEM_CLOCK.utcnow() - age
+        else:
+            found = datetime.datetime.fromisoformat(text)
+        if found.tzinfo is None:
+            found = found.replace(tzinfo=datetime.UTC)
+        return int(found.astimezone(datetime.UTC).timestamp() * 1e6)
+    except (ValueError, OverflowError) as problem:
         raise argparse.ArgumentTypeError(
             f'{text!r} is no time; it is such as 90m, 7d or 2026-11-22T12:00Z'
         ) from problem
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=datetime.UTC)
-    return int(found.timestamp() * 1e6)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
 
 
 class DecisionsCommand(ConsoleCommand, TableCommand):
@@ -145,8 +140,8 @@ class ListDecisions(DecisionsCommand):
     A table has the most important columns; --long has all, and the other formats have
     all that is kept of each but its body, for which see novasched explain.
 
-    Exit codes: 0 answered, 1 error, 2 usage, 4 a scheduler did not answer, and may have
-    more.
+    Exit codes: 0 answered, 1 error, 2 usage, 3 there is no decision --before, 4 a
+    scheduler did not answer, and may have more.
     """
 
     pause: Callable[[float], None] = staticmethod(time.sleep)
@@ -156,7 +151,7 @@ class ListDecisions(DecisionsCommand):
         parser.add_argument(
             '--limit',
             metavar='N',
-            type=_positive,
+            type=positive,
             default=LIMIT,
             help=f'the newest N only (default: {LIMIT})',
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.base import ReportCommand, Terminal
@@ -42,6 +42,15 @@ class InspectionCommand(ReportCommand):
 
         return WhatIf.of(parsed_args.changes)
 
+    def warn_of_missing(self, answer: Mapping[str, Any]) -> bool:
+        """Warn of hosts that a snapshot of placement lacks; say whether it does."""
+        from novasched.inspection.text import counted
+
+        if missing := answer.get('placement_missing'):
+            hosts = counted(missing, 'host')
+            self.warn(f'placement did not show {hosts} with free memory')
+        return bool(missing)
+
     def progress(self, text: str) -> None:
         """Show what is being done, on a terminal, once it takes long."""
         stderr = self.app.stderr
@@ -60,6 +69,16 @@ class InspectionCommand(ReportCommand):
         from novasched.inspection.text import Style
 
         return Style(terminal.width, terminal.has_colour, parsed_args.long)
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """Add the option that repeats what is random."""
+    parser.add_argument(
+        '--seed',
+        type=int,
+        metavar='N',
+        help='make what is random from this number, as a plan before did',
+    )
 
 
 def add_changes(parser: argparse.ArgumentParser) -> None:

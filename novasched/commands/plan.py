@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from novasched import errors
-from novasched.commands.base import ANSWER_IS_NO, IN_PART, Terminal
+from novasched.commands.base import ANSWER_IS_NO, IN_PART, Terminal, positive
 from novasched.commands.console_client import ConsoleCommand
-from novasched.commands.inspection import InspectionCommand, add_changes
+from novasched.commands.inspection import InspectionCommand, add_changes, add_seed
 
 if TYPE_CHECKING:
     from novasched.inspection.requests import DryRequest
@@ -49,12 +49,7 @@ class PlanCommand(InspectionCommand):
             action='store_true',
             help='show every server, and uuids in full',
         )
-        parser.add_argument(
-            '--seed',
-            type=int,
-            metavar='N',
-            help='make what is random from this number, as a plan before did',
-        )
+        add_seed(parser)
         parser.add_argument(
             '--expect',
             metavar='PLAN_ID',
@@ -98,6 +93,8 @@ class PlanCommand(InspectionCommand):
                 missing = 'stopped answering; its servers'
             self.warn(f'{cell} {missing} are not in the plan')
         self.code = IN_PART if unread else self.code_of(report, parsed_args)
+        if self.warn_of_missing(report) and self.code == ANSWER_IS_NO:
+            self.code = IN_PART
         expected = parsed_args.expect
         if expected is not None and expected != report['plan_id']:
             self.warn(f'this is plan {report["plan_id"]}: something has changed')
@@ -140,7 +137,7 @@ def add_request(
         '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'
     )
     parser.add_argument(
-        '--count', type=_positive, default=1, metavar='N', help='how many (default: 1)'
+        '--count', type=positive, default=1, metavar='N', help='how many (default: 1)'
     )
     parser.add_argument(
         '--image',
@@ -228,7 +225,7 @@ def flavor_of(inspection: Inspection, parsed_args: argparse.Namespace) -> Flavor
 
 def _like(inspection: Inspection, parsed_args: argparse.Namespace) -> DryRequest:
     """Return a request like another one. Raises errors.OptionError where an option
-    says what that one says already."""
+    says what that one says already, and errors.DecisionNotFound."""
     said = [f'--{name.replace("_", "-")}' for name in SAID if vars(parsed_args)[name]]
     if said:
         problem = f'the request is known, and {said[0]} is part of it'
@@ -241,26 +238,22 @@ def _like(inspection: Inspection, parsed_args: argparse.Namespace) -> DryRequest
 
     with contextlib.closing(sources.sources(inspection.conf)) as decisions:
         record = decisions.read(named)
-    if record is None or 'request' not in record.body:
-        problem = 'only its head is kept' if record else 'no such decision is kept'
-        raise errors.OptionError('--like', f'{named}: {problem}', 'Give --flavor')
+        unanswered = decisions.unanswered
+    if record is None:
+        raise errors.DecisionNotFound(named, unanswered)
+    if 'request' not in record.body:
+        problem = f'{named}: only its head is kept'
+        raise errors.OptionError('--like', problem, 'Give --flavor')
     kept, project = record.body['request'], record.head.project_id
     return inspection.maker.like(kept, project or None, count)
-
-
-def _positive(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f'{text} is no number from 1 up')
-    return number
 
 
 class PlanBoot(ConsoleCommand, PlanCommand):
     """Say where new servers would go, or what would have to change.
 
     It is a dry run: nothing is claimed, written or notified. Exit codes: 0 all fit,
-    3 they do not, 4 a cell that does not answer could have hosts for them, or the plan
-    is not the expected one.
+    3 they do not, or there is no decision to be like, 4 a cell or a part of placement
+    that does not answer could have hosts for them, or the plan is not the expected one.
     """
 
     ONLY_HERE = MappingProxyType(
@@ -334,7 +327,8 @@ class PlanMove(PlanCommand):
 
     It is a dry run: nothing is claimed, written or notified. Each server sees those
     before it. Exit codes: 0 all can move, 3 some cannot, 4 a cell does not answer that
-    may have more servers of a name, or the plan is not the expected one.
+    may have more servers of a name, or a part of placement that may have a place, or
+    the plan is not the expected one.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -398,7 +392,8 @@ class PlanDrain(PlanCommand):
 
     It is a dry run: nothing is claimed, written or notified. No server goes to any of
     the hosts. Exit codes: 0 all have a place, 3 some have none, 4 a cell does not
-    answer that may have more of the hosts, or the plan is not the expected one.
+    answer that may have more of the hosts, or a part of placement that may have a
+    place, or the plan is not the expected one.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

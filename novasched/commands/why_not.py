@@ -7,16 +7,18 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from novasched import errors
 from novasched.commands import plan
-from novasched.commands.base import ANSWER_IS_NO, Terminal
-from novasched.commands.inspection import InspectionCommand
+from novasched.commands.base import ANSWER_IS_NO, IN_PART, Terminal
+from novasched.commands.inspection import InspectionCommand, add_changes, add_seed
 
 
 class WhyNot(InspectionCommand):
     """Say which conditions of a request a host meets now, and which it does not.
 
     All are asked, not only the first that fails. It is a dry run: nothing is claimed,
-    written or notified. Exit codes: 0 the host fits, 3 it does not.
+    written or notified. Exit codes: 0 the host fits, 3 it does not, 4 the host is in
+    none of the cells that answer, or a part of placement did not, which may offer it.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -27,12 +29,24 @@ class WhyNot(InspectionCommand):
             '--server', metavar='SERVER', help='to move this server, by name or uuid'
         )
         parser.add_argument('--long', action='store_true', help='show uuids in full')
+        add_seed(parser)
+        add_changes(parser)
         return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        try:
+            return super().take_action(parsed_args)
+        except errors.UnknownHost as problem:
+            if not problem.cells_left_out:
+                raise
+            self.say(str(problem))
+            return IN_PART
 
     def report(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         from novasched.inspection.why_not import held_by, why_not
 
-        with self.inspection() as inspection:
+        what_if = self.what_if(parsed_args)
+        with self.inspection(parsed_args.seed, what_if) as inspection:
             if parsed_args.server is not None:
                 server = inspection.finder.one(parsed_args.server)
                 asked = inspection.maker.move(server)
@@ -42,11 +56,16 @@ class WhyNot(InspectionCommand):
                 inspection.run, parsed_args.host, asked, inspection.placement
             )
             answer['held_by'] = held_by(inspection, answer, asked.request)
-        for cell in answer['cells_left_out']:
-            self.warn(f'{cell} does not answer; its hosts are not ranked')
+            away, left_out = answer['cells_left_out'], inspection.cells_left_out()
+        for cell in left_out:
+            what = 'does not answer; its hosts are not ranked'
+            if cell not in away:
+                what = 'stopped answering; its servers are not named'
+            self.warn(f'{cell} {what}')
+        is_cut = self.warn_of_missing(answer)
         if not answer['fits']:
-            self.code = ANSWER_IS_NO
-        return answer
+            self.code = IN_PART if is_cut else ANSWER_IS_NO
+        return {**answer, 'cells_left_out': left_out}
 
     def text(
         self,

@@ -300,7 +300,7 @@ def report(
             continue
         groups = capacity.grouped(slots.hosts, by) or {None: []}
         rows += [row(slots, name, at, stranded) for name, at in groups.items()]
-    hosts, left_out = capacity.hosts(), reader.view.unavailable_cells()
+    hosts, left_out = capacity.hosts(), inspection.cells_left_out()
     return {
         'as_of': SYSTEM_CLOCK.utcnow().isoformat(timespec='seconds') + 'Z',
         'placement_age_s': round(snapshots.age_s(), 1),

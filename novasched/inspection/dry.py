@@ -12,7 +12,7 @@ import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib import parse
@@ -27,6 +27,7 @@ from novasched.decision_log.distilling import Diagnose, Distiller
 from novasched.decision_log.log import CollectedRecords
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
+from novasched.placement.snapshot import PlacementSnapshot
 from novasched.ports import (
     Candidate,
     Candidates,
@@ -191,13 +192,18 @@ def _without_limit(query: str) -> str:
 
 @dataclass(frozen=True)
 class DryRun:
-    """A reader whose requests claim nothing, and what is told of these."""
+    """A reader whose requests claim nothing, and the records of these.
+
+    ``offered_by`` returns the snapshot that candidates come from; None: placement is
+    asked.
+    """
 
     reader: app.Reader
     placement: DryPlacement
     log: CollectedRecords
     seed: int
     rng: random.Random
+    offered_by: Callable[[], PlacementSnapshot | None] = lambda: None
 
     def begin(self) -> DryRun:
         """Forget all that was picked, and return another dry run, of another seed."""

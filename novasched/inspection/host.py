@@ -71,7 +71,7 @@ def report(
             }
             for head in decisions[:MOST_DECISIONS]
         ],
-        'cells_left_out': list(inspection.run.reader.view.unavailable_cells()),
+        'cells_left_out': inspection.cells_left_out(),
     }
 
 

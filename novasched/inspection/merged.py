@@ -124,7 +124,7 @@ class MergedDecisions:
         if before is not None and len(before := whole_id(before)) != ID_LENGTH:
             record = self.read(before)
             if record is None:
-                raise errors.DecisionNotFound(before)
+                raise errors.DecisionNotFound(before, self.unanswered)
             before = record.head.id
         page = _page(criteria, limit, before)
         lists = [

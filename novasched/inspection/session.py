@@ -117,6 +117,11 @@ class PlacementReader:
             self._snapshot = self.source.with_members(self._snapshot, aggregates)
         return self._snapshot
 
+    @property
+    def newest(self) -> PlacementSnapshot | None:
+        """The snapshot that was read last; None: none was."""
+        return self._snapshot
+
     def _read(self, query: Query) -> PlacementSnapshot | None:
         if self.run is None:
             return None
@@ -159,6 +164,11 @@ class Inspection:
     maker: RequestMaker
     placement: PlacementReader
 
+    def cells_left_out(self) -> list[str]:
+        """Return the names of the cells that do not answer, or have stopped to."""
+        away = self.run.reader.view.unavailable_cells()
+        return list(dict.fromkeys([*away, *self.finder.unreadable]))
+
 
 @contextlib.contextmanager
 def opened(
@@ -183,7 +193,8 @@ def opened(
         placement = PlacementReader(source)
         if what_if:
             what_if.configure(conf)
-            placement.source = ChangedSource(source, what_if.snapshot)
+            changed = ChangedSource(source, what_if.snapshot, what_if.added)
+            placement.source = changed
             wrappers = replace(
                 what_if.wrappers(),
                 placement=lambda inner: TablePlacement(inner, placement.snapshot),
@@ -198,6 +209,8 @@ def opened(
                 diagnose=placement.diagnose,
             )
         )
+        if what_if:
+            run = replace(run, offered_by=lambda: placement.newest)
         placement.run = run
         defaults = UrlDefaults(conf.database.connection, url)
         api = SqlServers(sources.api_engine, defaults)

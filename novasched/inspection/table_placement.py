@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from novasched import errors
@@ -20,16 +20,21 @@ Change = Callable[[PlacementSnapshot], PlacementSnapshot]
 
 @dataclass
 class ChangedSource:
-    """Reads snapshots, and changes them. Satisfies SnapshotSource."""
+    """Reads snapshots, and changes them. Satisfies SnapshotSource.
+
+    Placement does not know the nodes of ``added``, by uuid.
+    """
 
     inner: SnapshotSource
     change: Change
+    added: Collection[str] = ()
     _read: PlacementSnapshot | None = field(default=None, repr=False)
 
     def read(
         self, sizes: Mapping[str, NodeSize], aggregates: Iterable[str]
     ) -> PlacementSnapshot:
-        self._read = self.inner.read(sizes, aggregates)
+        known = {uuid: size for uuid, size in sizes.items() if uuid not in self.added}
+        self._read = self.inner.read(known, aggregates)
         return self.change(self._read)
 
     def with_members(

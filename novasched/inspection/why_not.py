@@ -45,8 +45,7 @@ def why_not(
     placement: PlacementReader | None = None,
 ) -> Report:
     """Return what a host meets of all that a request asks for, and its rank if it meets
-    all; docs/reference/plan.md has every field. Raises errors.OptionError for a host
-    that there is not."""
+    all; docs/reference/plan.md has every field. Raises errors.UnknownHost."""
     single = wanted.request.for_instance(wanted.uuids[0]).replaced(num_instances=1)
     uuids = wanted.uuids[:1]
     asked = DryRequest(_only(single, host), uuids)
@@ -69,7 +68,7 @@ def why_not(
             else _filters(run, table, changes.decided_request(told))
         ),
     ]
-    fits = all(each['passes'] for each in judged)
+    fits, snapshot = all(each['passes'] for each in judged), run.offered_by()
     report: Report = {
         'host': host,
         'node': state.nodename,
@@ -81,6 +80,7 @@ def why_not(
         'beaten_by': None,
         'held_by': None,
         'notes': list(wanted.notes),
+        'placement_missing': 0 if snapshot is None else snapshot.missing,
         'cells_left_out': list(run.reader.view.unavailable_cells()),
     }
     return report | (_rank(run, DryRequest(single, uuids), host) if fits else {})
@@ -117,16 +117,9 @@ def _only(request: RequestSpec, host: str) -> RequestSpec:
     return request.replaced(requested_destination=before.replaced(host=host, node=None))
 
 
-def _unknown(run: DryRun, host: str) -> errors.OptionError:
+def _unknown(run: DryRun, host: str) -> errors.UnknownHost:
     known = run.reader.view.hosts(None).host.tolist()
-    meant = errors.closest(host, known)
-    left_out = ', '.join(run.reader.view.unavailable_cells())
-    away = f'; the hosts of {left_out} are not known' if left_out else ''
-    return errors.OptionError(
-        'HOST',
-        f'there is no host {host} with a compute node and a service{away}',
-        f'Did you mean {meant}?' if meant else 'See openstack hypervisor list',
-    )
+    return errors.UnknownHost(host, known, list(run.reader.view.unavailable_cells()))
 
 
 def _about(run: DryRun, host: HostState) -> Report:

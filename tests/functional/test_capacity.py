@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 
@@ -290,12 +291,26 @@ def test_shared_disks(made_of):
     assert sum(filled(made, **values).values()) == 5
 
 
-def run(made, *words, form='json'):
+@contextlib.contextmanager
+def read_and_stopped(made, stops, what_if=None):
+    """Read a cloud; then a cell, by its file, stops answering for as long as it is
+    inspected."""
+    with session.opened(made.conf, what_if=what_if, sources=sources(made)) as opened:
+        if stops is not None:
+            stops.rename(stops.with_suffix('.away'))
+        try:
+            yield opened
+        finally:
+            if stops is not None:
+                stops.with_suffix('.away').rename(stops)
+
+
+def run(made, *words, form='json', stops=None):
     """Run the command on a cloud; return its exit code, its answer, what it said."""
 
     class Command(CountCapacity):
         def inspection(self, seed=None, what_if=None):
-            return session.opened(made.conf, what_if=what_if, sources=sources(made))
+            return read_and_stopped(made, stops, what_if)
 
     return played.run(Command, *words, form=form)
 
@@ -382,7 +397,16 @@ class TestCommand:
         assert code == 4
         assert answer['cells_left_out'] == {'cell2': 1}
         assert answer['rows'][0]['slots'] == 4
-        assert said == 'warning: cell2 does not answer; its 1 hosts are not counted\n'
+        assert said == 'warning: cell2 does not answer; its 1 host is not counted\n'
+
+    def test_a_cell_that_stops_answering(self, made_of, tmp_path):
+        """Its hosts are counted, but not the flavors of its servers."""
+        made = made_of([Host('h1'), Host('h2', cell='cell2')])
+        words = ('--flavor', SMALL_FLAVOR)
+        assert run(made, *words, stops=tmp_path / 'cell2')[0] == 0
+        code, answer, said = run(made, stops=tmp_path / 'cell2')
+        assert (code, answer['cells_left_out']) == (4, {'cell2': 1})
+        assert said.startswith('warning: cell2 stopped answering; it is not known')
 
     @pytest.mark.parametrize(
         ('demand', 'words'),

@@ -11,12 +11,11 @@ import pytest
 from novasched import errors
 from novasched.commands.host import ShowHost
 from novasched.db import server_tables, tables
-from novasched.inspection import session
 from novasched.inspection.catalogue import flavor_of
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import factories
 from tests.functional.conftest import Host, named_uuid
-from tests.functional.test_capacity import sources
+from tests.functional.test_capacity import read_and_stopped
 from tests.unit.commands import played
 
 NOON = datetime.datetime.fromisoformat('2026-11-22T12:00:00')
@@ -78,10 +77,10 @@ def server(made, name, since, deleted=0, **kept):
     made.add('cell1', server_tables.instance_extra, **extra)
 
 
-def run(made, *words, form='json'):
+def run(made, *words, form='json', stops=None):
     class Command(ShowHost):
         def inspection(self, seed=None, what_if=None):
-            return session.opened(made.conf, sources=sources(made))
+            return read_and_stopped(made, stops)
 
     return played.run(Command, *words, form=form)
 
@@ -183,3 +182,10 @@ def test_a_cell_that_is_away(made, tmp_path):
     assert said == 'warning: cell2 does not answer\n'
     with pytest.raises(errors.StoreFailed, match='cell2'):
         run(made, 'h2')
+
+
+def test_a_cell_that_stops_answering(made, tmp_path):
+    code, answer, said = run(made, 'h2', stops=tmp_path / 'cell2')
+    assert (code, answer['holders']) == (4, [])
+    assert answer['cells_left_out'] == ['cell2']
+    assert said == 'warning: cell2 does not answer\n'

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import sqlalchemy as sa
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
+from novasched.commands.plan import PlanBoot
 from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.inspection import capacity, plan, session, snapshots
@@ -18,6 +21,7 @@ from novasched.placement.snapshot import ApiSource, PlacementSnapshot
 from tests import factories
 from tests.functional.conftest import Host
 from tests.functional.test_capacity import sources
+from tests.unit.commands import played
 
 TWO = 'vcpus=2,ram=512,disk=1'
 PINNED = f'{TWO},hw:cpu_policy=dedicated'
@@ -125,6 +129,60 @@ def test_a_plan(made):
     assert report['fits'] == 11
     assert 'rack1-b+1' in {each['host'] for each in report['placed']}
     assert made.faults.seen.keys() == {'GET'}
+
+
+@pytest.fixture
+def planned(made):
+    """Plan to boot: `planned(*words)`."""
+
+    class Here(PlanBoot):
+        """The command, on the cloud of the test."""
+
+        def inspection(self, seed=None, what_if=None):
+            return session.opened(made.conf, what_if=what_if, sources=sources(made))
+
+    return lambda *words: played.run(Here, '--flavor', TWO, *words)
+
+
+CUT = 'warning: placement did not show 1 host with free memory\n'
+
+
+@pytest.mark.parametrize(
+    ('words', 'code', 'missing', 'said'),
+    [
+        pytest.param(('--count', '11'), 3, 0, '', id='asked of placement'),
+        pytest.param(
+            ('--count', '11', '--what-if', 'disable rack2-a'), 4, 1, CUT, id='too many'
+        ),
+        pytest.param(('--what-if', 'disable rack2-a'), 0, 1, CUT, id='all fit'),
+        pytest.param(
+            ('--count', '19', '--what-if', 'add 3 like rack2-a'), 4, 1, CUT, id='added'
+        ),
+    ],
+)
+def test_a_snapshot_that_is_cut(made, planned, words, code, missing, said):
+    """What placement does not show could have a place; hosts that are added are not
+    missed."""
+    made.adapter.delete(f'/resource_providers/{made.hosts["rack1-b"].uuid}')
+    found = planned(*words)
+    assert (found[0], found[2]) == (code, said)
+    assert found[1]['placement_missing'] == missing
+    assert 0 <= found[1]['placement_age_s'] < 60
+
+
+def test_the_age_of_what_a_plan_is_made_of(made):
+    """A plan of placement itself is of now; another is as old as its snapshot."""
+    what_if = WhatIf.of(['disable rack2-a'])
+    with session.opened(made.conf, what_if=what_if, sources=sources(made)) as opened:
+        old = opened.placement.snapshot(())
+        opened.placement._snapshot = dataclasses.replace(old, as_of=old.as_of - 40)
+        order = BootOrder(flavor=flavor_of(TWO))
+        report = plan.boot(opened.run, opened.maker.boot(order))
+    assert 40 <= report['placement_age_s'] < 100
+    with session.opened(made.conf, sources=sources(made)) as opened:
+        order = BootOrder(flavor=flavor_of(TWO))
+        report = plan.boot(opened.run, opened.maker.boot(order))
+    assert report['placement_age_s'] == 0
 
 
 def test_the_same_by_the_database_of_placement(made, tmp_path):

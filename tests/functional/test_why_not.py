@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 
+from novasched import errors
 from novasched.commands.why_not import WhyNot
 from novasched.inspection import session
 from novasched.scheduler.weighers import Weigher
@@ -30,12 +31,20 @@ def why_not(made):
     class Here(WhyNot):
         """The command, on the cloud of the test."""
 
+        stopped = ()
+
         @contextlib.contextmanager
         def inspection(self, seed=None, what_if=None):
-            with session.opened(made.conf, sources=sources(made)) as opened:
+            given = {'what_if': what_if, 'sources': sources(made)}
+            with session.opened(made.conf, **given) as opened:
+                opened.finder.unreadable += self.stopped
                 yield opened
 
-    return lambda *words, form='json': played.run(Here, *words, form=form)
+    def run(*words, form='json', stopped=()):
+        Here.stopped = stopped
+        return played.run(Here, *words, form=form)
+
+    return run
 
 
 def test_servers_that_hold_what_a_host_lacks_are_named(why_not):
@@ -95,3 +104,48 @@ def test_a_weight_that_is_no_number_is_null(made, why_not):
     [beaten] = [answer for _, answer in asked if answer['beaten_by']]
     assert (beaten['rank'], beaten['beaten_by']['by']) == (2, None)
     assert beaten['beaten_by']['weighers'] == {'Endless': None}
+
+
+def test_a_host_that_there_is_not(why_not):
+    with pytest.raises(errors.UnknownHost, match='there is no host h9'):
+        why_not('h9', '--flavor', 'vcpus=1,ram=512,disk=1')
+
+
+def test_a_host_of_a_cell_that_is_away_is_no_error(why_not, tmp_path):
+    path = tmp_path / 'cell2'
+    path.rename(path.with_suffix('.away'))
+    code, text, said = why_not('h2', '--flavor', 'vcpus=1,ram=512,disk=1', form='text')
+    assert (code, text) == (4, '')
+    assert 'there is no host h2' in said
+    assert 'the hosts of cell2 are not known' in said
+
+
+def test_a_cell_that_stops_answering_names_no_servers(why_not):
+    code, answer, said = why_not('h1', '--flavor', GUEST, stopped=['cell1'])
+    assert (code, answer['held_by']) == (3, None)
+    assert answer['cells_left_out'] == ['cell1']
+    assert said == 'warning: cell1 stopped answering; its servers are not named\n'
+
+
+def test_as_if_the_cloud_were_another(why_not):
+    words = ('h2', '--flavor', 'vcpus=2,ram=512,disk=1', '--seed', '7')
+    assert why_not(*words)[0] == 0
+    code, answer, _ = why_not(*words, '--what-if', 'disable h2')
+    failing = {c['name']: c['code'] for c in answer['conditions'] if not c['passes']}
+    assert (code, failing['ComputeFilter']) == (3, 'service-disabled')
+    assert answer['placement_missing'] == 0
+
+
+def test_a_host_that_a_cut_snapshot_lacks_may_be_offered(made, why_not):
+    made.adapter.delete(f'/resource_providers/{made.hosts["h2"].uuid}')
+    words = ('h2', '--flavor', 'vcpus=2,ram=512,disk=1')
+    assert why_not(*words)[0] == 3
+    code, answer, said = why_not(*words, '--what-if', 'disable h1')
+    assert (code, answer['placement_missing']) == (4, 1)
+    assert said == 'warning: placement did not show 1 host with free memory\n'
+
+
+def test_a_request_like_a_decision_that_there_is_not(why_not):
+    code, text, said = why_not('h1', '--like', 'd-0000000000', form='text')
+    assert (code, text) == (3, '')
+    assert said == 'No record is kept of a decision d-0000000000.\n'

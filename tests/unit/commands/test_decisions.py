@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from novasched import errors
-from novasched.commands.base import ANSWERED, IN_PART
+from novasched.commands.base import ANSWER_IS_NO, ANSWERED, IN_PART, USAGE
 from novasched.commands.decisions import CountDecisions, ListDecisions, moment
 from novasched.decision_log.writing import DecisionWriter
 from tests.stored_records import NOON, make_record
@@ -74,6 +74,42 @@ def test_decisions_are_listed(ask, words, expected):
     code, found, said = ask(ListDecisions, *words)
     assert (code, said) == (ANSWERED, '')
     assert [each['id'] for each in found] == [IDS[number] for number in expected]
+
+
+@pytest.mark.parametrize(
+    ('words', 'said'),
+    [
+        pytest.param(('--limit', '0'), '0 is no number from 1 up', id='none'),
+        pytest.param(('--limit', 'ten'), 'ten is no number from 1 up', id='a word'),
+        pytest.param(('--since', 'noon'), "'noon' is no time", id='no time'),
+        pytest.param(('--since', f'{"9" * 14}d'), 'is no time', id='before all time'),
+        pytest.param(('--until', f'{"9" * 400}w'), 'is no time', id='no number, even'),
+        pytest.param(
+            ('--since', '0001-01-01T00:00+14:00'),
+            'is no time',
+            id='before the calendar',
+        ),
+    ],
+)
+def test_values_that_make_no_sense_are_usage_errors(ask, capsys, words, said):
+    with pytest.raises(SystemExit) as ended:
+        ask(ListDecisions, *words)
+    assert ended.value.code == USAGE
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('id_', ['d-!', 'd-0000000000'])
+def test_no_decision_is_older_than_one_that_there_is_not(ask, id_):
+    code, text, said = ask(ListDecisions, '--before', id_, form='table')
+    assert (code, text) == (ANSWER_IS_NO, '')
+    assert said == f'No record is kept of a decision {id_}.\n'
+
+
+def test_a_scheduler_that_does_not_answer_may_have_the_decision(nova_conf):
+    words = ('--before', 'd-0000000000')
+    code, _, said = run(ListDecisions, *words, form='table', app=App([nova_conf]))
+    assert code == IN_PART
+    assert said.endswith(' did not answer.\n')
 
 
 def test_programs_get_all_but_the_body(ask):
