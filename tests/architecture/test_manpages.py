@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import configparser
 import pathlib
+import shlex
 import subprocess
 import sys
 
 import pytest
+from cliff.commandmanager import CommandManager
 
 from novasched.cmd import manage, status
+from novasched.cmd.main import COMMANDS
 from tests.architecture.conftest import setup_of
+from tests.unit.commands import played
 
 DIRECTORIES = ('docs/man', 'lab/docs/man')
 
@@ -74,6 +78,20 @@ def test_every_command_of_novasched_has_its_section(root, kept, directory, page)
     names = (line.split(' = ')[0] for line in points.strip().splitlines())
     path = str(pathlib.PurePath(directory, 'docs', 'man', page))
     assert sections(kept[path]) == sorted(name.replace('_', ' ') for name in names)
+
+
+def test_every_command_of_novasched_has_examples_that_it_understands(kept):
+    page = kept['docs/man/novasched.1'].replace('\\-', '-')
+    _, _, examples = page.partition('.SH EXAMPLES\n')
+    lines = [line for line in examples.splitlines() if line.startswith('.B ')]
+    manager, shown = CommandManager(COMMANDS), set()
+    for line in lines:
+        program, *words = shlex.split(line[3:])
+        make, name, rest = manager.find_command(words)
+        assert make(played.App(), None).get_parser(name).parse_args(rest)
+        assert program == 'novasched'
+        shown.add(name)
+    assert sorted(shown) == sections(page)
 
 
 @pytest.mark.parametrize('program', [manage, status])
