@@ -99,14 +99,26 @@ def _quantile(weighted: Iterable[tuple[float, float]], share: float) -> float | 
 
 def _blockers(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the filters that left no host, or else the reason, the most frequent
-    first."""
+    first; ``code`` is the most frequent reason of a filter."""
     counted: Counter[str] = Counter()
+    codes: dict[str, Counter[str]] = {}
     for part in parts:
         for each in part['reasons']:
-            is_filter = not each['value'].startswith('(')
-            counted[each['value' if is_filter else 'most_often']] += each['count']
+            code, count = each['most_often'], each['count']
+            if each['value'].startswith('('):
+                counted[code] += count
+            else:
+                counted[each['value']] += count
+                codes.setdefault(each['value'], Counter())[code] += count
     ordered = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
-    return [{'blocker': name, 'count': n} for name, n in ordered[:BLOCKERS]]
+    return [
+        {'blocker': name, 'count': count, 'code': _most_frequent(codes.get(name))}
+        for name, count in ordered[:BLOCKERS]
+    ]
+
+
+def _most_frequent(counted: Counter[str] | None) -> str:
+    return counted.most_common(1)[0][0] if counted else ''
 
 
 def _minutes(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

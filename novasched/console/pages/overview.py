@@ -144,9 +144,12 @@ def _blockers(answer: Mapping[str, Any], since: str) -> list[View]:
     made = []
     for each in answer['blockers']:
         link: Link = words.blamed(each['blocker'], since=since)
+        code = each['code']
+        opened = query.of_decisions(plugin=each['blocker'], code=code, since=since)
         made.append(
             {
                 'link': link,
+                'code': Link(code, opened if code else ''),
                 'count': each['count'],
                 'share': shapes.share(each['count'], most),
             }

@@ -16,6 +16,8 @@ SIGNS = {'scheduled': '✓', 'unschedulable': '✕', 'error': '!'}
 STATES = {'enabled': '✓', 'disabled': '–', 'down': '!'}
 NOTHING = '–'
 MOST_NAMED = 3
+SHORT_UUID = 8
+"""Digits of a uuid that tell one from others on a page."""
 GIB_OF_MB, TIB_OF_GB = 1024, 1024
 UNITS = ('MEMORY_MB', 'DISK_GB')
 """Resource classes whose amounts have a unit."""
@@ -162,6 +164,7 @@ def row(head: Mapping[str, Any]) -> View:
     is_scheduled = head['result'] == 'scheduled'
     why = '' if is_scheduled else top.why({'rejected': 0, **head})
     plugin = head['plugin'] if head['plugin'] != why else ''
+    server = head.get('server') or ''
     return {
         'id': head['id'],
         'href': query.of_decision(head['id']),
@@ -171,7 +174,8 @@ def row(head: Mapping[str, Any]) -> View:
         'result': result(head['result']),
         'flavor': Link(head['flavor'], query.of_decisions(flavor=head['flavor'])),
         'zone': head['zone'],
-        'server': head.get('server', ''),
+        'server': Link(server[:SHORT_UUID], query.of_decisions(server=server)),
+        'server_uuid': server,
         'others': head['servers'] - 1,
         'hosts': [Link(name, query.of_host(name)) for name in hosts[:MOST_NAMED]],
         'more_hosts': max(0, len(hosts) - MOST_NAMED),

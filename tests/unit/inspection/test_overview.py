@@ -84,8 +84,8 @@ def test_sums(overview):
     assert overview['took_ms'] == {'p50': 30.0, 'p99': 180.0}
     assert overview['placement_ms'] == {'p50': 16}
     assert overview['blockers'] == [
-        {'blocker': 'RAMFilter', 'count': 1},
-        {'blocker': 'exhausted', 'count': 1},
+        {'blocker': 'RAMFilter', 'count': 1, 'code': 'not-enough-ram'},
+        {'blocker': 'exhausted', 'count': 1, 'code': ''},
     ]
     assert sum(minute['scheduled'] for minute in overview['minutes']) == 2
     json.dumps(overview)
