@@ -35,7 +35,7 @@ from novasched.console.pages import (
     words,
 )
 from novasched.console.pages.query import PageQuery
-from novasched.console.reader import PAGE, CloudReader, Report
+from novasched.console.reader import PAGE, CloudReader, HostsOrder, Report
 
 NAVIGATION = (
     ('overview', '/', 'Overview', 'g'),
@@ -47,6 +47,8 @@ NAVIGATION = (
 )
 """Pages by name, with their addresses, titles and keys."""
 RETRY_AFTER_S = 2
+PATTERN = '*?[,'
+"""Signs that make a name of hosts a pattern, or several names."""
 ASKED_WRONGLY = (errors.OptionError, errors.InvalidRequest, errors.AmbiguousDecision)
 Refused = Callable[[PageQuery, str], dict[str, Any]]
 FORMS: dict[str, Refused] = {'plan': plan.refused, 'capacity': capacity.refused}
@@ -82,7 +84,19 @@ class PageReports:
         limit = asked.number('limit', PAGE, 1, query.MOST_ROWS)
         before = asked.text('before') or None
         report = self._reader.decisions(asked.criteria(), before, limit)
-        return Answered(report, 'decisions', lambda: decisions.view(report, asked))
+
+        def view() -> dict[str, Any]:
+            return decisions.view(report, asked, self._total(asked))
+
+        return Answered(report, 'decisions', view)
+
+    def _total(self, asked: PageQuery) -> int | None:
+        """Return how many decisions meet criteria; None where that is not found out."""
+        try:
+            found = self._reader.count('result', asked.criteria())
+        except errors.NovaschedError:
+            return None
+        return sum(int(each['count']) for each in found['rows'])
 
     def counts(self, asked: PageQuery) -> Answered:
         by = asked.choice('by', BY) or BY[0]
@@ -172,7 +186,7 @@ def create(reader: CloudReader) -> flask.Flask:
         kept = FORMS.get(name)
         app.add_url_rule(rule, name, _form(ask, name, kept) if kept else _page(ask))
         app.add_url_rule(API + rule, f'{name}-json', _json(ask))
-    app.add_url_rule('/search', 'search', _search)
+    app.add_url_rule('/search', 'search', _search(reader))
     app.add_url_rule('/metrics', 'metrics', _metrics(reader))
     return app
 
@@ -221,19 +235,36 @@ def _metrics(reader: CloudReader) -> Callable[[], Response]:
     return answer
 
 
-def _search() -> Response:
-    """Open what was typed: a decision, a request, a server or a host."""
-    typed = _asked().text('q')
+def _search(reader: CloudReader) -> Callable[[], Response]:
+    return lambda: flask.redirect(_found(reader, _asked().text('q')))
+
+
+def _found(reader: CloudReader, typed: str) -> str:
+    """Return the address of what was typed: a decision, a request, a server or a
+    host."""
     if not typed:
-        return flask.redirect('/decisions')
-    if A_DECISION.fullmatch(typed):
-        return flask.redirect(query.of_decision(typed))
-    if typed.startswith(A_REQUEST):
-        return flask.redirect(query.of_decisions(request=typed))
+        return '/decisions'
+    if A_DECISION.fullmatch(typed.lower()):
+        return query.of_decision(typed.lower())
+    if typed.lower().startswith(A_REQUEST):
+        return query.of_decisions(request=typed.lower())
     try:
-        return flask.redirect(query.of_decisions(server=str(uuid.UUID(typed))))
+        return query.of_decisions(server=str(uuid.UUID(typed)))
     except ValueError:
-        return flask.redirect(query.of_hosts(name=typed))
+        return _host_found(reader, typed)
+
+
+def _host_found(reader: CloudReader, typed: str) -> str:
+    """Return the address of the host of this very name, or of those that have it in
+    theirs."""
+    listed = query.of_hosts(name=typed)
+    if set(typed) & set(PATTERN):
+        return listed
+    try:  # with a comma it is a whole name
+        found = reader.hosts(HostsOrder(name=f'{typed},', limit=1))
+    except errors.NovaschedError:
+        return listed
+    return query.of_host(found['hosts'][0]['host']) if found['total'] == 1 else listed
 
 
 def _around() -> dict[str, Any]:

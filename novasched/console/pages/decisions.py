@@ -26,6 +26,8 @@ LABELS = {
     'since': 'Since',
     'until': 'Until',
 }
+MOST_COUNTED = 100
+"""Values whose counts a page shows."""
 FIRST = ('result', 'flavor', 'plugin', 'host', 'since')
 HINTS = {
     'since': '90m, 7d or a time',
@@ -38,25 +40,41 @@ HINTS = {
 }
 
 
-def view(answer: Mapping[str, Any], asked: PageQuery) -> View:
-    """Return what the list shows."""
-    following = answer['next']
+def view(answer: Mapping[str, Any], asked: PageQuery, total: int | None) -> View:
+    """Return what the list shows; ``total`` is how many meet the criteria, None: it is
+    not known."""
+    following, number = answer['next'], len(answer['decisions'])
+    first = asked.number('first', 1, 1, query.LATEST)
     return {
+        'extent': _extent(total, first, number, asked) if total and number else '',
         **_criteria(asked),
         'rows': [words.row(each) for each in answer['decisions']],
         'missing': list(words.missing(answer)),
-        'older': asked.href(before=following) if following else '',
-        'newest': asked.href(before=None) if asked.text('before') else '',
+        'older': asked.href(before=following, first=first + number)
+        if following
+        else '',
+        'newest': asked.href(before=None, first=None) if asked.text('before') else '',
         'counts': [
             Link(by, query.address(COUNT, [*_kept(asked), ('by', by)])) for by in BY
         ],
     }
 
 
+def _extent(total: int, first: int, number: int, asked: PageQuery) -> str:
+    """Return how many decisions there are, and which of them are shown."""
+    text = f'{words.grouped(total)} decision{"" if total == 1 else "s"}'
+    if asked.text('before') and not asked.text('first'):
+        return text
+    return f'{text}, {words.grouped(first)}–{words.grouped(first + number - 1)}'
+
+
 def counts(answer: Mapping[str, Any], asked: PageQuery, by: str) -> View:
     """Return what the counts show."""
-    rows = answer['rows']
+    rows = answer['rows'][:MOST_COUNTED]
     most = max((each['count'] for each in rows), default=0)
+    missing = list(words.missing(answer))
+    if more := len(answer['rows']) - len(rows):
+        missing.append(f'{words.grouped(more)} more are in the JSON alone.')
     return {
         **_criteria(asked),
         'by': by,
@@ -70,8 +88,8 @@ def counts(answer: Mapping[str, Any], asked: PageQuery, by: str) -> View:
             }
             for each in rows
         ],
-        'total': sum(each['count'] for each in rows),
-        'missing': list(words.missing(answer)),
+        'total': sum(each['count'] for each in answer['rows']),
+        'missing': missing,
         'others': [
             Link(each, '' if each == by else asked.href(by=each)) for each in BY
         ],
@@ -111,7 +129,7 @@ def _criteria(asked: PageQuery) -> View:
         {
             'label': LABELS[name],
             'value': value,
-            'without': asked.href(**{name: None, 'before': None}),
+            'without': asked.href(**{name: None, 'before': None, 'first': None}),
         }
         for name, value in _kept(asked)
     ]

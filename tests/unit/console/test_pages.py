@@ -55,7 +55,7 @@ class TestDecisions:
     def test_rows_and_older_ones(self):
         seen = page('/decisions?flavor=m1.large&limit=2')
         assert links(seen)['Older'] == (
-            f'/decisions?flavor=m1.large&limit=2&before={UNSCHEDULABLE}'
+            f'/decisions?flavor=m1.large&limit=2&before={UNSCHEDULABLE}&first=3'
         )
         assert links(seen)[SCHEDULED] == f'/decisions/{SCHEDULED}'
         assert links(seen)['×'] == '/decisions?limit=2'
@@ -64,7 +64,7 @@ class TestDecisions:
         reader = console_answers.GivenReader()
         asked = '/decisions?host=cmp-1&before=d-1&limit=7'
         console_answers.app.create(reader).test_client().get(asked)
-        ((_, criteria, before, limit),) = reader.asked
+        _, criteria, before, limit = reader.asked[0]
         assert (criteria.host, before, limit) == ('cmp-1', 'd-1', 7)
 
     @pytest.mark.parametrize(
@@ -301,6 +301,7 @@ class TestFailures:
     [
         ('', '/decisions'),
         ('d-06f3k9', '/decisions/d-06f3k9'),
+        ('D-06F3K9', '/decisions/d-06f3k9'),
         (decision_records.REQUEST, f'/decisions?request={decision_records.REQUEST}'),
         (decision_records.SERVER, f'/decisions?server={decision_records.SERVER}'),
         ('cmp-04', '/hosts?name=cmp-04'),
@@ -310,6 +311,55 @@ class TestFailures:
 def test_search_opens_what_was_typed(typed, opened):
     answer = client().get('/search', query_string={'q': typed})
     assert (answer.status_code, answer.location) == (302, opened)
+
+
+@pytest.mark.parametrize(
+    ('typed', 'found', 'opened'),
+    [
+        ('CMP-009', {'hosts': [{'host': 'cmp-009'}], 'total': 1}, '/hosts/cmp-009'),
+        ('cmp-00', {'hosts': [], 'total': 0}, '/hosts?name=cmp-00'),
+        ('cmp-0*', errors.InvalidRequest('not asked'), '/hosts?name=cmp-0%2A'),
+        ('cmp-009', errors.StoreFailed('Cell c', 'gone'), '/hosts?name=cmp-009'),
+    ],
+)
+def test_search_opens_the_host_of_this_very_name(typed, found, opened):
+    answer = client(hosts=found).get('/search', query_string={'q': typed})
+    assert answer.location == opened
+
+
+def test_counts_of_many_values_are_shown_in_part():
+    rows = [
+        {'value': f'h{n}', 'count': 1, 'share': 0.01, 'most_often': ''}
+        for n in range(130)
+    ]
+    seen = page('/decisions/count?by=host', count={'rows': rows, 'unanswered': []})
+    assert len(seen.all('table', class_='counts')[0][1].split('1.0 %')) == 101
+    assert '30 more are in the JSON alone.' in seen.text('main')
+
+
+@pytest.mark.parametrize(
+    ('given', 'extent'),
+    [
+        ('', '1,185 decisions, 1–2'),
+        ('?before=d-06f3k9&first=51', '1,185 decisions, 51–52'),
+        ('?before=d-06f3k9', '1,185 decisions'),
+    ],
+)
+def test_decisions_say_how_many_there_are(given, extent):
+    row = {'value': 'scheduled', 'count': 1185, 'share': 1.0, 'most_often': ''}
+    seen = page(f'/decisions{given}', count={'rows': [row], 'unanswered': []})
+    assert seen.text('p', id='extent') == extent
+    seen = page('/decisions', count=errors.Busy(1))
+    assert not seen.all('p', id='extent')
+
+
+def test_the_overview_names_servers_and_the_reason_beside_a_filter():
+    seen = page('/')
+    assert ('uuid', '/decisions?server=uuid') in [
+        (text, found['href']) for found, text in seen.all('a')
+    ]
+    names = [text for _, text in seen.all('span', class_='name')]
+    assert 'NUMATopologyFilter / x' in [' '.join(each.split()) for each in names]
 
 
 @pytest.mark.parametrize(
