@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 
@@ -127,8 +126,7 @@ class LogMaker:
         conf, dependencies = self._conf, self._dependencies
         diagnosis = _diagnosis(conf, dependencies, self._store, view, mirror)
         if diagnosis is not None:
-            task = functools.partial(self._complete, diagnosis)
-            self.periodic_tasks.append((diagnosing.INTERVAL_S, task))
+            self._complete_with(diagnosis)
         distiller = Distiller(
             profile,
             policy_of(profile, conf),
@@ -145,10 +143,14 @@ class LogMaker:
         self._metrics.waits_s = lambda: log.waits_s
         return log
 
-    def _complete(self, diagnosis: PlacementDiagnosis) -> None:
-        """Complete the records that wait for a diagnosis of placement."""
-        for result, records in diagnosis.complete(self._store.store).items():
-            self._metrics.diagnosed(result, records)
+    def _complete_with(self, diagnosis: PlacementDiagnosis) -> None:
+        """Have the records completed that wait for a diagnosis of placement."""
+
+        def complete_diagnoses() -> None:
+            for result, records in diagnosis.complete(self._store.store).items():
+                self._metrics.diagnosed(result, records)
+
+        self.periodic_tasks.append((diagnosing.INTERVAL_S, complete_diagnoses))
 
 
 def _ages_s(view: ClusterView, clock: Clock) -> dict[str, float]:

@@ -46,7 +46,7 @@ def test_records_that_wait_are_completed_by_a_periodic_task(has_diagnosis):
     make_log = LogMaker(conf, dependencies, store)
     log = make_log(view, Profile((), ()), None)
     for interval_s, task in make_log.periodic_tasks:
-        assert interval_s == INTERVAL_S
+        assert (interval_s, task.__name__) == (INTERVAL_S, 'complete_diagnoses')
         task()
     counted = recorder.counts['novasched_placement_diagnoses_total', 'none']
     assert counted == int(has_diagnosis)
