@@ -1,40 +1,107 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last seconds of a decision log, for those who watch."""
+"""Overview of the last seconds of a decision log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from novasched.decision_log.reading import DecisionReader
-from novasched.decision_log.record import DecisionRecord
+from novasched.decision_log.reading import Criteria, DecisionReader
+from novasched.decision_log.record import Head
+
+MINUTE = 60_000_000
+NEWEST, REASONS = 20, 10
+MOST_TIMES = 2000
+"""Records whose times are read: every n-th in the order of writing."""
+SAMPLE = 200
+"""Times that stand for all, from the shortest to the longest."""
 
 
 def of(reader: DecisionReader, window_s: float) -> dict[str, Any]:
-    """Return the overview of a log, with what only the bodies of its newest records
-    have: their servers, what stood against each, and what was known of the cells."""
-    found = reader.overview(window_s)
-    records = {each['id']: reader.read(each['id']) for each in found['newest']}
-    bodies = [record.body for record in records.values() if record is not None]
+    """Return counts by minute and reason, how long requests took, and the newest.
+
+    Bodies are read of the newest alone: they have the servers, what stood against each,
+    how long placement took, and what was known of the cells.
+    """
+    now = int(reader.clock.time() * 1e6)
+    since = now - int(window_s * 1e6)
+    criteria = Criteria(since=since)
+    minutes, total_us = _minutes(reader, since)
+    results = sum(minutes.values(), Counter())
+    sample = _sample(reader, since, results.total())
+    heads = reader.find(criteria, NEWEST)
+    ids = [head.id for head in heads]
+    hosts, bodies = reader.hosts_of(ids), reader.bodies_of(ids)
+    read = [bodies[one] for one in ids if one in bodies]
     return {
-        **found,
-        'newest': [_row(each, records[each['id']]) for each in found['newest']],
+        'since': since,
+        'until': now,
+        'results': dict(results),
+        'minutes': [
+            {'at': minute * MINUTE, **minutes[minute]} for minute in sorted(minutes)
+        ],
+        'took_us': {'total': total_us, 'sample': sample},
+        'reasons': [asdict(c) for c in reader.count('plugin', criteria)[:REASONS]],
+        'newest': [
+            _row(head, hosts.get(head.id, ()), bodies.get(head.id, {}))
+            for head in heads
+        ],
         'query_ms': sorted(
             body['stages_ms']['query']
-            for body in bodies
+            for body in read
             if 'query' in body.get('stages_ms', {})
         ),
-        'view': next((body['view'] for body in bodies if 'view' in body), {}),
+        'view': next((body['view'] for body in read if 'view' in body), {}),
     }
 
 
-def _row(head: Mapping[str, Any], record: DecisionRecord | None) -> dict[str, Any]:
-    body = {} if record is None else record.body
+def _minutes(
+    reader: DecisionReader, since: int
+) -> tuple[Mapping[int, Counter[str]], int]:
+    """Return numbers of requests by minute and result, and what all took, in us."""
+
+    def ask(
+        connection: sqlite3.Connection, _: int
+    ) -> list[tuple[int, str, int, float]]:
+        return connection.execute(
+            f'SELECT at / {MINUTE}, result, count(*), total(took_us) FROM decisions '
+            'WHERE at >= ? GROUP BY 1, 2',
+            (since,),
+        ).fetchall()
+
+    minutes: dict[int, Counter[str]] = {}
+    total_us = 0
+    for rows in reader.each(ask):
+        for minute, result, number, took_us in rows:
+            minutes.setdefault(minute, Counter())[result] += number
+            total_us += int(took_us)
+    return minutes, total_us
+
+
+def _sample(reader: DecisionReader, since: int, number: int) -> Sequence[int]:
+    """Return times of requests that stand for those of ``number``, sorted."""
+    step = number // MOST_TIMES + 1
+
+    def ask(connection: sqlite3.Connection, _: int) -> list[tuple[int]]:
+        return connection.execute(
+            'SELECT took_us FROM decisions WHERE at >= ? AND rowid % ? = 0',
+            (since, step),
+        ).fetchall()
+
+    took = sorted(took_us for rows in reader.each(ask) for (took_us,) in rows)
+    return took[:: len(took) // SAMPLE + 1]
+
+
+def _row(head: Head, picked: Sequence[str], body: Mapping[str, Any]) -> dict[str, Any]:
     servers = [each['uuid'] for each in body.get('servers', ())]
     return {
-        **head,
+        **asdict(head),
+        'picked': list(picked),
         'server': servers[0] if servers else '',
-        'rejected': _rejected(body, head['plugin'], head['code']),
+        'rejected': _rejected(body, head.plugin, head.code),
     }
 
 

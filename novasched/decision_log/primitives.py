@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from novasched import errors
-from novasched.decision_log.reading import Criteria, DecisionReader, whole_id
+from novasched.decision_log.reading import MOST_ROWS, Criteria, DecisionReader, whole_id
 from novasched.decision_log.record import (
     ID_LENGTH,
     DecisionRecord,
@@ -40,7 +40,8 @@ def criteria_of(found: Any) -> Criteria:
         raise errors.InvalidRequest('criteria are no map')
     for name, value in (found or {}).items():
         kind = _CRITERIA.get(name)
-        if kind is None or not isinstance(value, kind):
+        is_known = kind is not None and type(value) is kind
+        if not is_known or (kind is int and not 0 <= value <= MOST_ROWS):
             raise errors.InvalidRequest(f'there is no criterion {name} = {value!r}')
     return Criteria(**(found or {}))
 
@@ -85,5 +86,4 @@ def found_before(
         until = time_of_id(end) + 1000
         if criteria.until is not None:
             until = min(until, criteria.until)
-        heads = reader.find(replace(criteria, until=until), limit)
-        return [head for head in heads if head.id < end]
+        return reader.find(replace(criteria, until=until), limit, below=end)

@@ -11,7 +11,6 @@ import contextlib
 import itertools
 import logging
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -44,8 +43,6 @@ LEAST_PREFIX = 6
 MOST_ROWS = 2**63 - 1
 MOST_NAMED = 500
 """Ids in one statement."""
-MINUTE = 60_000_000
-NEWEST, REASONS, SAMPLE = 20, 10, 200
 _COLUMNS = ', '.join(f'd."{name}"' for name in HEAD)
 _MISTYPED = str.maketrans('ilou', '110v')
 
@@ -111,7 +108,9 @@ def whole_id(typed: str) -> str:
     """
     letters = typed.strip().lower().removeprefix('d-').translate(_MISTYPED)
     prefix = f'd-{letters}'
-    if len(typed) < LEAST_PREFIX or not letters or set(letters) - set(ALPHABET):
+    is_too_long = len(prefix) > ID_LENGTH
+    is_too_short = len(typed) < LEAST_PREFIX or not letters
+    if is_too_short or is_too_long or set(letters) - set(ALPHABET):
         raise errors.DecisionNotFound(typed)
     return prefix
 
@@ -122,7 +121,7 @@ class DecisionReader(abc.ABC):
 
     def __init__(self, warn: Callable[[str], None], clock: Clock) -> None:
         self._warn = warn
-        self._clock = clock
+        self.clock = clock
 
     @abc.abstractmethod
     def _numbers(self) -> Sequence[int]:
@@ -134,12 +133,12 @@ class DecisionReader(abc.ABC):
     ) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         """Open a database to read. Raises sqlite3.Error and FileNotFoundError."""
 
-    def _each(
+    def each(
         self,
         ask: Callable[[sqlite3.Connection, int], _T],
         numbers: Sequence[int] | None = None,
     ) -> Iterator[_T]:
-        """Ask databases, the newest first if none are given."""
+        """Yield the answers of databases, the newest first if none are given."""
         for number in reversed(self._numbers()) if numbers is None else numbers:
             try:
                 with self._opened(number) as connection:
@@ -154,7 +153,7 @@ class DecisionReader(abc.ABC):
                     answer = ask(connection, number)
             except FileNotFoundError:
                 continue
-            except (sqlite3.Error, OSError, ValueError) as problem:
+            except (sqlite3.Error, OSError, ValueError, OverflowError) as problem:
                 self._warn(f'{self._name(number)} cannot be read: {problem}')
                 continue
             yield answer
@@ -165,9 +164,14 @@ class DecisionReader(abc.ABC):
     # -- lists
 
     def find(
-        self, criteria: Criteria, limit: int = 50, before: str | None = None
+        self,
+        criteria: Criteria,
+        limit: int = 50,
+        before: str | None = None,
+        below: str | None = None,
     ) -> list[Head]:
-        """Return heads, the newest first; ``before``: those older than a record.
+        """Return heads, the newest first; ``before``: those older than a record;
+        ``below``: those whose id is less.
 
         Raises errors.DecisionNotFound and AmbiguousDecision for that.
         """
@@ -179,17 +183,19 @@ class DecisionReader(abc.ABC):
             if end is None or number <= end.number
         ]
         condition, values = criteria.where()
+        if below is not None:
+            condition, values = f'{condition} AND d.id < ?', [*values, below]
 
         def ask(connection: sqlite3.Connection, number: int) -> list[Head]:
-            below = end.rowid if end and end.number == number else MOST_ROWS
+            last = end.rowid if end and end.number == number else MOST_ROWS
             rows = connection.execute(
                 f'SELECT {_COLUMNS} FROM decisions d WHERE {condition} '
                 'AND d.rowid < ? ORDER BY d.rowid DESC LIMIT ?',
-                (*values, below, limit - len(found)),
+                (*values, last, limit - len(found)),
             )
             return [Head(*row) for row in rows]
 
-        for heads in self._each(ask, numbers):
+        for heads in self.each(ask, numbers):
             found += heads
             if len(found) >= limit:
                 break
@@ -201,35 +207,32 @@ class DecisionReader(abc.ABC):
 
     def end(self) -> Mark:
         """Return the place after the newest record."""
-
-        def ask(connection: sqlite3.Connection, number: int) -> Mark:
-            row = connection.execute('SELECT max(rowid) FROM decisions').fetchone()
-            return Mark(number, row[0] or 0)
-
-        return next(self._each(ask), Mark())
+        return next(self.each(_end), Mark())
 
     def newer(
         self, criteria: Criteria, mark: Mark, limit: int = 500
     ) -> tuple[list[Head], Mark]:
-        """Return heads after a place, the oldest first, and the place after them."""
+        """Return heads after a place, the oldest first, and the place after all that
+        was looked at."""
         found: list[Head] = []
         condition, values = criteria.where()
 
-        def ask(connection: sqlite3.Connection, number: int) -> tuple[int, list[Any]]:
+        def ask(connection: sqlite3.Connection, number: int) -> tuple[Mark, list[Any]]:
+            end = _end(connection, number)
             after = mark.rowid if number == mark.number else 0
             rows = connection.execute(
                 f'SELECT d.rowid, {_COLUMNS} FROM decisions d WHERE {condition} '
-                'AND d.rowid > ? ORDER BY d.rowid LIMIT ?',
-                (*values, after, limit - len(found)),
+                'AND d.rowid > ? AND d.rowid <= ? ORDER BY d.rowid LIMIT ?',
+                (*values, after, end.rowid, limit - len(found)),
             )
-            return number, rows.fetchall()
+            return end, rows.fetchall()
 
         numbers = [number for number in self._numbers() if number >= mark.number]
-        for number, rows in self._each(ask, numbers):
+        for end, rows in self.each(ask, numbers):
             found += [Head(*head) for _, *head in rows]
-            mark = Mark(number, rows[-1][0]) if rows else mark
             if len(found) >= limit:
-                break
+                return found, Mark(end.number, rows[-1][0])
+            mark = end if end.rowid else mark
         return found, mark
 
     def hosts_of(self, ids: Sequence[str]) -> dict[str, list[str]]:
@@ -248,9 +251,29 @@ class DecisionReader(abc.ABC):
                     some,
                 ).fetchall()
 
-            for rows in self._each(ask):
+            for rows in self.each(ask):
                 for one, host in rows:
                     found.setdefault(one, []).append(host)
+        return found
+
+    def bodies_of(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """Return the bodies of some of the newest records, by id."""
+        found: dict[str, Mapping[str, Any]] = {}
+
+        def ask(connection: sqlite3.Connection, _: int) -> list[tuple[str, bytes]]:
+            return connection.execute(
+                'SELECT d.id, b.body FROM decisions d JOIN bodies b '
+                'ON b.decision = d.rowid '
+                f'WHERE d.id IN ({", ".join("?" * len(ids))})',
+                ids,
+            ).fetchall()
+
+        for rows in self.each(ask):
+            for one, body in rows:
+                with contextlib.suppress(ValueError):  # it cannot be read
+                    found[one] = decode(body)
+            if len(found) == len(ids):
+                break
         return found
 
     # -- single records
@@ -269,7 +292,7 @@ class DecisionReader(abc.ABC):
         is_whole = len(prefix) == ID_LENGTH
         numbers = self._likeliest(time_of_id(prefix)) if is_whole else None
         found: list[tuple[Mark, str]] = []
-        for places in self._each(ask, numbers):
+        for places in self.each(ask, numbers):
             found += places
             if found and is_whole:
                 break
@@ -305,7 +328,7 @@ class DecisionReader(abc.ABC):
         def ask(connection: sqlite3.Connection, _: int) -> DecisionRecord | None:
             return _record(connection, place.rowid)
 
-        return next(self._each(ask, [place.number]), None)
+        return next(self.each(ask, [place.number]), None)
 
     # -- counts
 
@@ -325,7 +348,7 @@ class DecisionReader(abc.ABC):
         def ask(connection: sqlite3.Connection, _: int) -> list[tuple[Any, str, int]]:
             return connection.execute(grouping.statement(condition), values).fetchall()
 
-        return tally_of(by, itertools.chain.from_iterable(self._each(ask)))
+        return tally_of(by, itertools.chain.from_iterable(self.each(ask)))
 
     def oldest_at(self) -> int | None:
         """Return the time of the oldest record."""
@@ -336,55 +359,14 @@ class DecisionReader(abc.ABC):
             ).fetchone()
             return row[0] if row else None
 
-        found = (at for at in self._each(ask, self._numbers()) if at is not None)
+        found = (at for at in self.each(ask, self._numbers()) if at is not None)
         return next(found, None)
 
-    def overview(self, window_s: float) -> dict[str, Any]:
-        """Return what happened in the last seconds: counts by minute and reason, how
-        long requests took, and the newest."""
-        now = int(self._clock.time() * 1e6)
-        since = now - int(window_s * 1e6)
-        took: list[int] = []
-        minutes: dict[int, Counter[str]] = {}
 
-        def ask(connection: sqlite3.Connection, _: int) -> list[tuple[int, str, int]]:
-            return connection.execute(
-                'SELECT at, result, took_us FROM decisions WHERE at >= ?', (since,)
-            ).fetchall()
-
-        for rows in self._each(ask):
-            for at, result, took_us in rows:
-                minutes.setdefault(at // MINUTE, Counter())[result] += 1
-                took.append(took_us)
-        criteria = Criteria(since=since)
-        took.sort()
-        newest = self.find(criteria, NEWEST)
-        hosts = self.hosts_of([head.id for head in newest])
-        return {
-            'since': since,
-            'until': now,
-            'results': dict(sum(minutes.values(), Counter())),
-            'minutes': [
-                {'at': minute * MINUTE, **minutes[minute]} for minute in sorted(minutes)
-            ],
-            'took_us': {
-                'p50': _quantile(took, 0.5),
-                'p99': _quantile(took, 0.99),
-                'total': sum(took),
-                'sample': took[:: len(took) // SAMPLE + 1],
-            },
-            'reasons': [asdict(c) for c in self.count('plugin', criteria)[:REASONS]],
-            'newest': [
-                {**asdict(head), 'picked': hosts.get(head.id, [])} for head in newest
-            ],
-            'oldest_at': self.oldest_at(),
-        }
-
-
-def _quantile(ordered: Sequence[int], share: float) -> int | None:
-    return (
-        ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
-    )
+def _end(connection: sqlite3.Connection, number: int) -> Mark:
+    """Return the place after the newest record of a database."""
+    row = connection.execute('SELECT max(rowid) FROM decisions').fetchone()
+    return Mark(number, row[0] or 0)
 
 
 def _record(connection: sqlite3.Connection, rowid: int) -> DecisionRecord | None:

@@ -250,7 +250,7 @@ class MergedDecisions:
 
     def oldest_at(self) -> int | None:
         """Return the time of the oldest record."""
-        found = [answer['oldest_at'] for _, answer in self._ask('overview', window_s=1)]
+        found = [at for _, at in self._ask('oldest_at')]
         if self._own is not None:
             found.append(self._own.reader.oldest_at())
         return min((at for at in found if at is not None), default=None)

@@ -20,7 +20,7 @@ from novasched import errors
 from novasched.decision_log import overview
 from novasched.decision_log.counting import GROUPINGS, Tally
 from novasched.decision_log.primitives import criteria_of, found_before, packed
-from novasched.decision_log.reading import DecisionReader
+from novasched.decision_log.reading import DecisionReader, whole_id
 from novasched.objects.context import RequestContext
 from novasched.rpc import caller
 from novasched.rpc.server import TOPIC, answered
@@ -29,7 +29,7 @@ TARGET = oslo_messaging.Target(topic=TOPIC, namespace='novasched', version='1.0'
 AT_ONCE = 2
 """Questions that one worker answers at a time: more would keep requests waiting."""
 MOST_FOUND = 500
-MOST_WINDOW_S = 86400.0
+MOST_WINDOW_S = 3600.0
 Method = TypeVar('Method', bound=Callable[..., Any])
 
 
@@ -76,8 +76,11 @@ class InspectionEndpoint:
     ) -> list[Any]:
         """Return heads with the hosts that were picked, newest first."""
         wanted = min(int(_number('limit', limit, 1e9)), MOST_FOUND)
-        end = None if before is None else _word('before', before)
-        heads = found_before(self._reader, criteria_of(criteria), wanted, end)
+        end = None if before is None else _id('before', before)
+        try:
+            heads = found_before(self._reader, criteria_of(criteria), wanted, end)
+        except errors.AmbiguousDecision as problem:
+            raise errors.InvalidRequest(str(problem)) from problem
         hosts = self._reader.hosts_of([head.id for head in heads])
         return [[asdict(head), hosts.get(head.id, [])] for head in heads]
 
@@ -86,7 +89,7 @@ class InspectionEndpoint:
     def read(self, context: RequestContext, id: Any = None) -> dict[str, Any]:
         """Return the record whose id begins so; or ``ids``, where several do."""
         try:
-            record = self._reader.read(_word('id', id))
+            record = self._reader.read(_id('id', id))
         except errors.AmbiguousDecision as problem:
             return {'ids': list(problem.found), 'record': None}
         if record is None:
@@ -105,6 +108,12 @@ class InspectionEndpoint:
 
     @answered
     @_bounded
+    def oldest_at(self, context: RequestContext) -> int | None:
+        """Return the time of the oldest decision, in microseconds since 1970."""
+        return self._reader.oldest_at()
+
+    @answered
+    @_bounded
     def overview(self, context: RequestContext, window_s: Any = 60) -> dict[str, Any]:
         """Return what the last seconds brought."""
         return overview.of(self._reader, _number('window_s', window_s, MOST_WINDOW_S))
@@ -114,6 +123,13 @@ def _word(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise errors.InvalidRequest(f'{name} is {value!r}, not text')
     return value
+
+
+def _id(name: str, value: Any) -> str:
+    try:
+        return whole_id(_word(name, value))
+    except errors.DecisionNotFound as problem:
+        raise errors.InvalidRequest(f'{name} {value!r} is no id') from problem
 
 
 def _number(name: str, value: Any, most: float) -> float:

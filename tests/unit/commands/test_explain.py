@@ -56,8 +56,8 @@ class Asker:
             'record': primitives.packed(self._decision),
         }
 
-    def overview(self, window_s):
-        return {'oldest_at': records.AT}
+    def oldest_at(self):
+        return records.AT
 
     def close(self): ...
 

@@ -10,7 +10,7 @@ import sqlite3
 import pytest
 
 from novasched import errors
-from novasched.decision_log import files
+from novasched.decision_log import files, overview
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.reading import Criteria, DecisionFiles, Mark, whole_id
 from novasched.decision_log.writing import DecisionWriter
@@ -89,6 +89,14 @@ def test_new_ones_are_found_after_a_place(reader, tmp_path):
     assert reader.newer(Criteria(flavor='other'), mark)[0] == []
 
 
+def test_what_does_not_match_is_looked_at_once(reader):
+    found, mark = reader.newer(Criteria(flavor='other'), Mark())
+    assert (found, mark) == ([], reader.end())
+    found, mark = reader.newer(Criteria(result='scheduled'), Mark(), limit=2)
+    assert found == [HEADS[0], HEADS[2]]
+    assert mark == Mark(1, 3)
+
+
 def test_a_server_has_its_decisions(reader):
     assert reader.of_server('server-1') == [HEADS[7], HEADS[4], HEADS[1]]
     assert reader.of_server('server-1', limit=1) == [HEADS[7]]
@@ -128,7 +136,9 @@ def test_a_beginning_of_several_is_not_enough(reader):
     assert set(problem.value.found) == {head.id for head in HEADS}
 
 
-@pytest.mark.parametrize('typed', ['', 'd-', 'd-012', 'd-0123*', 'web-7-xyz'])
+@pytest.mark.parametrize(
+    'typed', ['', 'd-', 'd-012', 'd-0123*', 'web-7-xyz', 'd-' + 20 * 'z']
+)
 def test_what_is_no_id_is_not_found(reader, typed):
     with pytest.raises(errors.DecisionNotFound, match='No record is kept'):
         reader.read(typed)
@@ -143,33 +153,16 @@ def test_the_oldest_is_known(reader, tmp_path):
     assert DecisionFiles(tmp_path / 'none').oldest_at() is None
 
 
-def test_an_overview_has_counts_times_and_the_newest(reader):
-    found = reader.overview(57.5)
-    assert found['results'] == {'scheduled': 3, 'unschedulable': 3}
-    assert (
-        sum(
-            minute.get('scheduled', 0) + minute.get('unschedulable', 0)
-            for minute in found['minutes']
-        )
-        == 6
-    )
-    assert found['took_us']['p50'] == found['took_us']['p99'] == 12_000
-    assert found['reasons'][0]['value'] == 'RAMFilter'
-    assert [each['id'] for each in found['newest']] == [h.id for h in HEADS[:2:-1]]
-    assert found['newest'][0]['picked'] == ['cmp-8']
-
-
-def test_an_overview_of_nothing(tmp_path):
-    found = DecisionFiles(tmp_path, clock=SetClock()).overview(60)
-    assert (found['results'], found['newest']) == ({}, [])
-    assert found['took_us']['p50'] is None
-
-
 def test_a_broken_file_is_left_out(reader, said, tmp_path):
     (tmp_path / '000002.sqlite').write_bytes(b'garbage' * 1000)
     assert reader.find(EVERYTHING) == HEADS[:5:-1] + HEADS[2::-1]
     assert said == [f'{tmp_path}/000002.sqlite cannot be read: file is not a database']
     assert sum(each.count for each in reader.count('result', EVERYTHING)) == 6
+
+
+def test_a_number_that_no_database_takes_is_nothing_found(reader, said):
+    assert reader.find(Criteria(since=10**30)) == []
+    assert 'too large' in said[0]
 
 
 def test_a_file_that_is_gone_is_nothing_to_tell(reader, said, tmp_path):
@@ -210,5 +203,5 @@ def test_memory_counts_and_finds_as_files_do(reader):
     for by in ('plugin', 'result', 'host', 'hour'):
         assert memory.count(by, EVERYTHING) == reader.count(by, EVERYTHING)
     assert memory.find(Criteria(host='cmp-2')) == [HEADS[2]]
-    assert memory.overview(57.5) == reader.overview(57.5)
+    assert overview.of(memory, 57.5) == overview.of(reader, 57.5)
     assert memory.newer(EVERYTHING, Mark())[0] == HEADS

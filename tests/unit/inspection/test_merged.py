@@ -10,7 +10,7 @@ import pytest
 
 from novasched import errors
 from novasched.decision_log.counting import GROUPINGS
-from novasched.decision_log.primitives import head_of, packed, unpacked
+from novasched.decision_log.primitives import found_before, head_of, packed, unpacked
 from novasched.decision_log.reading import Criteria
 from novasched.decision_log.record import encode
 from novasched.inspection.merged import PAGE, MergedDecisions
@@ -111,6 +111,13 @@ def test_long_lists_come_page_by_page():
     found = decisions.find(Criteria(), PAGE + 100)
     assert ids(found) == [r.head.id for r in reversed(records)][: PAGE + 100]
     assert machines.asked == [['there', 'yonder'], ['there']]
+
+
+def test_a_page_is_whole_where_others_decided_at_the_same_time():
+    made = [make_record(NOON) for _ in range(6)]
+    other = made.pop(3)
+    found = found_before(log_of(made), Criteria(), 2, other.head.id)
+    assert found == [made[2].head, made[1].head]
 
 
 def test_schedulers_that_share_a_log_count_once(whole):

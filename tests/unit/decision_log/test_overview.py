@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The overview of the last seconds of a log."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.decision_log import overview
+from novasched.decision_log.memory import MemoryDecisions
+from tests.stored_records import NOON, SetClock, make_record
+
+
+def log_of(records, most=1000):
+    made = MemoryDecisions(clock=SetClock(NOON + 60), most=most)
+    made.write(records)
+    return made
+
+
+def test_it_has_counts_times_and_the_newest():
+    records = [
+        make_record(NOON + n, None if n % 2 else f'cmp-{n}', uuid=f'server-{n}')
+        for n in range(9)
+    ]
+    found = overview.of(log_of(records), 57.5)
+    assert found['results'] == {'scheduled': 3, 'unschedulable': 3}
+    (minute,) = found['minutes']
+    assert (minute['scheduled'], minute['unschedulable']) == (3, 3)
+    assert minute['at'] <= NOON * 1e6 < minute['at'] + overview.MINUTE
+    assert found['took_us'] == {'total': 6 * 12_000, 'sample': [12_000] * 6}
+    assert found['reasons'][0]['value'] == 'RAMFilter'
+    assert [each['id'] for each in found['newest']] == [
+        record.head.id for record in records[:2:-1]
+    ]
+    assert found['newest'][0]['picked'] == ['cmp-8']
+    assert found['newest'][0]['server'] == 'server-8'
+
+
+def test_of_nothing():
+    found = overview.of(log_of([]), 60)
+    assert (found['results'], found['newest']) == ({}, [])
+    assert found['took_us'] == {'total': 0, 'sample': []}
+
+
+def test_some_times_stand_for_those_of_many():
+    number = 3 * overview.MOST_TIMES
+    records = [make_record(NOON + 30, took_us=n) for n in range(number)]
+    found = overview.of(log_of(records, most=number), 60)
+    assert found['results'] == {'scheduled': number}
+    sample = found['took_us']['sample']
+    assert overview.SAMPLE / 2 < len(sample) <= overview.SAMPLE
+    assert sample == sorted(sample)
+    assert sample[len(sample) // 2] == pytest.approx(number / 2, rel=0.02)
+
+
+def test_bodies_are_read_of_the_newest_alone():
+    body = {'stages_ms': {'query': 16}, 'view': {'left_out': ['cell3']}}
+    records = [make_record(NOON + 1 + n / 100, body=body) for n in range(30)]
+    found = overview.of(log_of(records), 60)
+    assert found['query_ms'] == [16] * overview.NEWEST
+    assert found['view'] == {'left_out': ['cell3']}
