@@ -8,16 +8,10 @@ no script can read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
 from typing import Any
-from urllib.parse import urlsplit
 
 import flask
 from keystoneauth1 import exceptions as keystone_errors
-from keystoneauth1 import loading
-from keystoneauth1.identity import v3
-from keystoneauth1.session import Session
-from keystonemiddleware import auth_token  # type: ignore[import-untyped]
 from oslo_config import cfg
 from oslo_context.context import RequestContext
 from oslo_policy import policy
@@ -26,14 +20,20 @@ from werkzeug.wrappers import Response
 from novasched import errors
 from novasched.commands.base import FORMAT_VERSION
 from novasched.commands.console_client import API
-from novasched.console.security import Application, Environ
+from novasched.console.identity import (
+    BUSY,
+    COOKIE,
+    DEFAULT_DOMAIN,
+    HEADER,
+    Identity,
+    KeystoneLimit,
+    TokenCheck,
+    TokenOfCookie,
+    option_error,
+)
 
 LOG = logging.getLogger(__name__)
 
-GROUP = 'keystone_authtoken'
-COOKIE = 'novasched_token'
-HEADER = 'HTTP_X_AUTH_TOKEN'
-KEYSTONE_S = 10.0
 RULE = 'novasched:read'
 ROLES = 'role:admin or (role:reader and system_scope:all)'
 POLICIES = (
@@ -46,7 +46,6 @@ POLICIES = (
 )
 OPEN = frozenset({'login', 'logout', 'static'})
 """Endpoints that need no token."""
-DEFAULT_DOMAIN = 'Default'
 
 
 def wrap(app: flask.Flask, conf: cfg.ConfigOpts) -> None:
@@ -54,115 +53,20 @@ def wrap(app: flask.Flask, conf: cfg.ConfigOpts) -> None:
 
     Raises errors.OptionError.
     """
+    # Half of the threads are left for what needs no keystone.
+    limit = KeystoneLimit(max(1, conf.novasched_console.threads // 2))
+    inner = app.wsgi_app
     try:
-        validated = auth_token.AuthProtocol(
-            app.wsgi_app, {'oslo_config_config': conf, 'delay_auth_decision': True}
-        )
+        validated = TokenCheck(inner, conf, limit)
     except keystone_errors.ClientException as problem:
-        raise _option(str(problem)) from problem
-    app.wsgi_app = TokenOfCookie(validated)  # type: ignore[method-assign]
+        raise option_error(str(problem)) from problem
+    app.wsgi_app = TokenOfCookie(validated, inner)  # type: ignore[method-assign]
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(POLICIES)
-    access = AccessCheck(Identity.from_conf(conf), enforcer)
+    access = AccessCheck(Identity.from_conf(conf, limit), enforcer)
     app.before_request(access.check)
     app.add_url_rule('/login', 'login', access.log_in, methods=['GET', 'POST'])
     app.add_url_rule('/logout', 'logout', access.log_out, methods=['POST'])
-
-
-class TokenOfCookie:
-    """A WSGI application around another: a token in the cookie counts as one in the
-    header, where there is none.
-
-    Redirects name no server: auth_token has them name the one that it sees, which is
-    another than the browser's behind a proxy that ends TLS.
-    """
-
-    def __init__(self, app: Application) -> None:
-        self._app = app
-
-    def __call__(
-        self, environ: Environ, start_response: Callable[..., Any]
-    ) -> Iterable[bytes]:
-        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-            own = [(k, _path_of(v) if k == 'Location' else v) for k, v in headers]
-            return start_response(status, own, *more)
-
-        if HEADER not in environ:
-            token = flask.Request(environ).cookies.get(COOKIE)
-            if token:
-                environ[HEADER] = token
-        return self._app(environ, start)
-
-
-def _path_of(url: str) -> str:
-    """Return a URL without its server; it never begins as another server's."""
-    found = urlsplit(url)._replace(scheme='', netloc='')
-    return found._replace(path='/' + found.path.lstrip('/')).geturl()
-
-
-class Identity:
-    """Gets tokens from the keystone that validates them, and gives them back."""
-
-    def __init__(self, session: Session, url: str) -> None:
-        self._session = session
-        self._url = url
-
-    @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> Identity:
-        """Read [keystone_authtoken], which auth_token has registered.
-
-        Raises errors.OptionError.
-        """
-        loading.register_auth_conf_options(conf, GROUP)
-        try:
-            plugin = loading.load_auth_from_conf_options(conf, GROUP)
-        except (keystone_errors.ClientException, cfg.Error) as problem:
-            raise _option(str(problem)) from problem
-        url = getattr(plugin, 'auth_url', None)
-        if not url:
-            raise _option('auth_url is missing')
-        own = conf[GROUP]
-        session = Session(
-            verify=not own.insecure and (own.cafile or True),
-            cert=(own.certfile, own.keyfile) if own.certfile else None,
-            timeout=KEYSTONE_S,
-        )
-        return cls(session, url)
-
-    def token(self, name: str, password: str, domain: str, project: str) -> str:
-        """Return a token for a project; without one for the whole system, or else for
-        what keystone gives the user by itself.
-
-        Raises keystoneauth1.exceptions.ClientException.
-        """
-        domain = domain or DEFAULT_DOMAIN
-        user = {'username': name, 'password': password, 'user_domain_name': domain}
-        if project:
-            scope = {'project_name': project, 'project_domain_name': domain}
-            return self._token(**user, **scope)
-        try:
-            return self._token(**user, system_scope='all')
-        except keystone_errors.Unauthorized:
-            return self._token(**user)
-
-    def _token(self, **asked: Any) -> str:
-        plugin = v3.Password(self._url, **asked)
-        return str(plugin.get_access(self._session).auth_token)
-
-    def revoke(self, token: str) -> None:
-        """Revoke a token. Raises keystoneauth1.exceptions.ClientException."""
-        headers = {'X-Auth-Token': token, 'X-Subject-Token': token}
-        root = self._url.rstrip('/')
-        if not root.endswith('/v3'):  # as keystoneauth does to get one
-            root += '/v3'
-        url = f'{root}/auth/tokens'
-        self._session.delete(url, headers=headers, authenticated=False)
-
-
-def _option(problem: str) -> errors.OptionError:
-    return errors.OptionError(
-        f'[{GROUP}]', problem, 'Set it as for the other services of the cloud'
-    )
 
 
 class AccessCheck:
@@ -177,6 +81,8 @@ class AccessCheck:
         request = flask.request
         if request.endpoint in OPEN:
             return None
+        if problem := request.environ.get(BUSY):
+            raise problem
         if request.environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
             return _unauthenticated()
         who = RequestContext.from_environ(request.environ)
@@ -206,6 +112,8 @@ class AccessCheck:
             LOG.info('Keystone has refused a login')
             text = 'Keystone does not know this name with this password and scope.'
             return _form(401, 'Log in', text)
+        except errors.Busy as problem:
+            return _form(503, 'Log in', f'{problem}.')
         except keystone_errors.ClientException as problem:
             LOG.warning('Nobody can log in: keystone: %s', problem)
             return _form(503, 'Log in', 'Keystone does not answer. Try again.')
@@ -219,7 +127,7 @@ class AccessCheck:
         if token:
             try:
                 self._identity.revoke(token)
-            except keystone_errors.ClientException as problem:
+            except (keystone_errors.ClientException, errors.Busy) as problem:
                 LOG.info('A token stays valid until it expires: %s', problem)
         answer = flask.redirect('/login', 303)
         answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite='Strict')

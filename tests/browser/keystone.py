@@ -50,10 +50,26 @@ class Keystone(http.server.ThreadingHTTPServer):
         self.url = f'http://127.0.0.1:{self.server_address[1]}/v3'
         self.tokens: dict[str, str] = {}
         """The names of users by their tokens, those that are valid."""
+        self.unscoped: set[str] = set()
+        """Tokens of users of the system, who have not asked for it."""
+        self.passwords = 0
+        """How many were sent."""
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.waiting = 0
+        """Requests that wait until it may answer."""
 
-    def body(self, name: str) -> dict[str, Any]:
+    def wait(self) -> None:
+        """Wait until it may answer."""
+        self.waiting += 1
+        self.may_answer.wait()
+        self.waiting -= 1
+
+    def body(self, name: str, token: str) -> dict[str, Any]:
         """Return what a token of a user says."""
         known = dict(USERS[name])
+        if token in self.unscoped:
+            known = {'roles': []}
         now = datetime.datetime.now(datetime.UTC)
         later = now + datetime.timedelta(hours=1)
         identity = [
@@ -86,31 +102,42 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server: Keystone
 
     def do_GET(self) -> None:
+        self.server.wait()
         if self.path.rstrip('/') in ('/v3', ''):
             link = {'rel': 'self', 'href': f'{self.server.url}/'}
             version = {'id': 'v3.14', 'status': 'stable', 'links': [link]}
             self._answer(200, {'version': version})
         elif name := self._subject():
-            self._answer(200, self.server.body(name))
+            subject = self.headers['X-Subject-Token']
+            self._answer(200, self.server.body(name, subject))
         else:
             self._answer(404, _error(404))
 
     do_HEAD = do_GET  # noqa: N815
 
     def do_POST(self) -> None:
+        self.server.wait()
         length = int(self.headers.get('Content-Length', 0))
         asked = json.loads(self.rfile.read(length))['auth']
-        user = asked['identity']['password']['user']
-        scope = asked.get('scope') or {}
-        name = user.get('name', '')
+        name, scope = self._name(asked['identity']), asked.get('scope') or {}
         known = USERS.get(name)
         is_his = not scope or any(kind in scope for kind in (known or {}))
-        if known is None or user['password'] != PASSWORD or not is_his:
+        if known is None or not is_his:
             self._answer(401, _error(401))
             return
         token = uuid.uuid4().hex
         self.server.tokens[token] = name
-        self._answer(201, self.server.body(name), token)
+        if 'system' in known and not scope:
+            self.server.unscoped.add(token)
+        self._answer(201, self.server.body(name, token), token)
+
+    def _name(self, identity: dict[str, Any]) -> str:
+        """Return the name of the user who is identified, '' for none."""
+        if identity['methods'] == ['token']:
+            return self.server.tokens.get(identity['token']['id'], '')
+        self.server.passwords += 1
+        user = identity['password']['user']
+        return str(user.get('name', '')) if user['password'] == PASSWORD else ''
 
     def do_DELETE(self) -> None:
         if self.path != '/v3/auth/tokens':
