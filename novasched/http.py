@@ -151,6 +151,15 @@ def parse_json(text: bytes | str) -> Any:
         raise ValueError('JSON that is nested too deep') from problem
 
 
+def error_words(text: str) -> str:
+    """Return what the body of an error of an OpenStack service says, without its JSON;
+    the body itself if it has another form."""
+    try:
+        return str(json.loads(text)['errors'][0]['detail']).strip()
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return text
+
+
 def excerpt(answer: requests.Response) -> str:
     """Return the begin of what an answer says, for logs: it may have megabytes."""
     return answer.content[:LONGEST_EXCERPT].decode(errors='replace')

@@ -25,6 +25,7 @@ from novasched.decision_log.record import (
 from novasched.decision_log.recording import RequestRecorder, Turn
 from novasched.decision_log.request import cut, summary
 from novasched.decision_log.slow_filters import Questions
+from novasched.http import error_words
 from novasched.log_once import LogOnce
 from novasched.ports import CallerGone, Candidates, QueryFailed
 from novasched.resources import Query
@@ -362,7 +363,10 @@ def _asked(query: Query, answer: Candidates | QueryFailed) -> dict[str, Any]:
         'limit': query.limit,
     }
     if isinstance(answer, QueryFailed):
-        failed = {'status': answer.status, 'text': answer.text[:LONGEST_TEXT]}
+        failed = {
+            'status': answer.status,
+            'text': error_words(answer.text)[:LONGEST_TEXT],
+        }
         return {**found, **failed, 'candidates': 0}
     return {
         **found,

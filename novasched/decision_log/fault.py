@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import enum
-import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from novasched import errors
 from novasched.decision_log.distilling import Distiller
 from novasched.decision_log.record import Head
 from novasched.decision_log.recording import RequestRecorder
+from novasched.http import error_words
 from novasched.objects.context import RequestContext
 from novasched.ports import QueryFailed
 from novasched.scheduler.outline import Outline
@@ -135,10 +135,7 @@ class FaultText:
     def _of_answer(self, answer: QueryFailed) -> str:
         if not answer.status:
             return 'Placement did not answer.'
-        try:  # an error of placement comes in JSON
-            words = str(json.loads(answer.text)['errors'][0]['detail']).strip()
-        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
-            words = answer.text
+        words = error_words(answer.text)
         for unknown, kind in UNKNOWN:
             if found := unknown.search(words):
                 name = f' {found[1]}' if self.level is Level.ADMIN else ''

@@ -198,7 +198,7 @@ class ProvidersApi:
             raise errors.StoreFailed(STORE, f'GET {url}: {answer.text}')
         if answer.status_code != 200:
             kind = NotFound if answer.status_code == 404 else errors.StoreFailed
-            text = http.excerpt(answer)
+            text = http.error_words(http.excerpt(answer))
             raise kind(STORE, f'GET {url}: got {answer.status_code}: {text}')
         try:
             return parse(http.parse_json(answer.content))

@@ -105,3 +105,20 @@ def test_options_that_make_no_sense(group, from_conf, text, option):
     with pytest.raises(errors.OptionError) as caught:
         from_conf(text)
     assert caught.value.option == option.format(group)
+
+
+@pytest.mark.parametrize(
+    ('text', 'words'),
+    [
+        pytest.param(
+            '{"errors": [{"status": 400, "detail": "No such trait.\\n\\n"}]}',
+            'No such trait.',
+            id='of placement',
+        ),
+        pytest.param('{"errors": []}', '{"errors": []}', id='no error'),
+        pytest.param('["detail"]', '["detail"]', id='another form'),
+        pytest.param('<html>Bad gateway', '<html>Bad gateway', id='of a proxy'),
+    ],
+)
+def test_words_of_errors(text, words):
+    assert http.error_words(text) == words
