@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from novasched.decision_log import files
@@ -35,7 +36,7 @@ class EncodedRecord:
         head = sum(len(value) if isinstance(value, str) else 8 for value in self.head)
         return len(self.body or b'') + servers + head
 
-    @property
+    @cached_property
     def shared(self) -> Mapping[str, bytes]:
         """Host lists and profiles by hash, which other records may have, too."""
         return {**self.host_lists, **self.profiles}

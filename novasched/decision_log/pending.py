@@ -6,7 +6,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -40,9 +40,10 @@ class RecordWriter(Protocol):
 class PendingRecords:
     """Writes records in their order, and keeps them while that fails.
 
-    It keeps ``most_bytes``; then the oldest of scheduled requests go, then the oldest
-    of others. ``count`` is called with an outcome and a number of records. One thread
-    at a time may call it.
+    It keeps ``most_bytes``, of which a host list or a profile counts once for all that
+    have it; then the oldest of scheduled requests go, then the oldest of others.
+    ``count`` is called with an outcome and a number of records. One thread at a time
+    may call it.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class PendingRecords:
         self._numbers = itertools.count()
         self._successes: _Queue = deque()
         self._failures: _Queue = deque()
+        self._shared: Counter[str] = Counter()
         self._bytes = 0
         self._retry_at = self._log_at = float('-inf')
         self.problem: errors.StoreFailed | None = None
@@ -94,9 +96,12 @@ class PendingRecords:
             LOG.exception('Record %s cannot be encoded', record.head.id)
             self._count(LOST, 1)
             return
-        if one is not None:
-            self._queue_of(one).append((next(self._numbers), one))
-            self._bytes += one.size
+        if one is None:
+            return
+        self._queue_of(one).append((next(self._numbers), one))
+        new = [key for key in one.shared if not self._shared[key]]
+        self._bytes += one.size + sum(len(one.shared[key]) for key in new)
+        self._shared.update(one.shared.keys())
 
     def _queue_of(self, record: EncodedRecord) -> _Queue:
         return self._successes if record.is_success else self._failures
@@ -110,8 +115,11 @@ class PendingRecords:
             self._count(LOST, lost)
 
     def _remove(self, queue: _Queue) -> None:
+        """Forget the oldest record, and what it alone refers to."""
         _, record = queue.popleft()
-        self._bytes -= record.size
+        self._shared -= Counter(record.shared.keys())
+        gone = [key for key in record.shared if not self._shared[key]]
+        self._bytes -= record.size + sum(len(record.shared[key]) for key in gone)
 
     def _write_all(self) -> None:
         while len(self):

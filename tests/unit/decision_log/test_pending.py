@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -121,6 +123,28 @@ def test_the_oldest_successes_go_first(store, clock, counted):
     pending.write(())
     assert store.ids()[0] == records[3].head.id
     assert len(store.ids()) == 4
+
+
+def test_a_list_of_hosts_counts_once_for_all_records_that_have_it(
+    store, clock, counted
+):
+    def record(key):
+        names = [f'{key}-{random.random()}' for _ in range(1000)]
+        return make_record(host_lists={key: names})
+
+    one, other = record('one'), record('other')
+    large = sum(map(len, RecordEncoder()(one).shared.values()))
+    pending = make(store, clock, counted, most_bytes=int(2.5 * large))
+    store.is_away = True
+    pending.write([one, *[replace(one, head=make_record().head) for _ in range(9)]])
+    pending.write([other])
+    assert (len(pending), counted) == (11, {})
+    pending.write([record('third')])
+    assert (len(pending), counted) == (2, {'lost': 10})
+    store.is_away = False
+    clock.go_on(RETRY_S)
+    pending.write(())
+    assert pending._bytes == 0
 
 
 def test_one_line_a_minute_says_so(pending, store, clock, caplog):
