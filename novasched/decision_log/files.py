@@ -311,16 +311,22 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def can_write(path: Path) -> bool:
+    """Say whether a file may be written; not so that of another user."""
+    return os.access(path, os.R_OK | os.W_OK, effective_ids=True)
+
+
 def begin(directory: Path, after: int, now_s: float) -> Path:
     """Begin the file that follows a number, unless another process has.
 
-    Return the path of the newest, which may be another's. Raises OSError and
+    Return the path of the newest that this user may write, which another process may
+    have begun. Raises OSError and
     sqlite3.Error.
     """
     with _locked(directory):
         files = numbered(directory)
         newest = files[-1].number if files else 0
-        if newest > after and files[-1].is_database:
+        if newest > after and files[-1].is_database and can_write(files[-1].path):
             path = files[-1].path
         else:
             path = directory / name_of(newest + 1)

@@ -260,6 +260,9 @@ class DecisionWriter:
             after = newest.number if newest else 0
             return self._begin(after)
         if file is None or file.number != newest.number or not file.is_there():
+            if not files.can_write(newest.path):
+                is_own = file is not None and file.is_there()
+                return file if file and is_own else self._begin(newest.number)
             file = self._open(newest.path)
             if file.version() != files.SCHEMA_VERSION:
                 # Not begun in full, or by a later release.

@@ -10,8 +10,10 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +30,7 @@ EVERYTHING = Criteria()
 ALL = 1_000_000
 IMPATIENT_S = 0.05
 KILLS = 200
+NOBODY = 65534
 RECORDS = 400
 HOUR_S, DAY_S = 3600, 86400
 LOCKED = """
@@ -210,6 +213,45 @@ def test_a_malformed_file_is_set_aside_by_all_workers(make_store):
     assert {'000001.sqlite.broken', '000002.sqlite'} <= names
     assert first.found() == [*second.heads(), *first.heads()[3:]]
     assert (first.counted, second.counted) == ({'written': 5}, {'written': 1})
+
+
+@pytest.fixture
+def public_directory():
+    """A directory that any user may enter."""
+    with tempfile.TemporaryDirectory(dir='/tmp') as name:
+        os.chmod(name, 0o777)
+        yield Path(name)
+
+
+@pytest.mark.scenario('F35', 'I7')
+def test_a_file_of_another_user_is_followed_by_one_of_ours(
+    make_store, public_directory
+):
+    if os.geteuid():
+        pytest.skip('only root can become another user')
+    theirs, ours = (make_store(public_directory, file_bytes=1 << 20) for _ in range(2))
+    theirs.write(2)
+    os.seteuid(NOBODY)
+    try:
+        ours.write(2)
+        assert ours.pending.problem is None
+        begin_as_root(public_directory)
+        ours.write(3)
+        assert ours.counted == {'written': 5}
+        owners = [path.stat().st_uid for path in databases(public_directory)]
+        assert owners == [0, NOBODY, 0]
+    finally:
+        os.seteuid(0)
+    assert ours.found() == [*theirs.heads(), *ours.heads()]
+
+
+def begin_as_root(directory):
+    """Begin the next file, which belongs to root."""
+    os.seteuid(0)
+    try:
+        files.begin(directory, len(databases(directory)), time.time())
+    finally:
+        os.seteuid(NOBODY)
 
 
 def store_paths(store):
