@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scheduler at work, as a program with two arguments: the file of a configuration,
+and the URL of placement.
+
+It asks a scheduler of this configuration for one server after the other until its
+standard input ends, and then says in JSON how many it asked for, how many answers there
+were, and how long the slowest took.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import random
+import sys
+import threading
+from pathlib import Path
+
+import novasched  # noqa: F401 it chooses threads
+from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
+from novasched.inspection.requests import BootOrder
+from novasched.objects.context import RequestContext
+from novasched_lab.local.placement import adapter_to
+from tests.browser import demands, inventory
+from tests.browser.clouds import PROJECT
+
+PAUSE_S = 0.05
+
+
+def main() -> None:
+    path, url = Path(sys.argv[1]), sys.argv[2]
+    logging.basicConfig(level=logging.ERROR)
+    ended = threading.Event()
+    with contextlib.ExitStack() as stack:
+        placement = stack.enter_context(adapter_to(url))
+        conf, rng = demands.configured(path), random.Random(1)
+        composed = demands._scheduler(conf, placement, SYSTEM_CLOCK, rng, stack)
+        say('ready')
+        threading.Thread(target=_wait, args=(ended,), daemon=True).start()
+        say(json.dumps(_asked(*composed, ended)))
+
+
+def _asked(scheduler, maker, ended):
+    """Ask until it is to end; return what came of it."""
+    asked = answered = 0
+    slowest_s = 0.0
+    flavor = inventory.flavors()[0]
+    while not ended.wait(PAUSE_S):
+        order = BootOrder(flavor=flavor, project_id=PROJECT, user_id=PROJECT)
+        wanted = maker.boot(order)
+        context = RequestContext(user_id=PROJECT, project_id=PROJECT, overwrite=False)
+        began, asked = SYSTEM_CLOCK.monotonic(), asked + 1
+        with contextlib.suppress(errors.NoValidHost):
+            scheduler.manager.select_destinations(
+                context, wanted.request, wanted.uuids, True, True
+            )
+        answered += 1
+        slowest_s = max(slowest_s, SYSTEM_CLOCK.monotonic() - began)
+    return {'asked': asked, 'answered': answered, 'slowest_s': slowest_s}
+
+
+def _wait(ended):
+    sys.stdin.read()
+    ended.set()
+
+
+def say(text):
+    print(text, flush=True)  # noqa: T201
+
+
+if __name__ == '__main__':
+    main()
