@@ -155,7 +155,8 @@ class Identity:
         scope: dict[str, Any] = {}
         if project:
             scope = {'project_name': project, 'project_domain_name': domain}
-        user = {'username': name, 'password': password, 'user_domain_name': domain}
+        user: dict[str, Any] = {'username': name, 'password': password}
+        user['user_domain_name'] = domain
         with self._limit.held():
             given = self._token(v3.Password(self._url, **user, **scope))
             if project:
