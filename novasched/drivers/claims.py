@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -187,6 +187,7 @@ class Claims:
         self._user_id = context.user_id
         self._version = version
         self._made: list[Claimed | ClaimUnknown] = []
+        self._wanted: dict[str, ClaimRequest] = {}
         self.room = room or RemainingCapacity({})
         self._journal = claim_journal or ClaimJournal()
         self._recorder = recorder
@@ -333,6 +334,7 @@ class Claims:
     ) -> None:
         """Remember claims; undo all where the outcome of one is unknown."""
         self._made += made
+        self._wanted.update((one.consumer_uuid, one) for one in wanted)
         unknown = [claim for claim in made if isinstance(claim, ClaimUnknown)]
         outcome = 'unknown' if unknown else 'claimed'
         self._recorder.claimed(wanted, outcome, unknown[0].text if unknown else '')
@@ -366,18 +368,31 @@ class Claims:
             f'placement did not answer, and the claim {became}; try again',
         )
 
-    def _undo_all(self) -> None:
-        """Undo all claims; log those that may be left behind."""
+    def _undo_all(self, records: bool = True) -> None:
+        """Undo all claims; log those that may be left behind.
+
+        ``records``: the request is recorded still.
+        """
         claims = self._made[::-1]
         consumers = [claim.consumer_uuid for claim in claims]
         LOG.debug('Cleaning up allocations for %s', consumers)
-        left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
+        with self._recorder.stage('claim') if records else contextlib.nullcontext():
+            left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
         self._made.clear()
         # Recovery must not undo them later: the caller may claim again until then.
         self._journal.settle(*consumers)
         self.left_behind += left
         for consumer, why in left.items():
             LOG.error(LEFT_BEHIND, consumer, why, consumer)
+        if records:
+            self._record_undone(consumers, left)
+
+    def _record_undone(self, consumers: Sequence[str], left: Mapping[str, str]) -> None:
+        undone = [self._wanted[each] for each in consumers if each not in left]
+        if undone:
+            self._recorder.claimed(undone, 'undone', '')
+        for consumer, why in left.items():
+            self._recorder.claimed([self._wanted[consumer]], 'unknown', why)
 
     def _undo_unread(self) -> None:
         """Undo claims whose answer reached no reader."""
@@ -387,6 +402,6 @@ class Claims:
             'The answer to request %s could not be delivered; its claims are undone',
             self._context.request_id,
         )
-        self._undo_all()
+        self._undo_all(records=False)
         for forget in self.if_undone:
             forget()

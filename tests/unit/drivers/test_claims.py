@@ -14,6 +14,7 @@ from novasched.drivers.claims import CHUNK, UNDO_WITHIN_S, ClaimJournal, Claims,
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, ClaimRequest
+from novasched.ports.decisions import NO_RECORDER, NoRecorder
 from tests import factories
 from tests.fakes import FakeCaller, FakeJournal, FakePlacement, candidate
 
@@ -25,10 +26,10 @@ def context():
     return RequestContext(user_id='caller', overwrite=False)
 
 
-def claim_all(placement, context, count=3, then=None):
+def claim_all(placement, context, count=3, then=None, recorder=NO_RECORDER):
     """Claim for instances a, b, c ...; then raise."""
     made = []
-    with Claims(placement, context, '1.36') as claims:
+    with Claims(placement, context, '1.36', recorder=recorder) as claims:
         for name in 'abcdefgh'[:count]:
             request = factories.request(instance_uuid=name)
             made.append(claims.make(request, candidate(f'host-of-{name}')))
@@ -86,6 +87,40 @@ def test_a_defect_amid_a_claim_names_its_consumer(context, caplog):
         claim_all(FakePlacement(script=['claimed', KeyError('defect')]), context)
     (line,) = [r for r in caplog.records if r.levelno == logging.ERROR]
     assert line.getMessage().startswith('Allocations of b may be left behind')
+
+
+class UndoneClaims(NoRecorder):
+    """Keeps the outcomes of claims; those that are left behind are ``unknown``."""
+
+    def __init__(self):
+        self.outcomes = []
+
+    def claimed(self, wanted, outcome, text):
+        self.outcomes.append(([one.consumer_uuid for one in wanted], outcome, text))
+
+
+def test_what_is_undone_is_recorded(context):
+    placement, recorder = FakePlacement(), UndoneClaims()
+    placement.unundone = {'a'}
+    with pytest.raises(errors.NoValidHost):
+        claim_all(placement, context, then=errors.NoValidHost(''), recorder=recorder)
+    claimed = [([name], 'claimed', '') for name in 'abc']
+    (*before, (left, outcome, text)) = recorder.outcomes
+    assert before == [*claimed, (['c', 'b'], 'undone', '')]
+    assert (left, outcome, bool(text)) == (['a'], 'unknown', True)
+
+
+def test_what_is_undone_after_the_answer_is_not_recorded(context):
+    recorder, caller = UndoneClaims(), FakeCaller()
+    placement = FakePlacement()
+    journal = ClaimJournal(None, caller)
+    with Claims(
+        placement, context, '1.36', claim_journal=journal, recorder=recorder
+    ) as claims:
+        claims.make(factories.request(instance_uuid='a'), candidate('host-of-a'))
+    claims._undo_unread()
+    assert placement.held == {}
+    assert recorder.outcomes == [(['a'], 'claimed', '')]
 
 
 def test_all_are_undone_by_one_call(context):
