@@ -80,7 +80,7 @@ def gap_text(explained: Mapping[str, Any]) -> str:
     margin = explained['margin']
     if margin is None:
         return ''
-    gaps = {n: gap for n, gap in margin['weighers'].items() if gap}
+    gaps = {n: g for n, g in margin['weighers'].items() if g and round(g, 4)}
     each = ', '.join(
         f'{short(name)} {shown(gap, "+")}'
         for name, gap in sorted(gaps.items(), key=lambda item: -abs(item[1]))
