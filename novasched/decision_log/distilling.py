@@ -410,14 +410,17 @@ def _hosts_of(providers: set[str], recorder: RequestRecorder) -> dict[str, str]:
         for selections in recorder.answer or ()
         for selection in selections
     }
-    whole = next((turn.decision for turn in recorder.turns if turn.decision), None)
-    if whole is not None and not providers <= found.keys():
-        snapshot = whole.hosts.snapshot
-        uuids = snapshot.column('uuid').tolist()
-        names = snapshot.column('host').tolist()
+    if providers <= found.keys():
+        return found
+    attempts = {id(turn.offered): turn for turn in recorder.turns if turn.decision}
+    for turn in attempts.values():
+        assert turn.decision is not None
+        offered = HostTable(turn.decision.hosts.snapshot, turn.offered)
         found |= {
             uuid: name
-            for uuid, name in zip(uuids, names, strict=True)
+            for uuid, name in zip(
+                offered.uuid.tolist(), offered.host.tolist(), strict=True
+            )
             if uuid in providers
         }
     return found

@@ -493,6 +493,16 @@ def test_drivers_of_others_have_records_without_decisions():
     assert len(body['claims']) == 2
 
 
+def test_refused_claims_have_the_hosts_of_their_nodes():
+    offered = FakePlacement('uuid-h4', 'uuid-h2', script=['refused'] * 2)
+    for one in offered.offered:  # as with shared storage
+        one['allocations']['shared'] = {'resources': {'DISK_GB': 1}}
+    recorded = Recorded(factories.hosts(count=5), offered)
+    recorded.refused()
+    claims = recorded.record.body['claims']
+    assert sorted(claim['host'] for claim in claims) == ['h2', 'h4']
+
+
 def test_an_outcome_has_no_more_than_the_servers():
     recorded = typical()
     recorded.ask([A])
