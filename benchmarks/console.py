@@ -5,8 +5,9 @@ clients at once.
 Run from the checkout: ``.venv/bin/python -m benchmarks.console [--hosts N ...]``. The
 databases are SQLite files, placement is the real one in this process, and the console
 runs in a process of its own, which has done nothing else. Of each page it prints what
-was promised, the first time, the time while an answer is kept, and after that; sizes
-are as compressed by gzip.
+was promised, the first time, the time while an answer is kept, and after that, with a
+mark where the promise is not kept; sizes are as they are sent, compressed. A scheduler
+in another process works alone, and then while the clients ask.
 """
 
 from __future__ import annotations
@@ -26,26 +27,30 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from novasched_lab.local.placement import EmbeddedPlacement, adapter_to, serving
 from tests.browser import clouds, demands, inventory
+from tests.faults import scheduling
 
 CLIENTS = 100
 KEPT_S = 16.0
 """After so long nothing is kept but the flavors and the placement snapshot."""
-END_S = 120.0
+ALONE_S, END_S = 10.0, 120.0
 MEMORY_MB, PAGE_KB = 250, 60
 CONSOLE = """
 import sys
 import novasched
-from novasched.console import app, cloud, web_server
+from novasched.console import app, cloud, security, web_server
 from novasched.console.settings import ConsoleSettings
 from novasched.observability.settings import Address
 from tests.browser import demands
 with cloud.opened(demands.configured(sys.argv[1])) as reader:
     settings = ConsoleSettings(listen=Address(host='127.0.0.1', port=0))
-    with web_server.served(app.create(reader), settings) as address:
+    made = app.create(reader)
+    security.install(made, settings)
+    with web_server.served(made, settings) as address:
         print(address.port, flush=True)
         sys.stdin.read()
 """
@@ -54,19 +59,35 @@ with cloud.opened(demands.configured(sys.argv[1])) as reader:
 class Console:
     """A console in a process of its own."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], conf: Path, place: str) -> None:
         self._process = process
+        self._conf, self._place = conf, place
         self._address = f'http://127.0.0.1:{process.stdout.readline().strip()}'
 
     def get(self, path: str) -> tuple[int, bytes, float]:
-        """Return status, content and milliseconds."""
+        """Return status, content as it is sent, and milliseconds."""
+        asked = urllib.request.Request(
+            self._address + path, headers={'Accept-Encoding': 'gzip'}
+        )
         began = time.perf_counter()
         try:
-            with urllib.request.urlopen(self._address + path, timeout=END_S) as answer:
+            with urllib.request.urlopen(asked, timeout=END_S) as answer:
                 status, content = answer.status, answer.read()
         except urllib.error.HTTPError as answer:
             status, content = answer.code, answer.read()
         return status, content, (time.perf_counter() - began) * 1e3
+
+    def json(self, path: str) -> dict[str, Any]:
+        """Return the JSON of a page."""
+        _, content, _ = self.get(f'/api/v1{path}')
+        if content.startswith(b'\x1f\x8b'):
+            content = gzip.decompress(content)
+        found: dict[str, Any] = json.loads(content)
+        return found
+
+    def scheduler(self) -> contextlib.AbstractContextManager[dict[str, Any]]:
+        """Let a scheduler of the same cloud work in another process."""
+        return scheduling.running(self._conf, self._place)
 
     def memory_mb(self) -> dict[str, int]:
         """Return what the process takes of memory now, and at most until now."""
@@ -98,21 +119,19 @@ def console(shape: inventory.Shape) -> Iterator[Console]:
         )
         stack.callback(process.wait)
         stack.callback(process.kill)
-        yield Console(process)
+        yield Console(process, path, place)
 
 
 def pages(found: Console) -> list[tuple[str, str, int | None]]:
     """Return names, paths and promised milliseconds."""
-    _, content, _ = found.get('/api/v1/decisions?limit=50')
-    heads = json.loads(content)['decisions']
+    heads = found.json('/decisions?limit=50')['decisions']
     newest, failed = (
         heads[0]['id'],
         next(each['id'] for each in heads if each['blocker'] == 'filters'),
     )
     flavor = quote(inventory.flavors()[inventory.LARGE].name)
     pinned = quote(inventory.flavors()[inventory.PINNED].name)
-    _, content, _ = found.get('/api/v1/hosts?limit=1')
-    host = json.loads(content)['hosts'][0]['host']
+    host = found.json('/hosts?limit=1')['hosts'][0]['host']
     return [
         ('overview', '/', 100),
         ('decisions', '/decisions', None),
@@ -120,8 +139,10 @@ def pages(found: Console) -> list[tuple[str, str, int | None]]:
         ('decision that failed', f'/decisions/{failed}', 150),
         ('decision, JSON', f'/api/v1/decisions/{newest}', 150),
         ('capacity', '/capacity', 1000),
-        ('capacity by zone', f'/capacity?flavor={flavor}&by=zone', 1000),
-        ('capacity, NUMA', f'/capacity?flavor={pinned}', 1000),
+        ('capacity by zone', f'/capacity?flavors={flavor}&by=zone', 1000),
+        ('capacity by host', f'/capacity?flavors={flavor}&by=host', 1000),
+        ('capacity, NUMA', f'/capacity?flavors={pinned}', 1000),
+        ('heat map', f'/capacity/heat?flavor={flavor}', 1000),
         ('heat map, JSON', f'/api/v1/capacity/heat?flavor={flavor}', 1000),
         ('hosts', '/hosts', None),
         ('hosts with slots', f'/hosts?flavor={flavor}&page=7', None),
@@ -144,27 +165,36 @@ def measure(found: Console, hosts: int) -> None:
         for name, path, _ in asked:
             for _ in range(times):
                 status, content, ms = found.get(path)
-                said[name] = status, len(gzip.compress(content))
+                said[name] = status, len(content)
                 took.setdefault(name, []).append(ms)
         time.sleep(KEPT_S)
     say(f'{hosts} hosts{"":14} promised   first    kept   again   status  KB')
-    for name, _, promised in asked:
+    for name, path, promised in asked:
         first, kept, again = took[name]
         status, size = said[name]
+        # What the console reads when it is first asked is no page's.
+        is_late = promised is not None and max(kept, again) > promised
+        is_large = not path.startswith('/api/') and size > PAGE_KB * 1024
+        mark = ' LATE' * is_late + ' LARGE' * is_large + ' FAILED' * (status != 200)
         say(
             f'{name:24} {promised or "-":>8} {first:7.0f} {kept:7.0f} {again:7.0f}'
-            f'   {status:6} {size / 1024:4.0f}'
+            f'   {status:6} {size / 1024:4.0f}{mark}'
         )
     memory = found.memory_mb()
+    mark = ' LARGE' * (memory['VmHWM'] > MEMORY_MB)
     say(
-        f'page at most {PAGE_KB} KB compressed; memory at most {MEMORY_MB} MB: {memory}'
+        f'page at most {PAGE_KB} KB compressed; memory at most {MEMORY_MB} MB: '
+        f'{memory}{mark}'
     )
 
 
 def crowd(found: Console) -> None:
-    """Let many clients ask at once, each for another page, or the same."""
+    """Let many clients ask at once, each for another page, or the same, while a
+    scheduler works; before that it works alone."""
     paths = [path for _, path, _ in pages(found)]
     paths += [f'/plan?flavor=vcpus%3D{n}%2Cram%3D512%2Cdisk%3D1' for n in range(1, 10)]
+    with found.scheduler() as alone:
+        time.sleep(ALONE_S)
     answers: list[tuple[int, bytes, float]] = []
     start = threading.Barrier(CLIENTS)
 
@@ -173,10 +203,11 @@ def crowd(found: Console) -> None:
         answers.append(found.get(paths[number % len(paths)]))
 
     threads = [threading.Thread(target=ask, args=(n,)) for n in range(CLIENTS)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    with found.scheduler() as beside:
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
     statuses = Counter(status for status, _, _ in answers)
     worst = max(ms for _, _, ms in answers)
     wordless = sum(status == 503 and not content for status, content, _ in answers)
@@ -185,6 +216,12 @@ def crowd(found: Console) -> None:
         f'{wordless} without words, the last after {worst:.0f} ms; '
         f'memory {found.memory_mb()}'
     )
+    for name, done in (('alone', alone), ('beside the clients', beside)):
+        say(
+            f'the scheduler {name}: {done["answered"]} of {done["asked"]} requests '
+            f'answered, half within {done["half_ms"]:.0f} ms, the slowest after '
+            f'{done["slowest_ms"]:.0f} ms'
+        )
 
 
 def main() -> None:
