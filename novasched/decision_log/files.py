@@ -133,6 +133,9 @@ SCHEMA = (
     f'PRAGMA user_version = {SCHEMA_VERSION}',
 )
 
+LOST = 'CREATE TABLE IF NOT EXISTS lost (at INTEGER NOT NULL, records INTEGER NOT NULL)'
+"""Made where records were lost: how many, and when that was written."""
+
 
 @dataclass(frozen=True)
 class StoreSettings:

@@ -48,6 +48,9 @@ class RecordSink(Protocol):
     def write(self, records: Sequence[DecisionRecord]) -> None:
         """Write records, and those that wait."""
 
+    def lose(self, records: int) -> None:
+        """Count records that are lost; any thread may call it."""
+
 
 class RecordObserver(Protocol):
     """Hears of each record that was made, in the thread that makes them."""
@@ -57,9 +60,6 @@ class RecordObserver(Protocol):
     ) -> None:
         """A record was made, which took so long, with these outlines of decisions; its
         body may have fewer."""
-
-    def stored(self, outcome: str, records: int) -> None:
-        """So many records were written, reduced or lost."""
 
 
 class RecordingLog:
@@ -136,8 +136,8 @@ class RecordingLog:
         except Exception:
             if self._logged.begins('queue'):
                 LOG.exception('Request %s leaves no record', recorder.id)
-            with contextlib.suppress(Exception):  # the observer may be what fails
-                self._lose(1)
+            with contextlib.suppress(Exception):  # counting may be what fails
+                self._sink.lose(1)
         else:
             self._logged.ends('queue')
 
@@ -145,7 +145,7 @@ class RecordingLog:
         if self._holds(recorder):
             self._waiting.append(recorder)
         elif len(self._reduced) >= MOST_REDUCED:
-            self._lose(1)
+            self._sink.lose(1)
         elif (record := self._made(recorder, whole=False)) is not None:
             self._reduced.append(record)
         if not self._is_running():
@@ -219,7 +219,7 @@ class RecordingLog:
             self._sink.write(records)
         except Exception:  # the thread goes on
             LOG.exception('%d records are lost', len(records))
-            self._lose(len(records))
+            self._sink.lose(len(records))
 
     def _made(
         self, recorder: RequestRecorder, whole: bool = True
@@ -237,7 +237,7 @@ class RecordingLog:
                 self._observer.recorded(record, took_s, outlines)
         except Exception:
             LOG.exception('No record can be made of request %s', recorder.id)
-            self._lose(1)
+            self._sink.lose(1)
             return None
         finally:
             recorder.error = None  # its frames refer to the recorder, and to the tables
@@ -250,10 +250,6 @@ class RecordingLog:
             except BaseException:  # plugins are asked; the thread goes on
                 LOG.exception('Only the head of record %s can be made', recorder.id)
         return self._distiller.outcome(recorder)
-
-    def _lose(self, records: int) -> None:
-        if self._observer is not None:
-            self._observer.stored('lost', records)
 
     def close(self) -> None:
         """Write what has come, for DRAIN_S at most, and stop."""

@@ -19,6 +19,7 @@ from novasched.decision_log.writing import (
     Diagnoses,
     completed,
     insert,
+    insert_lost,
     that_wait,
     transaction,
     with_bodies,
@@ -54,11 +55,13 @@ class MemoryDecisions(DecisionReader):
         made = map(self.encoded, records)
         self.write_encoded([each for each in made if each is not None])
 
-    def write_encoded(self, records: Sequence[EncodedRecord]) -> None:
-        """Write records, and forget the oldest."""
+    def write_encoded(self, records: Sequence[EncodedRecord], lost: int = 0) -> None:
+        """Write records, and how many were lost; forget the oldest."""
         with self._lock, transaction(self._connection):
             for record in records:
                 insert(self._connection, record)
+            if lost:
+                insert_lost(self._connection, lost, self.clock.time())
             self._trim('decisions', self._most)
             for table in ('bodies', 'servers'):
                 self._connection.execute(

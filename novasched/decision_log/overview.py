@@ -21,7 +21,8 @@ SAMPLE = 200
 
 
 def of(reader: DecisionReader, window_s: float) -> dict[str, Any]:
-    """Return counts by minute and reason, how long requests took, and the newest.
+    """Return counts by minute and reason, how many records were lost, how long requests
+    took, and the newest.
 
     Bodies are read of the newest alone: they have the servers, what stood against each,
     how long placement took, and what was known of the cells.
@@ -43,6 +44,7 @@ def of(reader: DecisionReader, window_s: float) -> dict[str, Any]:
         'minutes': [
             {'at': minute * MINUTE, **minutes[minute]} for minute in sorted(minutes)
         ],
+        'lost': _lost(reader, since),
         'took_us': {'total': total_us, 'sample': sample},
         'reasons': [asdict(c) for c in reader.count('plugin', criteria)[:REASONS]],
         'newest': [
@@ -79,6 +81,19 @@ def _minutes(
             minutes.setdefault(minute, Counter())[result] += number
             total_us += int(took_us)
     return minutes, total_us
+
+
+def _lost(reader: DecisionReader, since: int) -> int:
+    """Return how many records were lost."""
+
+    def ask(connection: sqlite3.Connection, _: int) -> int:
+        is_there = "SELECT count(*) FROM sqlite_master WHERE name = 'lost'"
+        if not connection.execute(is_there).fetchone()[0]:
+            return 0
+        total = 'SELECT total(records) FROM lost WHERE at >= ?'
+        return int(connection.execute(total, (since,)).fetchone()[0])
+
+    return sum(reader.each(ask))
 
 
 def _sample(reader: DecisionReader, since: int, number: int) -> Sequence[int]:

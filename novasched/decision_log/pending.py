@@ -6,6 +6,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -33,8 +34,9 @@ class RecordWriter(Protocol):
     def encoded(self, record: DecisionRecord) -> EncodedRecord | None:
         """Return a record as it is written; None: it is not."""
 
-    def write_encoded(self, records: Sequence[EncodedRecord]) -> None:
-        """Write all records or none; not twice what is there already."""
+    def write_encoded(self, records: Sequence[EncodedRecord], lost: int = 0) -> None:
+        """Write all records, and how many were lost, or nothing; not twice what is
+        there already."""
 
 
 class PendingRecords:
@@ -62,12 +64,20 @@ class PendingRecords:
         self._failures: _Queue = deque()
         self._shared: Counter[str] = Counter()
         self._bytes = 0
+        self._losing = threading.Lock()
+        self._lost = 0  # what the writer has not been given yet
         self._retry_at = self._log_at = float('-inf')
         self.problem: errors.StoreFailed | None = None
         """Why records wait, for the health check; None: they are written."""
 
     def __len__(self) -> int:
         return len(self._successes) + len(self._failures)
+
+    def lose(self, records: int) -> None:
+        """Count records that are lost; any thread may call it."""
+        with self._losing:
+            self._lost += records
+        self._count(LOST, records)
 
     def write(self, records: Sequence[DecisionRecord]) -> None:
         """Write records, and those that wait; call it now and then with none.
@@ -94,7 +104,7 @@ class PendingRecords:
             one = self._writer.encoded(record)
         except Exception:  # a defect costs no other record
             LOG.exception('Record %s cannot be encoded', record.head.id)
-            self._count(LOST, 1)
+            self.lose(1)
             return
         if one is None:
             return
@@ -112,7 +122,7 @@ class PendingRecords:
             self._remove(self._successes or self._failures)
             lost += 1
         if lost:
-            self._count(LOST, lost)
+            self.lose(lost)
 
     def _remove(self, queue: _Queue) -> None:
         """Forget the oldest record, and what it alone refers to."""
@@ -128,23 +138,27 @@ class PendingRecords:
             is_written = self._wrote(batch)
             for record in batch:
                 self._remove(self._queue_of(record))
+            if not is_written:
+                self.lose(len(batch))
+                continue
             reduced = sum(record.is_reduced for record in batch)
             outcomes = {WRITTEN: len(batch) - reduced, REDUCED: reduced}
-            for outcome, number in (
-                outcomes.items() if is_written else [(LOST, len(batch))]
-            ):
+            for outcome, number in outcomes.items():
                 if number:
                     self._count(outcome, number)
 
     def _wrote(self, batch: Sequence[EncodedRecord]) -> bool:
         """Write a batch; return False for one that can never be written."""
+        lost = self._lost
         try:
-            self._writer.write_encoded(batch)
+            self._writer.write_encoded(batch, lost)
         except errors.StoreFailed:
             raise
         except Exception:
             LOG.exception('%d records cannot be written, and are lost', len(batch))
             return False
+        with self._losing:
+            self._lost -= lost
         return True
 
     def _note(self, problem: errors.StoreFailed, now: float) -> None:

@@ -70,6 +70,12 @@ def insert(
         )
 
 
+def insert_lost(connection: sqlite3.Connection, records: int, now_s: float) -> None:
+    """Insert that records were lost."""
+    connection.execute(files.LOST)
+    connection.execute('INSERT INTO lost VALUES (?, ?)', (int(now_s * 1e6), records))
+
+
 def diagnose(
     connection: sqlite3.Connection, decision: str, diagnosis: Mapping[str, Any] | None
 ) -> bool:
@@ -219,22 +225,26 @@ class DecisionWriter:
         made = map(self.encoded, records)
         self.write_encoded([each for each in made if each is not None])
 
-    def write_encoded(self, records: Sequence[EncodedRecord]) -> None:
-        """Write records in one transaction; those that are there already are not
-        written twice."""
-        if not records:
+    def write_encoded(self, records: Sequence[EncodedRecord], lost: int = 0) -> None:
+        """Write records, and how many were lost, in one transaction; those that are
+        there already are not written twice."""
+        if not records and not lost:
             return
         with self._lock, self._failing():
-            while not self._wrote(self._newest(), records):
+            while not self._wrote(self._newest(), records, lost):
                 pass
             self._retention.look_if_due()
 
-    def _wrote(self, file: OpenFile, records: Sequence[EncodedRecord]) -> bool:
-        """Write records into a file, unless it is full or another is newer now."""
+    def _wrote(
+        self, file: OpenFile, records: Sequence[EncodedRecord], lost: int
+    ) -> bool:
+        """Write into a file, unless it is full or another is newer now."""
         with transaction(file.connection):
             is_full = self._is_full(file)
             for record in () if is_full else records:
                 insert(file.connection, record, self._known)
+            if lost and not is_full:
+                insert_lost(file.connection, lost, self._clock.time())
         if is_full:
             file.fold()
             self._begin(file.number)

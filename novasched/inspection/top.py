@@ -52,7 +52,7 @@ def _head(overview: Overview) -> list[str]:
         counted(len(overview['schedulers']), 'scheduler'),
         _clock(until) + 'Z' if until is not None else '',
         f'requests/s {overview["requests_per_s"]:.1f}',
-        f'in flight {overview["in_flight"]:.1f}',
+        f'in flight {overview["in_flight"]:.1f} (mean)',
         *(f'{name} {took[name]:.0f} ms' for name in ('p50', 'p99') if took[name]),
     ]
 
@@ -66,6 +66,7 @@ def _results(overview: Overview) -> list[str]:
     return [
         *(f'{name} {results.get(name, 0)}' for name in RESULTS),
         '' if query_ms is None else f'placement p50 {query_ms:.0f} ms',
+        f'records lost {overview["records_lost"]}',
     ]
 
 

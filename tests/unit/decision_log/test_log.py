@@ -42,6 +42,7 @@ class Sink:
 
     def __init__(self, problem=None):
         self.batches = []
+        self.lost = 0
         self.problem = problem
         self.gate = threading.Event()
         self.gate.set()
@@ -50,6 +51,9 @@ class Sink:
 
     def __len__(self):
         return 0
+
+    def lose(self, records):
+        self.lost += records
 
     def write(self, records):
         self.entered.set()
@@ -77,17 +81,12 @@ class Observer:
 
     def __init__(self, problem=None):
         self.heard = []
-        self.lost = 0
         self.problem = problem
 
     def recorded(self, record, took_s, outlines):
         self.heard.append((record.head.id, took_s))
         if self.problem is not None:
             raise self.problem
-
-    def stored(self, outcome, records):
-        assert outcome == 'lost'
-        self.lost += records
 
 
 class Unmakeable(Distiller):
@@ -198,9 +197,9 @@ def test_many_records_are_written_together_in_order(open_log):
 
 
 def test_a_full_queue_reduces_records_to_their_heads(open_log):
-    sink, observer = Sink(), Observer()
+    sink = Sink()
     sink.gate.clear()
-    recorded = served(open_log(sink, observer=observer))
+    recorded = served(open_log(sink))
     recorded.ask()
     assert sink.entered.wait(PATIENCE_S)
     for _ in range(MOST_WAITING + 3):
@@ -215,20 +214,20 @@ def test_a_full_queue_reduces_records_to_their_heads(open_log):
         assert record.head.candidates == 3
         assert [each['host'] for each in record.body['servers']] == ['h1']
         assert RecordEncoder()(record).is_reduced
-    assert observer.lost == 0
+    assert sink.lost == 0
 
 
 def test_heads_are_lost_when_very_many_wait(open_log):
-    sink, observer = Sink(), Observer()
+    sink = Sink()
     sink.gate.clear()
-    log = open_log(sink, observer=observer)
+    log = open_log(sink)
     recorded = served(log)
     recorded.ask()
     assert sink.entered.wait(PATIENCE_S)
     told = log.recorder(recorded.context, factories.request(), None)
     for _ in range(MOST_WAITING + MOST_REDUCED + 5):
         told.ended([], None)
-    assert observer.lost == 5
+    assert sink.lost == 5
     sink.gate.set()
 
 
@@ -247,25 +246,25 @@ def test_a_store_that_hangs_delays_no_request(open_log):
 
 
 def test_a_store_that_raises_loses_these_records_only(open_log, caplog):
-    sink, observer = Sink(OSError('odd')), Observer()
-    recorded = served(open_log(sink, observer=observer))
+    sink = Sink(OSError('odd'))
+    recorded = served(open_log(sink))
     recorded.ask()
     sink.await_records(1)
     sink.problem = None
     recorded.ask()
     sink.await_records(2)
-    assert observer.lost == 1
+    assert sink.lost == 1
     assert '1 records are lost' in caplog.text
 
 
 def test_of_a_record_that_cannot_be_made_the_head_is_kept(open_log, caplog):
-    sink, observer = Sink(), Observer()
-    recorded = served(open_log(sink, distiller=Unmakeable, observer=observer))
+    sink = Sink()
+    recorded = served(open_log(sink, distiller=Unmakeable))
     recorded.ask()
     recorded.ask(memory_mb=666)
     recorded.ask()
     sink.await_records(3)
-    assert observer.lost == 0
+    assert sink.lost == 0
     assert 'Only the head of record d-' in caplog.text
     assert [record.head.result for record in sink.records] == ['scheduled'] * 3
     assert [set(r.body) == {'servers'} for r in sink.records] == [False, True, False]
@@ -294,7 +293,7 @@ def test_an_observer_that_raises_harms_no_request(open_log):
     log = open_log(sink, observer=observer)
     recorded = served(log)
     told = log.recorder(recorded.context, factories.request(), None)
-    while observer.lost == 0:  # until it is heard of in the thread of a request
+    while sink.lost == 0:  # until it is heard of in the thread of a request
         told.ended([], None)
     observer.problem = None
     recorded.ask()
@@ -362,7 +361,7 @@ class Locked:
         self.written = threading.Event()
         self.refused = threading.Event()
 
-    def write_encoded(self, records):
+    def write_encoded(self, records, lost=0):
         if self.is_locked:
             self.refused.set()
             raise errors.StoreFailed('decisions', 'locked')
@@ -424,13 +423,13 @@ def test_recording_fails_no_request(open_log, caplog):
         def _queue(self, recorder):
             raise MemoryError
 
-    observer = Observer()
+    sink = Sink()
     distiller = Distiller(Profile((), ()))
-    log = Odd(distiller, Sink(), SYSTEM_CLOCK, FaultText(distiller), observer)
+    log = Odd(distiller, sink, SYSTEM_CLOCK, FaultText(distiller))
     recorded = served(log)
     for _ in range(3):
         assert recorded.ask()
-    assert observer.lost == 3
+    assert sink.lost == 3
     assert caplog.text.count('leaves no record') == 1
 
 

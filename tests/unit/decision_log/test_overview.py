@@ -7,6 +7,8 @@ import pytest
 
 from novasched.decision_log import overview
 from novasched.decision_log.memory import MemoryDecisions
+from novasched.decision_log.reading import DecisionFiles
+from novasched.decision_log.writing import DecisionWriter
 from tests.stored_records import NOON, SetClock, make_record
 
 
@@ -33,6 +35,20 @@ def test_it_has_counts_times_and_the_newest():
     ]
     assert found['newest'][0]['picked'] == ['cmp-8']
     assert found['newest'][0]['server'] == 'server-8'
+
+
+def test_records_that_were_lost_are_counted(tmp_path):
+    clock = SetClock()
+    writer = DecisionWriter(tmp_path, clock=clock)
+    memory = MemoryDecisions(clock=clock)
+    files = DecisionFiles(tmp_path, clock=clock)
+    for lost in (2, 3, 0):
+        clock.go_on(40)
+        for store in (writer, memory):
+            store.write_encoded([store.encoded(make_record(clock.time()))], lost)
+    assert overview.of(memory, 60)['lost'] == overview.of(files, 60)['lost'] == 3
+    assert overview.of(files, 600)['lost'] == 5
+    writer.close()
 
 
 def test_of_nothing():

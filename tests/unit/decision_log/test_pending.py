@@ -24,16 +24,18 @@ class PlayedStore:
         self.is_away = False
         self.problem = None
         self.tried = 0
+        self.lost = 0
         self.transactions = []
 
     encoded = RecordEncoder()
 
-    def write_encoded(self, records):
+    def write_encoded(self, records, lost=0):
         self.tried += 1
         if self.is_away:
             raise errors.StoreFailed('the decision log', 'database is locked')
         if self.problem is not None:
             raise self.problem
+        self.lost += lost
         self.transactions.append([record.id for record in records])
 
     def ids(self):
@@ -178,6 +180,9 @@ def test_records_that_can_never_be_written_stop_no_others(
     store.problem = None
     pending.write([make_record()])
     assert counted == {'written': 1, 'lost': 2}
+    assert store.lost == 2
+    pending.write([make_record()])
+    assert store.lost == 2
 
 
 def test_what_is_not_kept_is_not_counted(clock, counted):

@@ -70,15 +70,16 @@ DRAWN = [
 @pytest.fixture
 def overview():
     """Of the minute up to NOON + 100 s."""
-    decisions, _ = merged(
-        log_of(HERE), there=log_of(THERE), yonder='does not answer', old=None
-    )
+    there = log_of(THERE)
+    there.write_encoded([], lost=3)
+    decisions, _ = merged(log_of(HERE), there=there, yonder='does not answer', old=None)
     return decisions.overview(60)
 
 
 def test_sums(overview):
     assert overview['schedulers'] == ['here', 'there']
     assert overview['results'] == {'scheduled': 2, 'unschedulable': 2}
+    assert overview['records_lost'] == 3
     assert overview['requests_per_s'] == pytest.approx(4 / 60)
     assert overview['in_flight'] == pytest.approx(0.249 / 60)
     assert overview['took_ms'] == {'p50': 30.0, 'p99': 180.0}
@@ -114,17 +115,20 @@ def test_nothing_at_all():
     assert overview['took_ms'] == {'p50': None, 'p99': None}
     assert overview['newest'] == overview['cells'] == []
     assert top.frame(overview, Style(100)).splitlines() == [
-        'novasched top   1 scheduler   14:15:00Z   requests/s 0.0   in flight 0.0',
-        '  last 60 s   scheduled 0   unschedulable 0   error 0',
+        'novasched top   1 scheduler   14:15:00Z   requests/s 0.0   '
+        'in flight 0.0 (mean)',
+        '  last 60 s   scheduled 0   unschedulable 0   error 0   records lost 0',
     ]
 
 
 def test_it_is_drawn(overview):
     lines = top.frame(overview, Style(100)).splitlines()
     assert lines == [
-        'novasched top   2 schedulers   14:15:00Z   requests/s 0.1   in flight 0.0'
-        '   p50 30 ms   p99 180 ms',
-        '  last 60 s   scheduled 2   unschedulable 2   error 0   placement p50 16 ms',
+        'novasched top   2 schedulers   14:15:00Z   requests/s 0.1   '
+        'in flight 0.0 (mean)   p50 30 ms',
+        '                p99 180 ms',
+        '  last 60 s   scheduled 2   unschedulable 2   error 0   placement p50 16 ms   '
+        'records lost 3',
         '  Blockers    RAMFilter 1   exhausted 1',
         '  Cells       cell1 1 s   cell2 1 s   cell3 LEFT OUT 74 s',
         '  Not seen    yonder (does not answer)   old (nova-scheduler)',
@@ -138,7 +142,7 @@ def test_it_fits_into_the_width(overview, width):
 
 
 def test_only_so_many_rows(overview):
-    assert len(top.frame(overview, Style(100), rows=2).splitlines()) == 7
+    assert len(top.frame(overview, Style(100), rows=2).splitlines()) == 8
 
 
 def test_colours_are_those_of_a_terminal_alone(overview):
