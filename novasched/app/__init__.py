@@ -104,7 +104,7 @@ class Wrappers:
 
 @dataclass(frozen=True)
 class Reader:
-    """What makes decisions, and reads what they are made of; nobody can call it.
+    """The parts that make decisions, and read the cloud; nobody can call it.
 
     ``api`` is the database itself. Who composed it closes ``view``.
     """
@@ -174,6 +174,10 @@ def reading_sources(conf: cfg.ConfigOpts, notifier: Notifier) -> Iterator[Source
         placement, network = session.from_conf(conf), NetworkClient.from_conf(conf)
         stack.callback(placement.session.session.close)
         stack.callback(network.close)
+        placement_engine = engines.placement_engine(conf)
+        if placement_engine is not None:
+            engines.read_only(placement_engine)
+            stack.callback(placement_engine.dispose)
         yield Sources(
             api_engine=api_engine,
             make_cell_engine=lambda url: engines.read_only(
@@ -184,6 +188,7 @@ def reading_sources(conf: cfg.ConfigOpts, notifier: Notifier) -> Iterator[Source
             clock=SYSTEM_CLOCK,
             rng=random.SystemRandom(),
             network=network,
+            snapshots=snapshot_source(placement, placement_engine),
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scheduler is made of, apart from its configuration."""
+"""Parts of a scheduler, apart from its configuration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Sources:
 
     ``make_cell_engine`` gets the URL of a cell's database; error statuses do not
     raise in ``placement``. Candidates come from a copy of ``providers``, if there are
-    any. ``instrumentation`` wraps the components.
+    any; where there is none, ``snapshots`` say why placement offers no host.
+    ``instrumentation`` wraps the components.
     """
 
     api_engine: sa.Engine
@@ -37,21 +38,20 @@ class Sources:
     rng: random.Random
     network: Network = field(default_factory=lambda: NetworkClient(None))
     providers: ProviderStore | None = None
+    snapshots: SnapshotSource | None = None
     on_decision: Callable[[Decision], None] = lambda decision: None
     instrumentation: Instrumentation = field(default_factory=Instrumentation)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dependencies(Sources):
-    """What a scheduler is made of, apart from its configuration.
+    """All parts of a scheduler, apart from its configuration.
 
-    Placement is diagnosed by ``snapshots`` where there is no copy of it. ``on_service``
-    gets each services row that was made. ``close`` is called when the scheduler has
-    ended, or by whom composed none.
+    ``on_service`` gets each services row that was made. ``close`` is called when the
+    scheduler has ended, or by whom composed none.
     """
 
     transport: Any
     services: ServiceDirectory | None = None
-    snapshots: SnapshotSource | None = None
     on_service: Callable[[ServiceRow], None] = lambda row: None
     close: Callable[[], None] = lambda: None

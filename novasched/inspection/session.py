@@ -189,7 +189,7 @@ def opened(
             sources = stack.enter_context(app.reading_sources(conf, notifier))
         # Of a broker nothing is needed; its URL only fills templates of cells.
         url = conf.transport_url if 'transport_url' in conf else None
-        source: SnapshotSource = ApiSource(sources.placement, SYSTEM_CLOCK)
+        source = sources.snapshots or ApiSource(sources.placement, SYSTEM_CLOCK)
         placement = PlacementReader(source)
         if what_if:
             what_if.configure(conf)

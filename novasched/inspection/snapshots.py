@@ -10,15 +10,11 @@ from pathlib import Path
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.db import engines
-from novasched.db.placement import PlacementContents
-from novasched.db.transactions import Database
 from novasched.decision_log import files
 from novasched.inspection.session import Inspection
 from novasched.inspection.table_placement import ChangedSource
 from novasched.inspection.what_if import WhatIf
 from novasched.placement.snapshot import (
-    DatabaseSource,
     PlacementSnapshot,
     SnapshotSource,
     node_sizes,
@@ -146,10 +142,6 @@ def _directory(inspection: Inspection) -> Path | None:
 
 
 def snapshot_source(inspection: Inspection) -> SnapshotSource:
-    """Return placement's database, if the configuration names it, else its API."""
-    engine = engines.placement_engine(inspection.conf)
-    if engine is None:
-        source = inspection.placement.source
-        return source.inner if isinstance(source, ChangedSource) else source
-    contents = PlacementContents(Database(engines.read_only(engine)))
-    return DatabaseSource(contents, SYSTEM_CLOCK)
+    """Return where snapshots of the cloud as it is are read from."""
+    source = inspection.placement.source
+    return source.inner if isinstance(source, ChangedSource) else source
