@@ -6,13 +6,16 @@ from __future__ import annotations
 import functools
 
 import pytest
+import requests
 
 from tests.browser import addresses, console
 from tests.browser.browser import DARK, LIGHT
 from tests.browser.conftest import json_of
+from tests.live.servers.process import wait_until
 
-HOSTS = 10000
-USABLE_MS = 2000
+HOSTS, DECISIONS = 10000, 12
+READ_S = 120
+USABLE_MS, TRIES = 2000, 5
 MOST_BYTES = 60 * 1024
 LOADED = """
 const [page] = performance.getEntriesByType('navigation');
@@ -23,13 +26,18 @@ return [page.domInteractive, page.loadEventEnd, page.encodedBodySize,
 
 @pytest.fixture(scope='module')
 def large_address():
-    with console.running(f'--hosts={HOSTS}', '--decisions=0') as found:
+    with console.running(f'--hosts={HOSTS}', f'--decisions={DECISIONS}') as found:
         yield found
 
 
 @pytest.fixture(scope='module')
 def large(large_address):
     """Ask it for JSON, once it has read the cloud."""
+
+    def has_read():
+        return requests.get(f'{large_address}/api/v1/capacity', timeout=READ_S).ok
+
+    wait_until(has_read, READ_S, 'the cloud')
     return functools.partial(json_of, large_address)
 
 
@@ -74,14 +82,49 @@ def test_heat_map_of_10000_hosts(large_browser, large):
     assert named[0].split()[0] in label
 
 
-@pytest.mark.parametrize(
-    'path', ['/', '/decisions', '/capacity', '/hosts', '/hosts?page=77', '/plan']
+@pytest.fixture(scope='module')
+def paths(large):
+    """The paths of pages, by name."""
+    scheduled, failed = (
+        large('/decisions', limit=1, result=result)['decisions'][0]['id']
+        for result in ('scheduled', 'unschedulable')
+    )
+    flavor = large('/capacity')['rows'][0]['flavor']
+    return {
+        'overview': '/',
+        'decisions': '/decisions',
+        'decision': f'/decisions/{scheduled}',
+        'decision-failed': f'/decisions/{failed}',
+        'counts': '/decisions/count?by=host',
+        'capacity': '/capacity',
+        'capacity-by-host': addresses.page('/capacity', by='host', flavors=flavor),
+        'heat': addresses.page('/capacity/heat', flavor=flavor),
+        'hosts': '/hosts',
+        'hosts-last': '/hosts?page=200',
+        'host': f'/hosts/{large("/hosts", limit=1)["hosts"][0]["host"]}',
+        'plan': '/plan',
+        'planned': addresses.page('/plan', flavor=flavor, count=5),
+    }
+
+
+PAGES = (
+    *('overview', 'decisions', 'decision', 'decision-failed', 'counts', 'capacity'),
+    *('capacity-by-host', 'heat', 'hosts', 'hosts-last', 'host', 'plan', 'planned'),
 )
-def test_pages_of_10000_hosts_are_small(large_browser, large, path):
-    large('/capacity')
+
+
+@pytest.mark.parametrize('name', PAGES)
+def test_pages_of_10000_hosts_are_small(large_browser, paths, name):
     browser = large_browser
     browser.size(360)
-    browser.open(path)
+    for _ in range(TRIES):
+        browser.open(paths[name])
+        if not browser.all('.failure'):
+            break
+        # On a busy machine it may be late; the page says to load it again.
+        assert 'still being worked out' in browser.text('main')
+    assert browser.all('.failure') == []
+    assert browser.all('main h1')
     assert browser.run(LOADED)[2] < MOST_BYTES
     assert browser.run('return document.documentElement.scrollWidth') == 360
     assert browser.violations() == []
