@@ -69,7 +69,7 @@ def main(number: int = RECORDS) -> None:
             ]
             ids += [each.head.id for each in batch]
             began, cpu = time.perf_counter(), time.process_time()
-            writer.write(batch)
+            writer.write_encoded([writer.encoded(each) for each in batch])
             cpu_s += time.process_time() - cpu
             took_s.append(time.perf_counter() - began)
         writer.close()

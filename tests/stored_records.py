@@ -52,6 +52,12 @@ def make_record(
     )
 
 
+def write(store, records):
+    """Write records to a store in one transaction."""
+    made = map(store.encoded, records)
+    store.write_encoded([each for each in made if each is not None])
+
+
 class SetClock:
     """Two clocks that stand until a test sets them."""
 

@@ -50,7 +50,6 @@ host that it rejected, for 1,000 of them at most, which takes 10 to 100 ms for s
 
 LONGEST = 230
 """Characters of the whole text: a fault keeps 255."""
-MOST_NAMES = 2
 LONGEST_ANSWER = 120
 LONGEST_CELLS = 60
 """Characters of the names of cells; of more, the number is given."""

@@ -14,7 +14,7 @@ from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log import files
 from novasched.decision_log.encoding import EncodedRecord, RecordEncoder
 from novasched.decision_log.reading import DecisionReader
-from novasched.decision_log.record import DecisionRecord, Head
+from novasched.decision_log.record import Head
 from novasched.decision_log.writing import (
     Diagnoses,
     completed,
@@ -50,10 +50,6 @@ class MemoryDecisions(DecisionReader):
             ':memory:', isolation_level=None, check_same_thread=False
         )
         files.create_tables(self._connection, clock.time())
-
-    def write(self, records: Sequence[DecisionRecord]) -> None:
-        made = map(self.encoded, records)
-        self.write_encoded([each for each in made if each is not None])
 
     def write_encoded(self, records: Sequence[EncodedRecord], lost: int = 0) -> None:
         """Write records, and how many were lost; forget the oldest."""

@@ -20,7 +20,6 @@ from novasched.decision_log.files import BUSY_TIMEOUT_S, HEAD, StoreSettings
 from novasched.decision_log.record import (
     MADE,
     WAITING,
-    DecisionRecord,
     Head,
     decode,
     encode,
@@ -219,11 +218,6 @@ class DecisionWriter:
         self._file: OpenFile | None = None
         self._path: Path | None = None  # of what is in use: broken, it is set aside
         self._known: frozenset[str] = frozenset()
-
-    def write(self, records: Sequence[DecisionRecord]) -> None:
-        """Write records in one transaction: all of them or none."""
-        made = map(self.encoded, records)
-        self.write_encoded([each for each in made if each is not None])
 
     def write_encoded(self, records: Sequence[EncodedRecord], lost: int = 0) -> None:
         """Write records, and how many were lost, in one transaction; those that are

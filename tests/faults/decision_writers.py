@@ -22,7 +22,7 @@ from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.pending import PendingRecords
 from novasched.decision_log.record import new_id
 from novasched.decision_log.writing import DecisionWriter
-from tests.stored_records import make_record
+from tests.stored_records import make_record, write
 
 BATCH = 7
 LONGEST_LIFE_S = 0.03
@@ -53,7 +53,7 @@ def write_until_killed(directory, life, done):
     writer = DecisionWriter(directory, SMALL)
     number = 0
     while True:
-        writer.write(batch_of(f'{life}.{number}'))
+        write(writer, batch_of(f'{life}.{number}'))
         os.write(done, f'{life}.{number}\n'.encode())
         number += 1
 

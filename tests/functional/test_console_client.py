@@ -25,7 +25,7 @@ from novasched.observability.settings import Address
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.endpoints import HERE
 from tests.functional.test_capacity import sources
-from tests.stored_records import make_record
+from tests.stored_records import make_record, write
 from tests.unit.commands.played import App, run
 
 HOSTS = (
@@ -44,11 +44,12 @@ def made(cloud, tmp_path):
     made = cloud(HOSTS, novasched={'decisions_dir': str(directory)})
     now_s = int(SYSTEM_CLOCK.time())
     writer = DecisionWriter(directory)
-    writer.write(
+    write(
+        writer,
         [
             make_record(now_s - n, 'h1' if n % 2 else None, uuid=named_uuid(f's{n}'))
             for n in range(RECORDS)
-        ]
+        ],
     )
     writer.close()
     made.file = tmp_path / 'nova.conf'

@@ -22,7 +22,7 @@ from novasched.decision_log.writing import DecisionWriter
 from novasched_lab.local.placement import adapter_to
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import sources
-from tests.stored_records import SetClock, make_record
+from tests.stored_records import SetClock, make_record, write
 
 HOSTS = (
     Host('h1', zone='az1'),
@@ -39,12 +39,13 @@ def made(cloud, tmp_path):
     made = cloud(HOSTS, novasched={'decisions_dir': str(directory)})
     writer = DecisionWriter(directory)
     now_s = int(SYSTEM_CLOCK.time())
-    writer.write(
+    write(
+        writer,
         [
             make_record(now_s - 300, 'h1', uuid=named_uuid('one')),
             make_record(now_s - 200, None, uuid=named_uuid('two')),
             make_record(now_s - 100, 'h3', uuid=named_uuid('three')),
-        ]
+        ],
     )
     writer.close()
     return made
@@ -377,7 +378,7 @@ def test_decisions_are_seen_once_this_machine_has_begun_to_keep_them(cloud, tmp_
         assert reader.decisions(Criteria(), None, 5)['decisions'] == []
         assert reader.health()['checks']['decisions']['status'] == 'warn'
         writer = DecisionWriter(directory)
-        writer.write([make_record(int(SYSTEM_CLOCK.time()), 'h1')])
+        write(writer, [make_record(int(SYSTEM_CLOCK.time()), 'h1')])
         writer.close()
         clock.monotonic_s += console.OWN_LOG_AGE_S
         assert len(reader.decisions(Criteria(), None, 5)['decisions']) == 1

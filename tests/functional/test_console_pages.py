@@ -15,7 +15,7 @@ from tests import decision_records
 from tests.console_answers import SeenPage
 from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import sources
-from tests.stored_records import make_record
+from tests.stored_records import make_record, write
 
 MOST_PAGES = 400
 ODD = 'h/3 <b>"x" {{7*7}}'
@@ -40,14 +40,15 @@ def client(cloud, tmp_path):
     )
     of_volume = {'v': 1, 'servers': [], 'request': volume, 'decisions': []}
     writer = DecisionWriter(directory)
-    writer.write(
+    write(
+        writer,
         [
             make_record(now_s - 300, 'h1', uuid=named_uuid('one')),
             make_record(now_s - 200, None, uuid=named_uuid('two')),
             *(decision_records.changed(r, at=(now_s - 60) * 1_000_000) for r in whole),
             make_record(now_s - 50, None, flavor='m1.volume', body=of_volume),
             make_record(now_s - 20, ODD, flavor=ODD, uuid=named_uuid('three')),
-        ]
+        ],
     )
     writer.close()
     with console.opened(made.conf, sources(made)) as reader:

@@ -18,7 +18,7 @@ import yaml
 from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.writing import DecisionWriter
 from tests.live.daemon import own_program
-from tests.stored_records import make_record
+from tests.stored_records import make_record, write
 
 END_S = 60
 
@@ -30,11 +30,12 @@ def conf(tmp_path):
     path.write_text(f'[novasched]\ndecisions_dir = {directory}\n')
     writer = DecisionWriter(directory)
     now_s = int(SYSTEM_CLOCK.time())
-    writer.write(
+    write(
+        writer,
         [
             make_record(now_s - 2, 'cmp-1', uuid='aaaaaaaa-1111'),
             make_record(now_s - 1, None, uuid='bbbbbbbb-2222'),
-        ]
+        ],
     )
     writer.close()
     return path
@@ -99,7 +100,10 @@ def test_a_pipe_gets_one_frame(conf):
     lines = in_pipe(conf).splitlines()
     assert lines[0].startswith('novasched top   1 scheduler   ')
     assert lines[1] == f'{" " * 16}p50 12 ms   p99 12 ms'
-    assert lines[2] == '  last 60 s   scheduled 1   unschedulable 1   error 0   records lost 0'
+    assert (
+        lines[2]
+        == '  last 60 s   scheduled 1   unschedulable 1   error 0   records lost 0'
+    )
     assert 'bbbbbbbb' in lines[-2]
     assert 'NO VALID HOST  not-enough-ram' in lines[-2]
     assert 'aaaaaaaa' in lines[-1]

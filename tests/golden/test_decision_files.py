@@ -19,6 +19,7 @@ from novasched.decision_log import files
 from novasched.decision_log.reading import Criteria, DecisionFiles
 from novasched.decision_log.record import VERSION, DecisionRecord, Head
 from novasched.decision_log.writing import DecisionWriter
+from tests.stored_records import write
 
 HERE = pathlib.Path(__file__).parent / 'decisions'
 HOSTS = ['cmp-1', 'cmp-2', 'cmp-3', 'cmp-4']
@@ -124,6 +125,6 @@ def test_each_version_has_its_file():
 if __name__ == '__main__':
     with tempfile.TemporaryDirectory() as scratch:
         writer = DecisionWriter(pathlib.Path(scratch))
-        writer.write([RECORD])
+        write(writer, [RECORD])
         writer.close()
         shutil.copy(pathlib.Path(scratch) / files.name_of(1), sys.argv[1])

@@ -20,6 +20,7 @@ from novasched.decision_log.record import (
     time_of_id,
 )
 from novasched.decision_log.writing import DecisionWriter
+from tests.stored_records import write
 
 TEXTS = st.text(st.characters(codec='utf-8'), max_size=20)
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
@@ -86,10 +87,10 @@ def test_what_was_written_is_read(many):
         for each in many
     ]
     memory = MemoryDecisions()
-    memory.write(many)
+    write(memory, many)
     with tempfile.TemporaryDirectory() as scratch:
         writer, reader = DecisionWriter(Path(scratch)), DecisionFiles(Path(scratch))
-        writer.write(many)
+        write(writer, many)
         for each in (reader, memory):
             assert each.find(Criteria()) == [record.head for record in reversed(many)]
             for record in many:

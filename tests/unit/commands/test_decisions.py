@@ -14,7 +14,7 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, ANSWERED, IN_PART, USAGE
 from novasched.commands.decisions import CountDecisions, ListDecisions, moment
 from novasched.decision_log.writing import DecisionWriter
-from tests.stored_records import NOON, make_record
+from tests.stored_records import NOON, make_record, write
 from tests.unit.commands.played import App, run
 
 RECORDS = [
@@ -33,7 +33,7 @@ def nova_conf(tmp_path):
     directory = tmp_path / 'decisions'
     path.write_text(f'[novasched]\ndecisions_dir = {directory}\n')
     writer = DecisionWriter(directory)
-    writer.write(RECORDS)
+    write(writer, RECORDS)
     writer.close()
     return path
 
@@ -213,7 +213,7 @@ class Interrupted(ListDecisions):
     def pause(self, seconds):
         if not self.coming:
             raise KeyboardInterrupt
-        self.writer.write([self.coming.pop()])
+        write(self.writer, [self.coming.pop()])
 
 
 @pytest.mark.parametrize('form', ['json', 'table'])

@@ -24,6 +24,7 @@ from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
 from tests import decision_records as records
 from tests.golden.explain.test_schema import VALIDATOR
+from tests.stored_records import write
 from tests.unit.commands.played import App, run
 
 OTHER = '77ad0000-0000-4000-8000-000000000001'
@@ -134,7 +135,8 @@ def kept(directory):
             {'index': 1, 'attempt': 1, 'host': 'cmp-051'},
         ],
     )
-    writer.write(
+    write(
+        writer,
         [
             records.changed(unschedulable, id='d-06aaaaaaaaaaa', request_id='req-1'),
             unschedulable,
@@ -142,7 +144,7 @@ def kept(directory):
             records.changed(
                 several, id='d-0700000000000', request_id='req-2', servers=2
             ),
-        ]
+        ],
     )
     writer.close()
 

@@ -9,12 +9,12 @@ from novasched.decision_log import overview
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.reading import DecisionFiles
 from novasched.decision_log.writing import DecisionWriter
-from tests.stored_records import NOON, SetClock, make_record
+from tests.stored_records import NOON, SetClock, make_record, write
 
 
 def log_of(records, most=1000):
     made = MemoryDecisions(clock=SetClock(NOON + 60), most=most)
-    made.write(records)
+    write(made, records)
     return made
 
 

@@ -14,7 +14,7 @@ from novasched.decision_log import files, overview
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.reading import Criteria, DecisionFiles, Mark, whole_id
 from novasched.decision_log.writing import DecisionWriter
-from tests.stored_records import NOON, SetClock, make_record
+from tests.stored_records import NOON, SetClock, make_record, write
 
 EVERYTHING = Criteria()
 RECORDS = [
@@ -39,7 +39,7 @@ def filled(directory, records=RECORDS, to_a_file=3):
         if start:
             files.begin(directory, start // to_a_file, NOON)
         writer = DecisionWriter(directory, clock=SetClock())
-        writer.write(records[start : start + to_a_file])
+        write(writer, records[start : start + to_a_file])
         writer.close()
 
 
@@ -84,7 +84,7 @@ def test_new_ones_are_found_after_a_place(reader, tmp_path):
     assert reader.newer(EVERYTHING, mark) == ([], mark)
     record = make_record()
     with contextlib.closing(DecisionWriter(tmp_path)) as writer:
-        writer.write([record])
+        write(writer, [record])
     assert reader.newer(EVERYTHING, mark)[0] == [record.head]
     assert reader.newer(Criteria(flavor='other'), mark)[0] == []
 
@@ -192,14 +192,14 @@ def test_reading_goes_on_beside_a_writer(tmp_path):
     writer = DecisionWriter(tmp_path)
     reader = DecisionFiles(tmp_path)
     for number in range(3):
-        writer.write([RECORDS[number]])
+        write(writer, [RECORDS[number]])
         assert len(reader.find(EVERYTHING)) == number + 1
     writer.close()
 
 
 def test_memory_counts_and_finds_as_files_do(reader):
     memory = MemoryDecisions(clock=SetClock(NOON + 60))
-    memory.write(RECORDS)
+    write(memory, RECORDS)
     for by in ('plugin', 'result', 'host', 'hour'):
         assert memory.count(by, EVERYTHING) == reader.count(by, EVERYTHING)
     assert memory.find(Criteria(host='cmp-2')) == [HEADS[2]]

@@ -17,7 +17,7 @@ from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.memory import MemoryDecisions
 from novasched.decision_log.reading import Criteria, DecisionFiles
 from novasched.decision_log.writing import FILE_AGE_S, MOST_AT_ONCE, DecisionWriter
-from tests.stored_records import NOON, SetClock, make_record
+from tests.stored_records import NOON, SetClock, make_record, write
 
 HOSTS = ('cmp-1', 'cmp-2')
 EVERYTHING = Criteria()
@@ -68,7 +68,7 @@ def names_of(directory):
 
 def test_a_record_is_read_as_it_was_written(make_writer, reader):
     record = whole()
-    make_writer().write([record])
+    write(make_writer(), [record])
     found = reader.read(record.head.id)
     assert found.head == record.head
     assert found.body == record.body
@@ -81,7 +81,7 @@ def test_a_record_is_read_as_it_was_written(make_writer, reader):
 def test_memory_serves_what_files_do():
     memory = MemoryDecisions(most=2)
     records = [whole() for _ in range(3)]
-    memory.write(records)
+    write(memory, records)
     assert memory.find(EVERYTHING) == [records[2].head, records[1].head]
     assert memory.read(records[1].head.id).body == records[1].body
     assert memory.read(records[0].head.id) is None
@@ -89,7 +89,7 @@ def test_memory_serves_what_files_do():
 
 
 def test_files_are_for_their_user_alone(make_writer, directory):
-    make_writer().write([make_record()])
+    write(make_writer(), [make_record()])
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     modes = {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
     assert modes == {0o600}
@@ -97,8 +97,8 @@ def test_files_are_for_their_user_alone(make_writer, directory):
 
 def test_lists_of_hosts_stand_once_in_a_file(make_writer, directory):
     writer = make_writer()
-    writer.write([whole(), whole()])
-    make_writer().write([whole()])
+    write(writer, [whole(), whole()])
+    write(make_writer(), [whole()])
     with files.opened_to_read(directory / '000001.sqlite') as connection:
         assert connection.execute('SELECT count(*) FROM host_lists').fetchone() == (1,)
         assert connection.execute('SELECT count(*) FROM profiles').fetchone() == (1,)
@@ -107,22 +107,22 @@ def test_lists_of_hosts_stand_once_in_a_file(make_writer, directory):
 def test_a_record_is_not_written_twice(make_writer, reader):
     record = make_record()
     writer = make_writer()
-    writer.write([record])
-    writer.write([record, make_record()])
+    write(writer, [record])
+    write(writer, [record, make_record()])
     assert len(reader.find(EVERYTHING)) == 2
     assert len(reader.of_server(record.body['servers'][0]['uuid'])) == 1
 
 
 def test_all_of_a_batch_is_written_or_none(make_writer, reader):
     writer = make_writer()
-    writer.write([make_record()])
+    write(writer, [make_record()])
     good, bad = make_record(), make_record()
     broken = writer.encoded(bad)
     object.__setattr__(broken, 'body', object())
     with pytest.raises(errors.StoreFailed):
         writer.write_encoded([writer.encoded(good), broken])
     assert len(reader.find(EVERYTHING)) == 1
-    writer.write([good, bad])
+    write(writer, [good, bad])
     assert len(reader.find(EVERYTHING)) == 3
 
 
@@ -132,9 +132,9 @@ def test_a_full_file_is_followed_by_the_next(make_writer, reader, directory):
         make_record(body={'notes': [os.urandom(60_000).hex()]}) for _ in range(40)
     ]
     for record in records:
-        writer.write([record])
+        write(writer, [record])
     last = make_record()
-    other.write([last])
+    write(other, [last])
     assert names_of(directory) == ['000001.sqlite', '000002.sqlite', '000003.sqlite']
     expected = [each.head for each in [last, *reversed(records)]]
     assert reader.find(EVERYTHING, limit=100) == expected
@@ -142,18 +142,18 @@ def test_a_full_file_is_followed_by_the_next(make_writer, reader, directory):
 
 def test_a_day_has_its_file(make_writer, directory, clock):
     writer = make_writer()
-    writer.write([make_record(at_s=clock.time())])
+    write(writer, [make_record(at_s=clock.time())])
     clock.go_on(FILE_AGE_S - 1)
-    writer.write([make_record(at_s=clock.time())])
+    write(writer, [make_record(at_s=clock.time())])
     assert names_of(directory) == ['000001.sqlite']
     clock.go_on(2)
-    writer.write([make_record(at_s=clock.time())])
-    writer.write([make_record(at_s=clock.time())])
+    write(writer, [make_record(at_s=clock.time())])
+    write(writer, [make_record(at_s=clock.time())])
     assert names_of(directory) == ['000001.sqlite', '000002.sqlite']
 
 
 def test_of_two_that_begin_a_file_one_does(make_writer, directory):
-    make_writer().write([make_record()])
+    write(make_writer(), [make_record()])
     begun = [files.begin(directory, 1, NOON) for _ in range(2)]
     assert begun == [directory / '000002.sqlite'] * 2
 
@@ -162,18 +162,18 @@ def test_a_file_whose_maker_was_killed_is_finished(make_writer, directory, reade
     directory.mkdir()
     (directory / '000001.sqlite').touch()
     assert reader.find(EVERYTHING) == []
-    make_writer().write([make_record()])
+    write(make_writer(), [make_record()])
     assert len(reader.find(EVERYTHING)) == 1
     assert names_of(directory) == ['000001.sqlite']
 
 
 def test_a_file_of_a_later_release_is_left_alone(make_writer, directory):
     said = []
-    make_writer().write([make_record()])
+    write(make_writer(), [make_record()])
     with contextlib.closing(sqlite3.connect(directory / '000001.sqlite')) as later:
         later.execute('PRAGMA user_version = 2')
     record = make_record()
-    make_writer().write([record])
+    write(make_writer(), [record])
     found = DecisionFiles(directory, said.append).find(EVERYTHING)
     assert found == [record.head]
     assert said == [f'{directory}/000001.sqlite was written by a later release']
@@ -184,7 +184,7 @@ def test_a_file_of_a_later_release_is_left_alone(make_writer, directory):
 )
 def test_an_operator_chooses_what_is_kept(make_writer, reader, keep, kept):
     records = [make_record(uuid='s'), make_record(host=None, uuid='s')]
-    make_writer(keep=keep).write(records)
+    write(make_writer(keep=keep), records)
     assert ['v' in reader.read(each.head.id).body for each in records] == kept
     assert len(reader.of_server('s')) == 2
     assert reader.read(records[0].head.id).body['servers'] == [
@@ -193,13 +193,13 @@ def test_an_operator_chooses_what_is_kept(make_writer, reader, keep, kept):
 
 
 def test_nothing_may_be_kept(make_writer, directory):
-    make_writer(keep='none').write([make_record()])
+    write(make_writer(keep='none'), [make_record()])
     assert not directory.exists()
 
 
 def test_odd_values_are_written_as_well_as_can_be(make_writer, reader):
     record = make_record(flavor='\udcff', took_us=2**70, body={'notes': ['\udcff']})
-    make_writer().write([record, make_record(body={'notes': [object()]})])
+    write(make_writer(), [record, make_record(body={'notes': [object()]})])
     (no_body, head) = reader.find(EVERYTHING)
     assert (head.flavor, head.took_us) == ('?', 2**63 - 1)
     assert reader.read(head.id).body['notes'] == ['?']
@@ -215,7 +215,7 @@ def test_odd_values_are_written_as_well_as_can_be(make_writer, reader):
 )
 def test_an_odd_value_that_a_record_refers_to_costs_its_body(make_writer, reader, odd):
     record = make_record(**odd)
-    make_writer().write([record, make_record()])
+    write(make_writer(), [record, make_record()])
     assert len(reader.find(EVERYTHING)) == 2
     assert 'v' not in reader.read(record.head.id).body
 
@@ -223,7 +223,7 @@ def test_an_odd_value_that_a_record_refers_to_costs_its_body(make_writer, reader
 def test_without_its_body_a_record_waits_for_no_diagnosis(make_writer, reader):
     record = make_record(host=None, diagnosis='waiting', body={'notes': [object()]})
     writer = make_writer()
-    writer.write([record])
+    write(writer, [record])
     assert reader.read(record.head.id).head.diagnosis == ''
     assert writer.waiting() == []
 
@@ -234,7 +234,7 @@ def test_a_diagnosis_is_added(make_writer, reader):
         make_record(host=None, diagnosis='waiting', body={'placement': None})
         for _ in range(2)
     ]
-    writer.write([waits, make_record(), gives_up])
+    write(writer, [waits, make_record(), gives_up])
     assert [head.id for head, _ in writer.waiting()] == [
         gives_up.head.id,
         waits.head.id,
@@ -258,7 +258,7 @@ def test_the_newest_that_wait_come_first_and_some_at_a_time(make_writer):
         make_record(host=None, diagnosis='waiting', body={'placement': None})
         for _ in range(MOST_AT_ONCE + 2)
     ]
-    writer.write(made)
+    write(writer, made)
     newest = [record.head.id for record in reversed(made[2:])]
     assert [head.id for head, _ in writer.waiting()] == newest
     writer.complete(dict.fromkeys(newest))
@@ -271,7 +271,7 @@ def test_the_newest_that_wait_come_first_and_some_at_a_time(make_writer):
 def test_a_body_that_cannot_be_read_is_empty(make_writer, directory):
     writer = make_writer()
     record = make_record(host=None, diagnosis='waiting', body={'placement': None})
-    writer.write([record])
+    write(writer, [record])
     with sqlite3.connect(directory / '000001.sqlite') as connection:
         connection.execute("UPDATE bodies SET body = x'00'")
     assert writer.waiting() == [(record.head, {})]
@@ -280,22 +280,22 @@ def test_a_body_that_cannot_be_read_is_empty(make_writer, directory):
 
 def test_a_malformed_file_is_set_aside(make_writer, reader, directory):
     writer = make_writer()
-    writer.write([make_record()])
+    write(writer, [make_record()])
     writer.close()
     (directory / '000001.sqlite').write_bytes(b'garbage' * 1000)
     record = make_record()
     with pytest.raises(errors.StoreFailed, match=r'kept as .*/000001\.sqlite\.broken'):
-        writer.write([record])
-    writer.write([record])
+        write(writer, [record])
+    write(writer, [record])
     assert names_of(directory) == ['000002.sqlite']
     assert reader.find(EVERYTHING) == [record.head]
 
 
 def test_only_the_file_that_is_malformed_is_set_aside(make_writer, directory, clock):
     writer = make_writer()
-    writer.write([make_record()])
+    write(writer, [make_record()])
     clock.time_s += FILE_AGE_S + 1
-    writer.write([make_record()])
+    write(writer, [make_record()])
     (directory / '000001.sqlite').write_bytes(b'garbage' * 1000)
     with pytest.raises(errors.StoreFailed, match=r'kept as .*/000001\.sqlite\.broken'):
         writer.waiting()

@@ -11,7 +11,7 @@ from novasched.inspection.merged import MergedDecisions, OwnLog
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection import InspectionEndpoint
 from novasched.rpc.inspection_client import NO_LOG, InspectionReply
-from tests.stored_records import NOON, SetClock
+from tests.stored_records import NOON, SetClock, write
 
 CLOCK = SetClock(NOON + 100)
 
@@ -19,7 +19,7 @@ CLOCK = SetClock(NOON + 100)
 def log_of(records=()):
     """A log with these records."""
     made = MemoryDecisions(clock=CLOCK)
-    made.write(list(records))
+    write(made, list(records))
     return made
 
 

@@ -16,7 +16,7 @@ from novasched.decision_log.record import encode
 from novasched.inspection.merged import PAGE, MergedDecisions
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
-from tests.stored_records import NOON, SetClock, make_record
+from tests.stored_records import NOON, SetClock, make_record, write
 from tests.unit.inspection.machines import log_of, merged
 
 RECORDS = [
@@ -133,8 +133,8 @@ def test_what_is_new_is_followed_once():
     found, mark = decisions.newer(Criteria(), mark)
     assert found == []
     soon = [make_record(NOON + 99), make_record(NOON + 98, None)]
-    here.write(soon[:1])
-    there.write(soon[1:])
+    write(here, soon[:1])
+    write(there, soon[1:])
     found, mark = decisions.newer(Criteria(), mark)
     assert ids(found) == [soon[1].head.id, soon[0].head.id]
     assert decisions.newer(Criteria(), mark)[0] == []
@@ -149,8 +149,8 @@ def test_what_was_decided_during_a_silence_is_followed_afterwards():
     told = []
     for _ in range(4):
         clock.go_on(15)
-        yonder.write([make_record(clock.time_s)])
-        there.write([make_record(clock.time_s)])
+        write(yonder, [make_record(clock.time_s)])
+        write(there, [make_record(clock.time_s)])
         found, mark = decisions.newer(Criteria(), mark)
         told += ids(found)
     machines.logs['yonder'] = yonder
@@ -168,7 +168,7 @@ def test_more_than_a_page_may_be_new():
     there = log_of()
     decisions, _ = merged(there=there)
     mark = decisions.end()
-    there.write([make_record(NOON + 100 + n / 1000) for n in range(PAGE + 20)])
+    write(there, [make_record(NOON + 100 + n / 1000) for n in range(PAGE + 20)])
     found, mark = decisions.newer(Criteria(), mark)
     assert len(found) == PAGE + 20
     assert decisions.newer(Criteria(), mark)[0] == []
