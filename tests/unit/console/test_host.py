@@ -131,7 +131,10 @@ PLANNED = {
         {'server': 'u', 'name': '', 'flavor': 'f', 'count': 2, 'explanation': None}
         | {'error': 'no request is kept'}
     ],
-    'changes': [{'change': 'any zone', 'hosts': 12, 'also_fail': 'X'}],
+    'changes': [
+        {'change': 'any zone', 'hosts': 12, 'also_fail': ''},
+        {'change': '8192 free MEMORY_MB', 'hosts': 0, 'also_fail': 'zone'},
+    ],
     'notes': ['server group web is gone: left out'],
     'as_of': '2026-11-22T12:10:07Z',
     'placement_age_s': 0.0,
@@ -149,12 +152,15 @@ def test_a_plan_is_said_and_drawn():
     seen = page('/plan?flavor=f&zone=az1&count=3&hints=a%3Db', plan=PLANNED)
     said = seen.text('section', id='result')
     for text in (
-        '✕1 of 3 fit', '1 host offered', 'cell3 does not answer', 'web is gone',
+        '✕1 of 3 servers fit', '1 host offered', 'cell3 does not answer', 'web is gone',
         'no request is kept', 'cmp-1 1 – cmp-2', 'cmp-3 1 3 more',
         'novasched plan boot --flavor f --availability-zone az1 --count 3 --hint a=b',
     ):  # fmt: skip
         assert text in said
-    assert 'any zone 12 X' in seen.text('table', id='changes')
+    assert seen.text('table', id='changes').endswith('any zone 12')
+    others = seen.text('table', id='not-enough')
+    assert others.endswith('8192 free MEMORY_MB (8 GiB) zone')
+    assert '1 change is not enough alone' in said
 
 
 @pytest.mark.parametrize(
