@@ -44,9 +44,9 @@ class Recordings:
             self._fault.explained,
         )
 
-    def _ended(self, told):
-        self.requests.append(told)
-        self.records.append(self.distiller.record(told))
+    def _ended(self, recorder):
+        self.requests.append(recorder)
+        self.records.append(self.distiller.record(recorder))
 
 
 class Recorded:

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
-import numpy as np
 import pytest
 
 from novasched import errors
@@ -368,21 +365,6 @@ def test_what_the_operator_chose_is_kept_by_its_hash():
     assert other.record.profiles.keys() != recorded.record.profiles.keys()
 
 
-@pytest.mark.parametrize(
-    ('multiplier', 'kept'),
-    [
-        pytest.param(Decimal('1.5'), 1.5, id='a decimal number'),
-        pytest.param(np.int64(2), 2.0, id='of numpy'),
-        pytest.param(object(), None, id='no number'),
-    ],
-)
-def test_multipliers_of_plugins_are_kept_as_plain_numbers(multiplier, kept):
-    profile = Profile((), (RAMWeigher(multiplier),))
-    policy = policy_of(profile)
-    assert policy['weighers'] == {'RAMWeigher': kept}
-    assert decode(encode(policy)) == policy
-
-
 # -- cells, and what placement held back
 
 
@@ -506,7 +488,7 @@ def test_refused_claims_have_the_hosts_of_their_nodes():
 def test_an_outcome_has_no_more_than_the_servers():
     recorded = typical()
     recorded.ask([A])
-    told = recorded.log.requests[-1]
-    found = recorded.log.distiller.outcome(told)
+    recorder = recorded.log.requests[-1]
+    found = recorded.log.distiller.outcome(recorder)
     assert found.head == recorded.record.head
     assert found.body == {'servers': recorded.record.body['servers']}

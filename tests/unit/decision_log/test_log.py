@@ -92,10 +92,10 @@ class Observer:
 class Unmakeable(Distiller):
     """Cannot make the records of some requests."""
 
-    def record(self, told):
-        if told.request.memory_mb == 666:
+    def record(self, recorder):
+        if recorder.request.memory_mb == 666:
             raise SystemExit('of a plugin')
-        return super().record(told)
+        return super().record(recorder)
 
 
 @pytest.fixture
@@ -224,9 +224,9 @@ def test_heads_are_lost_when_very_many_wait(open_log):
     recorded = served(log)
     recorded.ask()
     assert sink.entered.wait(PATIENCE_S)
-    told = log.recorder(recorded.context, factories.request(), None)
+    recorder = log.recorder(recorded.context, factories.request(), None)
     for _ in range(MOST_WAITING + MOST_REDUCED + 5):
-        told.ended([], None)
+        recorder.ended([], None)
     assert sink.lost == 5
     sink.gate.set()
 
@@ -292,9 +292,9 @@ def test_an_observer_that_raises_harms_no_request(open_log):
     sink.gate.clear()
     log = open_log(sink, observer=observer)
     recorded = served(log)
-    told = log.recorder(recorded.context, factories.request(), None)
+    recorder = log.recorder(recorded.context, factories.request(), None)
     while sink.lost == 0:  # until it is heard of in the thread of a request
-        told.ended([], None)
+        recorder.ended([], None)
     observer.problem = None
     recorded.ask()
     sink.gate.set()
@@ -341,7 +341,7 @@ def test_the_id_in_the_error_is_that_of_the_record(open_log):
 
 def test_an_error_that_cannot_be_explained_is_that_of_nova(open_log, caplog):
     class Inexplicable(Distiller):
-        def outlines(self, told):
+        def outlines(self, recorder):
             raise ZeroDivisionError
 
     log = open_log(Sink(), level=Level.ADMIN, distiller=Inexplicable)

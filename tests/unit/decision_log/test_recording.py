@@ -89,9 +89,9 @@ def test_the_tables_of_a_thousand_servers_are_let_go():
     parts = {'on_decision': watch}
     recorded = Recorded(hosts(50), weighers=[RAMWeigher()], parts=parts)
     recorded.ask(UUIDS)
-    told = recorded.log.requests[-1]
-    assert len(told.turns) == 1000
-    assert sum(turn.decision is not None for turn in told.turns) == 2
+    recorder = recorded.log.requests[-1]
+    assert len(recorder.turns) == 1000
+    assert sum(turn.decision is not None for turn in recorder.turns) == 2
     gc.collect()
     assert len(alive) >= 1000
     assert sum(each() is not None for each in alive) <= 4
@@ -136,13 +136,13 @@ def test_stages_say_how_long_they_took():
     view.clock = placement.clock = clock
     recorded = Recorded(hosts(), placement, view=view, clock=clock)
     recorded.ask()
-    told = recorded.log.requests[-1]
-    assert told.took_s == 6
-    assert told.stages_s['refresh'] == 1
-    assert told.stages_s['query'] == 2
-    assert told.stages_s['claim'] == 3
-    assert told.stages_s['prefilter'] == 0
-    assert [claim.took_s for claim in told.claims] == [3]
+    recorder = recorded.log.requests[-1]
+    assert recorder.took_s == 6
+    assert recorder.stages_s['refresh'] == 1
+    assert recorder.stages_s['query'] == 2
+    assert recorder.stages_s['claim'] == 3
+    assert recorder.stages_s['prefilter'] == 0
+    assert [claim.took_s for claim in recorder.claims] == [3]
     assert recorded.record.head.took_us == 6_000_000
     assert recorded.record.body['stages_ms']['query'] == 2000
     assert recorded.record.body['claims'][0]['ms'] == 3000
@@ -150,13 +150,13 @@ def test_stages_say_how_long_they_took():
 
 def test_a_stage_that_raises_has_its_time():
     clock = FakeClock()
-    told = Recorded(clock=clock).log.recorder(None, factories.request(), None)
-    with contextlib.suppress(ValueError), told.stage('query'):
+    recorder = Recorded(clock=clock).log.recorder(None, factories.request(), None)
+    with contextlib.suppress(ValueError), recorder.stage('query'):
         clock.advance(2)
         raise ValueError
-    with told.stage('query'), told.stage('claim'):
+    with recorder.stage('query'), recorder.stage('claim'):
         clock.advance(1)
-    assert told.stages_s == {'query': 3, 'claim': 1}
+    assert recorder.stages_s == {'query': 3, 'claim': 1}
 
 
 def test_of_very_many_claims_some_are_kept_and_all_counted():
@@ -208,10 +208,10 @@ def test_every_request_has_one_record_however_it_ends(options, kind):
     else:
         with pytest.raises(kind):
             recorded.ask()
-    (told,) = recorded.log.requests
-    assert (told.answer is None) == (kind is not None)
-    assert (told.error is None) == (kind is None)
-    assert recorded.record.head.id == told.id
+    (recorder,) = recorded.log.requests
+    assert (recorder.answer is None) == (kind is not None)
+    assert (recorder.error is None) == (kind is None)
+    assert recorded.record.head.id == recorder.id
 
 
 def test_an_interrupted_process_leaves_no_record():

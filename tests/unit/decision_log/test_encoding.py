@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records are encoded whatever plugins put into them, and what they share once."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from novasched.decision_log.distilling import policy_of
+from novasched.decision_log.encoding import MOST_KNOWN, RecordEncoder
+from novasched.decision_log.record import decode, encode
+from novasched.scheduler.pipeline import Profile
+from novasched.scheduler.weighers.resources import RAMWeigher
+from tests.stored_records import make_record
+
+
+@pytest.mark.parametrize(
+    ('multiplier', 'kept'),
+    [
+        pytest.param(Decimal('1.5'), 1.5, id='a decimal number'),
+        pytest.param(np.int64(2), 2.0, id='of numpy'),
+        pytest.param(object(), None, id='no number'),
+    ],
+)
+def test_multipliers_of_plugins_are_kept_as_plain_numbers(multiplier, kept):
+    profile = Profile((), (RAMWeigher(multiplier),))
+    policy = policy_of(profile)
+    assert policy['weighers'] == {'RAMWeigher': kept}
+    assert decode(encode(policy)) == policy
+
+
+def test_a_list_of_hosts_is_encoded_once():
+    encoder = RecordEncoder()
+    first, again = (
+        encoder(make_record(host_lists={'abc': ('cmp-1', 'cmp-2')})) for _ in range(2)
+    )
+    assert decode(first.host_lists['abc']) == ['cmp-1', 'cmp-2']
+    assert again.host_lists['abc'] is first.host_lists['abc']
+    for number in range(MOST_KNOWN):
+        encoder(make_record(host_lists={str(number): ()}))
+    third = encoder(make_record(host_lists={'abc': ('cmp-1', 'cmp-2')}))
+    assert third.host_lists == first.host_lists
+    assert third.host_lists['abc'] is not first.host_lists['abc']
