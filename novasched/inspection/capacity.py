@@ -34,7 +34,7 @@ from novasched.providers.table import ProviderTable
 from novasched.resources import Query
 from novasched.scheduler.aggregates import Aggregates
 from novasched.scheduler.capacity import CellCounter, Counting
-from novasched.scheduler.columns import Ints, Mask
+from novasched.scheduler.columns import Ints, Mask, Objects
 from novasched.scheduler.hosts import HostTable
 from novasched.scheduler.reasons import Code
 
@@ -108,6 +108,20 @@ class HostSlots:
             for text, place in zip(found.tolist(), at.tolist(), strict=True)
         ]
 
+    @functools.cached_property
+    def _left(self) -> Ints:
+        """What is free beyond the slots of each host."""
+        return self.free - self.counts * self.amount
+
+    @functools.cached_property
+    def _whys(self) -> Objects:
+        """Why what is left of each host is of no use: found out for all at once, as
+        there may be a group for each."""
+        whys: Objects = np.full(len(self.hosts), REMAINDER, object)
+        large = np.flatnonzero(self._left >= self.amount)
+        whys[large] = self.reasons(large.tolist())
+        return whys
+
     def _exhausted(self, place: int) -> str:
         """Return which class has too little for one more server on a host."""
         limits = {name: often.item(place) for name, often in self.limits.items()}
@@ -117,10 +131,7 @@ class HostSlots:
         """Return what is free on some hosts and of no use, each unit once; the most
         first."""
         at = np.array(places, np.intp)
-        left = self.free[at] - self.counts[at] * self.amount
-        whys = np.full(len(at), REMAINDER, object)
-        large = np.flatnonzero(left >= self.amount)
-        whys[large] = self.reasons(at[large].tolist())
+        left, whys = self._left[at], self._whys[at]
         amounts: Counter[str] = Counter()
         hosts: Counter[str] = Counter()
         for why, amount in zip(whys.tolist(), left.tolist(), strict=True):
@@ -266,7 +277,7 @@ def row(
     if total:
         place = places[int(counts.argmax())]
         largest = {
-            'host': slots.hosts.host.item(place),
+            'host': slots.hosts.state(place).host,
             'slots': slots.counts.item(place),
         }
     return {
