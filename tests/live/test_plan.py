@@ -17,6 +17,7 @@ from tests.live.servers.process import free_port
 
 pytestmark = pytest.mark.ours
 RUN_S = 60
+SERVERS = 50
 SMALL = ('--flavor', 'vcpus=1,ram=512,disk=1')
 READER = {'username': 'reader', 'password': 'reader-secret'}
 
@@ -36,8 +37,9 @@ def flow(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
             cloud.update('api', 'cell_mappings', values, name=cell)
 
     servers = (rabbitmq, mariadb, placement, keystone)
-    names = [name for name, _ in HOSTS]
-    with running(directory, servers, names, fleet(*HOSTS), prepare=prepare) as made:
+    names, hosts = [name for name, _ in HOSTS], fleet(*HOSTS)
+    large = hosts.replace('vcpus = 8', 'vcpus = 32')
+    with running(directory, servers, names, large, prepare=prepare) as made:
         yield made
 
 
@@ -110,11 +112,15 @@ def boot(flow, uuids):
 
 
 def test_an_account_that_may_only_read_plans_what_then_happens(
-    flow, plan, new_uuid, claims, eventually
+    flow, plan, placement, new_uuid, claims, eventually
 ):
-    uuids = [new_uuid() for _ in range(10)]
-    code, planned, said = plan('plan', 'boot', *SMALL, '--count', '10')
+    """Servers of one request go to the hosts of the plan, in its order, and placement
+    is asked by GET only until they do."""
+    uuids = [new_uuid() for _ in range(SERVERS)]
+    before = len(placement.accesses())
+    code, planned, said = plan('plan', 'boot', *SMALL, '--count', str(SERVERS))
     assert (code, said) == (0, '')
+    assert {method for method, _ in placement.accesses()[before:]} == {'GET'}
     hosts = boot(flow, uuids)
     claims.expect(*uuids)
     assert hosts == [each['host'] for each in planned['placed']]
@@ -130,6 +136,18 @@ def test_an_account_that_may_only_read_plans_what_then_happens(
         eventually(is_there, f'{each["server"]} on {each["host"]}')
     code, planned, _ = plan('plan', 'drain', hosts[0])
     assert (code, planned['asked']) == (0, 0)
+
+
+def test_an_account_that_may_only_read_counts_what_is_left(flow, plan):
+    code, answer, said = plan('capacity', *SMALL, '--by', 'host', '--fresh')
+    assert (code, said) == (0, '')
+    slots = {row['by']: row['slots'] for row in answer['rows']}
+    assert slots.keys() == {name for name, _ in HOSTS}
+    assert min(slots.values()) > 0
+    name, count = min(slots.items())
+    more = ('--host', name, '--count', str(count + 1))
+    code, planned, _ = plan('plan', 'boot', *SMALL, *more)
+    assert (code, planned['fits']) == (3, count)
 
 
 def test_nothing_but_the_databases_and_placement_is_needed(flow, plan):

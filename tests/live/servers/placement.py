@@ -20,6 +20,7 @@ HEADERS = {
     'Accept': 'application/json',
     'Connection': 'close',
 }
+ACCESSES = 'access.log'
 
 
 class Placement:
@@ -70,6 +71,8 @@ class Placement:
                 '--threads=4',
                 '--timeout=120',
                 '--graceful-timeout=1',
+                f'--access-logfile={self.dir / ACCESSES}',
+                '--access-logformat=%(m)s %(U)s',
                 'placement.wsgi.api:application',
             ],
             self.dir / 'gunicorn.log',
@@ -120,6 +123,11 @@ class Placement:
         """What a query of its database gives, read past the service."""
         with self._engine.connect() as connection:
             return list(connection.execute(sa.text(query)))
+
+    def accesses(self):
+        """Methods and paths of all requests that it has answered."""
+        lines = (self.dir / ACCESSES).read_text().splitlines()
+        return [tuple(line.split(' ', 1)) for line in lines]
 
     def release(self, consumer):
         """Delete whatever a consumer holds."""
