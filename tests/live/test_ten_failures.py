@@ -12,6 +12,8 @@ import time
 import jsonschema
 import pytest
 
+from novasched.commands.why_not import WhyNot
+from novasched.scheduler.reasons import Code
 from tests.live.failing_cloud import (
     ORDINARY,
     TENANT,
@@ -21,6 +23,7 @@ from tests.live.failing_cloud import (
 )
 from tests.live.servers.placement import Placement
 from tests.live.servers.process import wait_until
+from tests.unit.commands import played
 
 pytestmark = pytest.mark.ours
 
@@ -87,6 +90,8 @@ FAILURES = {
     ),
 }
 """What is booted, what the first lines must say, and what the remedies."""
+ALIKE_NOW = ('pinned-cpus', 'huge-pages', 'pci-device', 'anti-affinity', 'tenant')
+"""Failures of which each host is asked again."""
 
 
 @pytest.fixture(scope='module')
@@ -193,6 +198,27 @@ def test_the_first_screen_has_the_cause_and_what_would_have_to_change(cloud, nam
     uuid, screen = failed(cloud, name, **order)
     check(screen, causes, remedies)
     check_json(cloud.answer('explain', uuid, '--long'))
+
+
+@pytest.mark.parametrize('name', ALIKE_NOW)
+def test_what_a_host_says_now_is_what_it_said_then(cloud, name):
+    """While nothing changes, each host fails first what the record says of it."""
+    order, _, _ = FAILURES[name]
+    uuid, _ = failed(cloud, f'again-{name}', **order)
+    found = cloud.answer('explain', uuid, '--long')
+    codes = {
+        stage['name']: {each['code'] for each in stage['reasons']}
+        for stage in found['stages']
+    }
+    assert len(found['hosts']) == 12
+    assert len(set(found['hosts'].values())) > 1
+    for host, stage in found['hosts'].items():
+        app = played.App([cloud.flow.conf_path])
+        code, answer, _ = played.run(WhyNot, host, '--like', found['id'], app=app)
+        first = next(each for each in answer['conditions'] if not each['passes'])
+        assert (code, host, first['name']) == (3, host, stage)
+        if codes[stage] != {Code.NOT_ASKED}:
+            assert first['code'] in codes[stage]
 
 
 def test_the_host_of_a_server_its_margin_and_its_alternates(cloud):
