@@ -144,6 +144,22 @@ def test_by_zone_cell_and_host(made_of):
     assert by('host') == {'h1': 4, 'h2': 4, 'h3': 4}
 
 
+def test_why_hosts_have_no_more_slots_is_asked_once(made_of, monkeypatch):
+    made = made_of([Host(f'h{n}', memory_mb=1024) for n in range(4)])
+    slots = opened(made).slots('f', made.request(**SMALL))
+    asked = []
+    known = type(slots).reasons
+
+    def reasons(self, places):
+        asked.append(places)
+        return known(self, places)
+
+    monkeypatch.setattr(type(slots), 'reasons', reasons)
+    rows = [row(slots, f'h{n}', [n], True) for n in range(4)]
+    assert asked == [[0, 1, 2, 3]]
+    assert all(each['resources']['VCPU']['stranded'] for each in rows)
+
+
 def test_no_hosts(made_of):
     made = made_of([Host('down', down=True)])
     told = check(made, **SMALL)

@@ -13,7 +13,9 @@ from novasched.inspection import capacity_text
 from novasched.inspection.capacity_text import NOTHING
 
 MAP = '#map'
-MOST_SHOWN = 1000
+MOST_SHOWN = 300
+"""Rows of a page: more, with a heat map of 10,000 hosts, are no page that a browser has
+at once."""
 
 
 def mapped(answer: Mapping[str, Any], asked: PageQuery) -> str:
