@@ -44,11 +44,6 @@ def view(
     """Return what the page shows."""
     by, typed = asked.text('by'), _typed(answer, asked)
     missing = list(words.missing(answer))
-    if answer['placement_missing']:
-        missing.append(
-            f'Placement did not show {answer["placement_missing"]} hosts that have '
-            'free memory: they are not counted.'
-        )
     rows = answer['rows'][:MOST_SHOWN]
     if more := len(answer['rows']) - len(rows):
         missing.append(f'{words.grouped(more)} more rows are in the JSON alone.')
