@@ -62,7 +62,8 @@ class Consoles:
         words = ['--threads', '8', '--bind', f'unix:{self.address.path}']
         command = [own_program('gunicorn'), *words, 'novasched.console:application']
         env = {**os.environ, 'HOME': str(home.parent)}
-        return self._started(command, 'gunicorn.log', env=env, cwd=self.directory)
+        # It imports from where it runs; a scheduler has a directory novasched there.
+        return self._started(command, 'gunicorn.log', env=env, cwd=home)
 
     def _started(self, command, log, **options):
         made = Process(command, self.directory / log, **options)

@@ -34,10 +34,12 @@ def connected(address):
 
 def received(connection, method='GET'):
     """The next answer of a connection."""
-    answer = http.client.HTTPResponse(connection, method=method)
-    answer.begin()
-    headers = answer.getheaders()
-    return Answer(answer.status, dict(headers), answer.read().decode(), headers)
+    response = http.client.HTTPResponse(connection, method=method)
+    # It holds the socket open until it is closed itself.
+    with contextlib.closing(response) as answer:
+        answer.begin()
+        headers = answer.getheaders()
+        return Answer(answer.status, dict(headers), answer.read().decode(), headers)
 
 
 def said(address, content, method='GET'):

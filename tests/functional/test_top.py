@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import termios
 import time
@@ -90,7 +91,15 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(conf):
+def interruptible():
+    """Programs inherit that Ctrl-C is ignored, as where tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def terminal(conf, interruptible):
     opened = Terminal(words(conf))
     yield opened
     opened.close()
@@ -151,6 +160,6 @@ def test_p_pauses_and_goes_on(terminal):
 
 def test_ctrl_c_leaves_the_terminal_as_it_was(terminal):
     terminal.wait_for('novasched top')
-    terminal.process.send_signal(2)
+    terminal.process.send_signal(signal.SIGINT)
     assert terminal.process.wait(END_S) == 130
     assert termios.tcgetattr(terminal.side) == terminal.before
