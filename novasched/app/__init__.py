@@ -104,7 +104,7 @@ class Wrappers:
 
 @dataclass(frozen=True)
 class Reader:
-    """The parts that make decisions, and read the cloud; nobody can call it.
+    """The parts that make decisions, and read the cloud; no RPC server is among them.
 
     ``api`` is the database itself. Who composed it closes ``view``.
     """

@@ -104,9 +104,15 @@ class PlanCommand(InspectionCommand):
         self, report: Mapping[str, Any], parsed_args: argparse.Namespace
     ) -> int:
         """Return the exit code of a plan."""
-        if report['fits'] == report['asked']:
-            return self.code
-        return IN_PART if report['cells_left_out'] else ANSWER_IS_NO
+        if report['cells_left_out'] and self.may_miss(report, parsed_args):
+            return IN_PART
+        return self.code if report['fits'] == report['asked'] else ANSWER_IS_NO
+
+    def may_miss(
+        self, report: Mapping[str, Any], parsed_args: argparse.Namespace
+    ) -> bool:
+        """Whether a cell that is away could change the answer."""
+        return bool(report['fits'] != report['asked'])
 
 
 def explanations(inspection: Inspection) -> list[dict[str, Any]]:
@@ -364,17 +370,14 @@ class PlanMove(PlanCommand):
         conditions = inspection.placement.conditions
         return plan.move(inspection.run, found, make, conditions)
 
-    def code_of(
+    def may_miss(
         self, report: Mapping[str, Any], parsed_args: argparse.Namespace
-    ) -> int:
-        """Return the exit code; a server stays in its cell, but one that is named
-        could have a namesake in a cell that is away."""
+    ) -> bool:
+        """A server stays in its cell, but one that is named could have a namesake in
+        a cell that is away."""
         from oslo_utils import uuidutils
 
-        by_name = not all(map(uuidutils.is_uuid_like, parsed_args.servers))
-        if report['cells_left_out'] and by_name:
-            return IN_PART
-        return self.code if report['fits'] == report['asked'] else ANSWER_IS_NO
+        return not all(map(uuidutils.is_uuid_like, parsed_args.servers))
 
     def text(
         self,
@@ -436,13 +439,11 @@ class PlanDrain(PlanCommand):
             )
         return plan.drain(run, maker, servers, hosts, conditions, self.progress)
 
-    def code_of(
+    def may_miss(
         self, report: Mapping[str, Any], parsed_args: argparse.Namespace
-    ) -> int:
-        """Return the exit code; a cell that is away may have hosts of a zone."""
-        if report['cells_left_out'] and not (parsed_args.hosts or parsed_args.cell):
-            return IN_PART
-        return self.code if report['fits'] == report['asked'] else ANSWER_IS_NO
+    ) -> bool:
+        """A cell that is away may have hosts of a zone or an aggregate."""
+        return not (parsed_args.hosts or parsed_args.cell)
 
     def text(
         self,

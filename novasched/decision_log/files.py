@@ -273,7 +273,7 @@ def opened_to_read(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a file to read, beside those who write it. Raises sqlite3.Error.
 
     On a disk that is not to be written SQLite cannot make what it wants beside the
-    file; nobody else can, then.
+    file; no other process can, then.
     """
     uri, is_used = path.absolute().as_uri(), Path(f'{path}-wal').exists()
     can_write = os.access(path.parent, os.W_OK)

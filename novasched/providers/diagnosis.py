@@ -36,7 +36,7 @@ ORDER = (
     Code.NOT_TOGETHER,
 )
 """The first of these that strikes a host counts as the reason. Those of hosts that were
-not asked for come first: it helps nobody to enable a host of another zone."""
+not asked for come first: to enable a host of another zone is no help."""
 
 
 MOST_NAMES = 3
