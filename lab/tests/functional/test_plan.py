@@ -196,13 +196,13 @@ def test_the_same_plan_has_the_same_id_until_something_changes(whole):
 def test_servers_that_leave_a_host_go_where_the_plan_says(whole):
     made = whole()
     group = ('--group', 'web', '--policy', 'anti-affinity')
-    assert run_lab(made, BootServers, 'web', *SMALL, '--count', '3', *group)[0] == 0
+    assert run_lab(made, BootServers, 'web', *SMALL, '--count', '2', *group)[0] == 0
     sizes = ('vcpus=2,ram=2048,disk=5', 'vcpus=1,ram=1024,disk=2')
     for number, flavor in enumerate(sizes):
         words = (f'of-{number}', '--flavor', flavor, '--count', '6')
         assert run_lab(made, BootServers, *words)[0] == 0
     _, planned, said = plan(made, PlanDrain, 'cell1-h1')
-    assert (planned['fits'], said) == (planned['asked'], '')
+    assert (planned['unplaced'], said) == ([], '')
     assert planned['fits'] >= 2
     assert 'cell1-h1' not in {each['host'] for each in planned['placed']}
     assert planned['tightest']['flavor'] == 'inline'
