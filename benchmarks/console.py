@@ -4,10 +4,10 @@ clients at once.
 
 Run from the checkout: ``.venv/bin/python -m benchmarks.console [--hosts N ...]``. The
 databases are SQLite files, placement is the real one in this process, and the console
-runs in a process of its own, which has done nothing else. Of each page it prints what
-was promised, the first time, the time while an answer is kept, and after that, with a
-mark where the promise is not kept; sizes are as they are sent, compressed. A scheduler
-in another process works alone, and then while the clients ask.
+is the program, in a process of its own, which has done nothing else. Of each page it
+prints what was promised, the first time, the time while an answer is kept, and after
+that, with a mark where the promise is not kept; sizes are as they are sent, compressed.
+A scheduler in another process works alone, and then while the clients ask.
 """
 
 from __future__ import annotations
@@ -39,21 +39,7 @@ KEPT_S = 16.0
 """After so long nothing is kept but the flavors and the placement snapshot."""
 ALONE_S, END_S = 10.0, 120.0
 MEMORY_MB, PAGE_KB = 250, 60
-CONSOLE = """
-import sys
-import novasched
-from novasched.console import app, cloud, security, web_server
-from novasched.console.settings import ConsoleSettings
-from novasched.observability.settings import Address
-from tests.browser import demands
-with cloud.opened(demands.configured(sys.argv[1])) as reader:
-    settings = ConsoleSettings(listen=Address(host='127.0.0.1', port=0))
-    made = app.create(reader)
-    security.install(made, settings)
-    with web_server.served(made, settings) as address:
-        print(address.port, flush=True)
-        sys.stdin.read()
-"""
+PROGRAM = Path(sys.executable).with_name('novasched-console')
 
 
 class Console:
@@ -62,7 +48,7 @@ class Console:
     def __init__(self, process: subprocess.Popen[str], conf: Path, place: str) -> None:
         self._process = process
         self._conf, self._place = conf, place
-        self._address = f'http://127.0.0.1:{process.stdout.readline().strip()}'
+        self._address = process.stdout.readline().split()[-1]
 
     def get(self, path: str) -> tuple[int, bytes, float]:
         """Return status, content as it is sent, and milliseconds."""
@@ -112,9 +98,9 @@ def console(shape: inventory.Shape) -> Iterator[Console]:
             file.write(clouds.PLACEMENT.format(endpoint=place))
         demands.decide(path, shape, stack.enter_context(adapter_to(place)))
         process = subprocess.Popen(
-            [sys.executable, '-W', 'ignore', '-c', CONSOLE, str(path)],
-            stdin=subprocess.PIPE,
+            [PROGRAM, '--config-file', path, '--listen', 'tcp://127.0.0.1:0'],
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             text=True,
         )
         stack.callback(process.wait)

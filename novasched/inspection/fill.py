@@ -6,6 +6,8 @@ This is for requests whose servers take from different providers, or share some.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from novasched.cluster.snapshot import candidates_column
@@ -13,7 +15,6 @@ from novasched.drivers.host_candidates import RemainingCapacity, with_providers
 from novasched.objects.request_spec import RequestSpec
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
 from novasched.providers.candidates import CandidateSearch, search
-from novasched.providers.copies import copies
 from novasched.providers.table import ProviderTable
 from novasched.resources import Query
 from novasched.scheduler.columns import Ints
@@ -35,24 +36,39 @@ def room_by_copies(query: Query, table: ProviderTable) -> Ints | None:
     found = np.zeros(len(table), np.int64)
     for each in _queries(query):
         searched = search(each, table)
-        often = copies(searched)
-        if often is None:
+        if searched.shares or searched.most_of_root > 1:
             return None
-        found[searched.anchors] += often
-        if query.fallback is not None:
-            table = _after(table, searched, often)
-    return found[table.roots]
+        taken = _taken_once(searched)
+        often = _often(searched, taken)
+        found += often
+        table = table.after_each({n: of_one * often for n, of_one in taken.items()})
+    return found
 
 
-def _after(
-    table: ProviderTable, searched: CandidateSearch, often: Ints
-) -> ProviderTable:
-    """Return the table once the candidate of each root was taken so often."""
-    taken = {}
-    for anchor, count in zip(searched.anchors.tolist(), often.tolist(), strict=True):
-        for uuid, part in next(searched.under(anchor))['allocations'].items():
-            taken[uuid] = {n: amount * count for n, amount in part['resources'].items()}
-    return table.after(taken)
+def _taken_once(searched: CandidateSearch) -> dict[str, Ints]:
+    """Return what each provider gives to the only candidate of its tree, by class."""
+    found: dict[str, Ints] = {}
+    for slot in searched.slots:
+        rows = slot.providers[slot.spans(searched.anchors)[0]]
+        for name, amount in slot.resources.items():
+            none = np.zeros(len(searched.providers), np.int64)
+            np.add.at(found.setdefault(name, none), rows, amount)
+    return found
+
+
+def _often(searched: CandidateSearch, taken: Mapping[str, Ints]) -> Ints:
+    """Return how often the tree of each provider can give its only candidate."""
+    table, most = searched.providers, np.iinfo(np.int64).max
+    found = np.zeros(len(table), np.int64)
+    found[searched.anchors] = most
+    for name, amounts in taken.items():
+        inventory = table.inventories[name]
+        asked = amounts[inventory.rows]
+        taking = asked > 0
+        often = inventory.free[taking] // asked[taking]
+        np.minimum.at(found, table.roots[inventory.rows[taking]], often)
+    of_roots: Ints = found[table.roots]
+    return of_roots
 
 
 def _queries(query: Query) -> list[Query]:

@@ -51,8 +51,8 @@ class Slot:
 
     def choices(self, anchor: int) -> Rows:
         """Return the providers of one anchor."""
-        start, end = np.searchsorted(self.anchors, [anchor, anchor + 1])
-        return self.providers[start:end]
+        start = self.anchors.searchsorted(anchor)
+        return self.providers[start : self.anchors.searchsorted(anchor, 'right')]
 
 
 def search(
@@ -466,7 +466,11 @@ class CandidateSearch:
         choices = [slot.choices(anchor) for slot in self.slots]
         if not choices:  # some group cannot be served anywhere
             return
-        if not self._is_free and self._rules.allow_none(choices):
+        if self._is_free:
+            every = itertools.product(*(rows.tolist() for rows in choices))
+            yield from itertools.islice(every, self._max_nodes)
+            return
+        if self._rules.allow_none(choices):
             return
         last = len(choices) - 1
         pending: list[tuple[int, ...]] = [()]

@@ -132,10 +132,27 @@ class ProviderTable:
             for name in amounts.keys() & self.inventories.keys():
                 if row is not None:
                     by_class.setdefault(name, {})[row] = amounts[name]
-        changed = {n: self.inventories[n].after(each) for n, each in by_class.items()}
-        after = replace(self, inventories={**self.inventories, **changed})
-        vars(after).update({n: vars(self)[n] for n in _OF_TREES if n in vars(self)})
-        return after
+        return self._with(
+            {
+                name: self.inventories[name].after(each)
+                for name, each in by_class.items()
+            }
+        )
+
+    def after_each(self, taken: Mapping[str, Ints]) -> ProviderTable:
+        """Return the table once every provider gives more: amounts of each class, one
+        for each provider."""
+        changed = {}
+        for name, amounts in taken.items():
+            inventory = self.inventories[name]
+            used = inventory.used + amounts[inventory.rows]
+            changed[name] = replace(inventory, used=used)
+        return self._with(changed)
+
+    def _with(self, changed: Mapping[str, Inventory]) -> ProviderTable:
+        made = replace(self, inventories={**self.inventories, **changed})
+        vars(made).update({n: vars(self)[n] for n in _OF_TREES if n in vars(self)})
+        return made
 
     def trait_words(self, names: Iterable[str]) -> dict[int, np.uint32]:
         """Return the bits of known traits, by the word in which they are."""
