@@ -278,7 +278,7 @@ def _listen(address: Address) -> socket.socket:
     try:
         listening = serving.listen(address, SOCKET_MODE)
     except OSError as problem:
-        remedy = 'Name an address of this machine that nobody uses'
+        remedy = 'Name an address of this machine that is not in use'
         if address.path:
             directory = os.path.dirname(address.path)
             remedy = f'Name a socket in a directory that there is; see {directory}'

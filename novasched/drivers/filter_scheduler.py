@@ -158,7 +158,7 @@ class _Placing:
                 return state
             LOG.debug(
                 'What was selected for %d instances is void, as it could not be '
-                'claimed together; selecting anew.',
+                'claimed together; selecting again.',
                 len(state.picks),
             )
             if claims.room.fits_all(one.candidate for one in wanted):

@@ -176,5 +176,5 @@ class Reservation:
             if pick not in self._mine:
                 hosts = consume(hosts, host._row, pick.request)
                 hosts = book(hosts, host._row, pick.request, fitting).hosts
-        LOG.debug('Another request picked %s meanwhile; selecting anew.', host)
+        LOG.debug('Another request picked %s meanwhile; selecting again.', host)
         return hosts

@@ -250,7 +250,7 @@ def check(conf: Any) -> None:
                 raise errors.OptionError(
                     option,
                     f'{address}: {problem.strerror or problem}',
-                    'Name an address of this host that nobody uses.',
+                    'Name an address of this host that is not in use.',
                 ) from problem
             if address.path:
                 os.unlink(address.path)
