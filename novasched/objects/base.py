@@ -154,12 +154,12 @@ class NovaObject(ovo.VersionedObject):
 
     def if_set(self, name: str, default: Any = None) -> Any:
         """Return a field, or the default where it is unset."""
-        return getattr(self, name) if name in self else default
+        return self.__dict__.get(f'_obj_{name}', default)
 
     def set_fields(self) -> dict[str, Any]:
         """Return the fields that are set, by name."""
         own = self.__dict__
-        return {n: getattr(self, n) for n in self.fields if f'_obj_{n}' in own}
+        return {n: own[f'_obj_{n}'] for n in self.fields if f'_obj_{n}' in own}
 
     @classmethod
     def made_of(cls, **values: Any) -> Self:

@@ -247,8 +247,8 @@ class _Scores:
         if len(totals) < 2 or np.isnan(totals).any() or totals[0] < totals.max():
             return {}
         found = {}
-        for each in self._effective:
-            with np.errstate(over='ignore', invalid='ignore'):
+        with np.errstate(over='ignore', invalid='ignore'):
+            for each in self._effective:
                 without: Floats = totals - each.scores[self._places]
                 winner = int(np.argmax(without))
                 if winner and self._ahead(winner, each.name) > 0:
@@ -260,10 +260,10 @@ class _Scores:
 
         Summed up as totals are: what is left after a subtraction is not exact.
         """
-        totals = np.zeros(2)
+        totals, both = np.zeros(2), self._places[[winner, 0]]
         for each in self._effective:
             if each.name != without:
-                totals += each.scores[self._places[[winner, 0]]]
+                totals += each.scores[both]
         return float(totals[0] - totals[1])
 
 
