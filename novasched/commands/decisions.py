@@ -120,7 +120,9 @@ class DecisionsCommand(ConsoleCommand, TableCommand):
             if (value := getattr(parsed_args, name)) is not None:
                 is_time = isinstance(value, int)
                 asked.append((name, _at(value) if is_time else value))
-        answer = self.of_console(parsed_args, path, asked) or {}
+        answer = self.of_console(parsed_args, path, asked)
+        if answer is None:
+            raise errors.DecisionNotFound(parsed_args.before)
         for host in answer['unanswered']:
             self.warn(f'{host} did not answer the console')
             self.code = IN_PART

@@ -148,12 +148,7 @@ class Cloud:
 
     def _listed(self, criteria: Criteria, before: str | None, limit: int) -> Report:
         merged = self._decisions()
-        try:
-            found = merged.find(criteria, limit + 1, before)
-        except (errors.DecisionNotFound, errors.AmbiguousDecision) as problem:
-            raise errors.OptionError(
-                'before', str(problem), 'Begin with the newest'
-            ) from problem
+        found = merged.find(criteria, limit + 1, before)
         heads = found[:limit]
         hosts = merged.hosts_of([head.id for head in heads])
         return {
@@ -190,10 +185,6 @@ class Cloud:
             record = merged.read(decision)
         except errors.DecisionNotFound:
             return None
-        except errors.AmbiguousDecision as problem:
-            raise errors.OptionError(
-                'decision', str(problem), 'Give more of its id'
-            ) from problem
         if record is None:
             return None
         made = explanation(record, index, True, self._clock.time())

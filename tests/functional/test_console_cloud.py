@@ -72,7 +72,7 @@ def test_decisions_go_on_from_page_to_page(reader):
     second = reader.decisions(Criteria(), first['next'], 2)
     assert [each['picked'] for each in second['decisions']] == [['h1']]
     assert (second['next'], second['unanswered']) == (None, [])
-    with pytest.raises(errors.OptionError):
+    with pytest.raises(errors.DecisionNotFound):
         reader.decisions(Criteria(), 'nonsense', 2)
 
 
