@@ -8,15 +8,17 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cliff.command import Command
 from cliff.lister import Lister
 
 from novasched import errors
+from novasched.inspection.text import Style
 
 if TYPE_CHECKING:
     from oslo_config import cfg
+
 
 ANSWERED, FAILED, USAGE, ANSWER_IS_NO, IN_PART = range(5)
 """Exit codes: the question was answered; an error; wrong arguments; it was answered and
@@ -28,16 +30,9 @@ SERVICE = 'nova-scheduler'
 PIPE_WIDTH = 120
 LEAST_WIDTH = 8
 
+Answer = Mapping[str, Any]
 Rows = tuple[Sequence[str], Iterable[Sequence[Any]]]
 """The names of columns, and rows."""
-
-
-class Terminal(NamedTuple):
-    """Properties of the output of a text: the width of its lines, and whether it may
-    have colours."""
-
-    width: int
-    has_colour: bool
 
 
 class ConfiguredCommand(Command):
@@ -164,10 +159,7 @@ class ReportCommand(ConfiguredCommand):
         raise AssertionError('overridden by every report')
 
     def text(
-        self,
-        answer: Mapping[str, Any],
-        parsed_args: argparse.Namespace,
-        terminal: Terminal,
+        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         """Return the answer for people."""
         raise AssertionError('overridden by every report')
@@ -185,11 +177,14 @@ class ReportCommand(ConfiguredCommand):
 
             text = yaml.safe_dump(answer, sort_keys=False)
         else:
-            has_colour = out.isatty() and 'NO_COLOR' not in os.environ
-            terminal = Terminal(shutil.get_terminal_size().columns, has_colour)
-            text = self.text(answer, parsed_args, terminal)
+            text = self.text(answer, self._style(parsed_args), parsed_args)
         out.write(text.rstrip('\n') + '\n')
         return self.code
+
+    def _style(self, parsed_args: argparse.Namespace) -> Style:
+        width = shutil.get_terminal_size().columns
+        has_colour = self.app.stdout.isatty() and 'NO_COLOR' not in os.environ
+        return Style(width, has_colour, getattr(parsed_args, 'long', False))
 
 
 def positive(text: str) -> int:

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any
 
-from novasched.commands.base import IN_PART, Terminal
+from novasched.commands.base import IN_PART, Answer
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand, add_changes
+from novasched.inspection.text import Style
 
 BY = ('zone', 'aggregate', 'cell', 'host')
 
@@ -108,10 +108,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
         return answer
 
     def text(
-        self,
-        answer: Mapping[str, Any],
-        parsed_args: argparse.Namespace,
-        terminal: Terminal,
+        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection.capacity_text import as_text
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.commands.base import ANSWER_IS_NO, IN_PART, Terminal
+from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer
 from novasched.commands.console_client import ConsoleCommand, of_decision
 from novasched.commands.inspection import InspectionCommand
+from novasched.inspection.text import Style
 
 if TYPE_CHECKING:
     from novasched.db.server_names import NamedServers
@@ -295,14 +296,10 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
         return [record for record in read if record is not None]
 
     def text(
-        self,
-        answer: Mapping[str, Any],
-        parsed_args: argparse.Namespace,
-        terminal: Terminal,
+        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection import render
 
-        style = self.style(parsed_args, terminal)
         if 'text' in answer:  # there is nothing to explain
             return str(answer['text'])
         draw = render.host_as_text if parsed_args.host else render.as_text

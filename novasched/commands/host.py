@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Mapping
 from typing import Any
 
 from novasched import errors
-from novasched.commands.base import IN_PART, Terminal
+from novasched.commands.base import IN_PART, Answer
 from novasched.commands.console_client import ConsoleCommand, of_host
 from novasched.commands.inspection import InspectionCommand
+from novasched.inspection.text import Style
 
 HOLDING = ('pages', 'pcpu', 'pci')
 
@@ -80,11 +80,8 @@ class ShowHost(ConsoleCommand, InspectionCommand):
         return answer
 
     def text(
-        self,
-        answer: Mapping[str, Any],
-        parsed_args: argparse.Namespace,
-        terminal: Terminal,
+        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection.host_text import as_text
 
-        return as_text(answer, self.style(parsed_args, terminal))
+        return as_text(answer, style)

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from novasched.clock import SYSTEM_CLOCK
-from novasched.commands.base import ReportCommand, Terminal
+from novasched.commands.base import ReportCommand
 
 if TYPE_CHECKING:
     from novasched.inspection.session import Inspection
-    from novasched.inspection.text import Style
     from novasched.inspection.what_if import WhatIf
 
 QUIET_S = 2.0
@@ -64,11 +63,6 @@ class InspectionCommand(ReportCommand):
         """Take the line of the progress away."""
         if getattr(self, '_is_shown', False):
             self.app.stderr.write('\r\033[K')
-
-    def style(self, parsed_args: argparse.Namespace, terminal: Terminal) -> Style:
-        from novasched.inspection.text import Style
-
-        return Style(terminal.width, terminal.has_colour, parsed_args.long)
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:

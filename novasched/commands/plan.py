@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from novasched import errors
-from novasched.commands.base import ANSWER_IS_NO, IN_PART, Terminal, positive
+from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer, positive
 from novasched.commands.console_client import ConsoleCommand
 from novasched.commands.inspection import InspectionCommand, add_changes, add_seed
+from novasched.inspection.text import Style
 
 if TYPE_CHECKING:
     from novasched.inspection.requests import DryRequest
@@ -310,14 +311,11 @@ class PlanBoot(ConsoleCommand, PlanCommand):
         return answer
 
     def text(
-        self,
-        answer: Mapping[str, Any],
-        parsed_args: argparse.Namespace,
-        terminal: Terminal,
+        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection import plan_text
 
-        return plan_text.boot_as_text(answer, self.style(parsed_args, terminal))
+        return plan_text.boot_as_text(answer, style)
 
 
 def add_move(parser: argparse.ArgumentParser) -> None:
@@ -380,14 +378,11 @@ class PlanMove(PlanCommand):
         return not all(map(uuidutils.is_uuid_like, parsed_args.servers))
 
     def text(
-        self,
-        answer: Mapping[str, Any],
-        parsed_args: argparse.Namespace,
-        terminal: Terminal,
+        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection import plan_text
 
-        return plan_text.move_as_text(answer, self.style(parsed_args, terminal))
+        return plan_text.move_as_text(answer, style)
 
 
 class PlanDrain(PlanCommand):
@@ -446,12 +441,8 @@ class PlanDrain(PlanCommand):
         return not (parsed_args.hosts or parsed_args.cell)
 
     def text(
-        self,
-        answer: Mapping[str, Any],
-        parsed_args: argparse.Namespace,
-        terminal: Terminal,
+        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection import plan_text
 
-        style = self.style(parsed_args, terminal)
         return plan_text.drain_as_text(answer, style, self.hosts)

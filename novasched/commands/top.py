@@ -8,10 +8,11 @@ import contextlib
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from novasched.commands.base import IN_PART, ReportCommand, Terminal
+from novasched.commands.base import IN_PART, Answer, ReportCommand
+from novasched.inspection.text import Style
 
 if TYPE_CHECKING:
     from novasched.inspection.merged import MergedDecisions
@@ -60,15 +61,10 @@ class WatchSchedulers(ReportCommand):
         return found
 
     def text(
-        self,
-        answer: Mapping[str, Any],
-        parsed_args: argparse.Namespace,
-        terminal: Terminal,
+        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection import top
-        from novasched.inspection.text import Style
 
-        style = Style(terminal.width, terminal.has_colour)
         return top.frame(dict(answer), style)
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from typing import Any
 
 from novasched import errors
 from novasched.commands import plan
-from novasched.commands.base import ANSWER_IS_NO, IN_PART, Terminal
+from novasched.commands.base import ANSWER_IS_NO, IN_PART, Answer
 from novasched.commands.inspection import InspectionCommand, add_changes, add_seed
+from novasched.inspection.text import Style
 
 
 class WhyNot(InspectionCommand):
@@ -68,11 +68,8 @@ class WhyNot(InspectionCommand):
         return {**answer, 'cells_left_out': left_out}
 
     def text(
-        self,
-        answer: Mapping[str, Any],
-        parsed_args: argparse.Namespace,
-        terminal: Terminal,
+        self, answer: Answer, style: Style, parsed_args: argparse.Namespace
     ) -> str:
         from novasched.inspection import plan_text
 
-        return plan_text.why_not_as_text(answer, self.style(parsed_args, terminal))
+        return plan_text.why_not_as_text(answer, style)

@@ -79,8 +79,8 @@ class Weather(ReportCommand):
         self.code = ANSWER_IS_NO
         return {'rain': ['today', 'always']}
 
-    def text(self, answer, parsed_args, terminal):
-        colour = 'blue' if terminal.has_colour else 'plain'
+    def text(self, answer, style, parsed_args):
+        colour = 'blue' if style.has_colour else 'plain'
         return f'{colour} rain {answer["rain"][0]}'
 
 
