@@ -113,17 +113,17 @@ class SchedulerManager:
         try:
             selections, answer = self._selected(work, return_objects)
         except errors.NoValidHost as failure:
-            told = recorder.explained(failure)
-            recorder.ended(None, told)
+            explained = recorder.explained(failure)
+            recorder.ended(None, explained)
             if cells := self._view.unavailable_cells(request.target_cell_uuid):
                 LOG.info(
                     'No host was looked for in the cells that do not answer: %s',
                     ', '.join(cells),
                 )
             try:
-                raise told from failure.__cause__
+                raise explained from failure.__cause__
             finally:
-                del told  # it refers to this frame, and so to all candidates
+                del explained  # it refers to this frame, and so to all candidates
         except Exception as problem:  # whatever ends a request is written down
             recorder.ended(None, problem)
             raise

@@ -38,17 +38,17 @@ SAME = {'enabled compute service': COMPUTE_FILTER, ZONE_FILTER: ZONE}
 
 
 def of(
-    run: DryRun, told: RequestRecorder, conditions: Conditions | None = None
+    run: DryRun, recorder: RequestRecorder, conditions: Conditions | None = None
 ) -> list[dict[str, Any]]:
     """Return what would change the answer, and for how many hosts: JSON of a plan."""
-    request = decided_request(told)
-    hosts = all_hosts(run, told, request)
+    request = decided_request(recorder)
+    hosts = all_hosts(run, recorder, request)
     if not len(hosts):
         return []
     met = {
         **asked_of_all(run.reader.profile.filters, hosts, request),
         **_named(hosts, request),
-        **_of_placement(told, hosts, conditions),
+        **_of_placement(recorder, hosts, conditions),
     }
     same = SAME | _zone_conditions(run, request)
     met = joined(met, same)
@@ -65,13 +65,15 @@ def of(
     return sorted([*tried, *found], key=lambda each: -int(each['hosts']))
 
 
-def decided_request(told: RequestRecorder) -> RequestSpec:
+def decided_request(recorder: RequestRecorder) -> RequestSpec:
     """Return the request as the filters saw it last, or as it came."""
-    decided = [turn.decision for turn in told.turns if turn.decision is not None]
-    return decided[-1].request if decided else told.request
+    decided = [turn.decision for turn in recorder.turns if turn.decision is not None]
+    return decided[-1].request if decided else recorder.request
 
 
-def all_hosts(run: DryRun, told: RequestRecorder, request: RequestSpec) -> HostTable:
+def all_hosts(
+    run: DryRun, recorder: RequestRecorder, request: RequestSpec
+) -> HostTable:
     """Return all hosts of the request's cells, less what the dry run took.
 
     Those that are not offered have a candidate that asks for nothing.
@@ -82,7 +84,7 @@ def all_hosts(run: DryRun, told: RequestRecorder, request: RequestSpec) -> HostT
         return view.hosts(None, request.target_cell_uuid)
 
     hosts = take() if assumed is None else assumed.see(take).hosts
-    answer = told.queries[-1].answer if told.queries else None
+    answer = recorder.queries[-1].answer if recorder.queries else None
     listed = by_provider(answer) if isinstance(answer, Candidates) else None
     offered = listed or {}
     uuids = hosts.snapshot.column('uuid')
@@ -95,12 +97,12 @@ def all_hosts(run: DryRun, told: RequestRecorder, request: RequestSpec) -> HostT
 
 
 def _of_placement(
-    told: RequestRecorder, hosts: HostTable, conditions: Conditions | None
+    recorder: RequestRecorder, hosts: HostTable, conditions: Conditions | None
 ) -> Mapping[str, Mask]:
     """Return which hosts meet the conditions of the query, or which are offered."""
-    if not told.queries:
+    if not recorder.queries:
         return {}
-    last, uuids = told.queries[-1], [str(each) for each in hosts.uuid.tolist()]
+    last, uuids = recorder.queries[-1], [str(each) for each in hosts.uuid.tolist()]
     known = None if conditions is None else conditions(last.query, uuids)
     if known is not None:
         return known

@@ -44,7 +44,7 @@ class Tried:
 
     wanted: DryRequest
     selections: list[list[Selection]] | None
-    told: RequestRecorder
+    recorder: RequestRecorder
     record: DecisionRecord
 
     @property
@@ -52,7 +52,7 @@ class Tried:
         """Number of servers of the request that got a host before one did not."""
         if self.selections is not None:
             return len(self.selections)
-        last = self.told.turns[-1] if self.told.turns else None
+        last = self.recorder.turns[-1] if self.recorder.turns else None
         return last.index if last is not None and last.host is None else 0
 
 
@@ -101,7 +101,7 @@ class Plan:
             }
         )
         if not self.changes:
-            self.changes = changes.of(self.run, failed.told, self.conditions)
+            self.changes = changes.of(self.run, failed.recorder, self.conditions)
 
     def add_server(self, server: FoundServer, make: Callable[[], DryRequest]) -> None:
         """Ask for a server; it has no place where there is no request for it, or one
@@ -198,7 +198,7 @@ def boot(
     taken = Counter(each['host'] for each in plan.placed)
     left: Mapping[str, int] = {}
     if len(plan.tried) == 1:
-        left = remaining_slots.of_hosts(run, plan.tried[0].told, taken)
+        left = remaining_slots.of_hosts(run, plan.tried[0].recorder, taken)
     others = {each['host']: each['alternates'] for each in reversed(plan.placed)}
     hosts = [
         {
@@ -245,12 +245,12 @@ def drain(
 
 def _tightest(plan: Plan) -> Report | None:
     """Return the flavor of which the fewest more have a place after a drain."""
-    newest = {_kind(each.told.request): each.told for each in plan.tried}
+    newest = {_kind(each.recorder.request): each.recorder for each in plan.tried}
     counted = []
-    for told in list(newest.values())[:MOST_FLAVORS]:
-        slots = remaining_slots.in_all(plan.run, told)
+    for recorder in list(newest.values())[:MOST_FLAVORS]:
+        slots = remaining_slots.in_all(plan.run, recorder)
         if slots is not None:
-            counted.append((slots, told.request))
+            counted.append((slots, recorder.request))
     if not counted:
         return None
     slots, request = min(counted, key=lambda each: each[0])
@@ -325,10 +325,10 @@ def _placed(wanted: DryRequest, uuid: str, selections: Sequence[Selection]) -> R
 
 def _dependencies(tried: Tried) -> Iterable[Any]:
     """Yield what the hosts that were picked are like."""
-    told = tried.told
-    answer = told.queries[-1].answer if told.queries else None
+    recorder = tried.recorder
+    answer = recorder.queries[-1].answer if recorder.queries else None
     summaries = answer.summaries if isinstance(answer, Candidates) else {}
-    decisions = [turn.decision for turn in told.turns if turn.decision is not None]
+    decisions = [turn.decision for turn in recorder.turns if turn.decision is not None]
     if not decisions:
         return
     table = decisions[0].hosts

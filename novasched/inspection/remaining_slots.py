@@ -19,44 +19,44 @@ from novasched.scheduler.capacity import Counting
 
 
 def of_hosts(
-    run: DryRun, told: RequestRecorder, placed: Counter[str]
+    run: DryRun, recorder: RequestRecorder, placed: Counter[str]
 ) -> dict[str, int]:
     """Return the room of hosts on which a request has just placed so many servers.
 
     Those of which it cannot be counted simply are left out: there are several
     candidates, or a server group counts, too.
     """
-    answer = told.queries[-1].answer if told.queries else None
+    answer = recorder.queries[-1].answer if recorder.queries else None
     if not isinstance(answer, Candidates):
         return {}
-    return _counted(run, told, answer, placed, set(placed))
+    return _counted(run, recorder, answer, placed, set(placed))
 
 
-def in_all(run: DryRun, told: RequestRecorder) -> int | None:
+def in_all(run: DryRun, recorder: RequestRecorder) -> int | None:
     """Return how many more servers of a request all hosts take now; None: it cannot be
     counted simply. Placement is asked once more."""
-    query = told.queries[-1].query if told.queries else None
-    if query is None or told.request.if_set('instance_group') is not None:
+    query = recorder.queries[-1].query if recorder.queries else None
+    if query is None or recorder.request.if_set('instance_group') is not None:
         return None
     answer = run.placement.candidates(context.admin(), query.encode())
     if isinstance(answer, QueryFailed):
         return None
-    return sum(_counted(run, told, answer, Counter(), None).values())
+    return sum(_counted(run, recorder, answer, Counter(), None).values())
 
 
 def _counted(
     run: DryRun,
-    told: RequestRecorder,
+    recorder: RequestRecorder,
     answer: Candidates,
     placed: Counter[str],
     names: Collection[str] | None,
 ) -> dict[str, int]:
     """Return the slots of the hosts of these names, or of all that are offered."""
-    request = changes.decided_request(told)
+    request = changes.decided_request(recorder)
     if request.if_set('instance_group') is not None:
         return {}
     listed: Mapping[str, Sequence[Candidate]] = by_provider(answer) or {}
-    hosts = changes.all_hosts(run, told, request)
+    hosts = changes.all_hosts(run, recorder, request)
     pairs = zip(hosts.uuid.tolist(), hosts.host.tolist(), strict=True)
     room = np.array(
         [

@@ -53,19 +53,19 @@ def why_not(
         tried = ask(run, asked)
     except errors.ExtensionFailed:  # a filter: _filters() says which
         tried = Tried(asked, None, run.log.recorders[-1], run.log.records[-1])
-    table = changes.all_hosts(run, tried.told, tried.told.request)
+    table = changes.all_hosts(run, tried.recorder, tried.recorder.request)
     table = table[table.host == host]
     if not len(table):
         raise _unknown(run, host)
     run.forget()
-    state, told = table.state(0), tried.told
+    state, recorder = table.state(0), tried.recorder
     judged = [
         *_names(single, host),
         *_placement(tried, state, placement),
         *(
             ()
             if _skips_filters(single)
-            else _filters(run, table, changes.decided_request(told))
+            else _filters(run, table, changes.decided_request(recorder))
         ),
     ]
     fits, snapshot = all(each['passes'] for each in judged), run.offered_by()
@@ -163,13 +163,13 @@ def _names(request: RequestSpec, host: str) -> Iterator[Report]:
 def _placement(
     tried: Tried, host: HostState, placement: PlacementReader | None
 ) -> Iterator[Report]:
-    told = tried.told
-    if told.blocker == 'prefilter':
-        yield _condition(PREFILTER, False, Code.REJECTED, str(told.error))
+    recorder = tried.recorder
+    if recorder.blocker == 'prefilter':
+        yield _condition(PREFILTER, False, Code.REJECTED, str(recorder.error))
         return
-    if not told.queries:
+    if not recorder.queries:
         return
-    last = told.queries[-1]
+    last = recorder.queries[-1]
     if host.allocation_candidates != [changes.ANY_CANDIDATE]:
         yield _condition(OFFER, True, '', _free(last.answer, host))
         return
@@ -232,7 +232,7 @@ def _condition(name: str, passes: bool, code: str = '', text: str = '') -> Repor
 def _rank(run: DryRun, wanted: DryRequest, host: str) -> Report:
     """Return the place of a host among all that fit, and what the best one has more."""
     tried = ask(run, wanted)
-    decided = [t.decision for t in tried.told.turns if t.decision is not None]
+    decided = [t.decision for t in tried.recorder.turns if t.decision is not None]
     if not decided:
         return {}
     decision = decided[0]
