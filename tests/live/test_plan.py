@@ -174,7 +174,7 @@ def test_a_database_of_a_cell_that_is_stopped_costs_little_and_is_named(flow, pl
         warning = 'warning: cell2 does not answer; its hosts are not in the plan\n'
         began = time.monotonic()
         code, planned, said = plan('plan', 'boot', *SMALL)
-        assert time.monotonic() - began < whole_s + 3
+        assert time.monotonic() - began < 2 * whole_s + 5
         assert (code, said, planned['cells_left_out']) == (0, warning, ['cell2'])
         code, planned, said = plan('plan', 'boot', '--flavor', 'vcpus=64,ram=1,disk=1')
         assert (code, said) == (4, warning)
