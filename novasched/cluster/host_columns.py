@@ -301,8 +301,9 @@ class HostColumns:
     ) -> None:
         """Put in new or changed hosts and take out those that are gone.
 
-        The cost is that of the changed rows and one copy of each column. When a
-        value does not fit into its column, nothing has changed.
+        The cost is that of the changed rows and one copy of each column that they
+        change; the others stay the same objects. When a value does not fit into its
+        column, nothing has changed.
         """
         going = {key for key in gone if key in self._position}
         coming = [key for key in changed if key not in self._position]
@@ -326,11 +327,9 @@ class HostColumns:
     def _without(
         self, going: set[NodeKey]
     ) -> tuple[dict[NodeKey, int], dict[str, NDArray[Any]]]:
-        """Return the places and copies of the columns, less some hosts."""
+        """Return the places and the columns, less some hosts; new ones if any go."""
         if not going:
-            return self._position, {
-                n: array.copy() for n, array in self._arrays.items()
-            }
+            return self._position, dict(self._arrays)
         stay = [key for key in self._position if key not in going]
         places = np.array([self._position[key] for key in stay], np.intp)
         return (
@@ -342,16 +341,17 @@ class HostColumns:
         self,
         changed: Mapping[NodeKey, dict[str, Any]],
         position: Mapping[NodeKey, int],
-        arrays: Mapping[str, NDArray[Any]],
+        arrays: dict[str, NDArray[Any]],
     ) -> set[str]:
-        """Write the changed hosts; return which names of hosts are others now."""
+        """Write the changed hosts, into copies of the columns that are in use; return
+        which names of hosts are others now."""
         names = {
             name
             for name in ('host', 'uuid')
             if any(arrays[name][position[k]] != v[name] for k, v in changed.items())
         }
         places = [position[key] for key in changed]
-        for name, array in arrays.items():
+        for name, array in list(arrays.items()):
             values = (
                 [cell_uuid for cell_uuid, _ in changed]
                 if name == 'cell_uuid'
@@ -359,6 +359,10 @@ class HostColumns:
             )
             if name in self._encoders:
                 values = list(map(self._encoders[name].code, values))
+            if array is self._arrays[name]:
+                if array[places].tolist() == values:
+                    continue
+                array = arrays[name] = array.copy()
             array[places] = values
         return names
 

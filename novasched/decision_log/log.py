@@ -26,9 +26,9 @@ from novasched.scheduler.outline import Outline
 LOG = logging.getLogger(__name__)
 
 MOST_WAITING = 256
-MOST_HELD = 250_000
-"""Requests that may wait to be written down, and the candidates and hosts that they may
-hold, of 0.2 to 2 KB each; of more only the head is."""
+MOST_HELD = 500_000
+"""Requests that may wait to be written down, and the hosts that they may hold, of 0.2
+KB each, where a candidate counts as several; of more only the head is."""
 MOST_REDUCED = 4096
 """Heads that may wait, should writing hang; more are lost."""
 AT_ONCE = 64

@@ -22,6 +22,8 @@ from novasched.scheduler.trace import Decision
 
 MOST_CLAIMS = 20
 MOST_NOTES = 20
+CANDIDATE = 16
+"""A candidate takes as much memory as the columns of so many hosts."""
 
 
 @dataclass(frozen=True)
@@ -174,11 +176,11 @@ class RequestRecorder:
 
     @property
     def size(self) -> int:
-        """The number of candidates and of hosts that are held."""
+        """The hosts that are held; a candidate counts as CANDIDATE of them."""
         answers = [each.answer for each in self.queries]
         candidates = [len(a.requests) for a in answers if isinstance(a, Candidates)]
         hosts = [len(turn.offered) for turn in self.turns if turn.decision is not None]
-        return sum(candidates) + sum(hosts)
+        return CANDIDATE * sum(candidates) + sum(hosts)
 
     @property
     def ended_s(self) -> float:

@@ -59,6 +59,17 @@ def test_a_changed_host_leaves_earlier_columns_alone(three):
     assert after['hypervisor_type'].tolist() == ['QEMU', 'new', 'ironic']
 
 
+def test_columns_that_no_host_changes_stay_the_same_objects(three):
+    before = three.columns()
+    three.apply({('a', 2): host(2, vcpus=99)})
+    after = three.columns()
+    assert after['vcpus_total'] is not before['vcpus_total']
+    assert after['host'] is before['host']
+    assert after['uuid'] is before['uuid']
+    three.apply({}, [('b', 1)])
+    assert before['host'].tolist() == ['h1', 'h2', 'h3']
+
+
 def test_hosts_come_go_and_change_at_once(three):
     before = three.columns()
     three.apply({('c', 1): host(4), ('b', 1): host(3, vcpus=5)}, [('a', 1)])

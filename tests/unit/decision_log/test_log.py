@@ -25,6 +25,7 @@ from novasched.decision_log.log import (
     RecordingLog,
 )
 from novasched.decision_log.pending import PendingRecords
+from novasched.decision_log.recording import CANDIDATE
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories
@@ -273,7 +274,7 @@ def test_of_a_record_that_cannot_be_made_the_head_is_kept(open_log, caplog):
 def test_what_holds_many_hosts_does_not_wait(open_log):
     sink = Sink()
     sink.gate.clear()
-    hosts = factories.hosts(count=MOST_HELD // 8)
+    hosts = factories.hosts(count=MOST_HELD // (4 * (CANDIDATE + 1)))
     log = open_log(sink)
     recorded = Recorded(hosts, log=log)
     recorded.ask()
