@@ -40,10 +40,17 @@ class Style(NamedTuple):
         return [self.paint(label, code) + first[len(label) :], *others]
 
     def wrapped(self, start: str, text: str) -> list[str]:
-        """Return lines of text, the later ones indented as far as the first."""
+        """Return lines of text, the later ones indented as far as the first.
+
+        What is unbroken, but longer than a line, is broken all the same.
+        """
+        width = max(self.width, LEAST_WIDTH)
         lines = textwrap.wrap(
-            text,
-            max(self.width, LEAST_WIDTH),
+            ' '.join(
+                word if len(start) + len(word) <= width else word.replace(UNBROKEN, ' ')
+                for word in text.split(' ')
+            ),
+            width,
             initial_indent=start,
             subsequent_indent=' ' * len(start),
             break_long_words=False,

@@ -36,6 +36,8 @@ VALUES = st.recursive(
 )
 MAPS = st.dictionaries(TEXTS, VALUES, max_size=6)
 HASHES = st.text('0123456789abcdef', min_size=1, max_size=8)
+OTHER_HASHES = HASHES.map('p{}'.format)
+"""A list of hosts and a profile never have the same hash."""
 POSITIVE = st.integers(0, 2**63 - 1)
 SERVERS = st.lists(
     st.fixed_dictionaries({'uuid': TEXTS, 'host': st.none() | TEXTS}), max_size=3
@@ -55,7 +57,7 @@ def records(draw):
         diagnosis=draw(st.sampled_from(['', 'waiting', 'made'])),
     )
     lists = draw(st.dictionaries(HASHES, st.lists(TEXTS, max_size=4), max_size=2))
-    profiles = draw(st.dictionaries(HASHES, MAPS, max_size=1))
+    profiles = draw(st.dictionaries(OTHER_HASHES, MAPS, max_size=1))
     body = {
         **draw(MAPS),
         'v': 1,

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of texts for terminals."""
+
+from __future__ import annotations
+
+from novasched.inspection.text import LEAST_WIDTH, Style, unbroken
+
+REASON = unbroken('not-enough-dedicated-cpus VCPU 10')
+START = ' ' * 8
+
+
+def test_what_is_unbroken_stays_on_a_line_where_it_has_room():
+    lines = Style(48).wrapped(START, f'rejected by {REASON}')
+    assert lines == [f'{START}rejected by', f'{START}not-enough-dedicated-cpus VCPU 10']
+
+
+def test_what_is_unbroken_and_longer_than_a_line_is_broken():
+    lines = Style(LEAST_WIDTH).wrapped(START, REASON)
+    assert lines == [f'{START}not-enough-dedicated-cpus VCPU', f'{START}10']
