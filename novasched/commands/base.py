@@ -19,7 +19,6 @@ from novasched.inspection.text import Style
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-
 ANSWERED, FAILED, USAGE, ANSWER_IS_NO, IN_PART = range(5)
 """Exit codes: the question was answered; an error; wrong arguments; it was answered and
 the answer is no; it was answered in part, and the rest could change the answer."""

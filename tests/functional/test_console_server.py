@@ -130,7 +130,8 @@ class TestListening:
         self, serve, tmp_path
     ):
         port = serve(plain).port
-        with pytest.raises(errors.OptionError, match=rf'{port}.*Name an address'):
+        said = rf'{port}.*in use.*Name an address .* that is not in use'
+        with pytest.raises(errors.OptionError, match=said):
             serve(plain, Address(HERE, port))
         with pytest.raises(errors.OptionError, match=r'directory that there is'):
             serve(plain, Address(path=str(tmp_path / 'none' / 'console.sock')))
