@@ -89,10 +89,10 @@ def cases(count):
 class Nowhere:
     """Where the records of the log go."""
 
-    def __len__(self):
-        return 0
-
     def write(self, records):
+        pass
+
+    def close(self):
         pass
 
 

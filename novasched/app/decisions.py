@@ -67,6 +67,7 @@ def open_store(conf: cfg.ConfigOpts, metrics: DecisionMetrics) -> DecisionStore:
     """Open the store of the decision log."""
     store = decision_store.from_conf(conf, metrics.stored, _has_files())
     metrics.problem = lambda: store.pending.problem
+    metrics.unwritten_s = lambda: store.pending.waits_s
     metrics.size = store.size
     return store
 

@@ -17,6 +17,7 @@ from novasched.decision_log.distilling import Distiller, verdict
 from novasched.decision_log.fault import FaultText, log_failure
 from novasched.decision_log.record import UNSCHEDULABLE, DecisionRecord
 from novasched.decision_log.recording import RequestRecorder
+from novasched.decision_log.task_thread import TaskThread
 from novasched.log_once import LogOnce
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -30,26 +31,24 @@ MOST_HELD = 500_000
 """Requests that may wait to be written down, and the hosts that they may hold, of 0.2
 KB each, where a candidate counts as several; of more only the head is."""
 MOST_REDUCED = 4096
-"""Heads that may wait, should writing hang; more are lost."""
+"""Heads that may wait, should a plugin hang that is asked for reasons; more are
+lost."""
 AT_ONCE = 64
 PAUSE_S = 0.2
 """Seconds in which records are gathered to be written together."""
-DRAIN_S = 2.0
-RETRY_S = 1.0
-"""Seconds until those are tried again that could not be written."""
 
 
 class RecordSink(Protocol):
     """Where records go; it raises nothing."""
-
-    def __len__(self) -> int:
-        """Return how many records wait, as they could not be written."""
 
     def write(self, records: Sequence[DecisionRecord]) -> None:
         """Write records, and those that wait."""
 
     def lose(self, records: int) -> None:
         """Count records that are lost; any thread may call it."""
+
+    def close(self) -> None:
+        """Write what waits, for a short time at most."""
 
 
 class RecordObserver(Protocol):
@@ -67,8 +66,8 @@ class RecordingLog:
     ports.decisions.DecisionLog.
 
     ``keeps`` says of a result whether its whole record is kept; of others the head
-    and the servers are. Nothing waits for the thread: it starts with the first record,
-    takes what has come every PAUSE_S, and ends with close().
+    and the servers are. Nothing waits for its thread, which takes what has come every
+    PAUSE_S.
     """
 
     def __init__(
@@ -94,16 +93,13 @@ class RecordingLog:
         self._held = 0
         self._holding = threading.Lock()
         self._reduced: deque[DecisionRecord] = deque()
-        self._news = threading.Event()
-        self._stopping = threading.Event()
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread = TaskThread('decision-log', self._write_all, PAUSE_S)
         self._batch_since_s: float | None = None
         self._logged = LogOnce()
 
     @property
     def waits_s(self) -> float:
-        """The seconds for which the oldest request has waited to be written down."""
+        """The seconds for which the oldest request has waited for its record."""
         since_s = self._batch_since_s
         if since_s is None:
             try:
@@ -148,10 +144,7 @@ class RecordingLog:
             self._sink.lose(1)
         elif (record := self._made(recorder, whole=False)) is not None:
             self._reduced.append(record)
-        if not self._is_running():
-            self._start()
-        if not self._news.is_set():
-            self._news.set()
+        self._thread.notify()
 
     def _holds(self, recorder: RequestRecorder) -> bool:
         """Count what a request holds, unless that is too much."""
@@ -170,35 +163,8 @@ class RecordingLog:
             self._held -= recorder.size
         return recorder
 
-    def _is_running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
-
-    def _start(self) -> None:
-        """Start the thread, also in place of one that a plugin has ended."""
-        with self._starting:
-            if not self._is_running() and not self._stopping.is_set():
-                thread = threading.Thread(
-                    target=self._run, name='decision-log', daemon=True
-                )
-                try:
-                    thread.start()
-                except RuntimeError as problem:  # the next request tries again
-                    LOG.error('Records of decisions wait: %s', problem)
-                    return
-                self._thread = thread
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._news.wait(RETRY_S if len(self._sink) else None)
-            self._stopping.wait(PAUSE_S)
-            self._news.clear()
-            self._write_all()
-        self._write_all()
-
     def _write_all(self) -> None:
         """Make and write the records of all requests that have ended."""
-        if len(self._sink):
-            self._write(())
         while self._waiting or self._reduced:
             records: list[DecisionRecord] = []
             while self._waiting and len(records) < AT_ONCE:
@@ -252,13 +218,9 @@ class RecordingLog:
         return self._distiller.outcome(recorder)
 
     def close(self) -> None:
-        """Write what has come, for DRAIN_S at most, and stop."""
-        self._stopping.set()
-        self._news.set()
-        if self._thread is not None and self._thread.is_alive():
-            self._thread.join(DRAIN_S)
-        else:
-            self._write_all()
+        """Write what has come, for a short time at most, and stop."""
+        self._thread.close()
+        self._sink.close()
 
 
 class CollectedRecords(NoDecisionLog):

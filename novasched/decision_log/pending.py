@@ -9,12 +9,13 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log.encoding import EncodedRecord
 from novasched.decision_log.record import DecisionRecord
+from novasched.decision_log.task_thread import TaskThread
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +26,16 @@ BATCH = 64
 RETRY_S = 1.0
 LOG_EVERY_S = 60.0
 
-_Queue = deque[tuple[int, EncodedRecord]]
+
+class _Waiting(NamedTuple):
+    """A record that waits to be written, and since when."""
+
+    number: int
+    since_s: float
+    record: EncodedRecord
+
+
+_Queue = deque[_Waiting]
 
 
 class RecordWriter(Protocol):
@@ -40,12 +50,12 @@ class RecordWriter(Protocol):
 
 
 class PendingRecords:
-    """Writes records in their order, and keeps them while that fails.
+    """Writes records in their order, and keeps them while that fails or hangs.
 
     It keeps ``most_bytes``, of which a host list or a profile counts once for all that
     have it; then the oldest of scheduled requests go, then the oldest of others.
-    ``count`` is called with an outcome and a number of records. One thread at a time
-    may call it.
+    ``count`` is called with an outcome and a number of records. Any thread may call it;
+    flush(), and so write(), one at a time. Satisfies log.RecordSink.
     """
 
     def __init__(
@@ -59,93 +69,133 @@ class PendingRecords:
         self._count = count
         self._clock = clock
         self._most_bytes = most_bytes
+        self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._successes: _Queue = deque()
         self._failures: _Queue = deque()
+        self._batch: list[_Waiting] = []  # being written
         self._shared: Counter[str] = Counter()
         self._bytes = 0
-        self._losing = threading.Lock()
         self._lost = 0  # what the writer has not been given yet
         self._retry_at = self._log_at = float('-inf')
         self.problem: errors.StoreFailed | None = None
         """Why records wait, for the health check; None: they are written."""
 
     def __len__(self) -> int:
-        return len(self._successes) + len(self._failures)
+        with self._lock:
+            return len(self._batch) + len(self._successes) + len(self._failures)
+
+    @property
+    def waits_s(self) -> float:
+        """The seconds for which the oldest record has waited to be written."""
+        with self._lock:
+            first = [q[0] for q in (self._batch, self._successes, self._failures) if q]
+        now = self._clock.monotonic()
+        return max((now - each.since_s for each in first), default=0.0)
 
     def lose(self, records: int) -> None:
         """Count records that are lost; any thread may call it."""
-        with self._losing:
+        with self._lock:
             self._lost += records
         self._count(LOST, records)
 
     def write(self, records: Sequence[DecisionRecord]) -> None:
-        """Write records, and those that wait; call it now and then with none.
+        """Write records, and those that wait."""
+        self.add(records)
+        self.flush()
 
-        Raises nothing; RETRY_S after a failure it is tried again.
-        """
-        for record in records:
-            self._add(record)
-        self._make_room()
+    def add(self, records: Sequence[DecisionRecord]) -> None:
+        """Have records wait to be written; raise nothing."""
+        encoded = [one for each in records if (one := self._encoded(each)) is not None]
+        now = self._clock.monotonic()
+        with self._lock:
+            for one in encoded:
+                waiting = _Waiting(next(self._numbers), now, one)
+                self._queue_of(one).append(waiting)
+                new = [key for key in one.shared if not self._shared[key]]
+                self._bytes += one.size + sum(len(one.shared[key]) for key in new)
+                self._shared.update(one.shared.keys())
+            lost = self._make_room()
+        if lost:
+            self.lose(lost)
+
+    def _encoded(self, record: DecisionRecord) -> EncodedRecord | None:
+        try:
+            return self._writer.encoded(record)
+        except Exception:  # a defect costs no other record
+            LOG.exception('Record %s cannot be encoded', record.head.id)
+            self.lose(1)
+            return None
+
+    def _queue_of(self, record: EncodedRecord) -> _Queue:
+        return self._successes if record.is_success else self._failures
+
+    def _make_room(self) -> int:
+        """Forget the oldest records, but for those being written; return how many."""
+        lost = 0
+        while self._bytes > self._most_bytes and (self._successes or self._failures):
+            self._forget((self._successes or self._failures).popleft().record)
+            lost += 1
+        return lost
+
+    def _forget(self, record: EncodedRecord) -> None:
+        """Count a record off, and what it alone refers to."""
+        self._shared -= Counter(record.shared.keys())
+        gone = [key for key in record.shared if not self._shared[key]]
+        self._bytes -= record.size + sum(len(record.shared[key]) for key in gone)
+
+    @property
+    def again_s(self) -> float | None:
+        """The seconds after which to call flush() again; None: nothing waits."""
+        return RETRY_S if len(self) else None
+
+    def flush(self) -> None:
+        """Write what waits. Raises nothing; RETRY_S after a failure it is tried
+        again."""
         now = self._clock.monotonic()
         if now < self._retry_at:
             return
         try:
-            self._write_all()
+            while self._take_batch():
+                self._write_batch()
         except errors.StoreFailed as problem:
+            self._give_back()
             self._note(problem, now)
         else:
             if self.problem is not None:
                 LOG.info('The decision log is written again')
             self.problem = None
 
-    def _add(self, record: DecisionRecord) -> None:
-        try:
-            one = self._writer.encoded(record)
-        except Exception:  # a defect costs no other record
-            LOG.exception('Record %s cannot be encoded', record.head.id)
-            self.lose(1)
-            return
-        if one is None:
-            return
-        self._queue_of(one).append((next(self._numbers), one))
-        new = [key for key in one.shared if not self._shared[key]]
-        self._bytes += one.size + sum(len(one.shared[key]) for key in new)
-        self._shared.update(one.shared.keys())
-
-    def _queue_of(self, record: EncodedRecord) -> _Queue:
-        return self._successes if record.is_success else self._failures
-
-    def _make_room(self) -> None:
-        lost = 0
-        while self._bytes > self._most_bytes:
-            self._remove(self._successes or self._failures)
-            lost += 1
-        if lost:
-            self.lose(lost)
-
-    def _remove(self, queue: _Queue) -> None:
-        """Forget the oldest record, and what it alone refers to."""
-        _, record = queue.popleft()
-        self._shared -= Counter(record.shared.keys())
-        gone = [key for key in record.shared if not self._shared[key]]
-        self._bytes -= record.size + sum(len(record.shared[key]) for key in gone)
-
-    def _write_all(self) -> None:
-        while len(self):
+    def _take_batch(self) -> bool:
+        """Take the oldest records, to be written; return whether there are any."""
+        with self._lock:
             merged = heapq.merge(self._successes, self._failures)
-            batch = [record for _, record in itertools.islice(merged, BATCH)]
-            is_written = self._wrote(batch)
+            self._batch = list(itertools.islice(merged, BATCH))
+            for waiting in self._batch:
+                self._queue_of(waiting.record).popleft()
+        return bool(self._batch)
+
+    def _give_back(self) -> None:
+        with self._lock:
+            for waiting in reversed(self._batch):
+                self._queue_of(waiting.record).appendleft(waiting)
+            self._batch = []
+
+    def _write_batch(self) -> None:
+        batch = [waiting.record for waiting in self._batch]
+        is_written = self._wrote(batch)
+        with self._lock:
             for record in batch:
-                self._remove(self._queue_of(record))
-            if not is_written:
-                self.lose(len(batch))
-                continue
-            reduced = sum(record.is_reduced for record in batch)
-            outcomes = {WRITTEN: len(batch) - reduced, REDUCED: reduced}
-            for outcome, number in outcomes.items():
-                if number:
-                    self._count(outcome, number)
+                self._forget(record)
+            self._batch = []
+        if not is_written:
+            self.lose(len(batch))
+            return
+        reduced = sum(record.is_reduced for record in batch)
+        outcomes = {WRITTEN: len(batch) - reduced, REDUCED: reduced}
+        for outcome, number in outcomes.items():
+            if number:
+                self._count(outcome, number)
 
     def _wrote(self, batch: Sequence[EncodedRecord]) -> bool:
         """Write a batch; return False for one that can never be written."""
@@ -157,7 +207,7 @@ class PendingRecords:
         except Exception:
             LOG.exception('%d records cannot be written, and are lost', len(batch))
             return False
-        with self._losing:
+        with self._lock:
             self._lost -= lost
         return True
 
@@ -171,3 +221,30 @@ class PendingRecords:
                 len(self),
                 problem,
             )
+
+    def close(self) -> None:
+        """Do nothing: write() has tried all."""
+
+
+class WritingThread:
+    """Writes pending records in a thread of its own: while the disk stalls, records
+    wait, and not the requests of which they are made. Satisfies log.RecordSink."""
+
+    def __init__(self, pending: PendingRecords) -> None:
+        self._pending = pending
+        self._thread = TaskThread(
+            'decision-writer', pending.flush, again_s=lambda: pending.again_s
+        )
+
+    def write(self, records: Sequence[DecisionRecord]) -> None:
+        """Have records written soon."""
+        self._pending.add(records)
+        self._thread.notify()
+
+    def lose(self, records: int) -> None:
+        """Count records that are lost; any thread may call it."""
+        self._pending.lose(records)
+
+    def close(self) -> None:
+        """Write what waits, for a short time at most, and stop."""
+        self._thread.close()

@@ -16,7 +16,7 @@ from novasched.decision_log.fault import FaultText
 from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.log import RecordingLog, RecordObserver
 from novasched.decision_log.memory import MemoryDecisions
-from novasched.decision_log.pending import PendingRecords, RecordWriter
+from novasched.decision_log.pending import PendingRecords, RecordWriter, WritingThread
 from novasched.decision_log.reading import DecisionFiles, DecisionReader
 from novasched.decision_log.record import SCHEDULED, Head
 from novasched.decision_log.writing import DecisionWriter, Diagnoses
@@ -83,9 +83,10 @@ def open_log(
 ) -> RecordingLog:
     """Return the log that makes records for a store."""
     keep = StoreSettings.from_conf(conf).keep
+    has_files = store.directory is not None
     return RecordingLog(
         distiller,
-        store.pending,
+        WritingThread(store.pending) if has_files else store.pending,
         clock,
         FaultText.from_conf(conf, distiller),
         observer,

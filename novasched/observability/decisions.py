@@ -13,7 +13,7 @@ from novasched.observability.health import PASS, WARN, Check
 from novasched.scheduler.outline import Outline
 
 MOST_WAIT_S = 30.0
-"""Seconds that a request waits to be written down before health warns."""
+"""Seconds that a request or a record waits before health warns."""
 
 
 class DecisionMetrics:
@@ -21,13 +21,15 @@ class DecisionMetrics:
     decision_log.log.RecordObserver.
 
     ``problem`` says why records cannot be written now, ``waits_s`` for how long the
-    oldest request has waited to be written down, ``size`` how many bytes the store has.
+    oldest request has waited for its record, ``unwritten_s`` for how long the oldest
+    record has waited to be written, ``size`` how many bytes the store has.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.problem: Callable[[], object | None] = lambda: None
         self.waits_s: Callable[[], float] = lambda: 0.0
+        self.unwritten_s: Callable[[], float] = lambda: 0.0
         self.size: Callable[[], int] = lambda: 0
 
     def recorded(
@@ -55,9 +57,12 @@ class DecisionMetrics:
 
     def check(self, time: str) -> Check:
         """Judge the store; without it requests are served as before."""
-        problem, waits_s = self.problem(), self.waits_s()
+        problem = self.problem()
+        waits_s, unwritten_s = self.waits_s(), self.unwritten_s()
         if problem is None and waits_s > MOST_WAIT_S:
             problem = f'none was made for {waits_s:.0f} s; a plugin may hang'
+        if problem is None and unwritten_s > MOST_WAIT_S:
+            problem = f'none was written for {unwritten_s:.0f} s; the disk may stall'
         if problem is None:
             return Check(PASS, time)
         return Check(WARN, time, f'records of decisions wait: {problem}')

@@ -9,6 +9,7 @@ import pytest
 
 from novasched.app.decisions import LogMaker
 from novasched.clock import SYSTEM_CLOCK
+from novasched.decision_log.pending import PendingRecords
 from novasched.decision_log.store import DecisionStore
 from novasched.observability.decisions import DecisionMetrics
 from novasched.placement.diagnosing import INTERVAL_S
@@ -41,7 +42,8 @@ def test_records_that_wait_are_completed_by_a_periodic_task(has_diagnosis):
     )
     view = FakeView(factories.hosts(count=1))
     view.hosts_by_node, view.aggregates = dict, SimpleNamespace(names=dict)
-    store = DecisionStore((), WaitingForever(), None, None)
+    waiting = WaitingForever()
+    store = DecisionStore(PendingRecords(waiting, print), waiting, None, None)
     conf = make_conf(novasched={'placement_diagnosis': has_diagnosis})
     make_log = LogMaker(conf, dependencies, store)
     log = make_log(view, Profile((), ()), None)

@@ -17,15 +17,14 @@ from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.fault import FaultText, Level
 from novasched.decision_log.log import (
     AT_ONCE,
-    DRAIN_S,
     MOST_HELD,
     MOST_REDUCED,
     MOST_WAITING,
     CollectedRecords,
     RecordingLog,
 )
-from novasched.decision_log.pending import PendingRecords
 from novasched.decision_log.recording import CANDIDATE
+from novasched.decision_log.task_thread import DRAIN_S
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from tests import factories
@@ -50,11 +49,11 @@ class Sink:
         self.entered = threading.Event()
         self.written = threading.Condition()
 
-    def __len__(self):
-        return 0
-
     def lose(self, records):
         self.lost += records
+
+    def close(self):
+        pass
 
     def write(self, records):
         self.entered.set()
@@ -351,36 +350,6 @@ def test_an_error_that_cannot_be_explained_is_that_of_nova(open_log, caplog):
     assert 'cannot be given' in caplog.text
 
 
-class Locked:
-    """A store that fails until it is let go."""
-
-    encoded = RecordEncoder()
-
-    def __init__(self):
-        self.is_locked = True
-        self.kept = []
-        self.written = threading.Event()
-        self.refused = threading.Event()
-
-    def write_encoded(self, records, lost=0):
-        if self.is_locked:
-            self.refused.set()
-            raise errors.StoreFailed('decisions', 'locked')
-        self.kept += [record.id for record in records]
-        self.written.set()
-
-
-def test_records_wait_for_a_store_that_fails_and_need_no_other_request(open_log):
-    store, counted = Locked(), []
-    pending = PendingRecords(store, lambda outcome, number: counted.append(outcome))
-    recorded = served(open_log(pending))
-    recorded.ask()
-    assert store.refused.wait(PATIENCE_S)
-    store.is_locked = False
-    assert store.written.wait(PATIENCE_S)
-    assert len(store.kept) == 1
-
-
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnhandledThreadExceptionWarning')
 def test_a_thread_that_was_ended_is_replaced(open_log):
     sink = Sink(SystemExit('of a plugin'))
@@ -388,14 +357,14 @@ def test_a_thread_that_was_ended_is_replaced(open_log):
     recorded = served(log)
     recorded.ask()
     sink.await_records(1)
-    log._thread.join(PATIENCE_S)
+    log._thread.thread.join(PATIENCE_S)
     sink.problem = None
     recorded.ask()
     sink.await_records(2)
     sink.problem = SystemExit()
     recorded.ask()
     sink.await_records(3)
-    log._thread.join(PATIENCE_S)
+    log._thread.thread.join(PATIENCE_S)
     sink.problem = None
     log._queue(log.recorder(recorded.context, factories.request(), None))
     log.close()

@@ -149,6 +149,25 @@ def test_a_list_of_hosts_counts_once_for_all_records_that_have_it(
     assert pending._bytes == 0
 
 
+def test_what_is_being_written_is_not_lost(store, clock, counted):
+    """While a write hangs, others come, for which there is no room."""
+    writing, kept = [make_record(host='a')], [make_record(host=None)]
+    written = store.write_encoded
+
+    def hang(records, lost=0):
+        pending.add(kept)
+        clock.go_on(5.0)
+        assert (len(pending), pending.waits_s) == (1, 5.0)
+        store.write_encoded = written
+        written(records, lost)
+
+    pending = make(store, clock, counted, most_bytes=RecordEncoder()(writing[0]).size)
+    store.write_encoded = hang
+    pending.write(writing)
+    assert store.ids() == ids_of(writing)
+    assert (counted, len(pending), pending._bytes) == ({'written': 1, 'lost': 1}, 0, 0)
+
+
 def test_one_line_a_minute_says_so(pending, store, clock, caplog):
     store.is_away = True
     for _ in range(100):

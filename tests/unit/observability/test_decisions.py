@@ -28,19 +28,27 @@ def metrics(recorder):
 
 
 @pytest.mark.parametrize(
-    ('problem', 'waits_s', 'status', 'output'),
+    ('problem', 'waits_s', 'unwritten_s', 'status', 'output'),
     [
-        pytest.param(None, 0.0, PASS, '', id='all is written'),
-        pytest.param(None, MOST_WAIT_S, PASS, '', id='a busy moment'),
-        pytest.param('locked', 0.0, WARN, 'wait: locked', id='a store that fails'),
+        pytest.param(None, 0.0, 0.0, PASS, '', id='all is written'),
+        pytest.param(None, MOST_WAIT_S, MOST_WAIT_S, PASS, '', id='a busy moment'),
         pytest.param(
-            None, MOST_WAIT_S + 1, WARN, 'for 31 s; a plugin may hang', id='no records'
+            'locked', 0.0, 99.0, WARN, 'wait: locked', id='a store that fails'
+        ),
+        pytest.param(
+            None, 31.0, 0.0, WARN, 'made for 31 s; a plugin may hang', id='no records'
+        ),
+        pytest.param(
+            None, 0.0, 31.0, WARN, 'written for 31 s; the disk may stall', id='a stall'
         ),
     ],
 )
-def test_health_warns_where_records_wait(metrics, problem, waits_s, status, output):
+def test_health_warns_where_records_wait(
+    metrics, problem, waits_s, unwritten_s, status, output
+):
     metrics.problem = lambda: problem
     metrics.waits_s = lambda: waits_s
+    metrics.unwritten_s = lambda: unwritten_s
     check = metrics.check('now')
     assert (check.status, check.output.endswith(output)) == (status, True)
 
