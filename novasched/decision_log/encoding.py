@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -72,10 +72,12 @@ class RecordEncoder:
                 body = encode(record.body)
             except (ValueError, TypeError, OverflowError):  # an odd value of a plugin
                 host_lists = profiles = {}
-        head = record.head if body else replace(record.head, diagnosis='')
+        head = record.head
+        if body is None and head.diagnosis:
+            head = replace(head, diagnosis='')
         return EncodedRecord(
             id=head.id,
-            head=tuple(map(_storable, astuple(head))),
+            head=tuple(_storable(getattr(head, name)) for name in files.HEAD),
             body=body,
             servers=tuple(
                 (_storable(each.get('uuid') or ''), _storable(each.get('host') or ''))
@@ -108,5 +110,5 @@ class RecordEncoder:
 def _storable(value: Any) -> Any:
     """Return a value that SQLite takes: text in Unicode, numbers of 64 bits."""
     if isinstance(value, str):
-        return value.encode('utf-8', 'replace').decode()
+        return value if value.isascii() else value.encode('utf-8', 'replace').decode()
     return max(-_MOST, min(int(value), _MOST))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.columns import Floats, Objects, Rows
+from novasched.scheduler.columns import Objects, Rows
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.reasons import (
@@ -24,7 +24,7 @@ from novasched.scheduler.reasons import (
     Code,
     Reason,
 )
-from novasched.scheduler.trace import Decision, Step
+from novasched.scheduler.trace import Decision, Step, Weighing
 
 BEST = 10
 """Hosts whose weights are kept."""
@@ -139,7 +139,8 @@ def _outcomes(decision: Decision) -> Outcomes:
     outcomes = np.full(len(decision.hosts.snapshot), NOT_A_CANDIDATE, np.uint8)
     outcomes[decision.hosts.rows] = NOT_NAMED
     for number, step in enumerate(decision.steps):
-        outcomes[step.before.rows] = min(FIRST_STEP + number, LAST_STEP)
+        if not step.passed_all:
+            outcomes[step.before.rows] = min(FIRST_STEP + number, LAST_STEP)
     outcomes[decision.ranked.rows] = PASSED
     return outcomes
 
@@ -158,6 +159,8 @@ def _reasons(
     columns once for each combination of them; else ``most`` hosts are asked about.
     The counts add up to the hosts rejected, of which plugins may have given some twice.
     """
+    if step.passed_all:
+        return []
     before = step.before.rows
     if number < LAST_STEP - FIRST_STEP:
         rows = before[outcomes[before] == FIRST_STEP + number]
@@ -208,12 +211,12 @@ class _Scores:
     def __init__(self, decision: Decision) -> None:
         self._weighed = decision.weighed
         self._ranked = decision.ranked
-        self._totals = decision.totals
         order = (
             np.arange(len(self._ranked)) if decision.order is None else decision.order
         )
         places = self._weighed.places
         self._places: Rows = order if places is None else places[order]
+        self._first = int(self._places[0]) if len(self._places) else 0
         best = np.arange(min(BEST, len(decision.ranked)))
         self.names: list[str] = decision.ranked[best].host.tolist()
         self._effective = [
@@ -243,28 +246,29 @@ class _Scores:
 
         There are none where the first host is not the best: chance has picked it.
         """
-        totals = self._totals
-        if len(totals) < 2 or np.isnan(totals).any() or totals[0] < totals.max():
+        sums = self._weighed.sums
+        if len(sums) < 2 or np.isnan(sums).any() or sums[self._first] < sums.max():
             return {}
         found = {}
         with np.errstate(over='ignore', invalid='ignore'):
             for each in self._effective:
-                without: Floats = totals - each.scores[self._places]
-                winner = int(np.argmax(without))
-                if winner and self._ahead(winner, each.name) > 0:
-                    found[each.name] = self._ranked.state(winner).host
+                best = int(np.argmax(sums - each.scores))
+                if best != self._first and self._ahead(best, each) > 0:
+                    (rank,) = np.flatnonzero(self._places == best)
+                    found[each.name] = self._ranked.state(int(rank)).host
         return found
 
-    def _ahead(self, winner: int, without: str) -> float:
+    def _ahead(self, place: int, without: Weighing) -> float:
         """Return by how much a host is ahead of the first one without a weigher.
 
         Summed up as totals are: what is left after a subtraction is not exact.
         """
-        totals, both = np.zeros(2), self._places[[winner, 0]]
+        total = total_of_first = 0.0
         for each in self._effective:
-            if each.name != without:
-                totals += each.scores[both]
-        return float(totals[0] - totals[1])
+            if each is not without:
+                total += each.scores.item(place)
+                total_of_first += each.scores.item(self._first)
+        return total - total_of_first
 
 
 def host_names(hosts: Objects, nodes: Objects) -> list[str]:

@@ -36,6 +36,11 @@ class Step:
             yield host, self.filter.why(host, request)
 
     @property
+    def passed_all(self) -> bool:
+        """It is known at once that the filter took out no host."""
+        return self.after.rows is self.before.rows
+
+    @property
     def rejected(self) -> HostTable:
         """The hosts that the filter took out."""
         return self.before.without(self.after)
