@@ -59,7 +59,7 @@ class Subject(NamedTuple):
         return f'on request {self.request}' if self.request else self.decision
 
 
-class Looked(NamedTuple):
+class Found(NamedTuple):
     """The records that were found, the newest first, and the schedulers that did not
     answer; without records, when the oldest one was made, in us since 1970."""
 
@@ -157,30 +157,30 @@ class ExplainDecision(ConsoleCommand, InspectionCommand):
             return self._of_console(parsed_args)
         what = parsed_args.what
         subject = _subject(what)
-        looked = Looked() if subject.is_name else self._look(subject, parsed_args)
+        found = Found() if subject.is_name else self._look(subject, parsed_args)
         away: list[str] = []
-        if subject.is_name or (subject.decision and not looked.records):
+        if subject.is_name or (subject.decision and not found.records):
             uuids, away = self._called(what, subject)
             if uuids:
                 subject = Subject(server=uuids[0], name=what)
-                looked = self._look(subject, parsed_args)
-        unanswered = looked.unanswered
-        if not looked.records:
+                found = self._look(subject, parsed_args)
+        unanswered = found.unanswered
+        if not found.records:
             self.code = IN_PART if unanswered or away else ANSWER_IS_NO
-            return {'id': None, 'text': _nothing(subject, looked.oldest_at)}
-        made = [self._explained(each, subject, parsed_args) for each in looked.records]
+            return {'id': None, 'text': _nothing(subject, found.oldest_at)}
+        made = [self._explained(each, subject, parsed_args) for each in found.records]
         for each in made:
             each['unanswered'] = unanswered
         return {'explanations': made} if parsed_args.all else made[0]
 
-    def _look(self, subject: Subject, parsed_args: argparse.Namespace) -> Looked:
+    def _look(self, subject: Subject, parsed_args: argparse.Namespace) -> Found:
         """Look for records, and say what is missing in them."""
         with contextlib.ExitStack() as opened:
             sources, records = self._found(subject, parsed_args, opened)
             for line in sources.warnings:
                 self.warn(line)
             oldest_at = None if records else sources.oldest_at()
-            return Looked(records, sources.unanswered, oldest_at)
+            return Found(records, sources.unanswered, oldest_at)
 
     def _of_console(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return the newest explanation that a console has."""

@@ -19,14 +19,14 @@ from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.commands import decisions, sources
 from novasched.commands.base import FORMAT_VERSION
 from novasched.console.bulkhead import Bulkhead
-from novasched.console.checks import CHECK_S, Checks, answered, checked
-from novasched.console.dry_runs import DryRuns, flavor_named, flavors_of
-from novasched.console.kept_session import (
+from novasched.console.cached_session import (
     HOSTS_AGE_S,
     SLOTS_AGE_S,
-    KeptCloud,
-    KeptSession,
+    CachedCloud,
+    CachedSession,
 )
+from novasched.console.checks import CHECK_S, Checks, answered, checked
+from novasched.console.dry_runs import DryRuns, flavor_named, flavors_of
 from novasched.console.reader import (
     CapacityOrder,
     HostsOrder,
@@ -77,7 +77,7 @@ class Cloud:
         self._conf = configuration.copied(conf, dict(opts.list_opts()))
         self._flavors = self._conf.novasched_console.flavors
         self._sources = read
-        self._session = KeptSession(self._conf, read, clock)
+        self._session = CachedSession(self._conf, read, clock)
         self._clock = clock
         # Half of the server's threads are left for questions of other kinds.
         most = max(1, self._conf.novasched_console.threads // 2)
@@ -200,7 +200,7 @@ class Cloud:
     def _ask(
         self,
         key: Any,
-        question: Callable[[KeptCloud], Report],
+        question: Callable[[CachedCloud], Report],
         max_age_s: float = HOSTS_AGE_S,
     ) -> Report:
         return self._counts.ask(
@@ -214,30 +214,30 @@ class Cloud:
             )
         if order.what_if:
             return self._plans.ask(order, lambda: self._dry_runs.capacity(order))
-        return self._ask(order, lambda kept: _capacity(kept, order), SLOTS_AGE_S)
+        return self._ask(order, lambda cloud: _capacity(cloud, order), SLOTS_AGE_S)
 
     def heat(self, flavor: str) -> Report:
-        return self._ask(('heat', flavor), lambda kept: _heat(kept, flavor))
+        return self._ask(('heat', flavor), lambda cloud: _heat(cloud, flavor))
 
     def hosts(self, order: HostsOrder) -> Report:
         if order.state and order.state not in STATES:
             raise errors.OptionError(
                 'state', f'there is no {order.state}', f'Give {", ".join(STATES)}'
             )
-        return self._ask(order, lambda kept: _hosts(kept, order))
+        return self._ask(order, lambda cloud: _hosts(cloud, order))
 
     def host(self, name: str) -> Report:
-        return self._ask(('host', name), lambda kept: self._host(kept, name))
+        return self._ask(('host', name), lambda cloud: self._host(cloud, name))
 
-    def _host(self, kept: KeptCloud, name: str) -> Report:
+    def _host(self, cloud: CachedCloud, name: str) -> Report:
         merged = self._decisions()
         found = host.report(
-            kept.inspection,
+            cloud.inspection,
             name,
-            kept.snapshots,
+            cloud.snapshots,
             decisions=merged.find(Criteria(host=name), host.MOST_DECISIONS),
             log=merged,
-            capacity=kept.capacity,
+            capacity=cloud.capacity,
         )
         return {'v': FORMAT_VERSION, **found, 'unanswered': merged.unanswered}
 
@@ -338,39 +338,41 @@ def opened(
         yield cloud
 
 
-def _capacity(kept: KeptCloud, order: CapacityOrder, stranded: bool = True) -> Report:
-    flavors = flavors_of(kept.inspection, order)
+def _capacity(
+    cloud: CachedCloud, order: CapacityOrder, stranded: bool = True
+) -> Report:
+    flavors = flavors_of(cloud.inspection, order)
     found = capacity.report(
-        kept.inspection, kept.snapshots, flavors, order.by, stranded, kept.capacity
+        cloud.inspection, cloud.snapshots, flavors, order.by, stranded, cloud.capacity
     )
     return {'v': FORMAT_VERSION, **found}
 
 
-def _slots(kept: KeptCloud, name: str) -> capacity.HostSlots:
+def _slots(cloud: CachedCloud, name: str) -> capacity.HostSlots:
     """Return the slots of a flavor. Raises errors.OptionError where none can be had."""
-    flavor = flavor_named(kept.inspection, name)
+    flavor = flavor_named(cloud.inspection, name)
     try:
-        request = kept.inspection.maker.boot(BootOrder(flavor=flavor)).request
-        return kept.capacity.slots(str(flavor.name), request)
+        request = cloud.inspection.maker.boot(BootOrder(flavor=flavor)).request
+        return cloud.capacity.slots(str(flavor.name), request)
     except capacity.REFUSALS as problem:
         raise errors.OptionError(
             'flavor', str(problem), 'Name another one'
         ) from problem
 
 
-def _heat(kept: KeptCloud, flavor: str) -> Report:
-    groups = kept.hosts().groups(_slots(kept, flavor))
-    return {'flavor': flavor, 'groups': groups, 'cells_left_out': _away(kept)}
+def _heat(cloud: CachedCloud, flavor: str) -> Report:
+    groups = cloud.hosts().groups(_slots(cloud, flavor))
+    return {'flavor': flavor, 'groups': groups, 'cells_left_out': _away(cloud)}
 
 
-def _hosts(kept: KeptCloud, order: HostsOrder) -> Report:
-    slots = _slots(kept, order.flavor) if order.flavor else None
+def _hosts(cloud: CachedCloud, order: HostsOrder) -> Report:
+    slots = _slots(cloud, order.flavor) if order.flavor else None
     criteria = HostCriteria(
         order.name, order.cell, order.zone, order.aggregate, order.state
     )
-    found = kept.hosts().page(criteria, order.page, order.limit, slots)
-    return {**found, 'cells_left_out': _away(kept), 'problem': kept.problem or None}
+    found = cloud.hosts().page(criteria, order.page, order.limit, slots)
+    return {**found, 'cells_left_out': _away(cloud), 'problem': cloud.problem or None}
 
 
-def _away(kept: KeptCloud) -> list[str]:
-    return list(kept.inspection.run.reader.view.unavailable_cells())
+def _away(cloud: CachedCloud) -> list[str]:
+    return list(cloud.inspection.run.reader.view.unavailable_cells())

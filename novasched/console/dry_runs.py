@@ -9,7 +9,7 @@ from typing import Any
 
 from novasched import errors
 from novasched.commands.base import FORMAT_VERSION
-from novasched.console.kept_session import KeptSession
+from novasched.console.cached_session import CachedSession
 from novasched.console.reader import MOST_BY_HOST, CapacityOrder, PlanOrder, Report
 from novasched.inspection import capacity, catalogue, places, plan, snapshots
 from novasched.inspection.explain import explanation
@@ -32,7 +32,7 @@ class DryRuns:
     """
 
     def __init__(
-        self, session: KeptSession, decisions: Callable[[], MergedDecisions]
+        self, session: CachedSession, decisions: Callable[[], MergedDecisions]
     ) -> None:
         self._session = session
         self._decisions = decisions

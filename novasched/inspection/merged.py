@@ -44,21 +44,21 @@ class OwnLog(NamedTuple):
     origin: str
 
 
-class Heard(NamedTuple):
-    """What another log has told: everything before ``since``, in microseconds since
-    1970, and of what it wrote later these decisions."""
+class LogRead(NamedTuple):
+    """How far another log was read: all before ``since``, in microseconds since 1970,
+    and of what it wrote later these decisions."""
 
     since: int
     ids: frozenset[str] = frozenset()
 
 
 class FollowMark(NamedTuple):
-    """A place in several logs: in our own, and what was ``heard`` of others, by their
-    origin. ``began`` is what was heard of one that was silent until now."""
+    """A place in several logs: in our own, and how far others were ``read``, by their
+    origin. ``began`` is where one begins that was silent until now."""
 
     own: Mark
-    began: Heard
-    heard: Mapping[str, Heard]
+    began: LogRead
+    read: Mapping[str, LogRead]
 
 
 class MergedDecisions:
@@ -172,9 +172,9 @@ class MergedDecisions:
     def end(self) -> FollowMark:
         """Return the place after the newest record."""
         own = self._own.reader.end() if self._own is not None else Mark()
-        mark = FollowMark(own, Heard(self._late()), {})
-        _, heard = self._new(Criteria(), mark)
-        return mark._replace(heard=heard)
+        mark = FollowMark(own, LogRead(self._late()), {})
+        _, read = self._new(Criteria(), mark)
+        return mark._replace(read=read)
 
     def newer(
         self, criteria: Criteria, mark: FollowMark, limit: int = PAGE
@@ -184,23 +184,23 @@ class MergedDecisions:
         place = mark.own
         if self._own is not None:
             own, place = self._own.reader.newer(criteria, mark.own, limit)
-        new, heard = self._new(criteria, mark)
+        new, read = self._new(criteria, mark)
         heads = sorted([*own, *new], key=attrgetter('at'))
-        return heads, FollowMark(place, mark.began, heard)
+        return heads, FollowMark(place, mark.began, read)
 
     def _late(self) -> int:
         return int(self._clock.time() * 1e6) - LATE_US
 
     def _new(
         self, criteria: Criteria, mark: FollowMark
-    ) -> tuple[list[Head], Mapping[str, Heard]]:
-        """Return what the others have found that was not heard of before, and what is
-        heard of now. One that has been silent is asked again, for all since then."""
-        late, new, heard = self._late(), [], dict(mark.heard)
-        since = max((each.since for each in heard.values()), default=mark.began.since)
+    ) -> tuple[list[Head], Mapping[str, LogRead]]:
+        """Return what the others have found that was not read before, and how far they
+        are read now. One that has been silent is asked again, for all since then."""
+        late, new, read = self._late(), [], dict(mark.read)
+        since = max((each.since for each in read.values()), default=mark.began.since)
         asked = _page(_later(criteria, since), PAGE, None)
         for reply in self._replies('find', **asked):
-            before = heard.get(reply.origin, mark.began)
+            before = read.get(reply.origin, mark.began)
             of_it, page = _later(criteria, before.since), reply.answer
             if before.since < since:
                 again = self._ask('find', only=reply.host, **_page(of_it, PAGE, None))
@@ -210,8 +210,8 @@ class MergedDecisions:
             heads = self._theirs(reply.host, page, of_it, MOST_KNOWN)
             new += [head for head in heads if head.id not in before.ids]
             ids = frozenset(head.id for head in heads if head.at >= late)
-            heard[reply.origin] = Heard(late, ids)
-        return new, heard
+            read[reply.origin] = LogRead(late, ids)
+        return new, read
 
     # -- single records, counts
 

@@ -158,8 +158,8 @@ def test_what_was_decided_during_a_silence_is_followed_afterwards():
     for _ in range(2):
         found, mark = decisions.newer(Criteria(), mark)
         told += ids(found)
-        assert len(mark.heard) == 2
-        assert all(len(heard.ids) == 0 for heard in mark.heard.values())
+        assert len(mark.read) == 2
+        assert all(len(heard.ids) == 0 for heard in mark.read.values())
     every = [*there.find(Criteria()), *yonder.find(Criteria())]
     assert sorted(told) == sorted(ids(every))
 

@@ -37,7 +37,7 @@ RETRY_S = 2.0
 PLAN_WAIT_S = 10.0
 
 
-class KeptCapacity(Capacity):
+class CachedCapacity(Capacity):
     """Counts the slots of each flavor once, until it is to forget them."""
 
     def __init__(
@@ -63,12 +63,12 @@ class KeptCapacity(Capacity):
 
 
 @dataclass
-class KeptCloud:
+class CachedCloud:
     """What is known of a cloud; ``problem`` says why it is not known what is used."""
 
     inspection: Inspection
     snapshots: Snapshots
-    capacity: KeptCapacity
+    capacity: CachedCapacity
     read_at: float
     counted_at: float
     problem: str = ''
@@ -105,7 +105,7 @@ class KeptCloud:
         return known
 
 
-class KeptSession:
+class CachedSession:
     """Opens an inspection when it is first needed, and keeps it.
 
     ``sources`` are what it reads. One thread at a time may use what current() returns.
@@ -120,10 +120,10 @@ class KeptSession:
         self._lock = threading.Lock()
         self._planning, self._changing = threading.Lock(), threading.Lock()
         self._opened = contextlib.ExitStack()
-        self._cloud: KeptCloud | None = None
+        self._cloud: CachedCloud | None = None
         self._failed: tuple[float, errors.NovaschedError] | None = None
 
-    def current(self) -> KeptCloud:
+    def current(self) -> CachedCloud:
         """Return what is known of the cloud, hosts of the last HOSTS_AGE_S seconds.
 
         Raises errors.NovaschedError while it cannot be read.
@@ -136,7 +136,7 @@ class KeptSession:
                 self._cloud.begin(now)
             return self._cloud
 
-    def _read(self, now: float) -> KeptCloud:
+    def _read(self, now: float) -> CachedCloud:
         if self._failed is not None and now < self._failed[0]:
             raise self._failed[1]
         try:
@@ -145,7 +145,7 @@ class KeptSession:
             self._failed = self._clock.monotonic() + RETRY_S, problem
             raise
 
-    def _open(self) -> KeptCloud:
+    def _open(self) -> CachedCloud:
         with contextlib.ExitStack() as stack:
             inspection = stack.enter_context(
                 session.opened(self._conf, sources=self.sources)
@@ -153,9 +153,9 @@ class KeptSession:
             view = inspection.run.reader.view
             found = snapshots.of(inspection)
             zone = self._conf.default_availability_zone
-            capacity = KeptCapacity(inspection.run.reader, found, zone)
+            capacity = CachedCapacity(inspection.run.reader, found, zone)
             now = self._clock.monotonic()
-            cloud = KeptCloud(inspection, found, capacity, now, now)
+            cloud = CachedCloud(inspection, found, capacity, now, now)
 
             def renew_snapshot() -> None:
                 if self._clock.monotonic() - cloud.read_at < WATCHED_S:
