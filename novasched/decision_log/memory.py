@@ -54,8 +54,7 @@ class MemoryDecisions(DecisionReader):
     def write_encoded(self, records: Sequence[EncodedRecord], lost: int = 0) -> None:
         """Write records, and how many were lost; forget the oldest."""
         with self._lock, transaction(self._connection):
-            for record in records:
-                insert(self._connection, record)
+            insert(self._connection, records)
             if lost:
                 insert_lost(self._connection, lost, self.clock.time())
             self._trim('decisions', self._most)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sqlite3
 import threading
@@ -35,37 +36,50 @@ CLOSE_S = 2.0
 Diagnoses = Mapping[str, Mapping[str, Any] | None]
 """Placement diagnoses by the id of the record; None: there will be none."""
 _UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-_INSERT_HEAD = (
-    f'INSERT OR IGNORE INTO decisions ({", ".join(HEAD)}) '
-    f'VALUES ({", ".join("?" * len(HEAD))})'
-)
-_INSERT_BODY = 'INSERT INTO bodies (decision, body) VALUES (?, ?)'
-_INSERT_SERVER = 'INSERT INTO servers (uuid, decision, host) VALUES (?, ?, ?)'
+MOST_ROWS = 64
+"""Rows of one statement; SQLite takes 32,766 values."""
+_HEAD = f'decisions (rowid, {", ".join(HEAD)})'
 
 
 def insert(
     connection: sqlite3.Connection,
-    record: EncodedRecord,
+    records: Sequence[EncodedRecord],
     known: frozenset[str] = frozenset(),
 ) -> None:
-    """Insert a record, unless it is there; ``known`` are hashes that are there."""
-    cursor = connection.execute(_INSERT_HEAD, record.head)
-    if not cursor.rowcount:
-        return
-    rowid = cursor.lastrowid
-    if record.body is not None:
-        connection.execute(_INSERT_BODY, (rowid, record.body))
-    connection.executemany(
-        _INSERT_SERVER, [(uuid, rowid, host) for uuid, host in record.servers]
-    )
-    for table, values in (
-        ('host_lists', record.host_lists),
-        ('profiles', record.profiles),
-    ):
-        connection.executemany(
-            f'INSERT OR IGNORE INTO {table} VALUES (?, ?)',
-            [(key, values[key]) for key in values.keys() - known],
+    """Insert records that are not there, in a transaction; ``known`` are hashes that
+    are there.
+
+    Few statements do it: at each of them other threads may take the interpreter.
+    """
+    by_id = {record.id: record for record in records}
+    marks = ', '.join('?' * len(by_id))
+    found = f'SELECT id FROM decisions WHERE id IN ({marks})'
+    for (one,) in connection.execute(found, list(by_id)):
+        del by_id[one]
+    ((last,),) = connection.execute('SELECT ifnull(max(rowid), 0) FROM decisions')
+    rows = list(enumerate(by_id.values(), last + 1))
+    _insert(connection, _HEAD, [(rowid, *record.head) for rowid, record in rows])
+    bodies = [(rowid, r.body) for rowid, r in rows if r.body is not None]
+    _insert(connection, 'bodies (decision, body)', bodies)
+    servers = [(uuid, rowid, host) for rowid, r in rows for uuid, host in r.servers]
+    _insert(connection, 'servers (uuid, decision, host)', servers)
+    host_lists = {key: names for _, r in rows for key, names in r.host_lists.items()}
+    profiles = {key: profile for _, r in rows for key, profile in r.profiles.items()}
+    for table, values in (('host_lists', host_lists), ('profiles', profiles)):
+        new = [(key, values[key]) for key in values.keys() - known]
+        _insert(connection, table, new)
+
+
+def _insert(
+    connection: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]]
+) -> None:
+    """Insert rows, with the columns that stand behind the name of the table."""
+    for start in range(0, len(rows), MOST_ROWS):
+        some = rows[start : start + MOST_ROWS]
+        marks = f'({", ".join("?" * len(some[0]))})'
+        connection.execute(
+            f'INSERT OR IGNORE INTO {table} VALUES {", ".join([marks] * len(some))}',
+            list(itertools.chain.from_iterable(some)),
         )
 
 
@@ -235,8 +249,8 @@ class DecisionWriter:
         """Write into a file, unless it is full or another is newer now."""
         with transaction(file.connection):
             is_full = self._is_full(file)
-            for record in () if is_full else records:
-                insert(file.connection, record, self._known)
+            if records and not is_full:
+                insert(file.connection, records, self._known)
             if lost and not is_full:
                 insert_lost(file.connection, lost, self._clock.time())
         if is_full:
