@@ -13,6 +13,8 @@ from novasched.decision_log.record import SCHEDULED, DecisionRecord, encode
 
 MOST_KNOWN = 8
 """Host lists and profiles whose encoded form is remembered."""
+OBJECTS = 1024
+"""Bytes that the objects of a record take beside their content."""
 _MOST = 2**63 - 1
 
 
@@ -31,10 +33,11 @@ class EncodedRecord:
 
     @property
     def size(self) -> int:
-        """About the bytes that it holds alone: lists and profiles are shared."""
+        """About the bytes of memory that it holds alone: lists and profiles are
+        shared."""
         servers = sum(len(uuid) + len(host) for uuid, host in self.servers)
         head = sum(len(value) if isinstance(value, str) else 8 for value in self.head)
-        return len(self.body or b'') + servers + head
+        return OBJECTS + len(self.body or b'') + servers + head
 
     @cached_property
     def shared(self) -> Mapping[str, bytes]:
@@ -110,5 +113,5 @@ class RecordEncoder:
 def _storable(value: Any) -> Any:
     """Return a value that SQLite takes: text in Unicode, numbers of 64 bits."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode('utf-8', 'replace').decode()
+        return value.encode('utf-8', 'replace').decode()
     return max(-_MOST, min(int(value), _MOST))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records that wait while the decision log cannot be written."""
+"""Records that wait to be written, in their order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from novasched import errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log.encoding import EncodedRecord
 from novasched.decision_log.record import DecisionRecord
-from novasched.decision_log.task_thread import TaskThread
 
 LOG = logging.getLogger(__name__)
 
@@ -97,7 +96,14 @@ class PendingRecords:
         """Count records that are lost; any thread may call it."""
         with self._lock:
             self._lost += records
-        self._count(LOST, records)
+        self._tell(LOST, records)
+
+    def _tell(self, outcome: str, records: int) -> None:
+        """Count records, which may fail: it costs no more than the count."""
+        try:
+            self._count(outcome, records)
+        except Exception:
+            LOG.exception('%d records are not counted as %s', records, outcome)
 
     def write(self, records: Sequence[DecisionRecord]) -> None:
         """Write records, and those that wait."""
@@ -149,6 +155,10 @@ class PendingRecords:
         """The seconds after which to call flush() again; None: nothing waits."""
         return RETRY_S if len(self) else None
 
+    def retry_now(self) -> None:
+        """Let the next flush() try, however soon after a failure."""
+        self._retry_at = float('-inf')
+
     def flush(self) -> None:
         """Write what waits. Raises nothing; RETRY_S after a failure it is tried
         again."""
@@ -159,18 +169,27 @@ class PendingRecords:
             while self._take_batch():
                 self._write_batch()
         except errors.StoreFailed as problem:
-            self._give_back()
             self._note(problem, now)
         else:
             if self.problem is not None:
                 LOG.info('The decision log is written again')
             self.problem = None
+        finally:
+            self._give_back()
 
     def _take_batch(self) -> bool:
-        """Take the oldest records, to be written; return whether there are any."""
+        """Take the oldest records, to be written; return whether there are any.
+
+        They are a quarter of what may wait: others come meanwhile.
+        """
         with self._lock:
             merged = heapq.merge(self._successes, self._failures)
-            self._batch = list(itertools.islice(merged, BATCH))
+            size = 0
+            for waiting in itertools.islice(merged, BATCH):
+                size += waiting.record.size
+                if self._batch and size > self._most_bytes // 4:
+                    break
+                self._batch.append(waiting)
             for waiting in self._batch:
                 self._queue_of(waiting.record).popleft()
         return bool(self._batch)
@@ -195,7 +214,7 @@ class PendingRecords:
         outcomes = {WRITTEN: len(batch) - reduced, REDUCED: reduced}
         for outcome, number in outcomes.items():
             if number:
-                self._count(outcome, number)
+                self._tell(outcome, number)
 
     def _wrote(self, batch: Sequence[EncodedRecord]) -> bool:
         """Write a batch; return False for one that can never be written."""
@@ -224,27 +243,3 @@ class PendingRecords:
 
     def close(self) -> None:
         """Do nothing: write() has tried all."""
-
-
-class WritingThread:
-    """Writes pending records in a thread of its own: while the disk stalls, records
-    wait, and not the requests of which they are made. Satisfies log.RecordSink."""
-
-    def __init__(self, pending: PendingRecords) -> None:
-        self._pending = pending
-        self._thread = TaskThread(
-            'decision-writer', pending.flush, again_s=lambda: pending.again_s
-        )
-
-    def write(self, records: Sequence[DecisionRecord]) -> None:
-        """Have records written soon."""
-        self._pending.add(records)
-        self._thread.notify()
-
-    def lose(self, records: int) -> None:
-        """Count records that are lost; any thread may call it."""
-        self._pending.lose(records)
-
-    def close(self) -> None:
-        """Write what waits, for a short time at most, and stop."""
-        self._thread.close()

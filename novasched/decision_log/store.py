@@ -16,10 +16,11 @@ from novasched.decision_log.fault import FaultText
 from novasched.decision_log.files import StoreSettings
 from novasched.decision_log.log import RecordingLog, RecordObserver
 from novasched.decision_log.memory import MemoryDecisions
-from novasched.decision_log.pending import PendingRecords, RecordWriter, WritingThread
+from novasched.decision_log.pending import PendingRecords, RecordWriter
 from novasched.decision_log.reading import DecisionFiles, DecisionReader
 from novasched.decision_log.record import SCHEDULED, Head
 from novasched.decision_log.writing import DecisionWriter, Diagnoses
+from novasched.decision_log.writing_thread import WritingThread
 
 
 class RecordStore(RecordWriter, Protocol):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread that does one task when it is told of work."""
+"""Thread that does a task when it is notified of work."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ DRAIN_S = 2.0
 
 
 class TaskThread:
-    """Does a task in a thread each time there may be work.
+    """Does a task, which takes all the work there is, never twice at once.
 
-    The thread starts with the first work, waits ``pause_s`` so that more of it is done
-    together, and ends with close(). The task is also done every ``again_s()`` seconds
-    while that is not None.
+    The thread starts with the first work, and once more where the task has ended it. It
+    waits ``pause_s``, so that more work is done together, and does the task every
+    ``again_s()`` seconds, too, while that is not None.
     """
 
     def __init__(
@@ -27,54 +27,67 @@ class TaskThread:
         task: Callable[[], None],
         pause_s: float = 0.0,
         again_s: Callable[[], float | None] = lambda: None,
+        start: Callable[[threading.Thread], None] = threading.Thread.start,
     ) -> None:
         self._name = name
         self._task = task
         self._pause_s = pause_s
         self._again_s = again_s
+        self._start = start
         self._work = threading.Event()
+        self._doing = threading.Lock()
         self._stopping = threading.Event()
         self._starting = threading.Lock()
         self.thread: threading.Thread | None = None
 
     def notify(self) -> None:
-        """Have the task done soon; raise nothing."""
-        if not self._is_running():
-            self._start()
+        """Have the task done soon; after close() here, unless it is being done."""
         if not self._work.is_set():
             self._work.set()
+        if self._stopping.is_set():
+            self._do()
+        elif not self._is_running():
+            with self._starting:
+                if not self._is_running() and not self._stopping.is_set():
+                    self._start_to(self._run)
 
     def _is_running(self) -> bool:
         return self.thread is not None and self.thread.is_alive()
 
-    def _start(self) -> None:
-        """Start the thread, also in place of one that its task has ended."""
-        with self._starting:
-            if not self._is_running() and not self._stopping.is_set():
-                thread = threading.Thread(
-                    target=self._run, name=self._name, daemon=True
-                )
-                try:
-                    thread.start()
-                except RuntimeError as problem:  # the next work tries again
-                    LOG.error('Records of decisions wait: %s', problem)
-                    return
-                self.thread = thread
+    def _start_to(self, run: Callable[[], None]) -> None:
+        thread = threading.Thread(target=run, name=self._name, daemon=True)
+        try:
+            self._start(thread)
+        except RuntimeError as problem:  # the next work tries again
+            LOG.error('Thread %s cannot be started: %s', self._name, problem)
+            return
+        self.thread = thread
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._work.wait(self._again_s())
+            if not self._work.wait(self._again_s()):
+                self._work.set()
             if self._pause_s:
                 self._stopping.wait(self._pause_s)
-            self._work.clear()
-            self._task()
-        self._task()
+            self._do()
+
+    def _do(self) -> None:
+        """Do the task as long as there is work, unless another thread does."""
+        while self._work.is_set() and self._doing.acquire(blocking=False):
+            try:
+                self._work.clear()
+                self._task()
+            finally:
+                self._doing.release()
 
     def close(self) -> None:
         """Do what is left, for DRAIN_S at most, and stop."""
-        self._stopping.set()
-        self._work.set()
-        if self.thread is not None and self.thread.is_alive():
+        with self._starting:
+            self._stopping.set()
+            if self.thread is None and not self._work.is_set():
+                return
+            self._work.set()
+            if not self._is_running():
+                self._start_to(self._do)
+        if self.thread is not None:
             self.thread.join(DRAIN_S)
-        else:
-            self._task()

@@ -36,9 +36,9 @@ CLOSE_S = 2.0
 Diagnoses = Mapping[str, Mapping[str, Any] | None]
 """Placement diagnoses by the id of the record; None: there will be none."""
 _UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-MOST_ROWS = 64
-"""Rows of one statement; SQLite takes 32,766 values."""
-_HEAD = f'decisions (rowid, {", ".join(HEAD)})'
+MOST_VALUES = 999
+"""Values that one statement of an old SQLite takes."""
+_DECISIONS = f'decisions (rowid, {", ".join(HEAD)})'
 
 
 def insert(
@@ -53,12 +53,12 @@ def insert(
     """
     by_id = {record.id: record for record in records}
     marks = ', '.join('?' * len(by_id))
-    found = f'SELECT id FROM decisions WHERE id IN ({marks})'
-    for (one,) in connection.execute(found, list(by_id)):
+    there = f'SELECT id FROM decisions WHERE id IN ({marks})'
+    for (one,) in connection.execute(there, list(by_id)):
         del by_id[one]
     ((last,),) = connection.execute('SELECT ifnull(max(rowid), 0) FROM decisions')
     rows = list(enumerate(by_id.values(), last + 1))
-    _insert(connection, _HEAD, [(rowid, *record.head) for rowid, record in rows])
+    _insert(connection, _DECISIONS, [(rowid, *record.head) for rowid, record in rows])
     bodies = [(rowid, r.body) for rowid, r in rows if r.body is not None]
     _insert(connection, 'bodies (decision, body)', bodies)
     servers = [(uuid, rowid, host) for rowid, r in rows for uuid, host in r.servers]
@@ -67,18 +67,24 @@ def insert(
     profiles = {key: profile for _, r in rows for key, profile in r.profiles.items()}
     for table, values in (('host_lists', host_lists), ('profiles', profiles)):
         new = [(key, values[key]) for key in values.keys() - known]
-        _insert(connection, table, new)
+        _insert(connection, table, new, 'INSERT OR IGNORE')
 
 
 def _insert(
-    connection: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]]
+    connection: sqlite3.Connection,
+    table: str,
+    rows: Sequence[Sequence[Any]],
+    verb: str = 'INSERT',
 ) -> None:
     """Insert rows, with the columns that stand behind the name of the table."""
-    for start in range(0, len(rows), MOST_ROWS):
-        some = rows[start : start + MOST_ROWS]
-        marks = f'({", ".join("?" * len(some[0]))})'
+    if not rows:
+        return
+    most = MOST_VALUES // len(rows[0])
+    marks = f'({", ".join("?" * len(rows[0]))})'
+    for start in range(0, len(rows), most):
+        some = rows[start : start + most]
         connection.execute(
-            f'INSERT OR IGNORE INTO {table} VALUES {", ".join([marks] * len(some))}',
+            f'{verb} INTO {table} VALUES {", ".join([marks] * len(some))}',
             list(itertools.chain.from_iterable(some)),
         )
 

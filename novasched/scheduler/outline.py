@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from novasched.objects.request_spec import RequestSpec
-from novasched.scheduler.columns import Objects, Rows
+from novasched.scheduler.columns import Floats, Objects, Rows
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.hosts import HostState, HostTable
 from novasched.scheduler.reasons import (
@@ -252,11 +252,19 @@ class _Scores:
         found = {}
         with np.errstate(over='ignore', invalid='ignore'):
             for each in self._effective:
-                best = int(np.argmax(sums - each.scores))
+                best = self._best(sums - each.scores)
                 if best != self._first and self._ahead(best, each) > 0:
                     (rank,) = np.flatnonzero(self._places == best)
                     found[each.name] = self._ranked.state(int(rank)).host
         return found
+
+    def _best(self, totals: Floats) -> int:
+        """Return the place of the highest total; of equal ones, the first in the order
+        of the hosts, as decide() does."""
+        best, places = int(totals.argmax()), self._weighed.places
+        if places is None or np.count_nonzero(totals == totals[best]) == 1:
+            return best
+        return int(places[totals[places].argmax()])
 
     def _ahead(self, place: int, without: Weighing) -> float:
         """Return by how much a host is ahead of the first one without a weigher.

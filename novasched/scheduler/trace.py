@@ -37,7 +37,7 @@ class Step:
 
     @property
     def passed_all(self) -> bool:
-        """It is known at once that the filter took out no host."""
+        """Every host passed; not so: that is not known without comparing."""
         return self.after.rows is self.before.rows
 
     @property

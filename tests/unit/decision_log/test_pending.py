@@ -131,7 +131,7 @@ def test_a_list_of_hosts_counts_once_for_all_records_that_have_it(
     store, clock, counted
 ):
     def record(key):
-        names = [f'{key}-{random.random()}' for _ in range(1000)]
+        names = [f'{key}-{random.random()}' for _ in range(5000)]
         return make_record(host_lists={key: names})
 
     one, other = record('one'), record('other')
@@ -166,6 +166,26 @@ def test_what_is_being_written_is_not_lost(store, clock, counted):
     pending.write(writing)
     assert store.ids() == ids_of(writing)
     assert (counted, len(pending), pending._bytes) == ({'written': 1, 'lost': 1}, 0, 0)
+
+
+def test_a_batch_leaves_room_for_others(store, clock, counted):
+    records = [make_record(host='a') for _ in range(9)]
+    size = RecordEncoder()(records[0]).size
+    pending = make(store, clock, counted, most_bytes=10 * size)
+    pending.write(records)
+    assert [len(each) for each in store.transactions] == [2, 2, 2, 2, 1]
+
+
+def test_records_that_cannot_be_counted_are_written(store, clock, caplog):
+    def count(outcome, number):
+        raise OSError(28, 'No space left on device')
+
+    pending = PendingRecords(store, count, clock)
+    pending.write([make_record()])
+    pending.lose(1)
+    pending.write([make_record()])
+    assert (len(store.ids()), store.lost, len(pending)) == (2, 1, 0)
+    assert '1 records are not counted as written' in caplog.text
 
 
 def test_one_line_a_minute_says_so(pending, store, clock, caplog):

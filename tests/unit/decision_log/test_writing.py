@@ -108,9 +108,17 @@ def test_a_record_is_not_written_twice(make_writer, reader):
     record = make_record()
     writer = make_writer()
     write(writer, [record])
-    write(writer, [record, make_record()])
+    write(writer, [record, make_record(), record])
     assert len(reader.find(EVERYTHING)) == 2
     assert len(reader.of_server(record.body['servers'][0]['uuid'])) == 1
+
+
+def test_what_is_more_than_one_statement_takes_is_written(make_writer, reader):
+    servers = [{'uuid': str(number), 'host': 'h1'} for number in range(1000)]
+    records = [make_record(body={'servers': servers}) for _ in range(64)]
+    write(make_writer(), records)
+    assert len(reader.find(EVERYTHING, 100)) == 64
+    assert len(reader.of_server('999', 100)) == 64
 
 
 def test_all_of_a_batch_is_written_or_none(make_writer, reader):

@@ -14,7 +14,8 @@ from novasched.decision_log.distilling import Distiller
 from novasched.decision_log.encoding import RecordEncoder
 from novasched.decision_log.fault import FaultText
 from novasched.decision_log.log import AT_ONCE, MOST_WAITING, RecordingLog
-from novasched.decision_log.pending import PendingRecords, WritingThread
+from novasched.decision_log.pending import PendingRecords
+from novasched.decision_log.writing_thread import WritingThread
 from novasched.scheduler.pipeline import Profile
 from tests import factories
 from tests.recordings import Recorded
@@ -53,6 +54,33 @@ def test_what_failed_is_written_later_and_needs_no_other_record():
     assert len(store.kept) == 1
     writing.close()
     assert counted == ['written']
+
+
+def test_closing_tries_at_once_what_failed():
+    store, counted = Locked(), []
+    pending = PendingRecords(store, lambda outcome, number: counted.append(outcome))
+    writing = WritingThread(pending)
+    writing.write([make_record()])
+    assert store.refused.wait(PATIENCE_S)
+    store.is_locked = False
+    writing.close()
+    assert (len(store.kept), counted) == (1, ['written'])
+
+
+def test_what_comes_after_closing_is_written():
+    store = Locked()
+    store.is_locked = False
+    writing = WritingThread(PendingRecords(store, lambda outcome, number: None))
+    writing.close()
+    writing.write([make_record()])
+    assert len(store.kept) == 1
+
+
+def test_what_cannot_be_written_at_the_end_is_said(caplog):
+    writing = WritingThread(PendingRecords(Locked(), lambda outcome, number: None))
+    writing.write([make_record(), make_record()])
+    writing.close()
+    assert '2 records of decisions are not written at the end' in caplog.text
 
 
 class Stalled:
@@ -107,7 +135,7 @@ def test_while_the_disk_stalls_no_request_stays_in_memory():
     gc.collect()
     assert not any(each() for each in recorders)
     assert 0 < pending.waits_s < PATIENCE_S
-    assert log.waits_s == 0
+    await_true(lambda: log.waits_s == 0)
     store.gate.set()
     log.close()
     assert counted == {'written': number}

@@ -397,6 +397,24 @@ def test_weighers_without_which_another_host_had_won(weighers, decisive):
     assert made.decisive == decisive
 
 
+def test_of_hosts_that_tie_without_a_weigher_the_first_would_have_won():
+    """The first of those that were weighed, whose order changes with the instance."""
+    hosts = factories.hosts(
+        free_ram_mb=[0, 4000, 16000, 8000], free_disk_mb=[400 * 1024] * 2 + [0, 0]
+    )
+    request = factories.request(memory_mb=0, root_gb=0, ephemeral_gb=0)
+    weighers, rng = (RAMWeigher(2.0), DiskWeigher(1.0)), random.Random(1)
+    profile = Profile((), weighers)
+    decision = decide(profile, hosts, request, rng)
+    assert outline(decision).decisive['RAMWeigher'] == 'h1'
+    row = decision.ranked.state(0)._row
+    left = consume(decision.ranked, row, request)
+    decision = decide_next(profile, decision, left, row, request, rng, 1)
+    assert decision.weighed.places is not None
+    without = decide(Profile((), weighers[1:]), left, request, random.Random(1))
+    assert outline(decision).decisive['RAMWeigher'] == without.ranked.host[0] == 'h2'
+
+
 weights = st.lists(st.integers(-3, 3), min_size=6, max_size=6)
 multipliers = st.sampled_from([1.0, -1.0, 0.1, 0.3, 3.0])
 
