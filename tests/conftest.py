@@ -42,9 +42,9 @@ def logging_as_before():
     root.setLevel(level)
 
 
-SLOW = ('live', 'faults', 'differential', 'browser')
-"""Directories of tests that wait for servers, for a browser, or for the nova that they
-start."""
+SLOW = ('live', 'faults', 'differential', 'browser', 'lab', 'properties')
+"""Directories that have files of minutes: their tests start servers, a browser or a
+nova, or go through hundreds of examples each."""
 
 
 @pytest.hookimpl(trylast=True)

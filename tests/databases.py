@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import sqlite3
 import uuid
 from typing import NamedTuple
 
@@ -47,6 +49,35 @@ class Databases(NamedTuple):
         with engine.connect() as connection:
             query = sa.select(table).order_by(table.c.id)
             return [dict(row) for row in connection.execute(query).mappings()]
+
+
+class Copies:
+    """SQLite files as they were when something had just been written to them."""
+
+    def __init__(self, directory):
+        self._directory = directory
+        self._paths = {}
+
+    def fill(self, path, written, write):
+        """Call `write`, which writes `written` to a file that has nothing yet.
+
+        What was written before is copied instead, past whatever has the file open.
+        """
+        if found := self._paths.get(written):
+            _copy(found, path)
+            return
+        write()
+        made = self._directory / f'{len(self._paths)}.sqlite'
+        _copy(path, made)
+        self._paths[written] = made
+
+
+def _copy(source, target):
+    with (
+        contextlib.closing(sqlite3.connect(source)) as read,
+        contextlib.closing(sqlite3.connect(target)) as written,
+    ):
+        read.backup(written)
 
 
 def node(**fields):

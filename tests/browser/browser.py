@@ -27,6 +27,10 @@ OPTIONS = (
     '--disable-background-networking',
     '--disable-component-update',
     '--hide-scrollbars',
+    # One process for all pages, instead of two new ones for each that is opened.
+    '--renderer-process-limit=1',
+    '--disable-site-isolation-trials',
+    '--disable-features=SpareRendererForSitePerProcess',
     '--force-color-profile=srgb',
     # 127.0.0.1 under another name.
     '--host-resolver-rules=MAP *.test 127.0.0.1',

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import shutil
 import uuid
 import warnings
 
 import pytest
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from novasched.placement import session
-from novasched_lab.resource_providers import Inventory, Provider, provide
+from novasched_lab.resource_providers import Inventory, Provider
+from tests.databases import Copies
 from tests.faults.audit import Audit
 from tests.faults.callers import Impatient
 from tests.faults.clients import Clients
@@ -56,29 +57,30 @@ class FaultyCloud(Cloud):
     ``placement`` is the way past it, for the test itself.
     """
 
-    def __init__(self, directory, placement, hosts, more, timeout_s, options, stack):
+    def __init__(
+        self, directory, placement, hosts, more, timeout_s, options, stack, copies
+    ):
         self.placement = placement
-        self._template = placement.dir / 'nova.sqlite'
         self.proxy = Proxy(placement.url)
         self.proxy.start()
         stack.callback(self.proxy.stop)
         text = CONF.format(url=self.proxy.url, timeout_s=timeout_s)
         adapter = adapter_of(directory / 'placement.conf', text)
         stack.callback(adapter.session.session.close)
-        super().__init__(directory, adapter, hosts, options, stack, mounted='http://')
-        provide(adapter, more)
+        self._more = more
+        super().__init__(
+            directory, adapter, hosts, options, stack, copies, mounted='http://'
+        )
         self.names = {one.uuid: one.name for one in more}
         self.names |= {host.uuid: host.name for host in hosts}
         self.proxy.forget()
 
-    def _database(self, directory, name):
-        path = directory / name
-        if self._template.exists():
-            shutil.copy(self._template, path)
-        made = super()._database(directory, name)
-        if not self._template.exists():
-            shutil.copy(path, self._template)
-        return made
+    @property
+    def _placement_path(self):
+        return _path(self.placement)
+
+    def _provide(self, providers):
+        super()._provide([*providers, *self._more])
 
     def _provider(self, host):
         made = super()._provider(host)
@@ -173,23 +175,46 @@ def connect(rabbitmq, url):
         each.close()
 
 
+@pytest.fixture(scope='session')
+def _copies(tmp_path_factory):
+    """What clouds had written when they were made; the next one like it is copied."""
+    return Copies(tmp_path_factory.mktemp('copies'))
+
+
 @pytest.fixture
-def cloud(tmp_path, placement):
+def cloud(tmp_path, placement, _copies):
     """Make a cloud: `cloud(hosts, more_providers, **{group: {option: value}})`."""
     # What a test left whose end failed, or a claim that arrived after it.
-    _empty(placement)
+    _empty(placement, _copies)
+    made = []
     with contextlib.ExitStack() as stack:
-        stack.callback(_empty, placement)
+        stack.callback(_empty, placement, _copies)
 
         def make(hosts, more=(), *, timeout_s=PATIENT_S, **options):
-            return FaultyCloud(
-                tmp_path, placement, hosts, list(more), timeout_s, options, stack
-            )
+            # What is made of copies must be the first to write to its files.
+            copies = None if made else _copies
+            given = hosts, list(more), timeout_s, options, stack, copies
+            made.append(FaultyCloud(tmp_path, placement, *given))
+            return made[-1]
 
         yield make
 
 
-def _empty(placement):
+def _path(placement):
+    """The file of placement's database, None where a server has it."""
+    url = sa.make_url(placement.database_url)
+    return url.database if url.drivername == 'sqlite' else None
+
+
+def _empty(placement, copies):
+    """Leave placement without providers and consumers."""
+    if path := _path(placement):
+        copies.fill(path, 'nothing', lambda: _delete_all(placement))
+    else:
+        _delete_all(placement)
+
+
+def _delete_all(placement):
     """Delete all providers and what consumers hold of them.
 
     Once more, if a claim that was held back arrives amid that.

@@ -93,13 +93,17 @@ class Faults(requests.adapters.BaseAdapter):
 
 
 class Cloud:
-    """Databases and providers of some hosts, and schedulers for them."""
+    """Databases and providers of some hosts, and schedulers for them.
 
-    def __init__(self, directory, adapter, hosts, options, stack, mounted=URL):
+    ``copies`` are what clouds like this have written, None if it must be written again.
+    """
+
+    def __init__(self, directory, adapter, hosts, options, stack, copies, mounted=URL):
         self.hosts = {host.name: host for host in hosts}
         self.adapter = adapter
         self._directory = directory
         self.stack = stack
+        self._copies = copies
         self.notifications = []
         self.decisions = []
         self.databases = {
@@ -110,7 +114,7 @@ class Cloud:
         self._write_api(directory)
         for host in hosts:
             self._write_host(host)
-        provide(adapter, [self._provider(host) for host in hosts])
+        self._provide([self._provider(host) for host in hosts])
         self.faults = Faults(adapter.session.session.adapters[mounted])
         adapter.session.session.mount(mounted, self.faults)
         self.transport = transport_from_conf(self.conf)
@@ -135,8 +139,15 @@ class Cloud:
         engine = engines.cell_engine(conf, f'sqlite:///{directory}/{name}')
         self.stack.callback(engine.dispose)
         made = databases.Databases(engine, engine)
-        made.create_tables()
+        self._fill(directory / name, 'the tables of nova', made.create_tables)
         return made
+
+    def _fill(self, path, written, write):
+        """Call `write`, or copy what it has written for a cloud before."""
+        if self._copies is None or path is None:
+            write()
+        else:
+            self._copies.fill(path, written, write)
 
     def add(self, database, table, **row):
         """Write a row; return its id."""
@@ -198,6 +209,18 @@ class Cloud:
             updated_at=now,
         )
         self.add(host.cell, tables.compute_nodes, **node)
+
+    @property
+    def _placement_path(self):
+        """The file of placement's database, None without one."""
+        return self._directory / 'placement.sqlite'
+
+    def _provide(self, providers):
+        self._fill(
+            self._placement_path,
+            repr(providers),
+            lambda: provide(self.adapter, providers),
+        )
 
     def _provider(self, host):
         return Provider(
@@ -297,15 +320,25 @@ def _fresh_placement(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope='session')
+def _copies(tmp_path_factory):
+    """What clouds had written when they were made; the next one like it is copied."""
+    return databases.Copies(tmp_path_factory.mktemp('copies'))
+
+
 @pytest.fixture
-def cloud(tmp_path, _fresh_placement):
+def cloud(tmp_path, _fresh_placement, _copies):
     """Make a cloud: `cloud(hosts, **{group: {option: value}})`."""
     with contextlib.ExitStack() as stack:
         path = tmp_path / 'placement.sqlite'
         shutil.copy(_fresh_placement, path)
         adapter = stack.enter_context(EmbeddedPlacement(path))
+        made = []
 
         def make(hosts, **options):
-            return Cloud(tmp_path, adapter, hosts, options, stack)
+            # What is made of copies must be the first to write to its files.
+            copies = None if made else _copies
+            made.append(Cloud(tmp_path, adapter, hosts, options, stack, copies))
+            return made[-1]
 
         yield make

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import logging
 import signal
 
 import oslo_messaging
 from oslo_config import cfg
 
+from novasched.cmd import manage
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.server_request import request_spec
+from novasched.manage.program import CommandProgram
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance_group import InstanceGroup
@@ -29,13 +33,31 @@ PROJECT = {'user_id': 'user', 'project_id': 'project'}
 class FlowCloud(Cloud):
     """Databases of our own; hosts and their rows are the computes' business."""
 
-    def __init__(self, *neighbours, cells=CELLS):
+    def __init__(self, scratch, server, *neighbours, cells=CELLS):
         self.cells = cells
-        super().__init__(*neighbours)
+        super().__init__(scratch, server, None, *neighbours)
 
     def build(self):
         self._make_tables()
         self._make_cells()
+
+    def _manage_all(self, commands):
+        for command in commands:
+            self.manage(*command)
+
+    def manage(self, conf, *words):
+        """Run novasched-manage in this process: to load it takes seconds each time."""
+        root = logging.getLogger()
+        before, level = list(root.handlers), root.level
+        said = io.StringIO()
+        program = CommandProgram(manage.commands(), stdout=said, stderr=said)
+        try:
+            code = program.run(['--config-file', str(conf), *words])
+        finally:
+            root.handlers[:] = before
+            root.setLevel(level)
+        assert code == 0, said.getvalue()
+        return said.getvalue()
 
     def cell_transport_url(self, cell):
         """Every cell is on the one broker; how long clients wait parts their URLs."""
@@ -250,7 +272,6 @@ def running(
     cloud = FlowCloud(
         directory,
         _Renaming(mariadb, directory.name),
-        own_program('novasched-manage'),
         placement,
         keystone,
         rabbitmq.create_vhost(**(queues or {})),

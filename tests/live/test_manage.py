@@ -8,12 +8,8 @@ printed the same, ended with the same codes, and left the same rows.
 from __future__ import annotations
 
 import io
-import json
 import logging
-import os
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -26,7 +22,6 @@ from novasched.manage.status import Status
 from novasched_lab.db import schema
 from tests.databases import node, service
 from tests.live.daemon import own_program
-from tests.live.peer import peer_program
 from tests.live.servers.process import run
 
 pytestmark = pytest.mark.ours
@@ -37,35 +32,6 @@ CHECK = re.compile(r'\| Check: (.*?)\s+\|\n\| Result: (\w+)\s+\|\n(.*?)\n\+', re
 SIDES = ('ours', 'peer')
 FAILED = 255
 NAMES = ('api', 'zero', 'one', 'two')
-
-
-@pytest.fixture(scope='module')
-def peer_programs():
-    """Run a program of the peer: `peer_programs('manage', *words)`."""
-    process = subprocess.Popen(
-        [
-            peer_program('python'),
-            '-W',
-            'ignore',
-            Path(__file__).with_name('peer_programs.py'),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, 'OS_NOVA_DISABLE_EVENTLET_PATCHING': '1'},
-    )
-
-    def ask(program, *words):
-        process.stdin.write(json.dumps([program, *words]) + '\n')
-        process.stdin.flush()
-        code, out, _ = json.loads(process.stdout.readline())
-        return code, out
-
-    yield ask
-    process.stdin.close()
-    process.wait(30)
-    process.stdout.close()
 
 
 @pytest.fixture(autouse=True)
