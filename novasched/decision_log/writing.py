@@ -288,9 +288,9 @@ class DecisionWriter:
                 is_own = file is not None and file.is_there()
                 return file if file and is_own else self._begin(newest.number)
             file = self._open(newest.path)
-            if file.version() != files.SCHEMA_VERSION:
+            if (version := file.version()) != files.SCHEMA_VERSION:
                 # Not begun in full, or by a later release.
-                after = newest.number - (file.version() == 0)
+                after = newest.number - (version == 0)
                 file = self._begin(after)
         self._path = file.path
         return file

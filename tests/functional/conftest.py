@@ -33,6 +33,8 @@ from tests import databases, factories
 from tests.configuration import make_conf
 
 CELLS = ('cell1', 'cell2')
+CELL_TIMEOUT_S = 5.0
+"""A cell is in a file here: it is never late, however busy the machine is."""
 STUFF = {'VCPU': 'vcpus', 'MEMORY_MB': 'memory_mb', 'DISK_GB': 'disk_gb'}
 
 
@@ -129,6 +131,7 @@ class Cloud:
         conf.set_override('state_path', str(directory))
         conf.set_override('connection', f'sqlite:///{directory}/api', 'api_database')
         conf.set_override('connection', f'sqlite:///{directory}/cell0', 'database')
+        conf.set_override('cell_timeout', CELL_TIMEOUT_S, 'novasched')
         for group, values in options.items():
             for name, value in values.items():
                 conf.set_override(name, value, None if group == 'DEFAULT' else group)
