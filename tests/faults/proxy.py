@@ -210,6 +210,11 @@ class Proxy:
         with self._lock:
             self._plans.append(Plan(method, pattern, fault, nth, times))
 
+    def heal(self):
+        """Spoil no request any more."""
+        with self._lock:
+            self._plans.clear()
+
     def asked(self, method, pattern=''):
         """Return what was asked by a method of matching paths."""
         with self._lock:
