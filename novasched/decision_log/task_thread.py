@@ -70,6 +70,7 @@ class TaskThread:
             if self._pause_s:
                 self._stopping.wait(self._pause_s)
             self._do()
+        self._do()  # what came just before the end
 
     def _do(self) -> None:
         """Do the task as long as there is work, unless another thread does."""
@@ -83,10 +84,11 @@ class TaskThread:
     def close(self) -> None:
         """Do what is left, for DRAIN_S at most, and stop."""
         with self._starting:
-            self._stopping.set()
             if self.thread is None and not self._work.is_set():
+                self._stopping.set()
                 return
-            self._work.set()
+            self._work.set()  # first: a thread that sees the end does this work
+            self._stopping.set()
             if not self._is_running():
                 self._start_to(self._do)
         if self.thread is not None:
