@@ -4,6 +4,7 @@ nothing is kept in a home."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 
@@ -25,7 +26,19 @@ hypothesis.settings.load_profile('ci' if os.environ.get('CI') else 'novasched')
 def state_directory(tmp_path_factory):
     """Keeps what any scheduler of the tests writes out of the home of its user."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv('STATE_DIRECTORY', str(tmp_path_factory.mktemp('state')))
+        made = tmp_path_factory.mktemp('state')
+        patch.setenv('STATE_DIRECTORY', str(made))
+        yield made
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def state_directory_of_test(state_directory):
+    """Keeps what the scheduler of a test writes from the tests that come after it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('STATE_DIRECTORY', str(state_directory / str(next(_numbers))))
         yield
 
 
