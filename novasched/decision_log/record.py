@@ -25,6 +25,12 @@ ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 EPOCH_MS = 1_577_836_800_000
 """2020-01-01, from which ids count."""
 ID_LENGTH = 15
+LEVEL = 1
+"""Of compression: the fastest."""
+LONG_OUTCOMES = 4096
+"""Bytes of outcomes, one for each host, that are worth a part of the stream."""
+HEADER, WINDOW = b'\x78\x01', 1 << zlib.MAX_WBITS
+"""How a stream of zlib begins, at that level, and how far back it refers."""
 
 
 def new_id(time_s: float, chance: int) -> str:
@@ -108,8 +114,40 @@ def pack(value: Any) -> bytes:
 
 
 def encode(value: Any) -> bytes:
-    """Return a body, or whatever else is kept, as bytes."""
-    return zlib.compress(pack(value), 1)
+    """Return a body, or whatever else is kept, as bytes: one stream of zlib."""
+    packed, outcomes = pack(value), _outcomes(value)
+    if len(outcomes) < LONG_OUTCOMES:
+        return zlib.compress(packed, LEVEL)
+    start = packed.index(outcomes)
+    return _compressed(packed, start, start + len(outcomes))
+
+
+def _outcomes(value: Any) -> bytes:
+    """Return the outcomes of the first decision of a body."""
+    decisions = value.get('decisions', ()) if isinstance(value, Mapping) else ()
+    return next((each['outcomes'] for each in decisions if 'outcomes' in each), b'')
+
+
+def _compressed(packed: bytes, start: int, end: int) -> bytes:
+    """Return bytes as zlib compresses them, but as runs alone from start to end.
+
+    There its search for repetitions takes more bytes than it saves. What comes after
+    still refers to all that came before.
+    """
+    made = [HEADER]
+    for first, last, strategy, flush in (
+        (0, start, zlib.Z_DEFAULT_STRATEGY, zlib.Z_SYNC_FLUSH),
+        (start, end, zlib.Z_RLE, zlib.Z_SYNC_FLUSH),
+        (end, len(packed), zlib.Z_DEFAULT_STRATEGY, zlib.Z_FINISH),
+    ):
+        stream = zlib.compressobj(
+            LEVEL,
+            wbits=-zlib.MAX_WBITS,
+            strategy=strategy,
+            zdict=packed[max(0, first - WINDOW) : first],
+        )
+        made += [stream.compress(packed[first:last]), stream.flush(flush)]
+    return b''.join([*made, zlib.adler32(packed).to_bytes(4, 'big')])
 
 
 def decode(encoded: bytes) -> Any:

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import random
+import zlib
 from decimal import Decimal
 
+import msgpack
 import numpy as np
 import pytest
 
 from novasched.decision_log.distilling import policy_of
 from novasched.decision_log.encoding import MOST_KNOWN, RecordEncoder
-from novasched.decision_log.record import decode, encode
+from novasched.decision_log.record import LONG_OUTCOMES, decode, encode
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests.stored_records import make_record
@@ -43,3 +46,22 @@ def test_a_list_of_hosts_is_encoded_once():
     third = encoder(make_record(host_lists={'abc': ('cmp-1', 'cmp-2')}))
     assert third.host_lists == first.host_lists
     assert third.host_lists['abc'] is not first.host_lists['abc']
+
+
+@pytest.mark.parametrize('hosts', [0, LONG_OUTCOMES - 1, LONG_OUTCOMES, 40_000])
+@pytest.mark.parametrize('decisions', [1, 3])
+def test_a_body_with_the_outcomes_of_many_hosts_is_a_stream_of_zlib(hosts, decisions):
+    outcomes = bytes(random.Random(1).choices([2, 3, 4, 5], k=hosts))
+    body = {
+        'v': 1,
+        'decisions': [{'index': 0, 'host': 'cmp-1'}]
+        + [{'outcomes': outcomes, 'host': 'cmp-2'} for _ in range(decisions)],
+    }
+    assert msgpack.unpackb(zlib.decompress(encode(body))) == body
+    assert decode(encode(body)) == body
+
+
+def test_outcomes_without_an_order_take_about_the_bits_of_their_number():
+    outcomes = bytes(random.Random(1).choices([2, 3, 4, 5], k=10_000))
+    alone = len(encode({'decisions': [{'outcomes': outcomes}]}))
+    assert alone < 1.2 * 10_000 / 4 < len(zlib.compress(outcomes, 1))
