@@ -11,6 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.browser.browser import Browser
 
 REACHABLE = """
+document.querySelectorAll('[data-refresh]').forEach(each => each.removeAttribute('id'));
 const all = [...document.querySelectorAll('a[href], button, input, select, textarea,' +
   'summary, [tabindex]')].filter(each => each.tabIndex >= 0 && !each.disabled &&
   each.type !== 'hidden' &&
@@ -18,7 +19,10 @@ const all = [...document.querySelectorAll('a[href], button, input, select, texta
 all.forEach((each, number) => each.dataset.stop = number);
 return all.length;
 """
-"""Numbers what the tab key must reach; returns how much it is."""
+"""Numbers what the tab key must reach; returns how much it is.
+
+Nothing is refreshed from then on: what comes anew would have no number.
+"""
 HERE = """
 const at = document.activeElement, style = getComputedStyle(at);
 const name = at.getAttribute('aria-label') || at.innerText || at.title ||
