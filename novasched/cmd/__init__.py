@@ -55,6 +55,9 @@ def _ending(hook: Callable[..., Any]) -> Callable[..., Any]:
 for _hook in ('excepthook', 'unraisablehook'):
     setattr(sys, _hook, _ending(getattr(sys, _hook)))
 
-# The libraries load eventlet where it is installed, whether it is used or not; its ten
-# lines hide ours, and who chose it knows.
+# The libraries import eventlet where it is installed, whether it is used or not: among
+# threads it may not be, and a program would take longer to start. See daemon.
+sys.modules.setdefault('eventlet', None)  # type: ignore[arg-type]
+
+# The ten lines that it prints hide ours, and who chose it knows.
 warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')

@@ -70,15 +70,13 @@ def _answer(
 def use_backend(chosen: str) -> None:
     """Patch the standard library if it is eventlet. Raises errors.OptionError."""
     if chosen == 'eventlet':
+        sys.modules.pop('eventlet', None)  # novasched.cmd keeps it out
         try:
             import eventlet  # type: ignore[import-untyped]
         except ModuleNotFoundError:
             remedy = 'Install novasched[eventlet], or use threading.'
             raise errors.OptionError(BACKEND, 'eventlet is missing', remedy) from None
         eventlet.monkey_patch()
-    else:
-        # Libraries import it where it is installed; among threads it may not be.
-        sys.modules['eventlet'] = None  # type: ignore[assignment]
     from oslo_service import backend  # type: ignore[import-untyped]
 
     backend.init_backend(backend.BackendType(chosen))

@@ -45,3 +45,16 @@ def test_the_backend(tmp_path, environment, option, backend):
         check=True,
     )
     assert done.stdout.split() == [backend, backend, str(backend == 'eventlet')]
+
+
+def test_programs_that_do_not_choose_do_without_eventlet():
+    loads = 'import novasched.cmd.main, futurist, sys; '
+    shows = 'print([name for name in sys.modules if name.startswith("eventlet.")])'
+    done = subprocess.run(
+        [sys.executable, '-c', loads + shows],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ('[]\n', '')
