@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 import requests
+from selenium.webdriver.support.expected_conditions import staleness_of
 
 from tests.browser import console, keystone
 
@@ -32,11 +33,14 @@ def browser(browser_at, exposed):
 
 
 def log_in(browser, name, password=keystone.PASSWORD):
-    """Fill in the form of a browser, and send it."""
+    """Fill in the form of a browser, send it, and wait for the answer."""
     browser.open('/login')
     browser.one('main input[autocomplete=username]').send_keys(name)
     browser.one('main input[type=password]').send_keys(password)
-    browser.one('main button[type=submit]').click()
+    button = browser.one('main button[type=submit]')
+    button.click()
+    is_gone = staleness_of(button)
+    browser.until(lambda: is_gone(browser.driver), 'no answer comes')
 
 
 def cookies(browser):
