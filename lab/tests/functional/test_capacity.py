@@ -58,7 +58,7 @@ def filled(made, flavor):
 @pytest.mark.parametrize(
     ('flavor', 'hosts'),
     [
-        pytest.param(FLAT, 4, id='flat'),
+        pytest.param('vcpus=7,ram=512,disk=1', 4, id='flat'),
         pytest.param(PINNED, 2, id='dedicated CPUs'),
         pytest.param(TWO_NODES, 2, id='two NUMA nodes'),
         pytest.param(SMALL_PAGES, 2, id='memory pages'),
