@@ -17,7 +17,7 @@ from tests.live.servers.keystone import Keystone
 from tests.live.servers.mariadb import MariaDB
 from tests.live.servers.placement import Placement
 from tests.live.servers.postgresql import PostgreSQL
-from tests.live.servers.process import wait_until
+from tests.live.servers.process import at_once, wait_until
 from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.tree import Tree
 from tests.live.wire import Wire
@@ -266,7 +266,7 @@ class _Daemons:
         return daemon
 
     def stop(self):
-        codes = [daemon.process.stop() for daemon in self._running]
+        codes = at_once(daemon.process.stop for daemon in self._running)
         assert all(code is not None for code in codes)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import signal
 
 import oslo_messaging
 from oslo_config import cfg
@@ -24,7 +23,7 @@ from novasched_lab.db.api_servers import ApiServers, ServerGroups
 from novasched_lab.db.cell_servers import CellServers
 from tests.live.cloud import CELLS, Cloud, lasting_engine
 from tests.live.daemon import own_program
-from tests.live.servers.process import Process, wait_until
+from tests.live.servers.process import Process, at_once, wait_until
 
 START_S = 60
 PROJECT = {'user_id': 'user', 'project_id': 'project'}
@@ -231,10 +230,7 @@ class Flow:
 
     def close(self):
         """Stop all programs, and drop the connections."""
-        for process in self.processes.values():
-            process.send(signal.SIGTERM)
-        for process in self.processes.values():
-            process.stop()
+        at_once(process.stop for process in self.processes.values())
         self._transport.cleanup()
         for engine in self._engines.values():
             engine.dispose()

@@ -17,7 +17,7 @@ from tests.live.cloud import CELLS, Cloud
 from tests.live.daemon import QUEUE, command
 from tests.live.peer import peer_program
 from tests.live.servers.neighbours import Neighbours
-from tests.live.servers.process import Process, free_port, wait_until
+from tests.live.servers.process import Process, at_once, free_port, wait_until
 
 START_S = 120
 # The medium ones have 10 vCPUs, 8 GiB and 1 TiB, the others a hundred times as much.
@@ -403,8 +403,7 @@ class PeerCloud(Cloud):
         return left
 
     def close(self):
-        for process in self.schedulers:
-            process.stop()
+        at_once(process.stop for process in self.schedulers)
         self._services.close()
         for uuid in self.providers():
             self._placement.request('DELETE', f'/resource_providers/{uuid}')

@@ -25,7 +25,7 @@ from tests import factories
 from tests.configuration import make_conf
 from tests.live.daemon import own_program
 from tests.live.peer import peer_program
-from tests.live.servers.process import Process, free_port, wait_until
+from tests.live.servers.process import Process, at_once, free_port, wait_until
 
 pytestmark = pytest.mark.ours
 
@@ -97,9 +97,7 @@ class Controllers:
 
     def close(self):
         """Close what has asked."""
-        self.transport.cleanup()
-        for each in self._opened:
-            each.close()
+        at_once([self.transport.cleanup, *(each.close for each in self._opened)])
 
 
 @pytest.fixture(scope='module')
@@ -114,8 +112,7 @@ def controllers(cloud, module_daemon, rabbitmq, tmp_path_factory):
         made.wait_ready(NOVA, made.nova)
         yield made
     finally:
-        made.nova.stop()
-        made.close()
+        at_once([made.nova.stop, made.close])
 
 
 @pytest.fixture

@@ -10,11 +10,13 @@ import signal
 import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 # Below the range that Linux takes the ports of outgoing connections from: a port from
 # that range may be taken by any connection before the server that it was for has it.
 PORTS = range(12000, 32000)
+MOST_AT_ONCE = 16
 _given = set()
 
 
@@ -119,6 +121,12 @@ class Process:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait(10)
+
+
+def at_once(calls):
+    """Make calls side by side, as each waits for another process; give the answers."""
+    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+        return list(pool.map(lambda call: call(), calls))
 
 
 def run(argv, *, env=None, user=None, timeout_s=120):
