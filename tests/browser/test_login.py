@@ -9,8 +9,6 @@ from selenium.webdriver.support.expected_conditions import staleness_of
 
 from tests.browser import console, keystone
 
-pytest.importorskip('novasched.console.login')
-
 PATHS = ('/', '/decisions', '/plan', '/capacity', '/hosts', '/health', '/api/v1/hosts')
 
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import configparser
 import datetime
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from tests.live.hosts import HOSTS, ZONES, compute_node_row, name_uuid, now, service_row
-from tests.live.servers.process import run
+from tests.live.servers.process import at_once, run
 
 CELLS = ('cell1', 'cell2')
 HEARTBEAT_S = 10
@@ -122,8 +122,7 @@ class Cloud:
         self._manage_all(commands)
 
     def _manage_all(self, commands):
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda command: self.manage(*command), commands))
+        at_once((partial(self.manage, *command) for command in commands), most=2)
 
     def manage(self, conf, *words):
         """Run the `nova-manage` of this cloud; give its output."""

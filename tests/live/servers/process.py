@@ -123,9 +123,9 @@ class Process:
         self._popen.wait(10)
 
 
-def at_once(calls):
+def at_once(calls, most=MOST_AT_ONCE):
     """Make calls side by side, as each waits for another process; give the answers."""
-    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+    with ThreadPoolExecutor(most) as pool:
         return list(pool.map(lambda call: call(), calls))
 
 
