@@ -376,6 +376,9 @@ class FakeEntry:
     def leave(self):
         self._journal.told.append((self._consumer, 'left'))
 
+    def undo_later(self, made_s_ago):
+        self._journal.told.append((self._consumer, 'to be undone'))
+
 
 class FakeCaller:
     """Waits for an answer, unless it is gone; keeps whom to tell of the answer."""

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
 from novasched.drivers.host_candidates import RemainingCapacity
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
@@ -33,6 +34,10 @@ LOG = logging.getLogger(__name__)
 LEFT_BEHIND = (
     'Allocations of %s may be left behind: %s. When placement answers again, remove '
     'them with: openstack resource provider allocation delete %s'
+)
+UNDONE_LATER = (
+    'Allocations of %s are not undone yet: %s. They stay in the journal, and are '
+    'undone as soon as placement accepts it.'
 )
 
 UNDO_WITHIN_S = 30.0
@@ -119,15 +124,25 @@ class ClaimJournal:
             if entry := self._open.pop(consumer, None):
                 entry.settle()
 
-    def end(self, error: BaseException) -> None:
-        """Leave the entries open for recovery if ``error`` ends the process.
+    def undo_later(self, consumer: str, by_s: float) -> bool:
+        """Leave a claim to recovery, which was made by this monotonic time, if it was;
+        False: there is no journal."""
+        entry = self._open.pop(consumer, None)
+        if entry is None:
+            return False
+        entry.undo_later(SYSTEM_CLOCK.monotonic() - by_s)
+        return True
 
-        An Exception settles them: the caller gets an error, and may claim again.
+    def end(self, error: BaseException) -> None:
+        """Leave to recovery what is neither answered nor undone.
+
+        An ``error`` that is no Exception ends the process, and no caller hears of it.
         """
-        if isinstance(error, Exception):
-            self.settle(*list(self._open))
-        while self._open:
-            self._open.popitem()[1].leave()
+        for consumer in list(self._open):
+            if isinstance(error, Exception):
+                self.undo_later(consumer, SYSTEM_CLOCK.monotonic())
+            else:
+                self._open.pop(consumer).leave()
 
     def check_caller(self) -> None:
         """Raise CallerGone when the caller waits no more for the answer."""
@@ -139,23 +154,24 @@ class ClaimJournal:
 
         ``undo`` is called if the answer cannot be delivered.
         """
-        entries = list(self._open.values())
-        self._open.clear()
+        answered, self._open = self._open, {}
 
         def settle() -> None:
-            for entry in entries:
+            for entry in answered.values():
                 entry.settle()
 
         def take_back() -> None:
+            self._open.update(answered)
             try:
                 undo()
-            finally:
-                settle()
+            except BaseException as defect:
+                self.end(defect)
+                raise
 
         if self._caller is None:
             settle()
             return
-        for entry in entries:
+        for entry in answered.values():
             entry.answering()
         self._caller.when_answered(settle)
         self._caller.if_undeliverable(take_back)
@@ -308,8 +324,9 @@ class Claims:
             self._journal.settle(*(one.consumer_uuid for one in wanted))
             raise
         except Exception as defect:
+            now = SYSTEM_CLOCK.monotonic()
             for one in wanted:
-                LOG.error(LEFT_BEHIND, one.consumer_uuid, defect, one.consumer_uuid)
+                self._leave(one.consumer_uuid, str(defect), now)
             raise
 
     def _user_of(self, request: RequestSpec) -> str | None:
@@ -379,13 +396,20 @@ class Claims:
         with self._recorder.stage('claim') if records else contextlib.nullcontext():
             left = self._placement.undo(self._context, claims, UNDO_WITHIN_S)
         self._made.clear()
-        # Recovery must not undo them later: the caller may claim again until then.
-        self._journal.settle(*consumers)
+        self._journal.settle(*(each for each in consumers if each not in left))
         self.left_behind += left
-        for consumer, why in left.items():
-            LOG.error(LEFT_BEHIND, consumer, why, consumer)
+        for claim in claims:
+            if why := left.get(claim.consumer_uuid):
+                self._leave(claim.consumer_uuid, why, claim.by_s)
         if records:
             self._record_undone(consumers, left)
+
+    def _leave(self, consumer: str, why: str, by_s: float) -> None:
+        """Leave a claim to recovery, or to the operator where there is none."""
+        if self._journal.undo_later(consumer, by_s):
+            LOG.warning(UNDONE_LATER, consumer, why)
+        else:
+            LOG.error(LEFT_BEHIND, consumer, why, consumer)
 
     def _record_undone(self, consumers: Sequence[str], left: Mapping[str, str]) -> None:
         undone = [self._wanted[each] for each in consumers if each not in left]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recovery of the claims that killed workers left unanswered."""
+"""Recovery of claims without an answer: of killed workers, and of requests that could
+not undo them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from novasched.journal.store import (
     abandoned,
 )
 from novasched.log_once import LogOnce
-from novasched.ports import UndoUnanswered
+from novasched.ports import UndoOutcome, UndoUnanswered
 
 LOG = logging.getLogger(__name__)
 
@@ -30,18 +31,19 @@ OPTS: dict[str, list[cfg.Opt]] = {
     'novasched': [
         cfg.IntOpt(
             'journal_undo_within',
-            default=300,
+            default=86400,
             min=0,
             help="""
-Seconds after which a claim in the journal of a killed worker is not undone in any case.
+Seconds after which a claim in the journal is not undone any more.
 
-A claim is undone only while its caller certainly waits for the answer, less 5 seconds:
-later, it may have had the same claim made again for the same server, which cannot be
-told from the first. Nova's callers want a sign of life within ``[DEFAULT]
-rpc_response_timeout``; with its default of 60 that is 25 seconds after the claim. This
-option can make it less. After that the claim is named in the log if it still stands,
-with the command that removes it. A claim that was made before the machine was started
-is never undone. 0: none is.
+The journal has the claims of killed workers, and those that a request could not undo
+in time, as placement did not answer or was busy. Each is undone as soon as placement
+does it, if the server holds exactly what was claimed, since the moment when it was
+claimed: with the claim of a killed worker, while its caller certainly waited for the
+answer, which with the default of ``[DEFAULT] rpc_response_timeout`` is 25 seconds. What
+is held since another time was claimed by another request. It is named in the log, with
+the command that removes it, and so is a claim that still stands after these seconds. A
+claim that was made before the machine was started is never undone. 0: none is.
 """,
         )
     ]
@@ -49,7 +51,9 @@ is never undone. 0: none is.
 
 INTERVAL_S = 5.0
 MARGIN_S = 5.0
-"""So long before its caller may give up a claim is not undone any more."""
+"""So long before its caller may give up the claim of a killed worker was made."""
+ARRIVES_WITHIN_S = 25.0
+"""A claim that was lost on its way is looked for so long."""
 PATIENCE_S = 30.0
 """A caller waits for so long at least where the line does not say: half of nova's
 default rpc_response_timeout."""
@@ -59,8 +63,8 @@ class ClaimUndo(Protocol):
     """Claims as placement has them: what the consumer ``holds`` once it is claimed, and
     the ``generation`` that it had before.
 
-    For a consumer that was claimed for again, both say no. Both raise
-    errors.AllocationDeleteFailed, and UndoUnanswered where placement is away.
+    Both raise errors.AllocationDeleteFailed, and UndoUnanswered where placement is
+    away.
     """
 
     def stands(
@@ -77,19 +81,19 @@ class ClaimUndo(Protocol):
         holds: Mapping[str, Mapping[str, int]],
         before: Mapping[str, Any] | None,
         generation: int | None,
-        left_s: Callable[[], float],
-    ) -> bool:
-        """Bring it back to what it held before, and say whether that was done; not
-        when nothing is left of the time in which it may be."""
+        ages_s: tuple[float, float],
+    ) -> UndoOutcome:
+        """Bring it back to what it held before, if it holds exactly this, and got it
+        within these two numbers of seconds ago."""
 
 
 class Recovery:
-    """Undoes what stands in the journals of workers that are no more as claimed and
-    not answered.
+    """Undoes what was claimed and not answered: by workers that are no more, and by
+    requests of this process that could not undo it themselves.
 
-    A caller that has given up may have the same claim made again, and that cannot be
-    told from the first. So a claim is undone only while its caller certainly waits, and
-    for ``at_most_s``; after that it is named in the log, if it stands.
+    A caller that has given up may have the same claim made again. So a claim is undone
+    only if placement got it while its request was under way. What is older than
+    ``at_most_s`` is named in the log, if it stands.
     """
 
     def __init__(
@@ -101,8 +105,12 @@ class Recovery:
         self._unreadable = LogOnce()
 
     def undo_left_claims(self) -> None:
-        """Go through all files of workers that are no more."""
+        """Go through what this process has left, and all files of workers that are no
+        more."""
         look = Look(self._own.now, self._claims, self._at_most_s)
+        for entry in self._own.to_undo():
+            if look.is_done(entry.record):
+                entry.settle()
         for file in abandoned(self._own.directory, look.unreadable.__setitem__):
             try:
                 look.take_over(file)
@@ -117,7 +125,7 @@ class Recovery:
 
 @dataclass
 class Look:
-    """One look at all files of workers that are no more.
+    """One look at all claims that are to be undone.
 
     ``unreadable`` are the files that cannot be read or written, by path, ``kept`` the
     reasons why claims are kept for the next look.
@@ -137,11 +145,10 @@ class Look:
         """
         content = file.content()
         is_done = True
-        # Those that may be undone come first: their time runs out.
-        for record in sorted(content.records, key=lambda one: self._left_s(one) <= 0):
+        for record in content.records:
             if record.state == SETTLED:
                 continue
-            if not self._is_done(record):
+            if not self.is_done(record):
                 is_done = False
                 continue
             try:
@@ -158,53 +165,52 @@ class Look:
         elif is_done:
             file.remove()
 
-    def _left_s(self, record: Record) -> float:
-        """Return for how many seconds the claim may still be undone."""
-        age_s = self.now().since(record.written)
-        if age_s is None:
-            return 0.0
-        patience_s = record.intent.undo_within_s
-        certain_s = (PATIENCE_S if patience_s is None else patience_s) - MARGIN_S
-        return min(certain_s, self.at_most_s) - age_s
-
-    def _is_done(self, record: Record) -> bool:
+    def is_done(self, record: Record) -> bool:
         """Undo a claim, or name it; not as long as it may arrive, and be undone."""
-        why = 'its worker ended while it answered'
-        if record.state == OPEN:
-            if self._left_s(record) > 0 and self._is_undone(record):
-                return True
-            if self._left_s(record) > 0:
+        age_s = self.now().since(record.written)
+        made_within_s = _made_within_s(record)
+        why = 'it is too late to undo it'
+        if record.state != OPEN:
+            why = 'its worker ended while it answered'
+        elif age_s is not None and age_s < self.at_most_s and made_within_s >= 0:
+            outcome = self._undo(record, (age_s - made_within_s, age_s))
+            if outcome in (None, UndoOutcome.CONFLICT):
                 return False
-            why = 'it is too late to undo it'
+            if outcome is UndoOutcome.ABSENT and age_s < ARRIVES_WITHIN_S:
+                return False
+            if outcome is not UndoOutcome.OTHER:
+                return True
+            why = 'unless another request has made the same claim since'
         if self._may_stand(record):
             _name(record, why)
-        else:
-            LOG.debug('The claim of request %s is no more', record.intent.request_id)
         return True
 
-    def _is_undone(self, record: Record) -> bool:
+    def _undo(self, record: Record, ages_s: tuple[float, float]) -> UndoOutcome | None:
+        """Try to undo a claim; None: it is kept for the next look."""
         intent = record.intent
         if self.is_away:
-            return False
+            return None
         try:
-            undone = self.claims.undo(
+            outcome = self.claims.undo(
                 intent.consumer_uuid,
                 record.holds(),
                 intent.before,
                 intent.generation,
-                lambda: self._left_s(record),
+                ages_s,
             )
         except errors.AllocationDeleteFailed as problem:
             self.is_away = isinstance(problem, UndoUnanswered)
             self.kept.append(problem)
-            return False
-        if undone:
+            return None
+        if outcome is UndoOutcome.UNDONE:
             LOG.warning(
                 'The claim of request %s for %s is undone: it was never answered',
                 intent.request_id,
                 intent.consumer_uuid,
             )
-        return undone
+        elif outcome is UndoOutcome.ABSENT:
+            LOG.debug('The claim of request %s does not stand', intent.request_id)
+        return outcome
 
     def _may_stand(self, record: Record) -> bool:
         """Say whether the consumer holds what was claimed; yes where placement is
@@ -221,6 +227,16 @@ class Look:
         except errors.AllocationDeleteFailed as problem:
             self.is_away = isinstance(problem, UndoUnanswered)
             return True
+
+
+def _made_within_s(record: Record) -> float:
+    """Return for how long after it was written a claim can have been made that is
+    not of a later request; negative: not at all."""
+    intent = record.intent
+    if intent.made_within_s is not None:
+        return intent.made_within_s
+    patience_s = intent.undo_within_s
+    return (PATIENCE_S if patience_s is None else patience_s) - MARGIN_S
 
 
 def _name(record: Record, why: str) -> None:

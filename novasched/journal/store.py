@@ -118,6 +118,7 @@ class Record:
         if state not in (OPEN, ANSWERING, SETTLED):
             raise ValueError('a state of another version')
         fields = json.loads(body + b'}')
+        fields.setdefault('made_within_s', None)  # not in lines of older versions
         intent = Intent(**{name: fields[name] for name in _INTENT})
         if not all(map(_UUID.fullmatch, [intent.consumer_uuid, *intent.allocations])):
             raise ValueError('no uuid')
@@ -304,6 +305,7 @@ class FileJournal:
         self._claiming: dict[tuple[int, str], FileEntry] = {}
         self._failing = LogOnce()
         self._doomed: list[File] = []
+        self._to_undo: dict[int, FileEntry] = {}
 
     def intend(self, intents: Sequence[Intent]) -> Sequence[FileEntry]:
         now, thread = self.now(), threading.get_ident()
@@ -328,15 +330,15 @@ class FileJournal:
             entry = self._claiming.get((threading.get_ident(), consumer_uuid))
             if entry is None:
                 return
-            record, file = entry.record, entry.file
-            known = record.intent
+            known = entry.record.intent
             intent = dataclasses.replace(known, before=before, generation=generation)
-            if intent == known:
-                return
-            # Both are open for a moment; only one can be what the consumer holds.
-            entry.record = Record(intent, record.written)
-            self._write(entry)
-            self._mark(file, record.offset, SETTLED)
+            if intent != known:
+                self._replace(entry, intent)
+
+    def to_undo(self) -> Sequence[FileEntry]:
+        """Return the entries that living requests have left to recovery."""
+        with self._lock:
+            return list(self._to_undo.values())
 
     def close(self) -> None:
         """Remove the file if nothing in it is open; else it is ours as long as the
@@ -356,8 +358,29 @@ class FileJournal:
         """Write down the state of an entry after its claim; None: it stays open."""
         with self._lock:
             self._claiming.pop(entry.key, None)
+            self._to_undo.pop(id(entry), None)
             if state is not None:
                 self._mark(entry.file, entry.record.offset, state)
+
+    def undo_later(self, entry: FileEntry, made_s_ago: float) -> None:
+        """Keep an entry for recovery, until that settles it."""
+        with self._lock:
+            self._claiming.pop(entry.key, None)
+            elapsed_s = self.now().since(entry.record.written) or 0.0
+            made_within_s = max(0.0, elapsed_s - made_s_ago)
+            known = entry.record.intent
+            self._replace(
+                entry, dataclasses.replace(known, made_within_s=made_within_s)
+            )
+            self._to_undo[id(entry)] = entry
+
+    def _replace(self, entry: FileEntry, intent: Intent) -> None:
+        """Write an entry again; both lines are open for a moment, and only one can be
+        what the consumer holds."""
+        record, file = entry.record, entry.file
+        entry.record = Record(intent, record.written)
+        self._write(entry)
+        self._mark(file, record.offset, SETTLED)
 
     def _write(self, entry: FileEntry) -> None:
         entry.file = None
@@ -433,3 +456,6 @@ class FileEntry:
 
     def leave(self) -> None:
         self.journal.end(self, None)
+
+    def undo_later(self, made_s_ago: float) -> None:
+        self.journal.undo_later(self, made_s_ago)

@@ -3,21 +3,25 @@
 
 from __future__ import annotations
 
+import email.utils
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import requests
 from keystoneauth1.adapter import Adapter
 
 from novasched import http
+from novasched.clock import SYSTEM_CLOCK
 from novasched.objects.context import RequestContext
 from novasched.placement.session import NoAnswer, ask
 from novasched.ports import QueryFailed
 
 VERSION = '1.28'
 LOOKUP_TIMEOUT_S = 10.0
+AGE_PRECISION_S = 2.0
+"""Placement tells whole seconds, of two clocks that may differ by one more."""
 
 Allocations = Mapping[str, Mapping[str, int]]
 """Amounts by resource class by provider."""
@@ -25,12 +29,17 @@ Allocations = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class ConsumerAllocations:
-    """All that a consumer holds; ``generation`` is None when that is nothing."""
+    """All that a consumer holds; ``generation`` is None when that is nothing.
+
+    ``age_s`` are the seconds since it was written, within AGE_PRECISION_S; None: the
+    answer does not tell.
+    """
 
     allocations: Allocations
     generation: int | None
     project_id: str | None
     user_id: str | None
+    age_s: float | None = field(default=None, compare=False)
 
     def is_exactly(self, allocations: Allocations, generation: int) -> bool:
         """Say whether a consumer of this generation holds this, and no more."""
@@ -75,9 +84,28 @@ def held_by(
             operator.index(found['consumer_generation']),
             found['project_id'],
             found['user_id'],
+            _age_s(answer.headers),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return QueryFailed(answer.status_code, http.excerpt(answer))
+
+
+def _age_s(headers: Mapping[str, str]) -> float | None:
+    """Return the age of what an answer shows, by the clock of who answers."""
+    modified = _seconds(headers.get('Last-Modified'))
+    if modified is None:
+        return None
+    now = _seconds(headers.get('Date'))
+    return (SYSTEM_CLOCK.time() if now is None else now) - modified
+
+
+def _seconds(date: str | None) -> float | None:
+    """Parse a date of HTTP into seconds since 1970; None: it is none."""
+    parsed = email.utils.parsedate_tz(date or '')
+    try:
+        return None if parsed is None else float(email.utils.mktime_tz(parsed))
+    except (ValueError, OverflowError):
+        return None
 
 
 def amounts(allocations: Mapping[str, Any]) -> dict[str, dict[str, int]]:

@@ -222,7 +222,11 @@ class JointClaim:
         return {**before, 'consumer_generation': generation}
 
     def _claimed(self) -> Outcome:
-        return [Claimed(one.consumer_uuid, self._undo()) for one in self._wanted]
+        undo, by_s = self._undo(), SYSTEM_CLOCK.monotonic()
+        return [
+            Claimed(one.consumer_uuid, undo, amounts(self._allocations(one)), by_s)
+            for one in self._wanted
+        ]
 
     def _refused(self, refused: ClaimRefused) -> Outcome:
         """After a lost attempt, only placement's own word is a refusal, and only where
@@ -233,9 +237,10 @@ class JointClaim:
         return refused
 
     def _unknown(self, text: str) -> Outcome:
+        undo, by_s = self._undo(), SYSTEM_CLOCK.monotonic()
         return [
             ClaimUnknown(
-                one.consumer_uuid, text, amounts(self._allocations(one)), self._undo()
+                one.consumer_uuid, text, amounts(self._allocations(one)), undo, by_s
             )
             for one in self._wanted
         ]

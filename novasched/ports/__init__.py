@@ -24,6 +24,7 @@ from novasched.ports.placement import (
     ClaimUnknown,
     Placement,
     QueryFailed,
+    UndoOutcome,
     UndoUnanswered,
 )
 from novasched.ports.stores import (
@@ -140,7 +141,8 @@ class Intent:
     consumer holds already: the body that restores it, or None for nothing.
     ``generation`` is the consumer's before the claim; None: it has none.
     ``undo_within_s`` is for how long from now the caller certainly still waits, and
-    makes no second claim; None: unknown.
+    makes no second claim; None: unknown. ``made_within_s`` is for how long the claim
+    can have been made, once its request has ended; None: it has not.
     """
 
     request_id: str | None
@@ -150,6 +152,7 @@ class Intent:
     before: Mapping[str, Any] | None = None
     generation: int | None = None
     undo_within_s: float | None = None
+    made_within_s: float | None = None
 
 
 class Entry(Protocol):
@@ -163,6 +166,10 @@ class Entry(Protocol):
 
     def leave(self) -> None:
         """The outcome is unknown: recovery that finds it open may undo it."""
+
+    def undo_later(self, made_s_ago: float) -> None:
+        """The request has ended without it, and could not undo it: recovery does, also
+        while this process lives. The claim was made so long ago at least, or not."""
 
 
 class Journal(Protocol):

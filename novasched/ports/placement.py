@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Protocol
 
 from novasched import errors
@@ -52,11 +53,17 @@ class Claimed:
     """The consumer holds the candidate.
 
     ``undo`` is the body of the PUT that takes the claim back: what it held before, with
-    the generation since the claim. Placement refuses it once another process wrote it.
+    the generation since the claim. ``holds`` is what it holds, amounts by class by
+    provider, and ``by_s`` the monotonic time until which that was written, the same for
+    all that one request claimed. All three say whether a claim is still this one.
     """
 
     consumer_uuid: str
     undo: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    holds: Mapping[str, Mapping[str, int]] = field(
+        default_factory=dict[str, Mapping[str, int]], compare=False
+    )
+    by_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -85,8 +92,10 @@ class ClaimRefused:
 
 @dataclass(frozen=True)
 class ClaimUnknown:
-    """It is not known whether placement took the claim: it must be undone. ``holds`` is
-    what the consumer holds if it did, amounts by class by provider."""
+    """It is not known whether placement took the claim: it must be undone.
+
+    ``holds``, ``undo`` and ``by_s`` are those of the claim if it did.
+    """
 
     consumer_uuid: str
     text: str
@@ -94,10 +103,20 @@ class ClaimUnknown:
         default_factory=dict[str, Mapping[str, int]], compare=False
     )
     undo: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    by_s: float = field(default=0.0, compare=False)
 
     def as_claimed(self) -> Claimed:
         """Return the claim as one that placement took."""
-        return Claimed(self.consumer_uuid, self.undo)
+        return Claimed(self.consumer_uuid, self.undo, self.holds, self.by_s)
+
+
+class UndoOutcome(Enum):
+    """Outcome of one attempt to undo a claim of an earlier request."""
+
+    UNDONE = 'undone'
+    CONFLICT = 'the consumer or a provider changed at that moment'
+    ABSENT = 'the consumer does not hold exactly this'
+    OTHER = 'it holds this, but did not get it by this claim'
 
 
 class UndoUnanswered(errors.AllocationDeleteFailed):

@@ -23,7 +23,12 @@ PASSED_ON = (
     'OpenStack-API-Version',
     'X-OpenStack-Request-ID',
 )
-PASSED_BACK = ('Content-Type', 'openstack-api-version', 'x-openstack-request-id')
+PASSED_BACK = (
+    'Content-Type',
+    'Last-Modified',
+    'openstack-api-version',
+    'x-openstack-request-id',
+)
 LONGEST_WAIT_S = 60
 FORWARD_S = 120
 """A thousand claims at once take a while on a busy machine."""

@@ -84,9 +84,10 @@ SCENARIOS = {
         'of the machine.',
         'Where no directory can be written there is no journal; the start says so. It '
         'is of one machine and one boot, and not synced to disk: a machine that is '
-        'lost leaves its claims. A claim is undone only while its caller certainly '
-        "waits, 25 s by nova's defaults; one that is found later, or that was being "
-        'answered when its worker was killed, is only named in the log.',
+        'lost leaves its claims. A claim is undone only if placement has had it since '
+        'its caller certainly waited; where placement does not say since when, only '
+        "while it does, 25 s by nova's defaults. One that was being answered when its "
+        'worker was killed is only named in the log.',
     ),
     'F4': Scenario(
         'SIGKILL in the middle of a request for many servers; or its caller dies',
@@ -148,8 +149,7 @@ SCENARIOS = {
         'Placement is slow, or never answers',
         'Each request ends at a deadline, others go on, and threads come back.',
         'A claim that reaches placement after its request was given up, for a server '
-        'that holds nothing: no generation bars it. While placement answers nothing '
-        'at all, claims may be left behind; the log names them.',
+        'that holds nothing: no generation bars it. The log names it.',
     ),
     'F16': Scenario(
         'A claim is granted and the answer is lost',
@@ -265,6 +265,22 @@ SCENARIOS = {
         'The clock is set back by an hour, or forward by 30 days',
         'The order of decisions is kept, and no file is removed for its age.',
         'A clock that stays wrong: files are as old as it says an hour later.',
+    ),
+    'F40': Scenario(
+        'A request cannot undo its claims in time: placement is away, or others claim '
+        'on the same hosts',
+        'They stay in the journal. A worker of the machine undoes them, one after '
+        'another, from at most 5 s after the moment when placement answers.',
+        'Without a journal they stay; the log names them. A claim that is older than '
+        '`[novasched] journal_undo_within`, a day, is only named.',
+    ),
+    'F41': Scenario(
+        'The allocations of a server are removed and made again between its claim and '
+        'the undo of that',
+        'What was made again stays.',
+        'Two claims of the same amounts on the same host within two seconds, with a '
+        'removal between them, cannot be told apart; nor can what is written in the '
+        'milliseconds between the look and the undo that follows it.',
     ),
 }
 

@@ -12,6 +12,7 @@ from novasched import errors
 from novasched.drivers.claims import CHUNK
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import CellMapping, Destination
+from novasched.placement.rollback import TOGETHER
 from novasched.ports import CallerGone
 from tests.faults import proxy
 from tests.faults.conftest import child
@@ -84,8 +85,9 @@ def test_no_valid_host_stays_that_when_a_claim_cannot_be_undone(made, caplog):
     with pytest.raises(errors.NoValidHost, match='not enough hosts'):
         ask(made, 4)
     (left,) = made.held()
-    said = [r.getMessage() for r in caplog.records if r.levelname == 'ERROR']
-    assert any('may be left behind' in line and left in line for line in said)
+    assert any(
+        f'Allocations of {left} are not undone yet' in m for m in caplog.messages
+    )
 
 
 # -- the outcome is unknown
@@ -201,8 +203,7 @@ def test_once_placement_is_silent_no_more_is_asked_to_be_undone(made, caplog):
         ask(made, 6)
     # Two to look for the claims, two to undo one of them; each is sent twice.
     assert len(made.proxy.asked('GET', CLAIM)) == 8
-    said = [r.getMessage() for r in caplog.records if r.levelname == 'ERROR']
-    assert len([line for line in said if 'may be left behind' in line]) == 6
+    assert sum('are not undone yet' in line for line in caplog.messages) == 6
 
 
 # -- what placement says is not what it should be
@@ -297,13 +298,13 @@ def test_a_full_cloud_is_not_asked_host_by_host(cloud):
     assert len(made.proxy.seen) == 1
 
 
-def test_many_claims_are_undone_by_one_request(cloud, new_uuid):
+def test_many_claims_are_undone_by_few_requests(cloud, new_uuid):
     made = cloud([Host('h1', vcpus=200, memory_mb=200_000, disk_gb=0)])
     with pytest.raises(CallerGone):
         select(made, made.compose(), new_uuids(CHUNK), Gone(), root_gb=0)
     assert made.held() == {}
     undo = made.proxy.asked('POST', JOINT)[1:]
-    assert len(undo) == 1
+    assert len(undo) == CHUNK // TOGETHER
     assert not made.proxy.asked('PUT', CLAIM)
     assert not made.proxy.asked('DELETE', CLAIM)
 
@@ -355,6 +356,29 @@ def test_a_move_that_was_made_again_and_answered_is_not_undone(
         select(made, first, [server], Gone(again), **move)
     ((host,),) = answered
     assert set(made.amounts(server)) == {*held, host}
+
+
+@pytest.mark.scenario('F41', 'I4')
+@pytest.mark.parametrize('by_a_scheduler', [False, True])
+def test_what_was_claimed_for_a_new_consumer_is_not_undone(
+    made, new_uuid, by_a_scheduler
+):
+    server, kept = new_uuid(), {}
+    first, second = made.compose(), made.compose()
+
+    def again():
+        made.placement.release(server)
+        if by_a_scheduler:
+            answered = select(made, second, [server], ignore_hosts=['h1'])
+            assert answered == [['h2']]
+        else:
+            made.hold(server, h2={'VCPU': 3, 'MEMORY_MB': 77})
+        kept.update(made.amounts(server))
+
+    with pytest.raises(CallerGone):
+        select(made, first, [server], Gone(again), ignore_hosts=['h2'])
+    assert made.amounts(server) == kept
+    assert set(kept) == {'h2'}
 
 
 @pytest.mark.parametrize(

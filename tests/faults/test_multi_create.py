@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 
 import pytest
 
+from novasched.placement.rollback import TOGETHER
 from tests.faults import proxy
 from tests.faults.callers import Impatient
 from tests.functional.conftest import Host
@@ -92,7 +94,7 @@ def test_claims_one_by_one_of_a_killed_worker_are_all_undone(
 
 
 @pytest.mark.scenario('F4', 'I2')
-def test_all_claims_for_a_caller_that_died_are_undone_in_one_request(
+def test_all_claims_for_a_caller_that_died_are_undone_together(
     made, rabbitmq, url, audit
 ):
     made.proxy.on('POST', JOINT, proxy.delay(DELAY_S), nth=2)
@@ -104,6 +106,35 @@ def test_all_claims_for_a_caller_that_died_are_undone_in_one_request(
     wait_until(lambda: made.proxy.asked('POST', JOINT)[2:], STOP_S, 'the end of them')
     audit.check(*ALL)
     assert made.held() == {}
-    assert len(made.proxy.asked('POST', JOINT)) == len(('claimed', 'claimed', 'undone'))
+    assert len(made.proxy.asked('POST', JOINT)) == 2 + VERY_MANY // TOGETHER
     assert not made.proxy.asked('DELETE', CLAIM)
     assert not made.proxy.asked('PUT', CLAIM)
+
+
+@pytest.mark.scenario('F40', 'I2')
+def test_claims_whose_answer_an_outage_took_are_undone_after_it(
+    made, daemons, connect, audit
+):
+    away, back = threading.Event(), threading.Event()
+
+    def outage(exchange):
+        if away.is_set() and not back.is_set():
+            proxy.answers(503, b'<html>', 'text/html')(exchange)
+        else:
+            proxy.passed(exchange)
+
+    def lost(exchange):
+        away.set()
+        proxy.lose(exchange)
+
+    made.proxy.on('POST', JOINT, lost)
+    for method in ('GET', 'PUT', 'POST'):
+        made.proxy.on(method, '', outage, times=9999)
+    daemons(made).start()
+    boot(connect(expires_s=LONG_S), audit, MANY)
+    wait_until(away.is_set, STOP_S, 'the claims')
+    wait_until(lambda: made.proxy.asked('GET', CLAIM)[2:], STOP_S, 'looks at them')
+    assert len(made.held()) == MANY
+    back.set()
+    audit.check(*ALL)
+    assert made.held() == {}

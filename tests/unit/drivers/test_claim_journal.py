@@ -38,11 +38,20 @@ def test_only_what_is_open_is_settled_and_left(journal):
     assert journal.told == [('a', 'settled'), ('b', 'left')]
 
 
-def test_what_a_defect_interrupted_is_not_for_who_comes_after(journal):
+def test_what_a_defect_interrupted_is_to_be_undone(journal):
     claim_journal = ClaimJournal(journal)
     claim_journal.intend('req-1', 'project', WANTED)
     claim_journal.end(KeyError())
-    assert journal.told == [('a', 'settled'), ('b', 'settled')]
+    claim_journal.end(KeyError())
+    assert journal.told == [('a', 'to be undone'), ('b', 'to be undone')]
+
+
+def test_what_a_request_could_not_undo_is_to_be_undone(journal):
+    claim_journal = ClaimJournal(journal)
+    claim_journal.intend('req-1', 'project', WANTED)
+    assert claim_journal.undo_later('a', 0.0)
+    assert not claim_journal.undo_later('a', 0.0)
+    assert journal.told == [('a', 'to be undone')]
 
 
 def test_an_answer_is_under_way_until_it_is_handed_over(journal):
@@ -57,7 +66,7 @@ def test_an_answer_is_under_way_until_it_is_handed_over(journal):
     assert journal.told[2:] == [('a', 'settled')]
 
 
-def test_an_undo_that_fails_leaves_nothing_open(journal):
+def test_an_undo_that_fails_is_made_again_later(journal):
     caller = FakeCaller()
     claim_journal = ClaimJournal(journal, caller)
     claim_journal.intend('req-1', 'project', WANTED[:1])
@@ -68,7 +77,7 @@ def test_an_undo_that_fails_leaves_nothing_open(journal):
     claim_journal.answer(broken)
     with pytest.raises(KeyError):
         caller.undeliverable()
-    assert journal.told == [('a', 'answering'), ('a', 'settled')]
+    assert journal.told == [('a', 'answering'), ('a', 'to be undone')]
 
 
 def test_nobody_known_has_the_answer_at_once(journal):

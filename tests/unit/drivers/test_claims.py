@@ -454,11 +454,25 @@ def test_claims_for_several_are_written_down_together(context):
     assert journal.told == [('a', 'settled'), ('b', 'settled')]
 
 
-def test_what_cannot_be_undone_is_given_up(context):
+def test_what_cannot_be_undone_is_undone_later(context, caplog):
     placement = FakePlacement()
     placement.unundone = {'a'}
     told = journalled(placement, context, then=errors.NoValidHost(''))
-    assert told == [('a', 'settled')]
+    assert told == [('a', 'to be undone')]
+    assert caplog.messages[-1].startswith('Allocations of a are not undone yet')
+
+
+def test_a_claim_of_which_a_defect_tells_nothing_is_undone_later(context):
+    placement = FakePlacement(script=[KeyError()])
+    journal = FakeJournal()
+    with (
+        pytest.raises(KeyError),
+        Claims(
+            placement, context, '1.36', claim_journal=ClaimJournal(journal)
+        ) as claims,
+    ):
+        claims.make(factories.request(instance_uuid='a'), candidate('p'))
+    assert journal.told == [('a', 'to be undone')]
 
 
 def test_the_claims_of_a_caller_that_is_gone_are_undone(context):

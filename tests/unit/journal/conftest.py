@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import collections
+
 import pytest
 
 from novasched.journal.recovery import Recovery
 from novasched.journal.store import FileJournal, Moment
-from novasched.ports import Intent
+from novasched.ports import Intent, UndoOutcome
 
 UNDO_WITHIN_S = 600.0
 
@@ -62,18 +64,22 @@ def intent():
 
 
 class Consumers:
-    """What consumers hold, and the errors that placement makes, by consumer.
+    """What consumers hold, since which uptime, and the errors that placement makes.
 
+    ``conflicts`` are consumers that others write whenever they are to be undone;
     ``slow`` is called when placement is asked.
     """
 
-    def __init__(self, **held):
+    def __init__(self, uptime, **held):
         self.held = held
+        self.since = collections.defaultdict(lambda began=uptime.seconds: began)
         self.errors = {}
+        self.conflicts = set()
         self.asked = []
         self.looked_at = []
         self.generations = []
         self.slow = lambda: None
+        self._uptime = uptime
 
     def stands(self, consumer, holds, generation):
         self.looked_at.append(consumer)
@@ -81,21 +87,26 @@ class Consumers:
             raise self.errors[consumer]
         return self.held.get(consumer) == holds
 
-    def undo(self, consumer, holds, before, generation, left_s):
+    def undo(self, consumer, holds, before, generation, ages_s):
         self.asked.append(consumer)
         self.generations.append(generation)
         self.slow()
         if consumer in self.errors:
             raise self.errors[consumer]
-        if self.held.get(consumer) != holds or left_s() <= 0:
-            return False
+        if self.held.get(consumer) != holds:
+            return UndoOutcome.ABSENT
+        age_s = self._uptime.seconds - self.since[consumer]
+        if not ages_s[0] <= age_s <= ages_s[1]:
+            return UndoOutcome.OTHER
+        if consumer in self.conflicts:
+            return UndoOutcome.CONFLICT
         self.held[consumer] = before
-        return True
+        return UndoOutcome.UNDONE
 
 
 @pytest.fixture
-def consumers():
-    return Consumers(a={'p': {'VCPU': 1}})
+def consumers(uptime):
+    return Consumers(uptime, a={'p': {'VCPU': 1}})
 
 
 @pytest.fixture

@@ -7,7 +7,12 @@ import pytest
 
 from novasched import errors
 from novasched.journal import recovery
-from novasched.journal.recovery import INTERVAL_S, Recovery, from_conf
+from novasched.journal.recovery import (
+    ARRIVES_WITHIN_S,
+    INTERVAL_S,
+    Recovery,
+    from_conf,
+)
 from novasched.ports import UndoUnanswered
 from tests.configuration import make_conf
 from tests.unit.journal.conftest import UNDO_WITHIN_S
@@ -15,7 +20,8 @@ from tests.unit.journal.conftest import UNDO_WITHIN_S
 BEFORE = {'allocations': {'old': {'resources': {'VCPU': 4}}}, 'project_id': 'p'}
 PATIENCE_S = 30.0
 WINDOW_S = PATIENCE_S - 5.0
-"""A claim of a caller with such a patience may be undone for so long."""
+"""A claim that was made within this time is not of a later request of its caller."""
+LATER_S = 400.0
 
 
 def test_a_claim_without_an_answer_is_undone(
@@ -80,7 +86,7 @@ def test_a_claim_that_never_arrived_is_forgotten(
 ):
     consumers.held.clear()
     killed(intent())
-    for _ in range(int(WINDOW_S / INTERVAL_S)):
+    for _ in range(int(ARRIVES_WITHIN_S / INTERVAL_S)):
         look()
         assert len(files()) == 1
         uptime.seconds += INTERVAL_S
@@ -89,32 +95,36 @@ def test_a_claim_that_never_arrived_is_forgotten(
     assert said() == []
 
 
+@pytest.mark.parametrize('looks_after_s', [0.0, LATER_S])
 @pytest.mark.parametrize(
     ('patience_s', 'window_s'),
     [
         pytest.param(PATIENCE_S, WINDOW_S, id='as long as its caller waits'),
         pytest.param(None, WINDOW_S, id='of a line that does not tell'),
         pytest.param(12.0, 7.0, id='of a caller that is impatient'),
-        pytest.param(
-            1800.0, UNDO_WITHIN_S, id='of a caller that waits for longer than is set'
-        ),
     ],
 )
-def test_a_claim_is_undone_within_a_time(
-    killed, look, intent, consumers, uptime, patience_s, window_s, files, said
+def test_a_claim_that_came_while_its_caller_waited_is_undone(
+    killed, look, intent, consumers, uptime, patience_s, window_s, looks_after_s
 ):
-    claimed = consumers.held.pop('a')
     killed(intent(undo_within_s=patience_s))
-    uptime.seconds += window_s - 0.1
+    consumers.since['a'] = uptime.seconds + window_s - 0.1
+    uptime.seconds += window_s + looks_after_s
     look()
-    assert len(files()) == 1
-    # Made again, and answered: it cannot be told from the first.
-    consumers.held['a'] = claimed
-    uptime.seconds += 0.1
+    assert consumers.held == {'a': None}
+
+
+def test_the_same_claim_of_a_later_request_is_only_named(
+    killed, look, intent, consumers, uptime, files, said
+):
+    killed(intent())
+    consumers.since['a'] = uptime.seconds + WINDOW_S + 0.1
+    uptime.seconds += LATER_S
     look()
-    assert consumers.held == {'a': claimed}
+    assert consumers.held == {'a': {'p': {'VCPU': 1}}}
     assert files() == []
-    assert len(said()) == 1
+    (line,) = said()
+    assert 'unless another request has made the same claim' in line
 
 
 def test_a_caller_of_no_patience_is_never_undone(killed, look, intent, consumers):
@@ -127,36 +137,6 @@ def test_none_is_undone_where_none_is_to_be(worker, killed, intent, consumers):
     killed(intent())
     Recovery(worker(), consumers, 0).undo_left_claims()
     assert consumers.asked == []
-
-
-def test_a_claim_whose_time_ends_while_placement_answers_is_only_named(
-    killed, look, intent, consumers, uptime, files, said
-):
-    def slow():
-        uptime.seconds += WINDOW_S
-
-    consumers.slow = slow
-    killed(intent())
-    look()
-    assert consumers.held == {'a': {'p': {'VCPU': 1}}}
-    assert files() == []
-    (line,) = said()
-    assert 'too late' in line
-
-
-def test_those_that_may_be_undone_come_first(
-    worker, killed, look, intent, consumers, uptime
-):
-    consumers.held['b'] = consumers.held['a']
-    dead = worker()
-    (entry,) = dead.intend([intent('a')])
-    uptime.seconds += WINDOW_S
-    dead.intend([intent('b')])
-    entry.file.close()
-    # After the one of which it says nothing, placement is not asked any more.
-    consumers.errors = {'a': UndoUnanswered('a', 'away')}
-    look()
-    assert consumers.held['b'] is None
 
 
 @pytest.mark.parametrize(
@@ -176,7 +156,7 @@ def test_the_command_removes_the_claim_alone(
     if before:
         consumers.held['a']['old'] = {'VCPU': 4}
     killed(intent(), held=before)
-    uptime.seconds += WINDOW_S
+    uptime.seconds += UNDO_WITHIN_S
     look()
     (line,) = said()
     assert line.endswith(f'openstack resource provider allocation {command}')
@@ -201,7 +181,7 @@ def test_a_claim_that_does_not_stand_is_not_named(
 ):
     consumers.held['a'] = held
     killed(intent(), state)
-    uptime.seconds += WINDOW_S
+    uptime.seconds += UNDO_WITHIN_S
     look()
     assert consumers.looked_at == ['a']
     assert files() == []
@@ -213,7 +193,7 @@ def test_a_move_that_claimed_nothing_more_is_not_named(
 ):
     before = {'allocations': {'p': {'resources': {'VCPU': 1}}}}
     killed(intent(), held=before)
-    uptime.seconds += WINDOW_S
+    uptime.seconds += UNDO_WITHIN_S
     look()
     assert said() == []
 
@@ -288,11 +268,104 @@ def test_placement_that_is_away_is_not_asked_what_stands(
     dead = worker()
     entries = dead.intend([intent(consumer) for consumer in 'abc'])
     entries[0].file.close()
-    uptime.seconds += WINDOW_S
+    uptime.seconds += UNDO_WITHIN_S
     look()
     assert consumers.looked_at == ['a']
     assert files() == []
     assert sum('may be left behind' in line for line in said()) == 3
+
+
+def test_a_claim_that_others_write_is_undone_when_they_are_done(
+    killed, look, intent, consumers, uptime, files, said
+):
+    killed(intent())
+    consumers.conflicts.add('a')
+    look()
+    uptime.seconds += LATER_S
+    look()
+    assert (len(files()), said()) == (1, [])
+    consumers.conflicts.clear()
+    look()
+    assert (consumers.held, files()) == ({'a': None}, [])
+
+
+# -- of requests that have ended without undoing their claim
+
+
+@pytest.fixture
+def left(worker, intent, uptime):
+    """Make a claim that its request leaves to recovery after 40 s; return its entry
+    and the look of its own worker."""
+
+    def make(consumers, made_s_ago=0.0):
+        own = worker()
+        (entry,) = own.intend([intent()])
+        uptime.seconds += 40.0
+        entry.undo_later(made_s_ago)
+        recovery = Recovery(own, consumers, UNDO_WITHIN_S)
+        return entry, recovery.undo_left_claims
+
+    return make
+
+
+def test_a_claim_is_undone_when_placement_answers_again(left, consumers, uptime, said):
+    _, look = left(consumers)
+    consumers.errors = {'a': UndoUnanswered('a', 'away')}
+    look()
+    assert consumers.held == {'a': {'p': {'VCPU': 1}}}
+    consumers.errors.clear()
+    uptime.seconds += LATER_S
+    said()
+    look()
+    look()
+    assert (consumers.held, len(said())) == ({'a': None}, 1)
+    assert consumers.asked == ['a', 'a']
+
+
+def test_a_claim_that_is_left_is_undone_by_another_worker_if_need_be(
+    left, look, consumers, files
+):
+    entry, _ = left(consumers)
+    look()
+    assert consumers.asked == []
+    entry.file.close()
+    look()
+    assert (consumers.held, files()) == ({'a': None}, [])
+
+
+@pytest.mark.parametrize(
+    ('made_s_ago', 'since_s', 'is_undone'),
+    [
+        pytest.param(0.0, 39.0, True, id='of that request'),
+        pytest.param(0.0, 41.0, False, id='of a later one'),
+        pytest.param(30.0, 9.0, True, id='before it was answered'),
+        pytest.param(30.0, 11.0, False, id='after it was answered'),
+    ],
+)
+def test_a_claim_that_is_left_goes_only_with_its_request(
+    left, consumers, uptime, made_s_ago, since_s, is_undone, said
+):
+    consumers.since['a'] = uptime.seconds + since_s
+    _, look = left(consumers, made_s_ago)
+    uptime.seconds += LATER_S
+    look()
+    look()
+    assert (consumers.held['a'] is None) == is_undone
+    assert len(said()) == 1
+
+
+def test_a_claim_is_undone_also_while_the_disk_takes_nothing(
+    worker, intent, consumers, tmp_path
+):
+    (tmp_path / 'file').touch()
+    own = worker(tmp_path / 'file' / 'journal')
+    (entry,) = own.intend([intent()])
+    entry.undo_later(0.0)
+    Recovery(own, consumers).undo_left_claims()
+    assert consumers.held == {'a': None}
+
+
+# -- of files that cannot be read
 
 
 def test_a_directory_that_cannot_be_read_is_a_warning(

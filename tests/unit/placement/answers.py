@@ -36,18 +36,24 @@ FULL = (
 )
 
 
-def held(generation, **amounts):
-    """What a consumer holds: VCPUs by provider."""
+def held(generation, age_s=None, **amounts):
+    """What a consumer holds: VCPUs by provider; ``age_s`` is below 100."""
     allocations = {
         provider: {'resources': {'VCPU': amount}, 'generation': 7}
         for provider, amount in amounts.items()
     }
-    return 200, {
+    headers = {}
+    if age_s is not None:
+        headers['Date'] = 'Fri, 27 Nov 2026 12:01:40 GMT'
+        minutes, seconds = divmod(100 - age_s, 60)
+        headers['Last-Modified'] = f'Fri, 27 Nov 2026 12:{minutes:02}:{seconds:02} GMT'
+    body = {
         'allocations': allocations,
         'consumer_generation': generation,
         'project_id': 'p',
         'user_id': 'u',
     }
+    return 200, body, headers
 
 
 def concurrent(detail):

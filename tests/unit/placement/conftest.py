@@ -22,7 +22,8 @@ URL = 'http://placement.test/placement'
 
 
 class Script(requests.adapters.BaseAdapter):
-    """Answers with (status, body) or raises; keeps what it was asked."""
+    """Answers with (status, body) or these and headers, or raises; keeps what it was
+    asked."""
 
     def __init__(self, answers):
         super().__init__()
@@ -53,10 +54,10 @@ class Script(requests.adapters.BaseAdapter):
     def body(self, number):
         return json.loads(self.requests[number].body)
 
-    def _response(self, request, status, body):
+    def _response(self, request, status, body, headers=None):
         text = body if isinstance(body, str) else json.dumps(body)
         raw = urllib3.HTTPResponse(
-            io.BytesIO(text.encode()), status=status, preload_content=False
+            io.BytesIO(text.encode()), headers, status, preload_content=False
         )
         return requests.adapters.HTTPAdapter().build_response(request, raw)
 

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import email.utils
+
 import pytest
 import requests
 
 from novasched import errors
+from novasched.clock import SYSTEM_CLOCK
 from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import claim_recovery
-from novasched.ports import UndoUnanswered
+from novasched.ports import UndoOutcome, UndoUnanswered
+from tests.unit.placement import answers
 
 CONSUMER = 'b6c56007-17c7-5950-8ce1-2b1e5c537581'
 URL = f'/allocations/{CONSUMER}'
@@ -24,23 +28,19 @@ NOTHING = (200, {'allocations': {}})
 LOST = requests.ReadTimeout('slow')
 
 
-def long():
-    return 600.0
+def held(age_s=None, **amounts):
+    status, body, headers = answers.held(3, age_s, **amounts)
+    return status, {**body, 'project_id': 'project', 'user_id': 'user'}, headers
 
 
-def held(**amounts):
-    allocations = {name: {'resources': {'VCPU': n}} for name, n in amounts.items()}
-    return 200, {
-        'allocations': allocations,
-        'consumer_generation': 3,
-        'project_id': 'project',
-        'user_id': 'user',
-    }
+def undo(adapter, holds=HOLDS, before=None, generation=2, ages_s=(0.0, 30.0)):
+    recovery = claim_recovery(adapter)
+    return recovery.undo(CONSUMER, holds, before, generation, ages_s)
 
 
 def test_a_claim_goes_with_the_generation_that_was_read(scripted):
     adapter, script = scripted(held(new=2), SAVED)
-    assert claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, long)
+    assert undo(adapter) is UndoOutcome.UNDONE
     assert script.asked == [f'GET {URL}', f'PUT {URL}']
     assert script.body(1) == {
         'allocations': {},
@@ -52,9 +52,8 @@ def test_a_claim_goes_with_the_generation_that_was_read(scripted):
 
 def test_what_was_held_before_is_restored(scripted):
     adapter, script = scripted(held(new=2, old=1), SAVED)
-    assert claim_recovery(adapter).undo(
-        CONSUMER, {**HOLDS, 'old': {'VCPU': 1}}, BEFORE, 2, long
-    )
+    outcome = undo(adapter, {**HOLDS, 'old': {'VCPU': 1}}, BEFORE)
+    assert outcome is UndoOutcome.UNDONE
     assert script.body(1) == {**BEFORE, 'consumer_generation': 3}
 
 
@@ -68,7 +67,7 @@ def test_what_was_held_before_is_restored(scripted):
 )
 def test_what_is_held_otherwise_is_left(scripted, answer):
     adapter, script = scripted(answer)
-    assert not claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, long)
+    assert undo(adapter) is UndoOutcome.ABSENT
     assert script.asked == [f'GET {URL}']
 
 
@@ -82,24 +81,23 @@ def test_what_is_held_otherwise_is_left(scripted, answer):
 )
 def test_what_another_claimed_on_top_of_it_is_left(scripted, generation):
     adapter, script = scripted(held(new=2))
-    assert not claim_recovery(adapter).undo(CONSUMER, HOLDS, None, generation, long)
+    assert undo(adapter, generation=generation) is UndoOutcome.ABSENT
     assert script.asked == [f'GET {URL}']
 
 
 def test_the_first_claim_of_a_consumer_is_taken_back(scripted):
-    status, body = held(new=2)
-    adapter, _ = scripted((status, {**body, 'consumer_generation': 1}), SAVED)
-    assert claim_recovery(adapter).undo(CONSUMER, HOLDS, None, None, long)
+    adapter, _ = scripted(answers.held(1, new=2), SAVED)
+    assert undo(adapter, generation=None) is UndoOutcome.UNDONE
 
 
 def test_nothing_is_never_taken_back(scripted):
     adapter, _ = scripted(NOTHING)
-    assert not claim_recovery(adapter).undo(CONSUMER, {}, None, None, long)
+    assert undo(adapter, {}, generation=None) is UndoOutcome.ABSENT
 
 
 def test_who_changed_it_meanwhile_keeps_it(scripted):
     adapter, _ = scripted(held(new=2), (409, 'changed'))
-    assert not claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, long)
+    assert undo(adapter) is UndoOutcome.CONFLICT
 
 
 @pytest.mark.parametrize(
@@ -116,39 +114,51 @@ def test_who_changed_it_meanwhile_keeps_it(scripted):
 def test_where_placement_does_not_it_is_an_error(scripted, answers, kind):
     adapter, _ = scripted(*answers)
     with pytest.raises(kind) as raised:
-        claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, long)
+        undo(adapter)
     assert type(raised.value) is kind
 
 
 @pytest.mark.parametrize(
-    ('left_s', 'asked'),
+    ('age_s', 'ages_s', 'outcome'),
     [
-        pytest.param([0.0], [], id='before it is asked'),
-        pytest.param([5.0, 0.0], [f'GET {URL}'], id='while placement answers'),
-        pytest.param([5.0, -1.0], [f'GET {URL}'], id='long before it has answered'),
+        pytest.param(40, (30.0, 50.0), 'UNDONE', id='of its time'),
+        pytest.param(28, (30.0, 50.0), 'UNDONE', id='late by what seconds hide'),
+        pytest.param(27, (30.0, 50.0), 'OTHER', id='of a later request'),
+        pytest.param(52, (30.0, 50.0), 'UNDONE', id='early by what seconds hide'),
+        pytest.param(53, (30.0, 50.0), 'OTHER', id='of an earlier request'),
+        pytest.param(None, (-5.0, 20.0), 'UNDONE', id='unknown, its caller waits'),
+        pytest.param(None, (5.0, 30.0), 'OTHER', id='unknown, its caller may not'),
     ],
 )
-def test_a_claim_is_not_undone_when_its_time_is_over(scripted, left_s, asked):
-    adapter, script = scripted(held(new=2), SAVED)
-    left = iter(left_s)
-    assert not claim_recovery(adapter).undo(
-        CONSUMER, HOLDS, None, 2, lambda: next(left)
-    )
-    assert script.asked == asked
+def test_a_claim_of_another_time_is_left(scripted, age_s, ages_s, outcome):
+    adapter, script = scripted(held(age_s, new=2), SAVED)
+    assert undo(adapter, ages_s=ages_s) is UndoOutcome[outcome]
+    assert len(script.asked) == (2 if outcome == 'UNDONE' else 1)
 
 
 @pytest.mark.parametrize(
-    ('left_s', 'expected'),
+    'headers',
     [
-        pytest.param([7.0, 4.0], [7.0, 4.0], id='no longer than what is left'),
-        pytest.param([60.0, 50.0], [10.0, 10.0], id='no longer than usual'),
+        pytest.param({'Last-Modified': 'yesterday'}, id='no date'),
+        pytest.param({'Last-Modified': '1 Jan 999999 1:1:1'}, id='a date beyond all'),
     ],
 )
-def test_placement_is_waited_for(scripted, left_s, expected):
+def test_an_age_that_is_none_is_unknown(scripted, headers):
+    adapter, _ = scripted((*answers.held(3, new=2)[:2], headers))
+    assert undo(adapter, ages_s=(5.0, 30.0)) is UndoOutcome.OTHER
+
+
+def test_without_a_date_the_age_is_by_our_clock(scripted):
+    modified = email.utils.formatdate(SYSTEM_CLOCK.time() - 40, usegmt=True)
+    status, body, _ = held(new=2)
+    adapter, _ = scripted((status, body, {'Last-Modified': modified}), SAVED)
+    assert undo(adapter, ages_s=(30.0, 50.0)) is UndoOutcome.UNDONE
+
+
+def test_placement_is_waited_for_no_longer_than_usual(scripted):
     adapter, script = scripted(held(new=2), SAVED)
-    left = iter(left_s)
-    assert claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, lambda: next(left))
-    assert [each['timeout'] for each in script.options] == expected
+    undo(adapter)
+    assert [each['timeout'] for each in script.options] == [10.0, 10.0]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +172,7 @@ def test_nothing_is_written_again_in_spite_of_the_options(scripted, answer, kind
     again = {'connect_retries': 3, 'status_code_retries': 3}
     adapter, script = scripted(held(new=2), answer, **again)
     with pytest.raises(kind):
-        claim_recovery(adapter).undo(CONSUMER, HOLDS, None, 2, long)
+        undo(adapter)
     assert script.asked == [f'GET {URL}', f'PUT {URL}']
 
 

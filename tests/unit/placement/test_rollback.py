@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 
 import pytest
 
 from novasched import http
+from novasched.clock import SYSTEM_CLOCK
 from novasched.placement.client import PlacementClient
-from novasched.placement.rollback import CONFLICT_TRIES, MAY_ARRIVE, NO_TIME
+from novasched.placement.rollback import (
+    CONFLICT_TRIES,
+    MAY_ARRIVE,
+    NO_TIME,
+    TOGETHER,
+)
 from novasched.ports import Claimed, ClaimRefused, ClaimRequest, ClaimUnknown
 from tests.unit.placement.answers import (
     BUSY,
@@ -27,7 +35,14 @@ from tests.unit.placement.answers import (
 
 REMOVE = {'allocations': {}, **OWNER, 'consumer_generation': 1}
 RESTORE = {**OLD, 'consumer_generation': 4}
-OURS = Claimed(CONSUMER, REMOVE)
+HOLDS = {'new': {'VCPU': 2}}
+MADE = held(1, new=2)
+LOOK = [f'GET {URL}', f'PUT {URL}']
+
+
+def ours(consumer=CONSUMER):
+    """A claim that was made just now."""
+    return Claimed(consumer, REMOVE, HOLDS, SYSTEM_CLOCK.monotonic())
 
 
 @pytest.fixture
@@ -54,60 +69,91 @@ def test_a_claim_is_undone_with_the_generation_that_its_answer_implied(
     claiming, undoing
 ):
     claimed, _ = claiming(SAVED)
-    script, left = undoing(claimed, SAVED)
-    assert script.asked == [f'PUT {URL}']
-    assert script.body(0) == REMOVE
+    script, left = undoing(claimed, MADE, SAVED)
+    assert script.asked == LOOK
+    assert script.body(1) == REMOVE
     assert left == {}
 
 
 def test_the_claim_of_a_move_gives_back_what_was_held(claiming, undoing):
     claimed, _ = claiming(CHANGED, held(3, old=1), SAVED, adds=True)
-    script, left = undoing(claimed, SAVED)
-    assert script.asked == [f'PUT {URL}']
-    assert script.body(0) == RESTORE
+    script, left = undoing(claimed, held(4, old=1, new=2), SAVED)
+    assert script.asked == LOOK
+    assert script.body(1) == RESTORE
     assert left == {}
 
 
 def test_a_claim_that_was_looked_up_is_undone_likewise(claiming, undoing):
     claimed, _ = claiming(LOST, held(1, new=2))
-    script, _ = undoing(claimed, SAVED)
-    assert script.body(0) == REMOVE
+    script, _ = undoing(claimed, MADE, SAVED)
+    assert script.body(1) == REMOVE
 
 
 @pytest.mark.parametrize(
     'answers',
     [
-        pytest.param([(500, ''), SAVED], id='at the second time'),
-        pytest.param([BUSY] * 9 + [SAVED], id='a provider was busy'),
-        pytest.param([LOST, SAVED], id='the request was lost'),
-        pytest.param([LOST, CHANGED], id='the answer was lost'),
+        pytest.param([(500, ''), MADE, SAVED], id='at the second time'),
+        pytest.param([BUSY, MADE] * 9 + [SAVED], id='a provider was busy'),
+        pytest.param([LOST, MADE, SAVED], id='the request was lost'),
+        pytest.param([LOST, NOTHING], id='the answer was lost'),
         pytest.param([CHANGED], id='another process wrote the consumer'),
+        pytest.param([BUSY, held(1, new=1)], id='and while a provider was busy'),
     ],
 )
-def test_an_undo_needs_no_look(undoing, answers):
-    script, left = undoing(OURS, *answers)
-    assert set(script.asked) == {f'PUT {URL}'}
+def test_each_attempt_to_undo_follows_a_look(undoing, answers):
+    script, left = undoing(ours(), MADE, *answers)
+    assert script.asked == (LOOK * len(answers))[: len(script.asked)]
     assert left == {}
 
 
-def test_what_another_process_wrote_is_kept(undoing, caplog):
+@pytest.mark.parametrize(
+    'found',
+    [
+        pytest.param(NOTHING, id='it holds nothing'),
+        pytest.param(held(2, new=2), id='the same, claimed again'),
+        pytest.param(held(1, new=3), id='other amounts of a new consumer'),
+        pytest.param(held(1, other=2), id='another host of a new consumer'),
+        pytest.param(held(1, new=2, other=1), id='more of a new consumer'),
+        pytest.param(held(1, age_s=0, new=2), id='the same of a new consumer, later'),
+    ],
+)
+def test_what_another_process_wrote_is_kept(undoing, caplog, found):
     caplog.set_level('INFO', 'novasched.placement')
-    undoing(OURS, CHANGED)
+    claim = dataclasses.replace(ours(), by_s=SYSTEM_CLOCK.monotonic() - 60)
+    script, left = undoing(claim, found)
+    assert script.asked == [f'GET {URL}']
+    assert left == {}
     assert caplog.messages == [
         f'Another process wrote the allocations of {CONSUMER}; kept'
     ]
 
 
 @pytest.mark.parametrize(
+    'age_s',
+    [
+        pytest.param(None, id='unknown'),
+        pytest.param(58, id='to a second or two'),
+        pytest.param(90, id='long before the answer came'),
+    ],
+)
+def test_a_claim_of_the_right_age_is_undone(undoing, age_s):
+    claim = dataclasses.replace(ours(), by_s=SYSTEM_CLOCK.monotonic() - 59)
+    _, left = undoing(claim, held(1, age_s, new=2), SAVED)
+    assert left == {}
+
+
+@pytest.mark.parametrize(
     ('answers', 'status'),
     [
-        pytest.param([(500, 'no'), (500, 'no')], 500, id='an error of the server'),
-        pytest.param([BUSY, (500, 'no')], 500, id='an error after a conflict'),
+        pytest.param(
+            [(500, 'no'), MADE, (500, 'no')], 500, id='an error of the server'
+        ),
+        pytest.param([BUSY, MADE, (500, 'no')], 500, id='an error after a conflict'),
         pytest.param([(403, 'no')], 403, id='no use in trying again'),
     ],
 )
 def test_an_undo_that_fails_is_left(undoing, caplog, answers, status):
-    _, left = undoing(OURS, *answers)
+    _, left = undoing(ours(), MADE, *answers)
     assert left == {CONSUMER: 'no'}
     assert caplog.messages[-1] == (
         f'Unable to delete allocation for instance {CONSUMER}: ({status} no)'
@@ -115,24 +161,40 @@ def test_an_undo_that_fails_is_left(undoing, caplog, answers, status):
 
 
 def test_of_a_page_only_the_begin_is_said(undoing):
-    _, left = undoing(OURS, (400, 10_000 * 'x'))
+    _, left = undoing(ours(), MADE, (400, 10_000 * 'x'))
     assert len(left[CONSUMER]) == http.LONGEST_EXCERPT
+
+
+@pytest.mark.parametrize(
+    'answers',
+    [
+        pytest.param([(500, 'no'), (500, 'no')], id='an error'),
+        pytest.param([LOST, LOST], id='no answer'),
+    ],
+)
+def test_what_cannot_be_looked_at_is_left(undoing, answers):
+    script, left = undoing(ours(), *answers)
+    assert set(script.asked) == {f'GET {URL}'}
+    assert left.keys() == {CONSUMER}
 
 
 def test_nothing_is_sent_once_there_is_no_time(scripted, context):
     adapter, script = scripted()
-    left = PlacementClient(adapter).undo(context, [OURS], 0.0)
+    left = PlacementClient(adapter).undo(context, [ours()], 0.0)
     assert left == {CONSUMER: NO_TIME}
     assert script.asked == []
 
 
 # -- of several consumers
 
-ALL = [Claimed(name, REMOVE) for name in 'abcd']
+
+def together(names='abcd'):
+    """What one request claimed."""
+    return [dataclasses.replace(ours(name), by_s=math.inf) for name in names]
 
 
 class Placement:
-    """Undoes together, unless one of the consumers was written by another.
+    """Undoes together, unless one of the consumers was written by another just then.
 
     The providers of ``busy`` consumers change that often while they are asked for.
     """
@@ -145,6 +207,9 @@ class Placement:
         self.asked = []
 
     def __call__(self, request):
+        if request.method == 'GET':
+            taken = request.url[-1] in self.written and self.asked
+            return held(2 if taken else 1, new=2)
         body = json.loads(request.body)
         one = 'consumer_generation' in body
         consumers = {request.url.rsplit('/', 1)[1]} if one else set(body)
@@ -162,10 +227,29 @@ class Placement:
 
 
 def test_several_are_undone_by_one_request(undoing):
-    script, left = undoing(ALL, SAVED)
-    assert script.asked == ['POST /allocations']
-    assert script.body(0) == dict.fromkeys('abcd', REMOVE)
+    script, left = undoing(together(), *[MADE] * 4, SAVED)
+    assert script.asked[4:] == ['POST /allocations']
+    assert script.body(4) == dict.fromkeys('abcd', REMOVE)
     assert left == {}
+
+
+def test_no_more_than_some_are_undone_by_one_request(scripted, context):
+    adapter, script = scripted()
+    script.answer = placement = Placement()
+    many = together(map(str, range(2 * TOGETHER + 1)))
+    assert PlacementClient(adapter).undo(context, many) == {}
+    assert len(placement.asked) == 3
+    assert len(placement.undone) == 2 * TOGETHER + 1
+
+
+def test_several_are_undone_in_the_chunks_in_which_they_were_claimed(scripted, context):
+    adapter, script = scripted()
+    script.answer = placement = Placement()
+    claims = [
+        dataclasses.replace(ours(name), by_s=1e9 + (name > 'b')) for name in 'abcd'
+    ]
+    assert PlacementClient(adapter).undo(context, claims[::-1]) == {}
+    assert placement.asked == ['cd', 'ab']
 
 
 @pytest.mark.parametrize(
@@ -182,19 +266,22 @@ def test_one_that_is_not_undone_keeps_no_other(
     adapter, script = scripted()
     placement = Placement(written, failing)
     script.answer = placement
-    assert PlacementClient(adapter).undo(context, ALL) == left
+    assert PlacementClient(adapter).undo(context, together()) == left
     assert sorted(placement.undone) == sorted(undone)
 
 
 @pytest.mark.parametrize(
     ('busy', 'asked', 'left'),
     [
-        pytest.param(1, ['abcd', 'cd', 'ab'], '', id='once'),
+        pytest.param(1, ['abcd', 'ab', 'cd'], '', id='once'),
         pytest.param(
-            5, ['abcd', 'cd', 'ab', 'b', 'a', 'a', 'a', 'a'], '', id='for some time'
+            5, ['abcd', 'ab', *['a'] * 4, 'b', 'c', 'd'], '', id='for some time'
         ),
         pytest.param(
-            99, ['abcd', 'cd', 'ab', 'b', *['a'] * CONFLICT_TRIES], 'a', id='for long'
+            99,
+            ['abcd', 'ab', *['a'] * CONFLICT_TRIES, 'b', 'c', 'd'],
+            'a',
+            id='for long',
         ),
     ],
 )
@@ -203,13 +290,13 @@ def test_one_whose_provider_others_change_is_tried_alone(
 ):
     adapter, script = scripted()
     script.answer = placement = Placement(busy={'a': busy})
-    assert PlacementClient(adapter).undo(context, ALL).keys() == set(left)
+    assert PlacementClient(adapter).undo(context, together()).keys() == set(left)
     assert placement.asked == asked
 
 
 def test_once_placement_is_silent_nothing_more_is_sent(undoing):
-    script, left = undoing(ALL, LOST, LOST)
-    assert script.asked == ['POST /allocations'] * 2
+    script, left = undoing(together(), *[MADE] * 4, LOST, *[MADE] * 4, LOST)
+    assert script.asked[4::5] == ['POST /allocations'] * 2
     assert left.keys() == set('abcd')
 
 
@@ -219,11 +306,13 @@ def test_once_placement_is_silent_nothing_more_is_sent(undoing):
 @pytest.mark.parametrize(
     ('answers', 'asked'),
     [
-        pytest.param([held(1, new=2), SAVED], ['GET', 'PUT'], id='made'),
+        pytest.param([MADE, MADE, SAVED], ['GET', 'GET', 'PUT'], id='made'),
         pytest.param([held(1, other=2)], ['GET'], id='another claimed first'),
         pytest.param([held(2, new=2)], ['GET'], id='another claimed the same again'),
         pytest.param(
-            [(500, ''), held(1, new=2), SAVED], ['GET', 'GET', 'PUT'], id='unreadable'
+            [(500, ''), MADE, MADE, SAVED],
+            ['GET', 'GET', 'GET', 'PUT'],
+            id='unreadable',
         ),
     ],
 )
@@ -238,11 +327,13 @@ def test_undo_what_got_no_answer(claiming, undoing, answers, asked):
 @pytest.mark.parametrize(
     ('answers', 'asked'),
     [
-        pytest.param([held(4, old=1, new=2), SAVED], ['GET', 'PUT'], id='made'),
+        pytest.param(
+            [held(4, old=1, new=2)] * 2 + [SAVED], ['GET', 'GET', 'PUT'], id='made'
+        ),
         pytest.param([held(3, old=1), SAVED], ['GET', 'PUT'], id='bar a late one'),
         pytest.param(
-            [held(3, old=1), CHANGED, held(4, old=1, new=2), SAVED],
-            ['GET', 'PUT', 'GET', 'PUT'],
+            [held(3, old=1), CHANGED, *[held(4, old=1, new=2)] * 2, SAVED],
+            ['GET', 'PUT', 'GET', 'GET', 'PUT'],
             id='it came late',
         ),
         pytest.param(
@@ -286,7 +377,7 @@ def test_a_claim_that_may_still_arrive_is_left(scripted, context, undoing, count
 
 
 @pytest.fixture
-def together(scripted, context):
+def lost(scripted, context):
     """Return claims of several consumers in one request that got no answer."""
     adapter, _ = scripted(LOST, (500, ''), LOST, (500, ''))
     wanted = [ClaimRequest(name, CANDIDATE) for name in 'abc']
@@ -300,20 +391,23 @@ def together(scripted, context):
     ('answers', 'asked'),
     [
         pytest.param(
-            [held(1, new=2), SAVED],
-            ['GET /allocations/a', 'POST /allocations'],
+            [MADE, MADE, MADE, MADE, SAVED],
+            ['GET a', 'GET a', 'GET b', 'GET c', 'POST'],
             id='made',
         ),
         pytest.param(
-            [held(1, other=2), held(1, new=2), SAVED],
-            ['GET /allocations/a', 'GET /allocations/b', 'POST /allocations'],
-            id='made, and the first was claimed anew',
+            [held(1, other=2), MADE, held(1, other=2), MADE, MADE, SAVED],
+            ['GET a', 'GET b', 'GET a', 'GET b', 'GET c', 'POST'],
+            id='made, and the first was claimed by another request',
         ),
     ],
 )
 def test_a_look_at_one_tells_it_for_all_that_one_request_claimed(
-    undoing, together, answers, asked
+    undoing, lost, answers, asked
 ):
-    script, left = undoing(together, *answers)
-    assert script.asked == asked
+    script, left = undoing(lost, *answers)
+    assert [
+        each.replace('/allocations', '').replace('/', '').rstrip()
+        for each in script.asked
+    ] == asked
     assert left == {}
