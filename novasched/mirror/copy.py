@@ -32,11 +32,11 @@ LOG = logging.getLogger(__name__)
 INTERVAL_S = 1.0
 """Between two looks for what has changed, at least."""
 SHARE = 0.05
-"""Of the time that passes, what looking may take of it."""
+"""Of the time that passes, what looking may take of it, if the copy stays young."""
 THOROUGH_EVERY_S = 10.0
 """How often what changes silently is looked for."""
 LOAD_EVERY_S = 300.0
-"""How often all is read again, and compared."""
+"""How often all is read again, and compared, if that takes less than SHARE."""
 MAX_AGE_S, SLOW_MAX_AGE_S = 60.0, 600.0
 """How old a copy may be, by default; of a store that is not quick."""
 PATIENCE_S = 5.0
@@ -44,6 +44,8 @@ PATIENCE_S = 5.0
 waits until a read has succeeded."""
 MOST_OF_ROOT = 32
 """Candidates of one root that are looked at first; all, if none of those will do."""
+MOST_ASSUMED = 10_000
+"""Own claims that are remembered one by one, until a look shows them."""
 LOOK_AGAIN_S = 5.0
 """A compute says that a server has gone, and frees what it had soon after."""
 
@@ -113,6 +115,7 @@ class PlacementMirror:
         self._reader = CellExecutor('placement-copy', 1)
         self._next_read: Future[None] | None = None
         self._logged = LogOnce()
+        self._orphans = LogOnce()
         self._defect = float('-inf'), ''
         self.fallbacks: Counter[str] = Counter()
         self.differences = 0
@@ -250,6 +253,9 @@ class PlacementMirror:
         with self._changing:
             now = self._clock.monotonic()
             self._assumed.update({c: Assumed(each, now) for c, each in taken.items()})
+            # What is taken stays taken in the table, until a look that comes later.
+            for oldest in list(self._assumed)[: len(self._assumed) - MOST_ASSUMED]:
+                del self._assumed[oldest]
             if self._table is not None:
                 self._table = self._table.after(_together(taken.values()))
 
@@ -309,12 +315,25 @@ class PlacementMirror:
             except Exception:
                 self._broken = True
                 raise
+            finally:
+                if self._store.is_quick:
+                    self._pause_s = self._pause_after(began_at)
             self._show(contents, table, began_at)
-            if self._store.is_quick:
-                took_s = self._clock.monotonic() - began_at
-                self._pause_s = max(INTERVAL_S, took_s / SHARE)
+            for column in self._orphans.new(table.orphans):
+                LOG.warning(
+                    "Rows of placement's database are left out of its copy: %s: %s",
+                    column,
+                    table.orphans[column],
+                )
             self._broken = self._late = False
             self._log_end()
+
+    def _pause_after(self, began_at: float) -> float:
+        """Return how long to wait after a look, so that looking takes SHARE of the
+        time, but the copy is not too old before the next look has ended."""
+        took_s = self._clock.monotonic() - began_at
+        left_s = self._max_age_s / 2 - 2 * took_s
+        return max(INTERVAL_S, min(took_s / SHARE, left_s))
 
     def _log_failure(self, problem: errors.NovaschedError) -> None:
         self._broken = True
@@ -335,7 +354,9 @@ class PlacementMirror:
         if known is None or self._must_load(now):
             contents = self._store.read()
             self._count_missed(contents)
-            self._load_at = now + LOAD_EVERY_S * self._rng.uniform(0.75, 1.25)
+            took_s = self._clock.monotonic() - now
+            interval_s = max(LOAD_EVERY_S, took_s / SHARE)
+            self._load_at = now + interval_s * self._rng.uniform(0.75, 1.25)
         elif is_quiet and not (is_due or thorough or suspects):
             return known.contents, known.table
         else:

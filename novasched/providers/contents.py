@@ -17,14 +17,27 @@ from novasched.providers.table import (
     ProviderTable,
     TraitBits,
 )
-from novasched.scheduler.columns import Floats, Ints, Rows
+from novasched.scheduler.columns import Floats, Ints, Mask, Rows
 
 A = TypeVar('A', Ints, Floats)
 
 MAX_DEPTH = 64
 """Providers one below the other; more are a circle."""
 
+MOST = 2**48
+"""A capacity beyond it counts as this much: far more than all amounts together, and the
+sum of those of all providers is a number of 64 bits."""
+
 NO_BITS: TraitBits = np.zeros((0, 1), np.uint32)
+
+
+TABLES = {
+    'inventories': 'inventories',
+    'usage': 'allocations',
+    'traits': 'resource_provider_traits',
+    'aggregates': 'resource_provider_aggregates',
+}
+"""The tables of placement, by the fields of Contents."""
 
 
 @dataclass(frozen=True)
@@ -161,12 +174,15 @@ def build(
     """Return the providers as a table.
 
     ``before``: earlier contents and the table of those, whose traits and inventories
-    are taken over if they are the same. Raises errors.InconsistentProviders where a row
-    refers to what is not there, or a provider is its own ancestor.
+    are taken over if they are the same. Rows about a provider, class, trait or
+    aggregate that does not exist are left out: placement joins them away. Raises
+    errors.InconsistentProviders where a parent does not exist, or a provider is its own
+    ancestor.
     """
     order, parents, roots, ends = _order(contents.providers)
     ids = contents.providers[order, 0]
     rows = _Places(ids)
+    raw, (contents, orphans) = contents, _without_orphans(contents, rows)
     table = ProviderTable(
         ids=ids,
         uuids=_kept(_named(contents.uuids, ids), before[1].uuids if before else []),
@@ -181,6 +197,7 @@ def build(
             uuid: np.sort(rows.of(found[:, 0]))
             for uuid, found in _split(contents.aggregates, contents.aggregate_uuids)
         },
+        orphans=orphans,
     )
     known, earlier = None, table
     if before is not None and np.array_equal(before[1].ids, ids):
@@ -188,19 +205,46 @@ def build(
     trait_bits, inventories = earlier.trait_bits, earlier.inventories
     if (
         known is None
-        or known.traits is not contents.traits
+        or known.traits is not raw.traits
         or earlier.traits != table.traits
     ):
         trait_bits = _trait_bits(contents, rows)
     if (
         known is None
-        or known.inventories is not contents.inventories
+        or known.inventories is not raw.inventories
         or known.class_names != contents.class_names
     ):
         inventories = _inventories(contents, rows)
     return replace(
         table, trait_bits=trait_bits, inventories=_used(contents, rows, inventories)
     )
+
+
+def _without_orphans(
+    contents: Contents, places: _Places
+) -> tuple[Contents, dict[str, str]]:
+    """Return the contents without rows that name what does not exist, and what those
+    are, by table and column."""
+    kept, orphans = {}, {}
+    for table, column, names in (
+        ('inventories', 'resource_class_id', contents.class_names),
+        ('usage', 'resource_class_id', contents.class_names),
+        ('traits', 'trait_id', contents.trait_names),
+        ('aggregates', 'aggregate_id', contents.aggregate_uuids),
+    ):
+        rows = getattr(contents, table)
+        known = places.known(rows[:, 0].astype(np.int64))
+        named = np.isin(rows[:, 1], list(names))
+        for at, (name, mask) in enumerate(
+            (('resource_provider_id', known), (column, named))
+        ):
+            if not mask.all():
+                ids = rows[~mask, at].astype(np.int64)
+                orphans[f'{TABLES[table]}.{name}'] = (
+                    f'{len(ids)} with ids that do not exist, such as {ids[0]}'
+                )
+        kept[table] = rows if (known & named).all() else rows[known & named]
+    return replace(contents, **kept), orphans
 
 
 class _Places:
@@ -214,23 +258,30 @@ class _Places:
         return len(self._ids)
 
     def of(self, ids: Ints) -> Rows:
-        """Return the places; raises errors.InconsistentProviders for an unknown id."""
+        """Return the places of ids that are all there."""
         if not len(ids):
             return NO_ROWS
-        at = np.searchsorted(self._ids, ids)
-        at[at == len(self._ids)] = 0
-        if not len(self._ids) or (self._ids[at] != ids).any():
-            raise errors.InconsistentProviders('a row refers to an unknown id')
-        rows: Rows = self._order[at]
+        rows: Rows = self._order[np.searchsorted(self._ids, ids)]
         return rows
+
+    def known(self, ids: Ints) -> Mask:
+        """Return which of the ids are there."""
+        if not len(self._ids):
+            return np.zeros(len(ids), bool)
+        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        known: Mask = self._ids[at] == ids
+        return known
 
 
 def _order(providers: Ints) -> tuple[Rows, Rows, Rows, Rows]:
     """Return the order of providers, each right before those below it, and the
     columns ``parents``, ``roots`` and ``ends`` in that order."""
     ids, above = providers[:, 0], providers[:, 3]
-    parents = np.full(len(ids), -1, np.intp)
-    parents[above != 0] = _Places(ids).of(above[above != 0])
+    parents, places = np.full(len(ids), -1, np.intp), _Places(ids)
+    unknown = above[(above != 0) & ~places.known(above)]
+    if len(unknown):
+        raise errors.InconsistentProviders(f'provider {unknown[0]} is a parent only')
+    parents[above != 0] = places.of(above[above != 0])
     lines = [np.arange(len(ids))]
     while (lines[-1] >= 0).any():
         if len(lines) > MAX_DEPTH:
@@ -287,11 +338,17 @@ def _inventories(contents: Contents, places: _Places) -> dict[str, Inventory]:
             min_unit=min_unit,
             max_unit=max_unit,
             step_size=step_size,
-            room=np.floor((total - reserved) * values[:, 8]).astype(np.int64),
-            capacity=np.trunc((total - reserved) * values[:, 7]).astype(np.int64),
+            room=_whole(np.floor((total - reserved) * values[:, 8])),
+            capacity=_whole(np.trunc((total - reserved) * values[:, 7])),
             used=np.zeros(len(rows), np.int64),
         )
     return found
+
+
+def _whole(values: Floats) -> Ints:
+    """Return whole numbers as such, at most MOST from zero."""
+    whole: Ints = np.clip(values, -MOST, MOST).astype(np.int64)
+    return whole
 
 
 def _used(

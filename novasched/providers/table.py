@@ -99,7 +99,8 @@ class ProviderTable:
     provider end before its ``ends``. ``trait_bits`` has
     the shape (providers, words of WORD traits); ``traits`` gives the bit of each known
     name. ``members`` are the rows of each aggregate, ascending, by its uuid.
-    ``classes`` are all known names of resource classes.
+    ``classes`` are all known names of resource classes. ``orphans`` says by table
+    and column which rows name what does not exist, and are left out.
     """
 
     ids: Ints
@@ -112,6 +113,7 @@ class ProviderTable:
     traits: Mapping[str, int]
     trait_bits: TraitBits = field(repr=False)
     members: Mapping[str, Rows]
+    orphans: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __len__(self) -> int:
         return len(self.uuids)

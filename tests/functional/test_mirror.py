@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
+import sqlite3
 import time
 
 import pytest
+import sqlalchemy as sa
 
 from novasched import errors
+from novasched.db.placement import PlacementContents
+from novasched.db.transactions import Database
+from novasched.providers.contents import build
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import factories
 from tests.functional.conftest import Host, named_uuid, new_uuids
@@ -28,6 +34,91 @@ def claim(made, host, consumer, vcpus):
     }
     url = f'/allocations/{consumer}'
     assert made.adapter.put(url, json=body, microversion='1.28').status_code == 204
+
+
+def write(made, *statements):
+    """Write what placement's API would not."""
+    with contextlib.closing(sqlite3.connect(made._placement_path)) as connection:
+        for each in statements:
+            connection.execute(each)
+        connection.commit()
+
+
+def engine_of(made):
+    engine = sa.create_engine(f'sqlite:///{made._placement_path}')
+    made.stack.callback(engine.dispose)
+    return engine
+
+
+def offered(made, query):
+    """The uuids of the hosts that placement itself offers."""
+    url = f'/allocation_candidates?{query}'
+    answer = made.adapter.get(url, microversion='1.36').json()
+    return {next(iter(each['allocations'])) for each in answer['allocation_requests']}
+
+
+def test_rows_that_placement_does_not_see_cost_no_copy(cloud, caplog):
+    made = cloud([Host('h1', zone='az1'), Host('h2', zone='az1')])
+    write(
+        made,
+        'INSERT INTO allocations (resource_provider_id, consumer_id, '
+        "resource_class_id, used) VALUES (999999, 'c', 0, 1)",
+        'INSERT INTO inventories (resource_provider_id, resource_class_id, total, '
+        'reserved, min_unit, max_unit, step_size, allocation_ratio) '
+        'VALUES (999999, 0, 1, 0, 1, 1, 1, 1.0)',
+        'INSERT INTO resource_provider_aggregates (resource_provider_id, aggregate_id) '
+        'VALUES (999999, 1), (1, 999999)',
+    )
+    assert len(offered(made, 'resources=VCPU:1,MEMORY_MB:64,DISK_GB:1')) == 2
+    scheduler = made.mirrored()
+    made.ask(scheduler, new_uuids(), vcpus=1, **SMALL)
+    scheduler.mirror.keep_up()
+    made.ask(scheduler, new_uuids(), vcpus=1, **SMALL, availability_zone='az1')
+    assert [each.from_copy for each in made.decisions] == [True, True]
+    said = [line for line in caplog.messages if 'are left out' in line]
+    assert len(said) == 4
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        {'allocation_ratio': 3.4e38},
+        {'total': 2**31 - 1, 'max_unit': 2**31 - 1, 'allocation_ratio': 1e16},
+        {'total': 2**31 - 1, 'reserved': 2**31 - 1},
+        {'reserved': 8},
+        {'allocation_ratio': 1e-30},
+        {'allocation_ratio': 0.0},
+        {'min_unit': 2**31 - 1, 'max_unit': 2**31 - 1},
+        {'step_size': 2**31 - 1},
+        {'max_unit': 1},
+    ],
+    ids=str,
+)
+def test_numbers_at_their_extremes_offer_what_placement_offers(cloud, change):
+    made = cloud([Host('h1'), Host('h2', vcpus=1)])
+    url = f'/resource_providers/{made.hosts["h1"].uuid}/inventories/VCPU'
+    known = made.adapter.get(url, microversion='1.36').json()
+    body = {**known, **change}
+    assert made.adapter.put(url, json=body, microversion='1.36').status_code == 200
+    claim(made, 'h2', *new_uuids(), 1)
+    table = build(PlacementContents(Database(engine_of(made))).read())
+    inventory = table.inventories['VCPU']
+    for amount in (1, 2, 8, 9, 2**31 - 1):
+        found = {table.uuids[row] for row in inventory.fitting(amount).tolist()}
+        assert found == offered(made, f'resources=VCPU:{amount}'), amount
+
+
+def test_a_database_that_was_set_back_is_read_as_a_whole(cloud):
+    made = cloud([Host('h1'), Host('h2')])
+    reader = PlacementContents(Database(engine_of(made)))
+    before = reader.read()
+    write(
+        made,
+        'UPDATE resource_providers SET generation = generation - 1 WHERE id = 1',
+        'UPDATE inventories SET total = 5 WHERE resource_provider_id = 2',
+    )
+    after = build(reader.read_since(before, thorough=False))
+    assert after.inventories['VCPU'].capacity.tolist() == [8, 5]
 
 
 def test_placement_is_not_asked_for_candidates(cloud):

@@ -14,6 +14,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 
 from novasched import errors
+from novasched.db import placement
 from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.placement.contents import PlacementApiContents
@@ -181,6 +182,16 @@ def test_the_last_unit(mirrored, total, ratio):
             capacity = summary['resources']['PCPU']['capacity']
             assert table.summary(row)['resources']['PCPU']['capacity'] == capacity
     assert said(mirrored, provider)['PCPU']['total'] == total
+
+
+@pytest.mark.parametrize('mirrored', ['mariadb'], indirect=True)
+def test_a_text_that_the_server_cut_is_not_believed(mirrored, monkeypatch):
+    for each in worlds.providers(random.Random(3)):
+        mirrored.writer.create(each)
+    # The shortest that the server takes; several rows of four numbers are left whole.
+    monkeypatch.setattr(placement, 'MAX_TEXT', 4)
+    with pytest.raises(errors.StoreFailed, match='a text that was cut'):
+        mirrored.reader.read()
 
 
 def test_a_table_that_is_not_there(mirrored):

@@ -22,6 +22,8 @@ class FakeProviders:
         self.problem = None
         self.reads = []
         self.parents = {}
+        self.orphans = 0
+        self.slow = lambda: None
 
     def take(self, name, amount, *, silently=False):
         self.used[name] += amount
@@ -32,6 +34,7 @@ class FakeProviders:
 
     def read_since(self, before, thorough, suspects=()):
         self.reads.append(('thorough' if thorough else 'changes', list(suspects)))
+        self.slow()
         if self.problem is not None:
             raise self.problem
         now = self._contents()
@@ -47,6 +50,7 @@ class FakeProviders:
 
     def _answer(self, how):
         self.reads.append((how, []))
+        self.slow()
         if self.problem is not None:
             raise self.problem
         return self._contents()
@@ -64,6 +68,7 @@ class FakeProviders:
         ]
         stocks = [(ids[n], 0, t, 0, 1, t, 1, 1.0, 1.0) for n, t in self.totals.items()]
         usage = [(id_, 0, self.used[name]) for name, id_ in ids.items()]
+        usage += [(99 + number, 0, 1) for number in range(self.orphans)]
         none = np.zeros((0, 2), np.int64)
         return Contents(
             providers=np.array(rows, np.int64).reshape(-1, 4),

@@ -10,7 +10,7 @@ import pytest
 
 from novasched import errors
 from novasched.mirror.claims import MirroredPlacement
-from novasched.mirror.copy import PlacementMirror
+from novasched.mirror.copy import MOST_ASSUMED, PlacementMirror
 from novasched.observability.health import PASS, WARN
 from novasched.observability.instrumentation import Instrumentation
 from novasched.observability.settings import Settings
@@ -211,6 +211,51 @@ class TestReading:
         look(mirror)
         assert [record.levelname for record in caplog.records] == ['WARNING', 'INFO']
 
+    def test_rows_that_name_nothing_cost_no_copy_and_are_said_once(
+        self, mirror, store, caplog
+    ):
+        for number in range(2):
+            store.orphans = number + 1
+            store.take('a', 1)
+            look(mirror)
+        assert hosts(mirror, 2) == ['a', 'b']
+        (line,) = caplog.messages
+        assert line.endswith(
+            'allocations.resource_provider_id: 1 with ids that do not exist, such as 99'
+        )
+
+    @pytest.mark.parametrize(
+        ('took_s', 'pause_s'),
+        [
+            pytest.param(0.01, 1.0, id='at least so long'),
+            pytest.param(0.5, 10.0, id='twenty times as long'),
+            pytest.param(4.0, 22.0, id='so that the copy stays young'),
+            pytest.param(40.0, 1.0, id='the next begins at once'),
+        ],
+    )
+    def test_a_long_look_makes_no_copy_too_old(
+        self, mirror, store, clock, took_s, pause_s
+    ):
+        store.slow = lambda: clock.advance(took_s)
+        look(mirror)
+        assert mirror._pause_s == pytest.approx(pause_s)
+        clock.advance(mirror._pause_s)
+        age_s = mirror.age_s() + took_s  # when the next look has ended
+        assert age_s <= max(60.0, 2 * took_s + 1)
+
+    def test_a_long_load_comes_seldom(self, mirror, store, clock):
+        store.slow = lambda: clock.advance(40.0)
+        clock.advance(375)
+        look(mirror)
+        assert store.reads[-1] == ('all', [])
+        store.slow = lambda: None
+        clock.advance(500)
+        look(mirror)
+        assert store.reads[-1] != ('all', [])
+        clock.advance(600)
+        look(mirror)
+        assert store.reads[-1] == ('all', [])
+
     def test_what_fails_at_the_end_is_not_said(self, mirror, caplog):
         mirror.stop()
         mirror.keep_up()
@@ -242,6 +287,15 @@ class TestOwnClaims:
         store.mark = claim_meanwhile
         look(mirror)
         assert hosts(mirror) == ['b']
+
+    def test_of_those_that_no_look_shows_only_the_last_are_remembered(self, mirror):
+        mirror.assume({'first': {'a': {'VCPU': 3}}})
+        mirror.assume({f's{n}': {'b': {'VCPU': 0}} for n in range(MOST_ASSUMED - 1)})
+        mirror.assume({'last': {'a': {'VCPU': 1}}})
+        assert mirror.state()['claims assumed'] == MOST_ASSUMED
+        mirror.forget(['first', 'last'])
+        assert hosts(mirror) == ['a', 'b']
+        assert hosts(mirror, 2) == ['b']
 
     def test_several_of_one_provider_are_summed(self, mirror):
         mirror.assume({n: {'a': {'VCPU': 2}} for n in ('one', 'two')})

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from novasched import errors
-from novasched.providers.contents import build
+from novasched.providers.contents import MOST, build
 from tests import recorded_worlds
 
 WORLDS = json.loads(
@@ -87,16 +87,66 @@ def test_each_provider_comes_right_before_those_below_it(parents, uuids, tops, e
     [
         pytest.param(contents(2, 1), id='a circle'),
         pytest.param(contents(5), id='an unknown parent'),
-        pytest.param(contents(0, inventories=[(4, 0, 1)]), id='inventory of nobody'),
-        pytest.param(contents(0, inventories=[(1, 5, 1)]), id='an unknown class'),
-        pytest.param(contents(0, traits=[(1, 8)]), id='an unknown trait'),
-        pytest.param(contents(0, aggregates=[(1, 8)]), id='an unknown aggregate'),
-        pytest.param(contents(inventories=[(1, 0, 1)]), id='no providers'),
     ],
 )
 def test_rows_that_do_not_fit_together(wrong):
     with pytest.raises(errors.InconsistentProviders):
         build(wrong)
+
+
+ROWS = {
+    'inventories': [(1, 0, 4), (2, 1, 4)],
+    'usage': [(1, 0, 3), (2, 1, 1)],
+    'traits': [(1, 7), (2, 9)],
+    'aggregates': [(1, 3), (2, 3)],
+}
+
+
+@pytest.mark.parametrize(
+    ('table', 'row', 'column'),
+    [
+        ('inventories', (4, 0, 1), 'inventories.resource_provider_id'),
+        ('inventories', (1, 5, 1), 'inventories.resource_class_id'),
+        ('usage', (4, 0, 1), 'allocations.resource_provider_id'),
+        ('usage', (1, 5, 1), 'allocations.resource_class_id'),
+        ('traits', (4, 7), 'resource_provider_traits.resource_provider_id'),
+        ('traits', (1, 8), 'resource_provider_traits.trait_id'),
+        ('aggregates', (4, 3), 'resource_provider_aggregates.resource_provider_id'),
+        ('aggregates', (1, 8), 'resource_provider_aggregates.aggregate_id'),
+    ],
+)
+def test_rows_that_name_what_does_not_exist_are_left_out(table, row, column):
+    sound = build(contents(0, 1, **ROWS))
+    table = build(contents(0, 1, **{**ROWS, table: [row, *ROWS[table], row]}))
+    wrong = next(each for each in row if each in (4, 5, 8))
+    text = f'2 with ids that do not exist, such as {wrong}'
+    assert table.orphans == {column: text}
+    same(dataclasses.replace(table, orphans={}), sound)
+
+
+def test_without_providers_all_rows_are_left_out():
+    table = build(contents(**ROWS))
+    assert len(table) == 0
+    assert len(table.orphans) == 4
+
+
+@pytest.mark.parametrize(
+    ('total', 'ratio', 'room'),
+    [
+        pytest.param(8, 1e16, 8e16, id='more than 53 bits'),
+        pytest.param(2**31 - 1, 3.4e38, MOST, id='the largest of a database'),
+        pytest.param(2**31 - 1, 1.0, 2**31 - 1, id='the largest total'),
+        pytest.param(8, 1e-30, 0, id='next to nothing'),
+        pytest.param(8, float('inf'), MOST, id='no end'),
+    ],
+)
+def test_numbers_at_their_extremes_offer_what_placement_does(total, ratio, room):
+    one = contents(0, usage=[(1, 0, 2**31)])
+    row = [1, 0, total, 0, 1, 2**31 - 1, 1, ratio, ratio]
+    inventories = recorded_worlds.table_of([row], 9, float)
+    inventory = build(dataclasses.replace(one, inventories=inventories)).inventories
+    assert inventory['VCPU'].room.tolist() == [min(room, MOST)]
+    assert len(inventory['VCPU'].fitting(1)) == (room > 2**31)
 
 
 @pytest.mark.parametrize('world', WORLDS, ids=lambda world: world['shape'])
