@@ -6,12 +6,14 @@ from __future__ import annotations
 import glob
 import itertools
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 from novasched import errors
+from novasched.compat.removed_options import instead_of
 
 OTHERS = frozenset({'oslo_messaging_amqp', 'oslo_messaging_pika', 'oslo_messaging_zmq'})
 """Groups that other releases and services have, and that resemble one known here."""
@@ -20,6 +22,12 @@ OTHER_OPTIONS = frozenset(
     {('DEFAULT', 'default_thread_pool_size'), ('DEFAULT', 'shutdown_timeout')}
 )
 """Options that other services have, and that resemble one known here."""
+
+
+_NO_NUMBER = re.compile(
+    r'(?:invalid literal for int\(\) with base \d+|could not convert string to float): '
+    '(.*)'
+)
 
 
 def read(
@@ -31,8 +39,8 @@ def read(
 ) -> None:
     """Read the files that ``argv`` names, or those of a service of nova.
 
-    Raises errors.OptionError for a file or directory that cannot be read, and
-    oslo_config.cfg.Error for one that makes no sense.
+    Raises errors.OptionError for a file or directory that cannot be read or parsed, and
+    oslo_config.cfg.Error for what else makes no sense.
     """
     files = _named('--config-file', argv) or cfg.find_config_files('nova', service)
     directories = _named('--config-dir', argv) or cfg.find_config_dirs('nova', service)
@@ -40,12 +48,28 @@ def read(
         _try_file('--config-file', path)
     for path in directories:
         _try_directory('--config-dir', path)
-    conf(
-        list(argv),
-        project='nova',
-        prog=prog or service,
-        default_config_files=files,
-        default_config_dirs=directories,
+    try:
+        conf(
+            list(argv),
+            project='nova',
+            prog=prog or service,
+            default_config_files=files,
+            default_config_dirs=directories,
+        )
+    except cfg.ConfigFileParseError as problem:
+        raise _unparsable(problem) from problem
+
+
+def _unparsable(problem: cfg.ConfigFileParseError) -> errors.OptionError:
+    """Return an error that names the line; its text may hold a password."""
+    found = re.search(r'at (.+):(\d+), (.*?)(: |$)', str(problem))
+    if not found:
+        return errors.OptionError('--config-file', str(problem), 'Correct it')
+    path, number, said, _ = found.groups()
+    return errors.OptionError(
+        f'{path}, line {number}',
+        said[:1].lower() + said[1:],
+        'Write options as name = value, below the [group] that they are of',
     )
 
 
@@ -143,7 +167,7 @@ def misspelt(
     ``known`` are the options by group. nova.conf is shared with services whose
     options are not known here, so what resembles none of these is no mistake.
     """
-    for group, names in _held(conf).items():
+    for group, names in held(conf).items():
         if group in known:
             for name in sorted(names - set(known[group])):
                 yield from _misspelt_option(group, name, known[group])
@@ -156,21 +180,100 @@ def misspelt(
 
 def _misspelt_option(group: str, name: str, known: Collection[str]) -> Iterator[str]:
     meant = errors.did_you_mean(name, known)
-    if meant and (group, name) not in OTHER_OPTIONS:
+    is_other = (group, name) in OTHER_OPTIONS or instead_of(group, name)
+    if meant and not is_other:
         yield f'[{group}] {name} is no option and does nothing.{meant}'
 
 
-def _held(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
+def held(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     """Return the options that stand in the files, by group."""
-    paths = list(conf.config_file or ())
-    for directory in conf.config_dir or ():
+    found: dict[str, set[str]] = {}
+    for each in _assignments(conf.config_file or (), conf.config_dir or ()):
+        found.setdefault(each.group, set()).update({each.name} - {''})
+    return found
+
+
+class _Assignment(NamedTuple):
+    """An option of a file, or a group, without a name."""
+
+    group: str
+    name: str
+    path: str
+    line: int
+
+
+def _assignments(
+    files: Iterable[str], directories: Iterable[str]
+) -> Iterator[_Assignment]:
+    """Yield what stands in files that oslo.config has read, in its order."""
+    paths = list(files)
+    for directory in directories:
         paths += sorted(glob.glob(os.path.join(directory, '*.conf')))
-    held: dict[str, set[str]] = {}
     for path in paths:
-        sections: dict[str, dict[str, list[str]]] = {}
-        cfg.ConfigParser(path, sections).parse()
-        for group, options in sections.items():
-            # As oslo.config does: groups are written as one likes.
-            name = group if group == 'DEFAULT' else group.lower()
-            held.setdefault(name, set()).update(options)
-    return held
+        group = ''
+        with open(os.path.expanduser(path), encoding='utf-8') as file:
+            for number, line in enumerate(file, 1):
+                if line.startswith('['):
+                    group = line.strip()[1:-1]
+                    # As oslo.config does: groups are written as one likes.
+                    group = group if group == 'DEFAULT' else group.lower()
+                    yield _Assignment(group, '', path, number)
+                elif line.strip() and line[0] not in ' \t#;':
+                    name = re.split('[:=]', line, maxsplit=1)[0].strip()
+                    yield _Assignment(group, name, path, number)
+
+
+def invalid(
+    conf: cfg.ConfigOpts, listed: Iterable[tuple[str, Sequence[cfg.Opt]]]
+) -> Iterator[errors.OptionError]:
+    """Read every option that is registered; yield an error for each value that is
+    none."""
+    places: dict[tuple[str, str], str] = {}
+    for group, options in listed:
+        for opt in options:
+            try:
+                _value(conf, None if group == 'DEFAULT' else group, opt.dest)
+            except (cfg.NoSuchOptError, cfg.NoSuchGroupError):
+                continue
+            except (cfg.Error, ValueError) as problem:
+                places = places or {
+                    (each.group, each.name): f'{each.path}, line {each.line}: '
+                    for each in _assignments(
+                        conf.config_file or (), conf.config_dir or ()
+                    )
+                }
+                yield _invalid(group, opt, places, str(problem))
+
+
+def _invalid(
+    group: str, opt: cfg.Opt, places: Mapping[tuple[str, str], str], problem: str
+) -> errors.OptionError:
+    names = [(group, opt.dest), (group, opt.name)]
+    names += [(old.group or group, old.name or opt.dest) for old in opt.deprecated_opts]
+    place = next((places[name] for name in names if name in places), '')
+    said = _NO_NUMBER.sub(r'\1 is no number', problem.rpartition(' is not valid: ')[2])
+    if opt.secret:
+        said = 'its value is not valid'
+    return errors.OptionError(
+        f'[{group}] {opt.dest}', f'{place}{said}', f'Write {_allowed(opt.type)}'
+    )
+
+
+def _allowed(kind: Any) -> str:
+    """Return what a type of oslo.config takes, in words."""
+    if isinstance(kind, types.List):
+        return f'{_allowed(kind.item_type)}, or several, separated by commas'
+    if choices := getattr(kind, 'choices', None):
+        return f'one of {", ".join(str(each) for each in choices if each is not None)}'
+    if isinstance(kind, types.Boolean):
+        return 'true or false'
+    if isinstance(kind, types.Number):
+        words = 'a whole number' if isinstance(kind, types.Integer) else 'a number'
+        if kind.min is not None and kind.max is not None:
+            return f'{words} from {kind.min} to {kind.max}'
+        if kind.min is not None:
+            return f'{words} of at least {kind.min}'
+        return words if kind.max is None else f'{words} of at most {kind.max}'
+    if isinstance(kind, types.String):
+        return 'text'
+    return str(kind)

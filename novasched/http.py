@@ -7,6 +7,7 @@ Each has an option group of nova that says where it is and who we are there.
 from __future__ import annotations
 
 import json
+import ssl
 from typing import Any
 
 import requests
@@ -18,7 +19,7 @@ from keystoneauth1.session import Session, TCPKeepAliveAdapter
 from oslo_config import cfg
 from urllib3.exceptions import NewConnectionError
 
-from novasched import errors
+from novasched import connections, errors
 from novasched.objects.context import RequestContext
 
 POOL_SIZE = 64
@@ -108,7 +109,40 @@ def adapter_from_conf(conf: cfg.ConfigOpts, group: str) -> Adapter:
     return adapter
 
 
+def _check(conf: cfg.ConfigOpts, group: str) -> None:
+    """Load the files that connections will load, and look at what they will be made
+    with. Raises errors.OptionError."""
+    options = conf[group]
+    if options.timeout is not None and options.timeout <= 0:
+        raise errors.OptionError(
+            f'[{group}] timeout',
+            f'it is {options.timeout:g}',
+            'Set it to the seconds to wait for an answer',
+        )
+    if options.tls_ciphers:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).set_ciphers(options.tls_ciphers)
+        except ssl.SSLError as problem:
+            raise errors.OptionError(
+                f'[{group}] tls_ciphers',
+                f'{options.tls_ciphers} names no cipher that there is',
+                'Write it as OpenSSL does, or leave it out',
+            ) from problem
+    if not options.insecure:
+        connections.check_authorities(
+            f'[{group}] cafile', options.cafile, or_directory=True
+        )
+    if options.certfile and options.keyfile:  # else keystoneauth1 uses neither
+        connections.check_certificate(
+            f'[{group}] certfile',
+            options.certfile,
+            f'[{group}] keyfile',
+            options.keyfile,
+        )
+
+
 def _session(conf: cfg.ConfigOpts, group: str) -> Session:
+    _check(conf, group)
     http = requests.Session()
     # keystoneauth1 keeps ten connections and throws away those of more threads.
     pool = TCPKeepAliveAdapter(
@@ -132,6 +166,55 @@ def headers(context: RequestContext) -> dict[str, str]:
         'Accept': 'application/json',
         'X-OpenStack-Request-ID': context.global_id,
     }
+
+
+def failure_words(
+    adapter: Adapter,
+    group: str,
+    error: ksa.ClientException,
+    auth: BaseAuthPlugin | None = None,
+) -> str:
+    """Return why a service, or keystone before it, cannot be asked: where it was looked
+    for, and what failed there.
+
+    ``group`` has the options that decide it; ``auth`` is theirs, if it is not that of
+    the adapter.
+    """
+    if isinstance(error, ksa.EndpointNotFound):
+        return _not_in_catalog(adapter, group)
+    if isinstance(error, ksa.Unauthorized):
+        return f'keystone refuses the credentials of [{group}]'
+    auth_url = str(getattr(auth or adapter.auth, 'auth_url', None) or '')
+    keystone = f'keystone at [{group}] auth_url, {auth_url},'
+    if isinstance(error, ksa.HttpError):  # those of the service do not raise
+        return f'{keystone} answers HTTP {error.http_status}'
+    if not isinstance(error, ksa.ConnectionError | ksa.DiscoveryFailure):
+        return str(error)
+    url = next(filter(None, map(_url, connections.causes(error))), '')
+    is_keystone = isinstance(error, ksa.DiscoveryFailure)
+    if url and auth_url:
+        is_keystone = url.startswith(auth_url.rstrip('/'))
+    service = f'{adapter.service_type} at {url or adapter.endpoint_override}'
+    reason = connections.reason(error)
+    return f'{keystone if is_keystone else service} cannot be reached: {reason}'
+
+
+def _url(problem: BaseException) -> str:
+    """Return the URL of the request that failed, if requests says so."""
+    request = getattr(problem, 'request', None)
+    return str(getattr(request, 'url', None) or '')
+
+
+def _not_in_catalog(adapter: Adapter, group: str) -> str:
+    """Return what the service catalog was searched for in vain."""
+    interfaces = adapter.interface or 'public'
+    listed = [interfaces] if isinstance(interfaces, str) else list(interfaces)
+    region = f'region {adapter.region_name}' if adapter.region_name else 'any region'
+    return (
+        f'the service catalog has no endpoint of type {adapter.service_type} with '
+        f'interface {" or ".join(listed)} in {region}; correct [{group}] region_name, '
+        'valid_interfaces or service_type, or set endpoint_override'
+    )
 
 
 def was_refused(error: ksa.ClientException) -> bool:

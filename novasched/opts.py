@@ -84,17 +84,21 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return sorted(groups.items())
 
 
+def with_logging() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return (group, options), those of oslo.log with them."""
+    logged = [(group or 'DEFAULT', options) for group, options in logging.list_opts()]
+    return [*list_opts(), *logged]
+
+
 def known() -> dict[str, set[str]]:
     """Return every name that an option may have in a file, old ones too, by group."""
     names: dict[str, set[str]] = {}
-    for group, options in itertools.chain(list_opts(), logging.list_opts()):
-        found = names.setdefault(group or 'DEFAULT', set())
+    for group, options in with_logging():
+        found = names.setdefault(group, set())
         found.update(option.dest for option in options)
         for option in options:
             for old in option.deprecated_opts:
-                names.setdefault(old.group or group or 'DEFAULT', set()).add(
-                    old.name or option.dest
-                )
+                names.setdefault(old.group or group, set()).add(old.name or option.dest)
     for group, kind in itertools.product(AUTHENTICATED, AUTHENTICATIONS):
         for each in loading.get_plugin_options(kind):
             names[group].update(named.dest for named in (each, *each.deprecated))

@@ -20,13 +20,14 @@ from novasched import (
     errors,
     opts,
     plugins,
+    service,
     servicegroup,
 )
 from novasched.app import decisions
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import OLDEST_COMPUTE_VERSION, down_time
 from novasched.cluster.view import ClusterView
-from novasched.compat import deprecated_options
+from novasched.compat import deprecated_options, removed_options
 from novasched.db import engines
 from novasched.db.stores import SqlServiceStore
 from novasched.journal import recovery
@@ -78,17 +79,8 @@ def _read_all(conf: cfg.ConfigOpts) -> None:
 
     The log is set up by now, for oslo.config warns of old names at the first read.
     """
-    for group, listed in opts.list_opts():
-        for opt in listed:
-            values = conf if group == 'DEFAULT' else conf[group]
-            try:
-                getattr(values, opt.dest)
-            except (cfg.Error, ValueError) as problem:
-                raise errors.OptionError(
-                    f'[{group}] {opt.name}',
-                    str(problem).rpartition(' is not valid: ')[2],
-                    'Correct its value.',
-                ) from problem
+    for problem in configuration.invalid(conf, opts.list_opts()):
+        raise problem
 
 
 def check(conf: cfg.ConfigOpts) -> None:
@@ -131,10 +123,13 @@ def opened(
 
 def warnings(conf: cfg.ConfigOpts) -> list[str]:
     """Return a line for each option that does not do what its name promises."""
+    known = opts.known()
     _, raised = down_time(conf.service_down_time, conf.report_interval)
     found = (
         raised,
-        *configuration.misspelt(conf, opts.known()),
+        service.warning(conf),
+        *removed_options.warnings(configuration.held(conf), known),
+        *configuration.misspelt(conf, known),
         *deprecated_options.warnings(conf),
         *engines.warnings(conf),
     )

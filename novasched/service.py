@@ -76,14 +76,22 @@ def drain_s_of(conf: cfg.ConfigOpts) -> int:
     timeout_s: int = conf.manager_shutdown_timeout
     limit_s: int = conf.graceful_shutdown_timeout
     if 0 < limit_s < timeout_s:
-        LOG.warning(
-            'manager_shutdown_timeout (%d) is longer than graceful_shutdown_timeout '
-            '(%d); 10 seconds less than the latter are used.',
-            timeout_s,
-            limit_s,
-        )
         timeout_s = max(0, limit_s - 10)
     return timeout_s - min(20, timeout_s)
+
+
+def warning(conf: cfg.ConfigOpts) -> str | None:
+    """Return what an operator must know of the time that requests get at the stop."""
+    timeout_s: int = conf.manager_shutdown_timeout
+    limit_s: int = conf.graceful_shutdown_timeout
+    if not 0 < limit_s < timeout_s:
+        return None
+    return (
+        f'[DEFAULT] graceful_shutdown_timeout ({limit_s} s) is below '
+        f'manager_shutdown_timeout ({timeout_s} s): when the service stops, requests '
+        f'under way get {drain_s_of(conf)} s. Set it to more than '
+        'manager_shutdown_timeout, 180 by default.'
+    )
 
 
 def _plugins(profile: Profile | None) -> dict[str, list[str]]:

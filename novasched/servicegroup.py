@@ -12,6 +12,7 @@ from __future__ import annotations
 import concurrent.futures
 import datetime
 import logging
+import socket
 import threading
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,8 +22,9 @@ from typing import Any, Self
 import oslo_cache
 from oslo_cache import _opts as cache
 from oslo_config import cfg
+from oslo_utils import netutils
 
-from novasched import errors
+from novasched import connections, errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.cell_executor import CellExecutor
 from novasched.cluster.discovery import ServiceDirectory
@@ -40,6 +42,9 @@ LOOK_S = 1.0
 """How long what was found counts: a beat holds for much longer."""
 
 NEVER = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
+
+REACH_S = 5.0
+"""How long a check waits for a server of memcached."""
 
 WAIT_S = 0.5
 """How long a request waits for memcached; then what was found before counts."""
@@ -67,7 +72,37 @@ def check(conf: Any) -> None:
             'Choose the one that all services of the cloud use, such as '
             'oslo_cache.memcache_pool',
         )
+    if conf.cache.tls_enabled:
+        connections.check_authorities('[cache] tls_cafile', conf.cache.tls_cafile)
+        connections.check_certificate(
+            '[cache] tls_certfile',
+            conf.cache.tls_certfile,
+            '[cache] tls_keyfile',
+            conf.cache.tls_keyfile,
+        )
     Beats.region_from_conf(conf)
+
+
+def reach(conf: Any) -> None:
+    """Connect to each server of memcached, if heartbeats are there.
+
+    Raises errors.OptionError that names those that do not answer.
+    """
+    if conf.servicegroup_driver == 'db' or 'memcache' not in conf.cache.backend:
+        return
+    away = []
+    for server in conf.cache.memcache_servers:
+        host, port = netutils.parse_host_port(server.removeprefix('inet6:'), 11211)
+        try:
+            socket.create_connection((host, port), REACH_S).close()
+        except OSError as problem:
+            away.append(f'{server}: {connections.reason(problem)}')
+    if away:
+        raise errors.OptionError(
+            '[cache] memcache_servers',
+            f'no answer: {"; ".join(away)}',
+            'Name the servers that the computes write their heartbeats to',
+        )
 
 
 def heartbeats(conf: Any, clock: Clock) -> Beats | None:

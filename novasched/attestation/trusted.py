@@ -16,6 +16,7 @@ import requests
 from oslo_config import cfg
 from oslo_utils import netutils, timeutils
 
+from novasched import connections, errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters import ColumnFilter
@@ -80,6 +81,35 @@ OPTS: dict[str, list[cfg.Opt]] = {
         ),
     ],
 }
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Connect to the attestation server, if it is set; any answer will do.
+
+    Raises errors.OptionError.
+    """
+    server, group = AttestationServer.from_conf(conf), conf[GROUP]
+    if server.url is None:
+        return
+    if not group.attestation_insecure_ssl:
+        connections.check_authorities(
+            f'[{GROUP}] attestation_server_ca_file',
+            group.attestation_server_ca_file,
+            or_directory=True,
+        )
+    try:
+        requests.get(
+            server.url,
+            timeout=server.timeout_s,
+            verify=server.verify,
+            allow_redirects=False,
+        )
+    except OSError as problem:
+        raise errors.OptionError(
+            f'[{GROUP}] attestation_server',
+            f'{server.url} cannot be reached: {connections.reason(problem)}',
+            'Check the server, attestation_port and attestation_server_ca_file',
+        ) from problem
 
 
 class Attested(NamedTuple):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from oslo_db.sqlalchemy import engines as db_engines  # type: ignore[import-unty
 from oslo_log import log as logging
 from sqlalchemy import exc as sa_exc
 
-from novasched import errors
+from novasched import connections, errors
 from novasched.db import transactions
 from novasched.ports import Cell
 
@@ -45,6 +46,9 @@ EXTRAS = {
     'postgresql+psycopg2': "pip install 'novasched[postgres]'",
 }
 """What to do where a driver is missing, if novasched has an extra for it."""
+
+ARGUMENT_FAILURES = (AttributeError, LookupError, OSError, TypeError, ValueError)
+"""What drivers raise for options of a URL that they do not know or cannot use."""
 
 MAIN = '[database] connection'
 API = '[api_database] connection'
@@ -145,14 +149,40 @@ def check(
 ) -> None:
     """Connect once, to find out whether the database can be used.
 
-    A server that cannot be reached is asked again ``max_retries`` times, or
-    for ever if that is -1. Raises errors.OptionError that names ``option``.
+    So is its replica, if it has one. A server that cannot be reached is asked again
+    ``max_retries`` times, or for ever if that is -1. Raises errors.OptionError that
+    names ``option``, or that of the replica.
     """
+    attempt = functools.partial(
+        _check, max_retries=max_retries, retry_interval_s=retry_interval_s, wait=wait
+    )
+    attempt(engine, option)
+    replica = engine.get_execution_options().get(transactions.REPLICA)
+    if replica is not None:
+        attempt(replica, API_REPLICA if option == API else MAIN_REPLICA)
+
+
+def _check(
+    engine: sa.Engine,
+    option: str,
+    *,
+    max_retries: int,
+    retry_interval_s: float,
+    wait: Callable[[float], None],
+) -> None:
     attempts = 0
     while True:
         try:
             with engine.connect():
                 return
+        except ARGUMENT_FAILURES as problem:
+            raise errors.OptionError(
+                option,
+                f'{transactions.location(engine)} cannot be used: its driver does not '
+                f'take an option of the URL ({transactions.describe(problem)})',
+                'Correct what stands behind the ? of the URL, and in '
+                'connection_parameters',
+            ) from problem
         except transactions.FAILURES as problem:
             said = transactions.describe(problem)
             unreachable = isinstance(problem, db_exc.DBConnectionError)
@@ -168,6 +198,24 @@ def check(
         wait(retry_interval_s)
 
 
+def _check_tls(url: sa.URL, option: str) -> None:
+    """Load the files that PyMySQL would load. Raises errors.OptionError; libpq itself
+    names those that it cannot use."""
+    if not url.drivername.startswith(('mysql', 'mariadb')):
+        return
+    named = {
+        name: value if isinstance(value, str) else value[-1]
+        for name, value in url.query.items()
+    }
+    connections.check_authorities(f'{option}: ssl_ca', named.get('ssl_ca'))
+    connections.check_certificate(
+        f'{option}: ssl_cert',
+        named.get('ssl_cert'),
+        f'{option}: ssl_key',
+        named.get('ssl_key'),
+    )
+
+
 def _engine(
     group: cfg.ConfigOpts.GroupAttr,
     connection: str | None,
@@ -177,6 +225,7 @@ def _engine(
     if not connection:
         raise errors.OptionError(option, 'not set', 'Set it to the URL of a database')
     url = _bounded(_parsed(connection, group.connection_parameters, option), timeout_s)
+    _check_tls(url, option)
     try:
         engine: sa.Engine = db_engines.create_engine(
             url.render_as_string(hide_password=False),

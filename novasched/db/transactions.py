@@ -146,7 +146,10 @@ def describe(problem: BaseException) -> str:
         cause = cause.inner_exception or cause
     if isinstance(cause, sa_exc.DBAPIError):
         cause = cause.orig or cause
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    said = str(cause)
+    if len(cause.args) == 2 and isinstance(cause.args[0], int):  # as PyMySQL has them
+        said = f'{cause.args[1]} (error {cause.args[0]})'
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     text = lines[0] if lines else type(problem).__name__
     return mask(text)
 

@@ -11,7 +11,7 @@ import argparse
 import enum
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import prettytable
@@ -20,12 +20,18 @@ import sqlalchemy as sa
 from keystoneauth1 import exceptions as ksa
 from oslo_config import cfg
 
-from novasched import errors, opts, preflight
+from novasched import configuration, errors, http, opts, preflight, servicegroup
+from novasched.attestation import trusted
 from novasched.cluster.heartbeat import BINARY, SERVICE_VERSION
 from novasched.cluster.services import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
-from novasched.db import cells, services, tables
+from novasched.compat import removed_options
+from novasched.db import cells, engines, services, tables, transactions
+from novasched.db.placement import PlacementContents
 from novasched.db.stores import SqlServiceStore
-from novasched.manage.program import Action, CommandProgram
+from novasched.db.transactions import Database
+from novasched.manage.program import FAILED, TRANSPORT_URL, Action, CommandProgram
+from novasched.network import client as network
+from novasched.observability import serving
 from novasched.placement import session
 from novasched.ports import CELL0_UUID
 from novasched.rpc import transport
@@ -44,10 +50,14 @@ class CheckCode(enum.IntEnum):
 
 
 class Verdict(NamedTuple):
-    """The outcome of a check; ``details`` say what was found and what to do."""
+    """The outcome of a check; ``details`` say what was found and what to do.
+
+    It is not ``expected`` where the check itself failed.
+    """
 
     code: CheckCode
     details: str | None = None
+    expected: bool = True
 
 
 SUCCESS = Verdict(CheckCode.SUCCESS)
@@ -69,7 +79,10 @@ NO_HOSTS = (
     'No host mappings or compute nodes were found. Remember to run command '
     "'novasched-manage cell_v2 discover_hosts' when new compute hosts are deployed."
 )
-NO_CREDENTIALS = 'No credentials specified for placement API in nova.conf.'
+NO_CREDENTIALS = (
+    'No credentials specified for placement API in nova.conf. Set [placement] '
+    'auth_type, and the options of the plugin that it names.'
+)
 WRONG_CREDENTIALS = 'Placement service credentials do not work.'
 NOT_RUNNING = 'Placement API does not seem to be running.'
 PLACEMENT_PROBLEMS = {
@@ -94,8 +107,17 @@ class Status(CommandProgram):
     CONFIGURED_AS = 'nova-scheduler'
 
     def register_options(self, conf: cfg.ConfigOpts) -> None:
-        """Register every option of the scheduler."""
-        opts.register(conf)
+        """Register every option of the scheduler, those of the log with them."""
+        for group, options in opts.with_logging():
+            conf.register_opts(options, None if group == 'DEFAULT' else group)
+
+    def initialize_app(self, argv: Sequence[str]) -> None:
+        """Read the configuration files; one that cannot be read is a failure."""
+        try:
+            super().initialize_app(argv)
+        except (errors.NovaschedError, cfg.Error) as problem:
+            self.report(problem)
+            raise SystemExit(CheckCode.FAILURE) from problem
 
 
 def cells_v2(program: Status) -> Verdict:
@@ -134,17 +156,50 @@ def placement_api(program: Status) -> Verdict:
         newest = answer.json()['versions'][0]['max_version']
     except ksa.ClientException as problem:
         kinds = (kind for kind in PLACEMENT_PROBLEMS if isinstance(problem, kind))
-        known = [PLACEMENT_PROBLEMS[kind] for kind in kinds]
-        return failure(known[0] if known else f'{NOT_RUNNING} {problem}')
+        known = next((PLACEMENT_PROBLEMS[kind] for kind in kinds), NOT_RUNNING)
+        why = http.failure_words(adapter, 'placement', problem)
+        return failure(f'{known} {why[:1].upper()}{why[1:]}.')
     except (requests.exceptions.JSONDecodeError, LookupError, TypeError):
         refused = answer.status_code == requests.codes.unauthorized
-        return failure(WRONG_CREDENTIALS if refused else NOT_RUNNING)
+        return failure(
+            f'{WRONG_CREDENTIALS if refused else NOT_RUNNING} {answer.url} answers '
+            f'HTTP {answer.status_code}: correct [placement] '
+            f'{"auth_type and what it asks for" if refused else "endpoint_override"}'
+            f'{"" if refused else " or the endpoint in the service catalog"}.'
+        )
     finally:
         adapter.session.session.close()
     needed = '.'.join(map(str, PLACEMENT_VERSION))
     if tuple(map(int, newest.split('.'))) >= PLACEMENT_VERSION:
         return SUCCESS
     return failure(f'Placement API version {needed} needed, you have {newest}.')
+
+
+def network_api(program: Status) -> Verdict:
+    """Ask the network service for its versions, where [neutron] has credentials, and
+    keystone for the token that goes along with that of a user."""
+    adapter = network.adapter_from_conf(program.conf)
+    adapter.connect_retries = 0
+    group, auth = 'neutron', None
+    try:
+        if adapter.auth is not None:
+            answer = adapter.get('/')
+            if answer.status_code >= requests.codes.bad_request:
+                return failure(
+                    f'{answer.url} answers HTTP {answer.status_code}: correct '
+                    '[neutron] endpoint_override or the endpoint in the service '
+                    'catalog, and auth_type and what it asks for.'
+                )
+        auth = network.service_auth_from_conf(program.conf)
+        if auth is not None:
+            group = 'service_user'
+            auth.get_token(adapter.session)
+    except ksa.ClientException as problem:
+        why = http.failure_words(adapter, group, problem, auth)
+        return failure(f'[{group}]: {why}.')
+    finally:
+        adapter.session.session.close()
+    return SUCCESS
 
 
 def computes(program: Status) -> Verdict:
@@ -183,25 +238,75 @@ def databases(program: Status) -> Verdict:
     return failure(f'{"; ".join(dict.fromkeys(missing))}.') if missing else SUCCESS
 
 
+def placement_copy(program: Status) -> Verdict:
+    """Read placement's database as the copy of it will be read, where it is named."""
+    engine = engines.placement_engine(program.conf)
+    if engine is None:
+        return SUCCESS
+    try:
+        engines.check(engine, engines.PLACEMENT)
+        contents = PlacementContents(Database(engine)).read()
+    except errors.StoreFailed as problem:
+        return failure(
+            f'{engines.PLACEMENT}: {problem}. It must name the database of placement, '
+            'and an account that may SELECT from all its tables.'
+        )
+    finally:
+        engine.dispose()
+    if len(contents.providers) or not _has_nodes(program):
+        return SUCCESS
+    return failure(
+        f'{engines.PLACEMENT}: {transactions.location(engine)} has no resource '
+        'providers, but there are compute nodes. Name the database of placement: '
+        'that of the API of nova has tables of the same names.'
+    )
+
+
 def message_queue(program: Status) -> Verdict:
-    """Connect to the broker of transport_url, and close the connection again."""
-    opened = transport.transport_from_conf(program.conf)
+    """Connect to the brokers as the service will, and close the connections again."""
+    conf = program.conf
+    if conf.transport_url in ('', TRANSPORT_URL.default):
+        held = configuration.held(conf)
+        if said := removed_options.broker_warning(held, opts.known()):
+            return failure(said)
+    opened = transport.transport_from_conf(conf)
     try:
         transport.check(opened)
+        if url := transport.notifications_url(conf):
+            transport.check(opened, url=url, option=transport.NOTIFICATIONS)
     finally:
         opened.cleanup()
     return SUCCESS
 
 
+def heartbeats(program: Status) -> Verdict:
+    """Look for the servers of memcached, where heartbeats are kept there."""
+    servicegroup.check(program.conf)
+    servicegroup.reach(program.conf)
+    return SUCCESS
+
+
+def addresses(program: Status) -> Verdict:
+    """Try to listen where health and metrics will be shown."""
+    return _warned(serving.held_by_schedulers(program.conf))
+
+
 def scheduler(program: Status) -> Verdict:
-    """Make what answers requests, with its driver, filters and weighers."""
+    """Make what answers requests, with its driver, filters and weighers, and connect
+    to the attestation server where a filter asks it."""
     profile = preflight.load_plugins(program.conf)
+    if any(each.name == trusted.TrustedFilter.__name__ for each in profile.filters):
+        trusted.check(program.conf)
     with preflight.opened(program.conf, profile):
         return _warned(preflight.deprecations(profile))
 
 
 def options(program: Status) -> Verdict:
-    """Look for options that are misspelt, or set and do nothing here."""
+    """Look for values that are none, and for options that are misspelt, or set and do
+    nothing here."""
+    invalid = configuration.invalid(program.conf, opts.with_logging())
+    if said := ' '.join(map(str, invalid)):
+        return failure(said)
     return _warned(preflight.warnings(program.conf))
 
 
@@ -217,6 +322,10 @@ CHECKS: dict[str, Callable[[Status], Verdict]] = {
     'Newer schedulers': schedulers,
     'Databases': databases,
     'Message queue': message_queue,
+    'Network API': network_api,
+    'Placement database': placement_copy,
+    'Heartbeats': heartbeats,
+    'Health and metrics': addresses,
     'Driver, filters and weighers': scheduler,
     'Options': options,
 }
@@ -236,6 +345,12 @@ def judge(program: Status) -> dict[str, Verdict]:
             before = first.setdefault(_cause(problem), name)
             said = str(problem) if before == name else f'Skipped: see {before}.'
             verdicts[name] = failure(said)
+        except cfg.ConfigSourceValueError:
+            verdicts[name] = failure('Skipped: see Options.')
+        except Exception as problem:  # noqa: BLE001  the other checks still count
+            program.report(problem)
+            said = f'Unexpected: {type(problem).__name__}: {problem}'
+            verdicts[name] = Verdict(CheckCode.FAILURE, said, expected=False)
     return verdicts
 
 
@@ -246,7 +361,7 @@ def _cause(problem: errors.NovaschedError) -> str:
 
 
 class UpgradeCheck(Action):
-    """Look at the cells, placement, the services, the databases and the options.
+    """Look at the options, and at all that they have the service connect to.
 
     Exit codes are those of nova-status: 0 all is well, 1 there are warnings, 2 there
     are failures, which stop an upgrade, and 255 something unexpected happened.
@@ -271,13 +386,15 @@ class UpgradeCheck(Action):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         verdicts = judge(self.app)
         self.say((_json if parsed_args.format == 'json' else _table)(verdicts))
+        if not all(verdict.expected for verdict in verdicts.values()):
+            return FAILED
         return max(verdict.code for verdict in verdicts.values())
 
 
 def _table(verdicts: Mapping[str, Verdict]) -> str:
     table = prettytable.PrettyTable([TITLE], hrules=prettytable.HRuleStyle.ALL)
     table.align = 'l'
-    for name, (code, details) in verdicts.items():
+    for name, (code, details, _) in verdicts.items():
         shown = details and '\n'.join(
             textwrap.wrap(details, WIDTH, subsequent_indent='  ')
         )
@@ -288,6 +405,6 @@ def _table(verdicts: Mapping[str, Verdict]) -> str:
 def _json(verdicts: Mapping[str, Verdict]) -> str:
     checks = [
         {'check': name, 'result': int(code), 'details': details}
-        for name, (code, details) in verdicts.items()
+        for name, (code, details, _) in verdicts.items()
     ]
     return json.dumps({'name': TITLE, 'checks': checks})

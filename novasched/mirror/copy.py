@@ -109,6 +109,7 @@ class PlacementMirror:
         self._news.set()
         self._mark: object | None = None
         self._broken = self._late = self._stopped = False
+        self._failure = ''
         self._thorough_at = self._load_at = float('-inf')
         self._pause_s = INTERVAL_S
         self._nested: tuple[object, int, bool] = (None, 0, False)
@@ -200,10 +201,12 @@ class PlacementMirror:
         with self._changing:
             copy, table = self._copy, self._table
         if copy is None or table is None:
-            raise errors.NoMirror('the copy of its state was not read yet')
+            why = f': {self._failure}' if self._failure else ''
+            raise errors.NoMirror(f'the copy of its state was not read yet{why}')
         age_s = self._clock.monotonic() - copy.as_of
         if age_s > self._max_age_s:
-            raise errors.NoMirror(f'the copy of its state is {age_s:.0f} s old')
+            why = f': {self._failure}' if self._failure else ''
+            raise errors.NoMirror(f'the copy of its state is {age_s:.0f} s old{why}')
         return copy, table
 
     def _bring_up_to_date(self) -> None:
@@ -326,6 +329,7 @@ class PlacementMirror:
                     table.orphans[column],
                 )
             self._broken = self._late = False
+            self._failure = ''
             self._log_end()
 
     def _pause_after(self, began_at: float) -> float:
@@ -337,6 +341,7 @@ class PlacementMirror:
 
     def _log_failure(self, problem: errors.NovaschedError) -> None:
         self._broken = True
+        self._failure = str(problem)
         if self._begins():
             LOG.warning(
                 'The copy of placement cannot be brought up to date; placement is '

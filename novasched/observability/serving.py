@@ -13,7 +13,7 @@ import os
 import socket
 import stat
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from novasched import errors
@@ -32,6 +32,9 @@ MOST_HEAD = 16 * 1024
 """Bytes of a request with its headers."""
 
 STOP_S = 5.0
+
+ASK_S = 2.0
+"""How long a check waits to learn whose an address is that is in use."""
 
 FAILED_ACCEPT_S = 0.2
 
@@ -241,19 +244,65 @@ def ask(path: str, url: str, timeout_s: float) -> tuple[int, bytes]:
 
 def check(conf: Any) -> None:
     """Find out whether the addresses can be used. Raises errors.OptionError."""
+    for option, address, problem in _unusable(conf):
+        raise _refused(option, address, problem)
+
+
+def held_by_schedulers(conf: Any) -> Iterator[str]:
+    """Yield a line for each address where a scheduler answers already, maybe the one
+    that is to be replaced.
+
+    Raises errors.OptionError for an address that cannot be used for another reason.
+    """
+    for option, address, problem in _unusable(conf):
+        if problem.errno != errno.EADDRINUSE or not _is_ours(address):
+            raise _refused(option, address, problem)
+        yield (
+            f'{option}: {address} is held by a novasched-scheduler that runs. Before '
+            'another one starts on this host, stop it, or name another address.'
+        )
+
+
+def _unusable(conf: Any) -> Iterator[tuple[str, Address, OSError]]:
+    """Yield the option, the address and why, for each where nothing can listen."""
     settings = Settings.from_conf(conf)
     for option, addresses in ((HEALTH, settings.health), (METRICS, settings.metrics)):
         for address in addresses:
             try:
                 listen(address).close()
             except OSError as problem:
-                raise errors.OptionError(
-                    option,
-                    f'{address}: {problem.strerror or problem}',
-                    'Name an address of this host that is not in use.',
-                ) from problem
-            if address.path:
-                os.unlink(address.path)
+                yield option, address, problem
+            else:
+                if address.path:
+                    os.unlink(address.path)
+
+
+def _refused(option: str, address: Address, problem: OSError) -> errors.OptionError:
+    return errors.OptionError(
+        option,
+        f'{address}: {problem.strerror or problem}',
+        'Name an address of this host that is not in use.',
+    )
+
+
+def _is_ours(address: Address) -> bool:
+    """Say whether a server of this module answers there."""
+    try:
+        if not address.path:
+            with socket.create_connection((address.host, address.port), ASK_S) as asked:
+                return _names_us(asked)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
+            asked.settimeout(ASK_S)
+            asked.connect(address.path)
+            return _names_us(asked)
+    except OSError:
+        return False
+
+
+def _names_us(asking: socket.socket) -> bool:
+    asking.sendall(b'HEAD / HTTP/1.0\r\n\r\n')
+    head = _head(asking, SYSTEM_CLOCK.monotonic() + ASK_S)
+    return f'Server: {_HttpHandler.server_version}'.encode() in head
 
 
 def listen(address: Address, mode: int | None = None) -> socket.socket:

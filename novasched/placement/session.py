@@ -72,16 +72,18 @@ def check(adapter: Adapter) -> str | None:
     try:
         answer = adapter.get('/')
     except _UNREACHABLE as error:
-        return _warning(str(error))
+        return _warning(http.failure_words(adapter, 'placement', error))
     except ksa.Unauthorized as error:
         raise errors.OptionError(
             '[placement] auth_type',
-            f'Placement service credentials do not work: {error}',
+            'Placement service credentials do not work: keystone refuses them',
             'Correct the credentials in [placement].',
         ) from error
     except ksa.ClientException as error:
         raise errors.OptionError(
-            '[placement]', str(error), 'Correct auth_url and cafile in [placement].'
+            '[placement]',
+            http.failure_words(adapter, 'placement', error),
+            'Correct auth_url and cafile in [placement].',
         ) from error
     if answer.status_code == 408 or answer.status_code >= 500:
         return _warning(f'HTTP {answer.status_code}')

@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import re
-import socket
-from typing import Any
+import ssl
+from typing import Any, NamedTuple
 
 import amqp  # type: ignore[import-untyped]
 import oslo_messaging  # type: ignore[import-untyped]
 from kombu.connection import Connection
 from oslo_config import cfg
 from oslo_messaging import opts as messaging
-from oslo_messaging._drivers import amqpdriver  # type: ignore[import-untyped]
+from oslo_messaging._drivers import (  # type: ignore[import-untyped]
+    amqpdriver,
+    common,
+    impl_rabbit,
+)
 from oslo_messaging._metrics import client as _metrics  # type: ignore[import-untyped]
-from oslo_utils import strutils
 
-from novasched import errors
+from novasched import connections, errors
 
 try:
     from oslo_messaging._tracing import client as _tracing  # type: ignore[import-untyped]
@@ -24,9 +27,16 @@ except ImportError:  # it came with 18.0
     _tracing = None
 
 OPTION = '[DEFAULT] transport_url'
+NOTIFICATIONS = '[oslo_messaging_notifications] transport_url'
+RABBIT = '[oslo_messaging_rabbit]'
 HOW_TO_WRITE = (
     'Write it as rabbit://user:password@host:5672/, and what is special in user and '
     'password percent-encoded: / as %2F, # as %23, ? as %3F, @ as %40, a comma as %2C.'
+)
+REMEDY = (
+    'Check that RabbitMQ runs there, and user, password and virtual host; '
+    '[oslo_messaging_rabbit] ssl says whether TLS is spoken, rabbit_login_method how '
+    'to log in.'
 )
 CONNECT_TIMEOUT_S = 5.0
 RETRY_S = 2.0
@@ -61,29 +71,49 @@ def transport_from_conf(
     """Make the RPC transport; it connects when it is first used.
 
     ``url`` is that of another broker, which ``option`` names. Raises
-    errors.OptionError for a URL that makes no sense.
+    errors.OptionError for a URL that makes no sense, and for options of the driver
+    that keep it from being loaded.
     """
     try:
         return oslo_messaging.get_rpc_transport(conf, url=url)
-    except (
-        oslo_messaging.InvalidTransportURL,
-        oslo_messaging.DriverLoadFailure,
-    ) as problem:
+    except oslo_messaging.DriverLoadFailure as problem:
+        if 'conn_pool' in str(problem.ex):
+            raise errors.OptionError(
+                f'{RABBIT} rpc_conn_pool_size',
+                'it is below conn_pool_min_size',
+                'Raise it, or lower the other',
+            ) from problem
         raise errors.OptionError(option, str(problem), HOW_TO_WRITE) from problem
+    except oslo_messaging.InvalidTransportURL as problem:
+        raise errors.OptionError(option, str(problem), HOW_TO_WRITE) from problem
+    except cfg.NoSuchOptError as problem:
+        raise errors.OptionError(
+            option,
+            f'behind its ? stands {problem.opt_name}, which is no option of {RABBIT}',
+            'Correct its name',
+        ) from problem
     except ValueError:  # its text may hold a part of the password
         raise errors.OptionError(
             option, 'it makes no sense as a URL', HOW_TO_WRITE
         ) from None
 
 
-def is_rabbit(conf: cfg.ConfigOpts) -> bool:
+def is_rabbit(conf: cfg.ConfigOpts, url: str | None = None) -> bool:
     """Say whether messages go through RabbitMQ."""
-    url = oslo_messaging.TransportURL.parse(conf)
-    return bool(url.transport.startswith(('rabbit', 'kombu')))
+    parsed = oslo_messaging.TransportURL.parse(conf, url)
+    return bool(parsed.transport.startswith(('rabbit', 'kombu')))
 
 
-def brokers(conf: cfg.ConfigOpts) -> list[Any]:
-    """Return the hosts of the URL, with oslo.messaging's defaults where it has gaps.
+def notifications_url(conf: cfg.ConfigOpts) -> str | None:
+    """Return the URL of a broker that is for notifications alone; None: there is none,
+    or nothing is sent to it."""
+    group = conf.oslo_messaging_notifications
+    sends = any(name.startswith('messaging') for name in group.driver)
+    return group.transport_url if sends else None
+
+
+def brokers(conf: cfg.ConfigOpts, url: str | None = None) -> list[Any]:
+    """Return the hosts of a URL, with oslo.messaging's defaults where it has gaps.
 
     The port is the same over TLS; without any host it is this machine.
     """
@@ -95,7 +125,7 @@ def brokers(conf: cfg.ConfigOpts) -> list[Any]:
             username=each.username or 'guest',
             password=each.password or 'guest',
         )
-        for each in oslo_messaging.TransportURL.parse(conf).hosts or [host()]
+        for each in oslo_messaging.TransportURL.parse(conf, url).hosts or [host()]
     ]
 
 
@@ -112,29 +142,38 @@ def address(conf: cfg.ConfigOpts) -> str:
     return f'{url.transport}://{hosts}/{url.virtual_host or ""}'
 
 
-def check(transport: Any, retry_s: float = RETRY_S) -> None:
-    """Connect to the broker once. Raises errors.OptionError if none answers.
+def check(
+    transport: Any,
+    retry_s: float = RETRY_S,
+    *,
+    url: str | None = None,
+    option: str = OPTION,
+) -> None:
+    """Connect to the broker once, as the driver does. Raises errors.OptionError if none
+    answers.
 
     A broker that refuses the connection is tried once more after ``retry_s``. Only
-    RabbitMQ is asked for its opinion of user and password, and not over TLS, whose
-    settings are oslo.messaging's own.
+    RabbitMQ is tried. ``url`` is that of another broker, which ``option`` names.
     """
-    if not is_rabbit(transport.conf):
+    conf = transport.conf
+    if not is_rabbit(conf, url):
         return
-    url = oslo_messaging.TransportURL.parse(transport.conf)
-    _check_queues(url, transport.conf)
-    problems = [
-        _problem(host, url, transport.conf, retry_s) for host in brokers(transport.conf)
-    ]
-    if not all(problems):
+    parsed = oslo_messaging.TransportURL.parse(conf, url)
+    options = common.ConfigOptsProxy(conf, parsed, 'oslo_messaging_rabbit')
+    _check_queues(options.oslo_messaging_rabbit)
+    driven = _as_driven(options, parsed)
+    problems = [_problem(host, parsed, driven, retry_s) for host in brokers(conf, url)]
+    found = [each for each in problems if each is not None]
+    if len(found) < len(problems):
         return
-    if _cuts_password(transport.conf.transport_url):
+    if _cuts_password(url or conf.transport_url):
         problem = 'no broker answers, and an @ stands behind what seems to be the host'
-        raise errors.OptionError(OPTION, problem, HOW_TO_WRITE)
+        raise errors.OptionError(option, problem, HOW_TO_WRITE)
+    named = {each.option for each in found}
     raise errors.OptionError(
-        OPTION,
-        f'no broker answers: {"; ".join(p for p in problems if p)}',
-        'Check that RabbitMQ runs there, and user, password and virtual host.',
+        (named.pop() if len(named) == 1 else None) or option,
+        f'no broker answers: {"; ".join(each.text for each in found)}',
+        next((each.remedy for each in found if each.option), REMEDY),
     )
 
 
@@ -147,8 +186,56 @@ def _cuts_password(url: str) -> bool:
     return '@' not in first and '@' in url
 
 
-def connection_to(host: Any, url: Any) -> Connection:
-    """Return a connection without TLS to a broker of a URL; nothing connects yet."""
+class _Unconnected(impl_rabbit.Connection):  # type: ignore[misc]
+    """The connection of the driver as its options make it, before it connects."""
+
+    def ensure_connection(self) -> None:
+        """Connect to nothing."""
+
+
+def _as_driven(options: Any, url: Any) -> Connection:
+    """Return a connection with all that the driver's options say of it.
+
+    Raises errors.OptionError for options with which none can be made.
+    """
+    group = options.oslo_messaging_rabbit
+    if not group.heartbeat_rate:
+        raise errors.OptionError(
+            f'{RABBIT} heartbeat_rate', 'it is 0', 'Set it to 1 or more'
+        )
+    if group.ssl:
+        connections.check_authorities(f'{RABBIT} ssl_ca_file', group.ssl_ca_file)
+        connections.check_certificate(
+            f'{RABBIT} ssl_cert_file',
+            group.ssl_cert_file,
+            f'{RABBIT} ssl_key_file',
+            group.ssl_key_file,
+        )
+    try:
+        made = _Unconnected(options, url, common.PURPOSE_LISTEN)
+    except RuntimeError as problem:
+        raise errors.OptionError(
+            f'{RABBIT} ssl_version',
+            str(problem),
+            'Leave it out: the newest that both sides know is used then',
+        ) from problem
+    driven: Connection = made.connection
+    return driven
+
+
+def connection_to(host: Any, url: Any, driven: Connection | None = None) -> Connection:
+    """Return a connection to a broker of a URL; nothing connects yet.
+
+    It is without TLS, or as ``driven`` is, the connection of the driver.
+    """
+    made: dict[str, Any] = {}
+    if driven is not None:
+        made = {
+            'ssl': driven.ssl,
+            'login_method': driven.login_method,
+            'heartbeat': driven.heartbeat,
+            'transport_options': driven.transport_options,
+        }
     return Connection(  # type: ignore[no-untyped-call]
         hostname=host.hostname,
         port=host.port,
@@ -157,48 +244,62 @@ def connection_to(host: Any, url: Any) -> Connection:
         virtual_host=url.virtual_host or '/',
         transport='pyamqp',
         connect_timeout=CONNECT_TIMEOUT_S,
+        **made,
     )
 
 
-def _problem(host: Any, url: Any, conf: cfg.ConfigOpts, retry_s: float) -> str | None:
+class _Problem(NamedTuple):
+    """Why a broker cannot be used; ``option`` is the one that decides it, if known."""
+
+    text: str
+    option: str | None = None
+    remedy: str = REMEDY
+
+
+def _problem(
+    host: Any, url: Any, driven: Connection, retry_s: float
+) -> _Problem | None:
     """Return why a broker cannot be used, or None."""
     place = f'{host.hostname}:{host.port}'
     try:
-        if _is_on('ssl', url, conf):
-            address = host.hostname, host.port
-            socket.create_connection(address, CONNECT_TIMEOUT_S).close()
-            return None
-        with connection_to(host, url) as connection:
+        with connection_to(host, url, driven) as connection:
             connection.ensure_connection(
                 max_retries=1,
                 interval_start=retry_s,
                 reraise_as_library_errors=False,
             )
+    except ssl.SSLCertVerificationError as problem:
+        return _Problem(
+            f'{place}: {connections.reason(problem)}',
+            f'{RABBIT} ssl_ca_file',
+            'Name the certificate of the authority that vouches for the broker, and '
+            'in transport_url the host that its certificate names',
+        )
     except OSError as problem:
-        return f'{place}: {problem.strerror or problem}'
+        text = f'{place}: {connections.reason(problem)}'
+        if driven.ssl and isinstance(problem, ssl.SSLError | ConnectionResetError):
+            remedy = 'Check that the broker expects TLS at this port, and its versions'
+            return _Problem(text, f'{RABBIT} ssl', remedy)
+        return _Problem(text)
     except CONNECTION_ERRORS as problem:
-        return f'{place}: {problem}'
+        text = f'{place}: {getattr(problem, "reply_text", None) or problem}'
+        if 'auth mechanism' in text:
+            remedy = 'Name one that the broker offers'
+            return _Problem(text, f'{RABBIT} rabbit_login_method', remedy)
+        return _Problem(text)
     return None
 
 
-def _check_queues(url: Any, conf: cfg.ConfigOpts) -> None:
+def _check_queues(group: Any) -> None:
     """Find out what would keep the driver from making its queues later."""
-    if not _is_on('rabbit_stream_fanout', url, conf):
+    if not group.rabbit_stream_fanout:
         return
     prefetch = 'rabbit_qos_prefetch_count'
-    wanted = url.query.get(prefetch, conf.oslo_messaging_rabbit[prefetch])
     quorum = 'rabbit_transient_quorum_queue'
-    if int(wanted) < 1:
+    if group[prefetch] < 1:
         problem, remedy = 'it wants a limit of messages', f'Set {prefetch} to 10 or so.'
-    elif not _is_on(quorum, url, conf):
+    elif not group[quorum]:
         problem, remedy = 'it wants quorum queues', f'Set {quorum} to true.'
     else:
         return
-    option = '[oslo_messaging_rabbit] rabbit_stream_fanout'
-    raise errors.OptionError(option, problem, remedy)
-
-
-def _is_on(name: str, url: Any, conf: cfg.ConfigOpts) -> bool:
-    """Read an option of the driver; the URL may set any of them."""
-    value = url.query.get(name, conf.oslo_messaging_rabbit[name])
-    return strutils.bool_from_string(value)
+    raise errors.OptionError(f'{RABBIT} rabbit_stream_fanout', problem, remedy)

@@ -300,11 +300,12 @@ def test_checks_have_the_same_results(sides):
             assert mine[name][0] == theirs[name][0], name
         assert mine['Cells v2'][0] == cells
         assert mine['Older than N-1 computes'][0] == computes
-        said, expected = (
-            [side[name][1].replace('|', ' ').split() for name in SHARED[1:]]
-            for side in (mine, theirs)
-        )
-        assert said == expected
+        for name in SHARED[1:]:
+            said, expected = (
+                side[name][1].replace('|', ' ').split() for side in (mine, theirs)
+            )
+            # What is to be done stands behind the words of the peer.
+            assert said[: len(expected)] == expected
 
     agree('Failure')
     make_cells(sides)

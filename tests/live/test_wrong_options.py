@@ -125,7 +125,7 @@ def test_a_wrong_option_is_one_plain_line(daemon, cloud, sections, group, option
     ('change', 'result', 'says'),
     [
         pytest.param(lambda url: url, 0, None, id='a broker that answers'),
-        pytest.param(_closed_port, 2, 'Connection refused', id='a wrong port'),
+        pytest.param(_closed_port, 2, 'connection refused', id='a wrong port'),
         pytest.param(_wrong_password, 2, 'ACCESS_REFUSED', id='a wrong password'),
         pytest.param(
             lambda url: f'{url}-nosuch',

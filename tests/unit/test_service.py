@@ -113,12 +113,16 @@ def test_a_report_shows_cells_hosts_and_requests(told):
     ],
 )
 def test_how_long_requests_may_take_when_the_service_stops(
-    manager_s, graceful_s, expected
+    manager_s, graceful_s, expected, caplog
 ):
     conf = make_conf()
     conf.set_override('manager_shutdown_timeout', manager_s)
     conf.set_override('graceful_shutdown_timeout', graceful_s)
     assert service.drain_s_of(conf) == expected
+    assert not caplog.records  # the start says it once, not each worker
+    said = service.warning(conf)
+    assert (said is None) == (not graceful_s or manager_s <= graceful_s)
+    assert said is None or f'requests under way get {expected} s.' in said
 
 
 @pytest.mark.parametrize('step', ['view.load', 'heartbeat.start', 'server.start'])

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.cmd.status_cloud import cloud, placement  # noqa: F401  fixtures
+
 
 @pytest.fixture(autouse=True)
 def _as_before(logging_as_before):

@@ -114,6 +114,58 @@ def test_a_database_that_can_be_used(conf):
     engines.check(engines.main_engine(conf('sqlite://')), engines.MAIN)
 
 
+@pytest.mark.parametrize(
+    ('query', 'option', 'says'),
+    [
+        pytest.param(
+            'ssl_ca=/none.pem',
+            '[database] connection: ssl_ca',
+            '/none.pem: no such file or directory',
+            id='no file of authorities',
+        ),
+        pytest.param(
+            f'ssl_ca={__file__}',
+            '[database] connection: ssl_ca',
+            'no certificate can be read from it',
+            id='a file of authorities that is none',
+        ),
+        pytest.param(
+            'ssl_cert=/none.pem&ssl_key=/none.key',
+            '[database] connection: ssl_cert',
+            '/none.pem: no such file or directory',
+            id='no certificate of ours',
+        ),
+        pytest.param(
+            'compres=1',
+            '[database] connection',
+            "unexpected keyword argument 'compres'",
+            id='an option that the driver does not know',
+        ),
+        pytest.param(
+            'charset=utf7',
+            '[database] connection',
+            'cannot be used: ',
+            id='a value that the driver does not know',
+        ),
+    ],
+)
+def test_an_option_behind_the_url_that_cannot_be_used_is_named(
+    conf, query, option, says
+):
+    with pytest.raises(errors.OptionError) as failed:
+        engines.check(engines.main_engine(conf(f'{MYSQL}?{query}')), engines.MAIN)
+    assert failed.value.option == option
+    assert says in failed.value.problem
+    assert 'secret' not in str(failed.value)
+
+
+def test_a_replica_that_cannot_be_used_is_named(conf):
+    made = conf('sqlite://', slave_connection=MYSQL, synchronous_reader=False)
+    with pytest.raises(errors.OptionError) as failed:
+        engines.check(engines.cell_engine(made, 'sqlite://'), engines.CELL)
+    assert failed.value.option == '[database] slave_connection'
+
+
 REPLICA = 'sqlite:///replica'
 
 

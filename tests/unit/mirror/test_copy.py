@@ -148,6 +148,22 @@ class TestReading:
         assert [how for how, _ in store.reads] == ['changes', 'all']
         assert mirror.differences == 0
 
+    def test_what_keeps_it_from_being_read_is_said(self, store, clock):
+        mirror = PlacementMirror(store, clock)
+        why = 'the copy of its state was not read yet'
+        assert mirror.problem() == why
+        store.problem = errors.StoreFailed('Placement', 'Access denied')
+        look(mirror)
+        failure = 'Placement could not be asked: Access denied'
+        assert mirror.problem() == f'{why}: {failure}'
+        store.problem = None
+        look(mirror)
+        assert mirror.problem() == ''
+        store.problem = errors.StoreFailed('Placement', 'Access denied')
+        clock.advance(61)
+        look(mirror)
+        assert mirror.problem() == f'the copy of its state is 61 s old: {failure}'
+
     @pytest.mark.parametrize('parents', [{'a': 'b', 'b': 'a'}], ids=['a circle'])
     def test_nonsense_is_a_failure(self, mirror, store, parents, caplog):
         store.parents = parents

@@ -61,6 +61,12 @@ def test_by_memcached_it_stands_in_between(configured):
             'backend_expiration_time should not be smaller',
             id='options that contradict each other',
         ),
+        pytest.param(
+            {**POOL, 'tls_enabled': True, 'tls_cafile': '/none.pem'},
+            '[cache] tls_cafile',
+            'no such file or directory',
+            id='no file of authorities',
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named(configured, cache, option, says):

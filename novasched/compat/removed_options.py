@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that decided where nova-scheduler connects, and that no library reads today.
+
+They stand in configurations that have grown over many releases, where they look as if
+they did something.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+BROKER = '[DEFAULT] transport_url = rabbit://USER:PASSWORD@HOST:5672/VIRTUAL_HOST'
+_CREDENTIALS = 'auth_type, auth_url, username, password and project_name of [neutron]'
+
+REMOVED: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (
+        ('DEFAULT', 'oslo_messaging_rabbit'),
+        r'rabbit_hosts?|rabbit_port|rabbit_userid|rabbit_password|rabbit_virtual_host'
+        r'|rpc_backend|fake_rabbit',
+        BROKER,
+    ),
+    (('DEFAULT', 'oslo_messaging_qpid'), r'qpid_\w+', BROKER),
+    (('DEFAULT',), r'rpc_zmq_\w+|matchmaker_\w+', BROKER),
+    (
+        ('DEFAULT', 'oslo_messaging_rabbit'),
+        r'rabbit_use_ssl',
+        '[oslo_messaging_rabbit] ssl',
+    ),
+    (
+        ('DEFAULT', 'oslo_messaging_rabbit'),
+        r'kombu_ssl_version',
+        '[oslo_messaging_rabbit] ssl_version',
+    ),
+    (
+        ('DEFAULT', 'oslo_messaging_rabbit'),
+        r'kombu_ssl_keyfile',
+        '[oslo_messaging_rabbit] ssl_key_file',
+    ),
+    (
+        ('DEFAULT', 'oslo_messaging_rabbit'),
+        r'kombu_ssl_certfile',
+        '[oslo_messaging_rabbit] ssl_cert_file',
+    ),
+    (
+        ('DEFAULT', 'oslo_messaging_rabbit'),
+        r'kombu_ssl_ca_certs',
+        '[oslo_messaging_rabbit] ssl_ca_file',
+    ),
+    (
+        ('DEFAULT',),
+        r'amqp_\w+|rabbit_\w+|kombu_\w+',
+        'the option of [oslo_messaging_rabbit] of this name',
+    ),
+    (
+        ('DEFAULT',),
+        r'notification_driver|notification_transport_url|notification_topics',
+        'driver, transport_url and topics of [oslo_messaging_notifications]',
+    ),
+    (('DEFAULT', 'database'), r'sql_connection|db_connection', '[database] connection'),
+    (('sql',), r'connection', '[database] connection'),
+    (('api_database',), r'sql_connection', '[api_database] connection'),
+    (('placement',), r'os_region_name', '[placement] region_name'),
+    (('placement',), r'os_interface', '[placement] valid_interfaces'),
+    (
+        ('neutron',),
+        r'admin_\w+|auth_strategy|ca_certificates_file|api_insecure',
+        _CREDENTIALS,
+    ),
+    (('DEFAULT',), r'neutron_\w+|quantum_\w+', _CREDENTIALS),
+    (('DEFAULT',), r'memcached_servers', '[cache] memcache_servers'),
+)
+"""The groups they stood in, their names, and what takes their place. The first row that
+fits counts."""
+
+
+def instead_of(group: str, name: str) -> str | None:
+    """Return what takes the place of an option; None: it is none of these."""
+    for groups, names, instead in REMOVED:
+        if group in groups and re.fullmatch(names, name):
+            return instead
+    return None
+
+
+def found(
+    held: Mapping[str, Collection[str]], known: Mapping[str, Collection[str]]
+) -> dict[str, list[str]]:
+    """Return the removed options of some files, by what takes their place.
+
+    ``held`` are the options of the files by group, ``known`` those that are read.
+    """
+    removed: dict[str, list[str]] = {}
+    for group, names in held.items():
+        for name in sorted(set(names) - set(known.get(group, ()))):
+            if instead := instead_of(group, name):
+                removed.setdefault(instead, []).append(f'[{group}] {name}')
+    return removed
+
+
+def warnings(
+    held: Mapping[str, Collection[str]], known: Mapping[str, Collection[str]]
+) -> Iterator[str]:
+    """Yield a line for each thing that removed options said."""
+    for instead, options in found(held, known).items():
+        yield f'{", ".join(options)}: nothing reads this any more. Set {instead}.'
+
+
+def broker_warning(
+    held: Mapping[str, Collection[str]], known: Mapping[str, Collection[str]]
+) -> str | None:
+    """Return what is wrong where removed options alone say where the broker is."""
+    options = found(held, known).get(BROKER)
+    if not options:
+        return None
+    return (
+        f'{", ".join(options)}: nothing reads this any more, and [DEFAULT] '
+        'transport_url is not set: the service would connect to the broker of this '
+        f'machine, as guest. Set {BROKER}.'
+    )

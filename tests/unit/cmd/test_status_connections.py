@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""novasched-status tries each way that the service connects, and names what fails."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from novasched.db import tables as declared
+from novasched.observability import serving
+from tests.databases import node
+from tests.live.servers.process import free_port
+from tests.unit.cmd.status_cloud import (
+    CREDENTIALS,
+    FAILURE,
+    NOBODY,
+    PASSWORD,
+    SUCCESS,
+    WARNING,
+)
+
+
+@pytest.mark.parametrize(
+    ('options', 'says'),
+    [
+        pytest.param(
+            '', 'No credentials specified for placement API in nova.conf.', id='nothing'
+        ),
+        pytest.param(
+            f'auth_type = none\nendpoint_override = {NOBODY}',
+            'Placement API does not seem to be running. Placement at '
+            f'{NOBODY}/ cannot be reached: connection refused.',
+            id='nobody listens',
+        ),
+        pytest.param(
+            PASSWORD,
+            'Discovery for placement API URI failed. Keystone at [placement] auth_url, '
+            f'{NOBODY}, cannot be reached: connection refused.',
+            id='no keystone',
+        ),
+        pytest.param(
+            'auth_type = none\nendpoint_override = ftp://127.0.0.1',
+            'Placement API does not seem to be running. Placement at ftp://127.0.0.1 '
+            'cannot be reached: ',
+            id='no HTTP',
+        ),
+        pytest.param(
+            'auth_type = none\ncafile = /none.pem',
+            '[placement] cafile: /none.pem: no such file or directory. Name a file',
+            id='no certificate',
+        ),
+        pytest.param(
+            'auth_type = none\ntls_ciphers = rot13',
+            '[placement] tls_ciphers: rot13 names no cipher that there is. Write it',
+            id='no cipher',
+        ),
+        pytest.param(
+            'auth_type = none\ntimeout = 0',
+            '[placement] timeout: it is 0. Set it to the seconds',
+            id='no time',
+        ),
+        pytest.param(
+            'auth_type = none\ncertfile = /none.pem\nkeyfile = /none.key',
+            '[placement] certfile: /none.pem: no such file or directory. Name a file',
+            id='no certificate of ours',
+        ),
+        pytest.param('auth_type = bogus', '[placement] auth_type: ', id='no plugin'),
+    ],
+)
+def test_placement_must_be_reached(cloud, options, says):
+    code, verdicts = cloud.judge(placement=options)
+    result, details = verdicts['Placement API']
+    assert result == FAILURE
+    assert details.startswith(says)
+    assert code == 2
+
+
+@pytest.mark.parametrize(
+    ('options', 'says'),
+    [
+        pytest.param('region_name = Earth', None, id='where it is'),
+        pytest.param(
+            'region_name = Mars', 'internal or public in region Mars;', id='a region'
+        ),
+        pytest.param(
+            'valid_interfaces = admin', 'interface admin in any region;', id='a side'
+        ),
+    ],
+)
+def test_what_the_catalog_lacks_is_named(cloud, options, says):
+    auth = f'auth_type = v3password\nauth_url = {cloud.endpoint}/v3\n{CREDENTIALS}'
+    _, verdicts = cloud.judge(placement=f'endpoint_override =\n{auth}{options}\n')
+    result, details = verdicts['Placement API']
+    assert result == (FAILURE if says else SUCCESS)
+    if says:
+        assert 'no endpoint of type placement with interface ' in details
+        assert says in details
+
+
+def test_a_keystone_that_is_none_is_named(cloud):
+    auth = f'auth_type = v3password\nauth_url = {cloud.endpoint}/id\n{CREDENTIALS}'
+    _, verdicts = cloud.judge(placement=auth)
+    assert verdicts['Placement API'] == (
+        FAILURE,
+        'Placement API does not seem to be running. Keystone at [placement] auth_url, '
+        f'{cloud.endpoint}/id, answers HTTP 404.',
+    )
+
+
+@pytest.mark.parametrize(
+    ('more', 'says'),
+    [
+        pytest.param(
+            f'[neutron]\nauth_type = none\nendpoint_override = {NOBODY}\n',
+            f'[neutron]: network at {NOBODY}/ cannot be reached: connection refused.',
+            id='nobody listens',
+        ),
+        pytest.param(
+            '[neutron]\nauth_type = none\nendpoint_override = URL\ncafile = /none\n',
+            '[neutron] cafile: /none: no such file or directory.',
+            id='no certificate',
+        ),
+        pytest.param(
+            '[service_user]\nsend_service_user_token = true\n'
+            f'auth_type = v3password\nauth_url = {NOBODY}/v3\n{CREDENTIALS}',
+            f'[service_user]: keystone at [service_user] auth_url, {NOBODY}/v3, cannot',
+            id='no keystone for the token of the service',
+        ),
+    ],
+)
+def test_the_network_service_must_be_reached(cloud, more, says):
+    code, verdicts = cloud.judge(more=more)
+    result, details = verdicts['Network API']
+    assert (code, result) == (FAILURE, FAILURE)
+    assert details.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ('options', 'says'),
+    [
+        pytest.param(
+            'attestation_port = 1\n',
+            'attestation_server: https://127.0.0.1:1/OpenAttestationWebServices/V1.0 '
+            'cannot be reached: connection refused.',
+            id='nobody listens',
+        ),
+        pytest.param(
+            'attestation_server_ca_file = /none.pem\n',
+            'attestation_server_ca_file: /none.pem: no such file or directory.',
+            id='no certificate',
+        ),
+    ],
+)
+def test_the_attestation_server_must_be_reached(cloud, options, says):
+    more = (
+        '[filter_scheduler]\nenabled_filters = TrustedFilter\n'
+        f'[trusted_computing]\nattestation_server = 127.0.0.1\n{options}'
+    )
+    _, verdicts = cloud.judge(more=more)
+    result, details = verdicts['Driver, filters and weighers']
+    assert result == FAILURE
+    assert details.startswith(f'[trusted_computing] {says}')
+
+
+def test_a_broker_that_nobody_serves_is_a_failure(cloud):
+    url = f'rabbit://nova:s3cret@127.0.0.1:{free_port()}/'
+    code, verdicts = cloud.judge(more=f'[DEFAULT]\ntransport_url = {url}\n')
+    result, details = verdicts['Message queue']
+    assert (code, result) == (FAILURE, FAILURE)
+    assert details.startswith('[DEFAULT] transport_url: no broker answers: 127.0.0.1:')
+    assert 's3cret' not in details
+
+
+DEAD = (
+    '[oslo_messaging_rabbit]\nrabbit_hosts = mq1:5672,mq2:5672\nrabbit_userid = nova\n'
+    'kombu_ssl_ca_certs = /ca.pem\n'
+)
+
+BROKER = '[DEFAULT] transport_url = rabbit://USER:PASSWORD@HOST:5672/VIRTUAL_HOST'
+
+
+def test_options_that_nobody_reads_are_named(cloud):
+    more = f'{DEAD}[DEFAULT]\nrpc_backend = rabbit\nsql_connection = mysql://h/n\n'
+    code, verdicts = cloud.judge(more=more)
+    assert (code, verdicts['Options']) == (
+        WARNING,
+        (
+            WARNING,
+            '[DEFAULT] rpc_backend, [oslo_messaging_rabbit] rabbit_hosts, '
+            '[oslo_messaging_rabbit] rabbit_userid: nothing reads this any more. '
+            f'Set {BROKER}. '
+            '[DEFAULT] sql_connection: nothing reads this any more. '
+            'Set [database] connection. '
+            '[oslo_messaging_rabbit] kombu_ssl_ca_certs: nothing reads this any more. '
+            'Set [oslo_messaging_rabbit] ssl_ca_file.',
+        ),
+    )
+
+
+def test_options_that_nobody_reads_do_not_name_a_broker(cloud):
+    code, verdicts = cloud.judge(more=f'[DEFAULT]\ntransport_url = rabbit://\n{DEAD}')
+    assert (code, verdicts['Message queue']) == (
+        FAILURE,
+        (
+            FAILURE,
+            '[oslo_messaging_rabbit] rabbit_hosts, [oslo_messaging_rabbit] '
+            'rabbit_userid: nothing reads this any more, and [DEFAULT] transport_url '
+            'is not set: the service would connect to the broker of this machine, as '
+            f'guest. Set {BROKER}.',
+        ),
+    )
+
+
+def test_a_broker_of_notifications_that_nobody_serves_is_a_failure(cloud):
+    port = free_port()
+    more = (
+        '[oslo_messaging_notifications]\ndriver = messagingv2\n'
+        f'transport_url = rabbit://nova:s3cret@127.0.0.1:{port}/\n'
+    )
+    _, verdicts = cloud.judge(more=more)
+    result, details = verdicts['Message queue']
+    assert result == FAILURE
+    assert details.startswith(
+        '[oslo_messaging_notifications] transport_url: no broker answers: 127.0.0.1:'
+    )
+
+
+@pytest.mark.parametrize(
+    ('connection', 'says'),
+    [
+        pytest.param('none/x', 'unable to open database file', id='no database'),
+        pytest.param('c1', 'no such table: resource_providers', id='not its tables'),
+        pytest.param('empty', 'has no resource providers, but there are', id='empty'),
+        pytest.param('full', None, id='its own'),
+    ],
+)
+def test_the_database_of_placement_is_read(cloud, tmp_path, connection, says):
+    cloud.one.add(declared.compute_nodes, node())
+    for name in ('empty', 'full'):
+        engine = sa.create_engine(f'sqlite:///{tmp_path}/{name}')
+        with engine.begin() as opened:
+            for statement in PLACEMENT_TABLES:
+                opened.exec_driver_sql(statement)
+            if name == 'full':
+                opened.exec_driver_sql(
+                    "INSERT INTO resource_providers VALUES (1, 'u', 1, 1, NULL)"
+                )
+        engine.dispose()
+    url = f'sqlite:///{tmp_path}/{connection}'
+    code, verdicts = cloud.judge(
+        more=f'[novasched]\ncandidates = mirror\n'
+        f'[placement_database]\nconnection = {url}\n'
+    )
+    result, details = verdicts['Placement database']
+    assert (code, result) == ((FAILURE, FAILURE) if says else (SUCCESS, SUCCESS))
+    if says:
+        assert details.startswith('[placement_database] connection: ')
+        assert says in details
+
+
+PLACEMENT_TABLES = (
+    'CREATE TABLE resource_providers (id, uuid, generation, root_provider_id, '
+    'parent_provider_id)',
+    'CREATE TABLE inventories (resource_provider_id, resource_class_id, total, '
+    'reserved, min_unit, max_unit, step_size, allocation_ratio)',
+    'CREATE TABLE allocations (resource_provider_id, resource_class_id, used)',
+    'CREATE TABLE resource_provider_traits (resource_provider_id, trait_id)',
+    'CREATE TABLE resource_provider_aggregates (resource_provider_id, aggregate_id)',
+    'CREATE TABLE resource_classes (id, name)',
+    'CREATE TABLE traits (id, name)',
+    'CREATE TABLE placement_aggregates (id, uuid)',
+)
+
+
+def test_heartbeats_in_memcached_need_its_servers(cloud):
+    more = (
+        '[DEFAULT]\nservicegroup_driver = mc\n[cache]\nenabled = true\n'
+        'backend = oslo_cache.memcache_pool\n'
+        f'memcache_servers = 127.0.0.1:{free_port()}\n'
+    )
+    _, verdicts = cloud.judge(more=more)
+    result, details = verdicts['Heartbeats']
+    assert result == FAILURE
+    assert details.startswith('[cache] memcache_servers: no answer: 127.0.0.1:')
+
+
+@pytest.mark.parametrize(
+    ('option', 'text', 'says'),
+    [
+        pytest.param(
+            '[healthcheck]\nuri',
+            'tcp://localhost:9107  # health',
+            "[healthcheck] uri: 'tcp://localhost:9107  # health' is no address. Write",
+            id='a comment behind it',
+        ),
+        pytest.param(
+            '[novasched]\nmetrics_uri',
+            'tcp://192.0.2.1:9108',
+            '[novasched] metrics_uri: tcp://192.0.2.1:9108: Cannot assign',
+            id='another host',
+        ),
+    ],
+)
+def test_the_service_must_be_able_to_listen(cloud, option, text, says):
+    code, verdicts = cloud.judge(more=f'{option} = {text}\n')
+    result, details = verdicts['Health and metrics']
+    assert (code, result) == (FAILURE, FAILURE)
+    assert details.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ('kind', 'result', 'says'),
+    [
+        pytest.param(
+            'scheduler', WARNING, 'a novasched-scheduler that runs', id='ours'
+        ),
+        pytest.param('placement', FAILURE, 'Address already in use.', id='another'),
+    ],
+)
+def test_an_address_in_use_is_named(cloud, kind, result, says):
+    address = serving.Address('127.0.0.1', free_port())
+    uri = str(address)
+    if kind == 'placement':
+        uri = cloud.endpoint.replace('http', 'tcp')
+    endpoint = serving.Endpoint(address, {})
+    endpoint.start()
+    try:
+        code, verdicts = cloud.judge(more=f'[healthcheck]\nuri = {uri}\n')
+    finally:
+        endpoint.stop()
+    assert (code, verdicts['Health and metrics'][0]) == (result, result)
+    assert f'[healthcheck] uri: {uri}' in verdicts['Health and metrics'][1]
+    assert says in verdicts['Health and metrics'][1]
