@@ -26,6 +26,7 @@ from novasched.cluster.services import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
 from novasched.db import cells, services, tables
 from novasched.db.stores import SqlServiceStore
 from novasched.manage.program import Action, CommandProgram
+from novasched.observability import settings
 from novasched.placement import session
 from novasched.ports import CELL0_UUID
 from novasched.rpc import transport
@@ -201,7 +202,8 @@ def scheduler(program: Status) -> Verdict:
 
 
 def options(program: Status) -> Verdict:
-    """Look for options that are misspelt, or set and do nothing here."""
+    """Look for options that are wrong, are misspelt, or set and do nothing here."""
+    settings.Settings.from_conf(program.conf)
     return _warned(preflight.warnings(program.conf))
 
 

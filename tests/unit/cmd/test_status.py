@@ -302,6 +302,17 @@ def test_the_driver_must_be_there(cloud):
     assert (result, details.startswith('[scheduler] driver: ')) == (FAILURE, True)
 
 
+@pytest.mark.parametrize(
+    ('group', 'option'), [('healthcheck', 'uri'), ('novasched', 'metrics_uri')]
+)
+def test_what_the_service_would_not_start_with_is_a_failure(cloud, group, option):
+    uri = 'tcp://localhost:9107  # /health'
+    code, verdicts = cloud.judge(more=f'[{group}]\n{option} = {uri}\n')
+    result, details = verdicts['Options']
+    assert (code, result) == (FAILURE, FAILURE)
+    assert details.startswith(f"[{group}] {option}: '{uri}' is no address")
+
+
 def test_what_does_nothing_is_a_warning(cloud):
     more = '[filter_scheduler]\nuse_baremetal_filters = True\n'
     code, verdicts = cloud.judge(more=more)
