@@ -137,8 +137,10 @@ def run_ini(text, tmp_path):
 
 
 def run_python(text, _):
-    """Compile it; tests/plugins/test_page.py runs the code of that page."""
-    compile(text, 'page', 'exec')
+    """Run it; a file that it names is compiled, and run by tests of that page."""
+    code = compile(text, 'page', 'exec')
+    if not re.match(r'# \w+\.py', text):
+        exec(code, {})
 
 
 def run_toml(text, _):
@@ -252,7 +254,8 @@ def test_a_block_without_language_is_not_run(tmp_path):
         pytest.param('log', 'Starting the engine (version 1)\n', id='a line'),
         pytest.param('json', '{"a": ...}', id='half an answer'),
         pytest.param('yaml', 'a: [', id='half a list'),
-        pytest.param('python', 'def f(:\n', id='half a function'),
+        pytest.param('python', '# a.py\ndef f(:\n', id='half a function'),
+        pytest.param('python', 'import novasched.none\n', id='a module'),
         pytest.param('toml', '[project]\nname = "x"\n', id='setuptools not named'),
     ],
 )  # fmt: skip
