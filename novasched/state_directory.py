@@ -89,6 +89,15 @@ def candidates(
     return list(first.values())
 
 
+def make(path: str) -> None:
+    """Make a directory, and those above it, for their user alone. Raises OSError."""
+    above = os.path.dirname(os.path.abspath(path))
+    if not os.path.exists(above):
+        make(above)
+    # The mode of os.makedirs is that of the last directory only.
+    os.makedirs(path, mode=0o700, exist_ok=True)
+
+
 def existing(path: str) -> str:
     """Return a directory, or the one in which it would have to be made."""
     there = os.path.abspath(path)

@@ -161,7 +161,7 @@ class StoreSettings:
 
 def make(path: str) -> None:
     """Make a directory, unless there is one, and try to write there; raise OSError."""
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    state_directory.make(path)
     with tempfile.TemporaryFile(dir=path) as file:
         file.write(b'-')
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from novasched import errors
+from novasched import errors, state_directory
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.decision_log import files
 from novasched.decision_log.encoding import EncodedRecord, RecordEncoder
@@ -276,7 +276,7 @@ class DecisionWriter:
 
     def _newest(self) -> OpenFile:
         """Return the newest file, open; begin one if there is none for us."""
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        state_directory.make(str(self.directory))
         found = files.numbered(self.directory)
         newest = found[-1] if found else None
         file = self._file

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from novasched import state_directory
 from novasched.log_once import LogOnce
 from novasched.ports import Intent
 
@@ -207,7 +208,7 @@ class File:
     @classmethod
     def create(cls, directory: str, lock: Callable[[str, int], bool] = _lock) -> Self:
         """Make a file, and the directory if there is none."""
-        os.makedirs(directory, mode=0o700, exist_ok=True)
+        state_directory.make(directory)
         while True:
             descriptor, path = tempfile.mkstemp(SUFFIX, _prefix(), directory)
             try:

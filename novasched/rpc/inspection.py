@@ -40,13 +40,13 @@ def _bounded(method: Method) -> Method:
     def wrapper(self: Any, context: RequestContext, **arguments: Any) -> Any:
         if waiting := caller.current():
             waiting.check_turn()
-        if not self.turns.acquire(blocking=False):
+        if not self._turns.acquire(blocking=False):
             raise errors.Busy(AT_ONCE)
         try:
             answer = method(self, context, **arguments)
         finally:
-            self.turns.release()
-        return {'origin': self.origin, 'answer': answer}
+            self._turns.release()
+        return {'origin': self._origin, 'answer': answer}
 
     return cast(Method, wrapper)
 
@@ -61,8 +61,8 @@ class InspectionEndpoint:
     target = oslo_messaging.Target(namespace=TARGET.namespace, version=TARGET.version)
 
     def __init__(self, reader: DecisionReader, origin: str) -> None:
-        self.origin = origin
-        self.turns = threading.BoundedSemaphore(AT_ONCE)
+        self._origin = origin
+        self._turns = threading.BoundedSemaphore(AT_ONCE)
         self._reader = reader
 
     @answered

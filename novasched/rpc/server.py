@@ -231,11 +231,20 @@ class BaseEndpoint:
         return None
 
 
+class PublicMethods(dispatcher.DefaultRPCAccessPolicy):  # type: ignore[misc]
+    """Lets callers name public methods, but no other attribute of an endpoint."""
+
+    def is_allowed(self, endpoint: Any, method: str) -> bool:
+        """Say whether a caller may name it; oslo.messaging refuses all others."""
+        is_public: bool = super().is_allowed(endpoint, method)
+        return is_public and inspect.ismethod(getattr(endpoint, method))
+
+
 class Dispatcher(dispatcher.RPCDispatcher):  # type: ignore[misc]
     """Says in one line of the log what was wrong with a message."""
 
     def __init__(self, endpoints: list[Any], requests: Requests | None = None) -> None:
-        super().__init__(endpoints, RequestSerializer())
+        super().__init__(endpoints, RequestSerializer(), PublicMethods)
         self._requests = requests
 
     def dispatch(self, incoming: Any) -> Any:

@@ -9,7 +9,7 @@ import re
 def test_the_picture_lists_the_layers_of_the_contract(root, layers):
     page = (root / 'docs' / 'architecture.md').read_text()
     picture = re.search(
-        r'^## Layers$.*?^```$(.*?)^```$', page, re.MULTILINE | re.DOTALL
+        r'^## Layers$.*?^```text$(.*?)^```$', page, re.MULTILINE | re.DOTALL
     )
     drawn = re.findall(r'^(\w+)(?:/|\.py) ', picture.group(1), re.MULTILINE)
     assert drawn == layers

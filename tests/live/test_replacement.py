@@ -63,11 +63,11 @@ class Page:
 
     def forget_trial(self):
         """The SQL of step 5."""
-        return sa.text(self._find(r'^ +(UPDATE services SET deleted = id[^;]*);'))
+        return sa.text(self._find(r'^(UPDATE services SET deleted = id[^;]*);'))
 
     def bring_trial_back(self):
         """The SQL of step 5 that takes the other one back."""
-        return sa.text(self._find(r'^ +(UPDATE services SET deleted = 0[^;]*);'))
+        return sa.text(self._find(r'^(UPDATE services SET deleted = 0[^;]*);'))
 
     def is_healthy(self):
         """Tell whether the health that step 7 looks at is `pass`."""

@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-import configparser
 import importlib
 import re
 import sys
+import tomllib
 import typing
 
 import pytest
 
 from novasched import plugins, testing
-from novasched.drivers.plugin_timing import OPTS
-from novasched.observability import catalogue
 from novasched.scheduler import columns
 from novasched.scheduler.hosts import Column, Columns
-from novasched.scheduler.reasons import Code
 
 ARRAYS = ('Ints', 'Floats', 'Mask', 'Objects')
 
@@ -68,13 +65,10 @@ def test_the_weigher_sees_what_the_filter_set(site):
 
 
 def test_the_entry_points_are_where_plugins_are_looked_for(blocks, site):
-    setup = configparser.ConfigParser()
-    setup.read_string(blocks['ini'])
-    points = setup['options.entry_points']
+    points = tomllib.loads(blocks['toml'])['project']['entry-points']
     assert list(points) == [plugins.FILTERS.namespace, plugins.WEIGHERS.namespace]
-    for lines in points.values():
-        for line in lines.strip().splitlines():
-            name, _, target = line.partition(' = ')
+    for listed in points.values():
+        for name, target in listed.items():
             module, _, attribute = target.partition(':')
             assert (module, attribute) == (site.__name__, name)
             assert callable(getattr(site, attribute))
@@ -112,12 +106,3 @@ def test_the_public_names_are_those_of_the_page(text):
     ):
         for name in re.findall(r'\w+', names):
             assert hasattr(importlib.import_module(module), name), (module, name)
-
-
-def test_other_names_of_the_page_exist(page, text):
-    assert 'not-enough-ram' in set(Code)
-    assert {opt.name for opt in OPTS['novasched']} == {'plugin_time_budget'}
-    assert '`[novasched] plugin_time_budget`' in text
-    assert f'`{catalogue.PLUGIN_SECONDS.name}`' in text
-    for target in re.findall(r'\]\((\.\./[\w./]+)\)', text):
-        assert (page.parent / target).exists(), target

@@ -111,7 +111,8 @@ def test_a_default_that_is_set_too_counts_as_set(conf):
 def test_a_directory_is_made_for_its_user_alone(tmp_path):
     path = tmp_path / 'a' / 'b'
     assert choose([Candidate(str(path))], make) == Directory(str(path))
-    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    for made in (path, path.parent):
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
     assert list(path.iterdir()) == []
 
 

@@ -161,6 +161,7 @@ def test_a_message_that_is_no_call_is_one_line(dispatch, caplog, message):
     [
         ('riddle', '4.5', 'NoSuchMethod'),
         ('_request', '4.5', 'NoSuchMethod'),
+        ('target', '4.5', 'NoSuchMethod'),
         ('select_destinations', '4.6', 'UnsupportedVersion'),
         ('select_destinations', '3.0', 'UnsupportedVersion'),
     ],
