@@ -7,7 +7,7 @@ import argparse
 import difflib
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO, cast
 
 from cliff.app import App
 from cliff.lister import Lister
@@ -24,11 +24,17 @@ class CommandLine(App):
     Its output, its errors and its log show control characters.
     """
 
-    def __init__(self, *, stdout: Any = None, stderr: Any = None, **given: Any) -> None:
+    def __init__(
+        self,
+        *,
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+        **given: Any,
+    ) -> None:
         printable.in_logs()
         super().__init__(
-            stdout=printable.Stream(stdout or sys.stdout),
-            stderr=printable.Stream(stderr or sys.stderr),
+            stdout=cast(TextIO, printable.Stream(stdout or sys.stdout)),
+            stderr=cast(TextIO, printable.Stream(stderr or sys.stderr)),
             **given,
         )
 

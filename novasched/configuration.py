@@ -47,6 +47,31 @@ def read(
         default_config_files=files,
         default_config_dirs=directories,
     )
+    _check_references(conf)
+
+
+def _check_references(conf: cfg.ConfigOpts) -> None:
+    """Raise errors.OptionError for a URL or password in which a $ names no option.
+
+    What oslo.config raises holds what is behind the $: a part of the password.
+    """
+    for group, options in _sections(conf):
+        if group != 'DEFAULT' and group not in conf:
+            continue
+        values = conf if group == 'DEFAULT' else conf[group]
+        for name, given in options.items():
+            is_secret = 'password' in name or any('://' in value for value in given)
+            if is_secret and any('$' in value for value in given) and name in values:
+                _check_reference(values, group, name)
+
+
+def _check_reference(values: Any, group: str, name: str) -> None:
+    try:
+        values[name]
+    except (cfg.NoSuchOptError, cfg.NoSuchGroupError, cfg.TemplateSubstitutionError):
+        problem = 'what stands behind a $ in its value is no option'
+        remedy = 'Write $$ for a $'
+        raise errors.OptionError(f'[{group}] {name}', problem, remedy) from None
 
 
 def copied(
@@ -162,15 +187,20 @@ def _misspelt_option(group: str, name: str, known: Collection[str]) -> Iterator[
 
 def _held(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     """Return the options that stand in the files, by group."""
+    held: dict[str, set[str]] = {}
+    for group, options in _sections(conf):
+        held.setdefault(group, set()).update(options)
+    return held
+
+
+def _sections(conf: cfg.ConfigOpts) -> Iterator[tuple[str, Mapping[str, list[str]]]]:
+    """Yield the groups of each file, and their options with the values there."""
     paths = list(conf.config_file or ())
     for directory in conf.config_dir or ():
         paths += sorted(glob.glob(os.path.join(directory, '*.conf')))
-    held: dict[str, set[str]] = {}
     for path in paths:
         sections: dict[str, dict[str, list[str]]] = {}
         cfg.ConfigParser(path, sections).parse()
         for group, options in sections.items():
             # As oslo.config does: groups are written as one likes.
-            name = group if group == 'DEFAULT' else group.lower()
-            held.setdefault(name, set()).update(options)
-    return held
+            yield group if group == 'DEFAULT' else group.lower(), options

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Texts from outside without control characters, for terminals and logs.
+r"""Texts from outside without control characters and passwords, for terminals and logs.
 
 Controls (C0, DEL, C1), bidirectional controls, separators of lines and lone surrogates
 are shown as \x1b or \u202e: they could rewrite a screen or forge a line.
@@ -36,6 +36,18 @@ def line(text: str) -> str:
 def lines(text: str) -> str:
     """Return text whose newlines are layout."""
     return text if text.isprintable() else _LAYOUT.sub(_shown, text)
+
+
+_CREDENTIALS = re.compile(r'(://[^:/@\s]*):\S*@')
+_IN_QUERY = re.compile(r'([?&](?:pass|passwd|pwd)=)[^&\s]*')
+
+
+def mask(text: str) -> str:
+    """Return text without the passwords of URLs and of assignments."""
+    from oslo_utils import strutils
+
+    masked = _IN_QUERY.sub(r'\1****', _CREDENTIALS.sub(r'\1:****@', text))
+    return strutils.mask_password(masked, '****')
 
 
 def values(value: Any) -> Any:
@@ -82,20 +94,42 @@ class LogRecord(logging.LogRecord):
     """A record of which formatters get texts of one line, and tracebacks of many.
 
     They set what they add to it, such as names of a request's context, as attributes.
+    Passwords of URLs are masked. Where a message changes by that, it stands in place of
+    its format and arguments, which some formatters show as well.
     """
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        try:
+            message = super().getMessage()
+        except Exception:  # noqa: BLE001  the handler reports what cannot be formatted
+            return
+        shown = _message(message)
+        if shown != message:
+            self.msg, self.args = shown, ()
+
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, str) and not value.isprintable() and name not in STYLING:
-            value = (lines if name in TRACEBACKS else line)(value)
-        object.__setattr__(self, name, value)
+        if isinstance(value, str) and ('://' in value or not value.isprintable()):
+            value = self._shown(name, value)
+        self.__dict__[name] = value
+
+    @staticmethod
+    def _shown(name: str, value: str) -> str:
+        if name in AS_GIVEN:
+            return value
+        return (lines if name in TRACEBACKS else line)(mask(value))
 
     def getMessage(self) -> str:  # noqa: N802  as logging has it
-        return line(super().getMessage())
+        return _message(super().getMessage())
+
+
+def _message(text: str) -> str:
+    return line(mask(text) if '://' in text else text)
 
 
 TRACEBACKS = frozenset({'exc_text', 'stack_info'})
-STYLING = frozenset({'color', 'reset_color'})
-"""Attributes that handlers of oslo.log set for terminals."""
+AS_GIVEN = frozenset({'msg', 'color', 'reset_color'})
+"""The format of a message, and what handlers of oslo.log set for terminals."""
 
 
 def in_logs() -> None:

@@ -54,5 +54,5 @@ def _serve(argv: Sequence[str]) -> int:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(f'{printable.line(line)}\n')
+    printable.Stream(sys.stdout).write(f'{line}\n')
     sys.stdout.flush()

@@ -47,7 +47,8 @@ def run(
             use_backend(backend or chosen_backend(words))
             return serve(words)
         except (errors.NovaschedError, cfg.Error) as problem:
-            sys.stderr.write(f'{name}: {printable.lines(str(problem))}\n')
+            said = printable.mask(f'{name}: {problem}')
+            printable.Stream(sys.stderr).write(f'{said}\n')
             return 1
 
     return quietly(start, argv)

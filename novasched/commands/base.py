@@ -129,7 +129,7 @@ class TableCommand(ConfiguredCommand, PrintableLister):
         """
         if parsed_args.formatter == 'table':
             rows = [
-                ['-' if v is None else printable.line(str(v)) for v in row]
+                ['-' if v is None else printable.lines(str(v)) for v in row]
                 for row in data
             ]
             width = parsed_args.max_width or _width_of(self.app.stdout)

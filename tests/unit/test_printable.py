@@ -29,7 +29,9 @@ CONTROLS = [
         pytest.param('\x7f', r'\x7f', id='DEL'),
         pytest.param('\x9b31m', r'\x9b31m', id='C1'),
         pytest.param('\u202edoog', r'\u202edoog', id='bidirectional'),
-        pytest.param('a\nb\r\u2028', r'a\nb\r\u2028'.replace(r'\r', r'\x0d'), id='lines'),
+        pytest.param(
+            'a\nb\r\u2028', r'a\nb\r\u2028'.replace(r'\r', r'\x0d'), id='lines'
+        ),
         pytest.param('\x1b[1mx', r'\x1b[1mx', id='a style of ours'),
         pytest.param('é\t日本\xa0…🙂', 'é\t日本\xa0…🙂', id='text stays'),
     ],
@@ -48,6 +50,23 @@ def test_values_are_shown_wherever_they_stand():
     given = {'\x1b': [('\n', 1), None, {'a': text.Style(has_colour='\x07')}]}
     expected = {'\\x1b': [('\\n', 1), None, {'a': text.Style(has_colour='\\x07')}]}
     assert printable.values(given) == expected
+
+
+@pytest.mark.parametrize(
+    ('text', 'masked'),
+    [
+        pytest.param('none:///', 'none:///', id='no location'),
+        pytest.param('rabbit://u:p@h:1/v', 'rabbit://u:****@h:1/v', id='a password'),
+        pytest.param('rabbit://u@h/v', 'rabbit://u@h/v', id='no password'),
+        pytest.param('a://u:p/q@h:1/v', 'a://u:****@h:1/v', id='a slash in it'),
+        pytest.param('a://u:p@q@h/v', 'a://u:****@h/v', id='an @ in it'),
+        pytest.param('a://h/v?passwd=p&x=1', 'a://h/v?passwd=****&x=1', id='PyMySQL'),
+        pytest.param('a://h/v?password=p', 'a://h/v?password=****', id='in the query'),
+        pytest.param('sqlite:////abs/x', 'sqlite:////abs/x', id='a file'),
+    ],
+)
+def test_mask(text, masked):
+    assert printable.mask(text) == masked
 
 
 class TestStream:
@@ -131,6 +150,40 @@ class TestLog:
         assert 'Traceback (most recent call last)' in made.splitlines()[1]
         assert '\x1b' not in made
         assert '\u202e' not in made
+
+    def test_passwords_of_urls_are_masked(self):
+        url = 'rabbit://u:se@cret@h/'
+        try:
+            raise Surprise(url)
+        except Surprise:
+            made = logged(context_formatter(), '%s', (url,), exc_info=sys.exc_info())
+        assert 'cret' not in made
+        assert made.count('rabbit://u:****@h/') == 3
+
+    @pytest.mark.parametrize(
+        'given',
+        [
+            pytest.param(('rabbit://%s:%s@%s/', ('u', 'secret', 'h')), id='parts'),
+            pytest.param(('rabbit://u:secret@h/', ()), id='a format'),
+            pytest.param(('%s', (OSError('rabbit://u:secret@h/'),)), id='an error'),
+        ],
+    )
+    def test_json_shows_a_password_nowhere(self, given):
+        made = logged(formatters.JSONFormatter(), *given)
+        assert json.loads(made)['message'] == 'rabbit://u:****@h/'
+        assert 'secret' not in made
+
+    def test_what_cannot_be_formatted_is_for_the_handler(self):
+        with pytest.raises(TypeError):
+            logged(logging.Formatter('%(message)s'), '%s %s', ('x',))
+
+    def test_it_is_installed_with_the_log(self):
+        before = logging.getLogRecordFactory()
+        try:
+            printable.in_logs()
+            assert logging.getLogRecordFactory() is printable.LogRecord
+        finally:
+            logging.setLogRecordFactory(before)
 
     def test_colours_of_the_handler_stay(self):
         coloured = logging.Formatter('%(color)s%(message)s')
