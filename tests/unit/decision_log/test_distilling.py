@@ -200,45 +200,6 @@ def test_what_ended_a_request(options, request_, ending):
     assert (head.result, head.blocker, head.plugin, head.code) == ending
 
 
-class Wordy(FakeDriver):
-    """A driver with a defect, whose error quotes the request."""
-
-    def __init__(self, parts):
-        super().__init__(ZeroDivisionError('secret'))
-
-
-class Strict(FakeDriver):
-    """A driver that finds fault with a request, and quotes it."""
-
-    def __init__(self, parts):
-        super().__init__(errors.InvalidRequest('no such secret'))
-
-
-@pytest.mark.parametrize(
-    ('options', 'text'),
-    [
-        pytest.param(
-            {'filters': [Broken(ValueError('secret'))]},
-            'Broken failed: ValueError',
-            id='of a plugin',
-        ),
-        pytest.param({'driver': Wordy}, '', id='of a library'),
-        pytest.param({'driver': Strict}, '', id='on a request that is invalid'),
-        pytest.param(
-            {'driver': Foreign},
-            'No valid host was found. all are busy',
-            id='of ours stay',
-        ),
-    ],
-)
-def test_words_of_others_are_not_kept(options, text):
-    recorded = Recorded(**options)
-    with pytest.raises(Exception):  # noqa: B017 each kind is in the record
-        recorded.ask()
-    assert recorded.record.body['error']['text'] == text
-    assert 'secret' not in str(recorded.record)
-
-
 # -- the form
 
 
