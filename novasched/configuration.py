@@ -71,6 +71,31 @@ def _unparsable(problem: cfg.ConfigFileParseError) -> errors.OptionError:
         said[:1].lower() + said[1:],
         'Write options as name = value, below the [group] that they are of',
     )
+    _check_references(conf)
+
+
+def _check_references(conf: cfg.ConfigOpts) -> None:
+    """Raise errors.OptionError for a URL or password in which a $ names no option.
+
+    What oslo.config raises holds what is behind the $: a part of the password.
+    """
+    for each in _assignments(conf.config_file or (), conf.config_dir or ()):
+        is_secret = 'password' in each.name or '://' in each.value
+        if not (is_secret and '$' in each.value):
+            continue
+        if each.group == 'DEFAULT' or each.group in conf:
+            values = conf if each.group == 'DEFAULT' else conf[each.group]
+            if each.name in values:
+                _check_reference(values, each.group, each.name)
+
+
+def _check_reference(values: Any, group: str, name: str) -> None:
+    try:
+        values[name]
+    except (cfg.NoSuchOptError, cfg.NoSuchGroupError, cfg.TemplateSubstitutionError):
+        problem = 'what stands behind a $ in its value is no option'
+        remedy = 'Write $$ for a $'
+        raise errors.OptionError(f'[{group}] {name}', problem, remedy) from None
 
 
 def copied(
@@ -194,12 +219,13 @@ def held(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
 
 
 class _Assignment(NamedTuple):
-    """An option of a file, or a group, without a name."""
+    """An option of a file with the value on its line, or a group, without a name."""
 
     group: str
     name: str
     path: str
     line: int
+    value: str = ''
 
 
 def _assignments(
@@ -219,8 +245,8 @@ def _assignments(
                     group = group if group == 'DEFAULT' else group.lower()
                     yield _Assignment(group, '', path, number)
                 elif line.strip() and line[0] not in ' \t#;':
-                    name = re.split('[:=]', line, maxsplit=1)[0].strip()
-                    yield _Assignment(group, name, path, number)
+                    name, value = re.split('[:=]', line, maxsplit=1)
+                    yield _Assignment(group, name.strip(), path, number, value)
 
 
 def invalid(

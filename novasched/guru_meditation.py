@@ -20,7 +20,7 @@ from oslo_config import cfg
 from oslo_reports import guru_meditation_report, opts
 from oslo_reports.models.with_default_views import ModelWithDefaultViews
 
-from novasched import errors
+from novasched import errors, printable
 
 OPTS: dict[str, list[cfg.Opt]] = {
     group: list(options) for group, options in opts.list_opts()
@@ -47,6 +47,9 @@ class Version:
 class Meditation(guru_meditation_report.TextGuruMeditation):
     """The report as text, made in a thread: the one that gets the signal may hold
     what is looked at."""
+
+    def run(self) -> str:
+        return printable.lines(super().run())
 
     @classmethod
     def handle_signal(

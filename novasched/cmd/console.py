@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from novasched import errors
+from novasched import errors, printable
 from novasched.cmd import daemon
 
 NAME = 'novasched-console'
@@ -54,5 +54,5 @@ def _serve(argv: Sequence[str]) -> int:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(f'{line}\n')
+    printable.Stream(sys.stdout).write(f'{line}\n')
     sys.stdout.flush()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 
-from novasched import configuration, errors
+from novasched import configuration, errors, printable
 from novasched.cmd import quietly
 
 QUESTIONS = {'-h', '--help', '--version'}
@@ -47,7 +47,8 @@ def run(
             use_backend(backend or chosen_backend(words))
             return serve(words)
         except (errors.NovaschedError, cfg.Error) as problem:
-            sys.stderr.write(f'{name}: {problem}\n')
+            said = printable.mask(f'{name}: {problem}')
+            printable.Stream(sys.stderr).write(f'{said}\n')
             return 1
 
     return quietly(start, argv)

@@ -11,9 +11,9 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from cliff.command import Command
-from cliff.lister import Lister
 
-from novasched import errors
+from novasched import errors, printable
+from novasched.command_line import PrintableLister
 from novasched.inspection.text import Style
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ class ConfiguredCommand(Command):
 
     def say(self, line: str) -> None:
         """Say a line beside the output."""
-        self.app.stderr.write(f'{line}\n')
+        self.app.stderr.write(f'{printable.line(line)}\n')
 
     def warn(self, line: str) -> None:
         """Say beside the output what is missing in it."""
         self.say(f'warning: {line}')
 
 
-class TableCommand(ConfiguredCommand, Lister):
+class TableCommand(ConfiguredCommand, PrintableLister):
     """A command that ends with a table, as text, JSON, YAML, CSV or values."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -128,7 +128,10 @@ class TableCommand(ConfiguredCommand, Lister):
         What is not there is a dash in it.
         """
         if parsed_args.formatter == 'table':
-            rows = [['-' if v is None else str(v) for v in row] for row in data]
+            rows = [
+                ['-' if v is None else printable.lines(str(v)) for v in row]
+                for row in data
+            ]
             width = parsed_args.max_width or _width_of(self.app.stdout)
             if width > 0 and not parsed_args.long:
                 shown = parsed_args.columns or column_names
@@ -176,7 +179,8 @@ class ReportCommand(ConfiguredCommand):
 
             text = yaml.safe_dump(answer, sort_keys=False)
         else:
-            text = self.text(answer, self._style(parsed_args), parsed_args)
+            shown = printable.values(answer)
+            text = self.text(shown, self._style(parsed_args), parsed_args)
         out.write(text.rstrip('\n') + '\n')
         return self.code
 

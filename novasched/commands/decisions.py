@@ -14,7 +14,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from novasched import errors
+from novasched import errors, printable
 from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.base import IN_PART, Rows, TableCommand, positive
 from novasched.commands.console_client import ConsoleCommand
@@ -296,7 +296,8 @@ def _lines(
 
 
 def _line(values: Sequence[str]) -> str:
-    padded = (f'{text:{width}}' for text, width in zip(values, WIDTHS, strict=True))
+    shown = map(printable.line, values)
+    padded = (f'{text:{width}}' for text, width in zip(shown, WIDTHS, strict=True))
     return '  '.join(padded).rstrip()
 
 

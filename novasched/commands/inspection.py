@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from novasched import printable
 from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.base import ReportCommand
 
@@ -55,14 +56,15 @@ class InspectionCommand(ReportCommand):
         stderr = self.app.stderr
         self._since = getattr(self, '_since', SYSTEM_CLOCK.monotonic())
         if stderr.isatty() and SYSTEM_CLOCK.monotonic() - self._since > QUIET_S:
-            stderr.write(f'\r{text} ...\033[K')
+            shown = printable.line(text)
+            printable.unescaped(stderr).write(f'\r{shown} ...\033[K')
             stderr.flush()
             self._is_shown = True
 
     def end_progress(self) -> None:
         """Take the line of the progress away."""
         if getattr(self, '_is_shown', False):
-            self.app.stderr.write('\r\033[K')
+            printable.unescaped(self.app.stderr).write('\r\033[K')
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:

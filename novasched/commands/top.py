@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from novasched import printable
 from novasched.commands.base import IN_PART, Answer, ReportCommand
 from novasched.inspection.text import Style
 
@@ -87,13 +88,13 @@ class WatchSchedulers(ReportCommand):
         from novasched.inspection import top
         from novasched.inspection.text import Style
 
-        console = Console(file=self.app.stdout)
+        console = Console(file=printable.unescaped(self.app.stdout))
         has_colour = 'NO_COLOR' not in os.environ
         text, pressed, is_paused = '', '', False
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while pressed != QUIT:
                 if not is_paused:
-                    found = decisions.overview(WINDOW_S)
+                    found = printable.values(decisions.overview(WINDOW_S))
                     style = Style(console.width, has_colour)
                     rows = max(1, console.height - HEAD_LINES)
                     text = top.frame(found, style, rows)

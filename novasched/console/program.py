@@ -16,7 +16,7 @@ import flask
 from oslo_config import cfg
 from oslo_log import log
 
-from novasched import configuration, errors, opts
+from novasched import configuration, errors, opts, printable
 from novasched.console import app, cloud, security, web_server
 from novasched.console.reader import CloudReader
 from novasched.console.settings import GROUP, LOOPBACK, ConsoleSettings
@@ -50,6 +50,7 @@ def configure(
         logs.set_up(conf)
     else:
         conf(list(argv), prog=NAME, default_config_files=[], default_config_dirs=[])
+        printable.in_logs()
         logging.basicConfig(level=logging.ERROR)
     return conf
 

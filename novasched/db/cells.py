@@ -10,7 +10,8 @@ from urllib import parse
 import sqlalchemy as sa
 from oslo_log import log as logging
 
-from novasched.db import tables, transactions
+from novasched import printable
+from novasched.db import tables
 from novasched.ports import Cell
 
 LOG = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ def fill(template: str | None, configured: str | None) -> str | None:
             reason = f'{type(problem).__name__}: {problem}'
     LOG.error(
         'The template %s of a cell mapping cannot be filled: %s',
-        transactions.mask(template),
+        printable.mask(template),
         reason,
     )
     return template

@@ -279,6 +279,12 @@ def _with_replica(
 
 def _parsed(connection: str, parameters: str, option: str) -> sa.URL:
     """Return the URL with the options of connection_parameters appended."""
+    if _cuts_password(connection):
+        raise errors.OptionError(
+            option,
+            'an @ stands behind what seems to be the end of the password',
+            'Write what is special in user and password percent-encoded: @ as %40',
+        )
     try:
         url = sa.make_url(connection)
         return url.update_query_string(parameters, append=True) if parameters else url
@@ -288,6 +294,19 @@ def _parsed(connection: str, parameters: str, option: str) -> sa.URL:
             'not a database URL',
             'Write it as driver://user:password@host:port/database',
         ) from problem
+
+
+def _cuts_password(connection: str) -> bool:
+    """Say whether the host, or what is behind it, may be a part of the password.
+
+    So it is where a password holds an @, which ends it.
+    """
+    kind, _, rest = connection.partition('://')
+    before, _, query = rest.partition('@')[2].partition('?')
+    name, _, behind = query.partition('@')
+    return not kind.startswith('sqlite') and (
+        '@' in before or bool(behind and '=' not in name)
+    )
 
 
 def _bounded(url: sa.URL, timeout_s: float) -> sa.URL:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -12,10 +11,9 @@ from typing import TypeVar
 import sqlalchemy as sa
 from oslo_db import api as db_api  # type: ignore[import-untyped]
 from oslo_db import exception as db_exc
-from oslo_utils import strutils
 from sqlalchemy import exc as sa_exc
 
-from novasched import errors
+from novasched import errors, printable
 from novasched.cluster.cell_executor import retry_once
 
 Result = TypeVar('Result')
@@ -32,8 +30,6 @@ INTERRUPTIONS = (db_exc.DBConnectionError, db_exc.DBDeadlock)
 _LOCKED = 'database is locked'
 REPLICA = 'novasched_replica'
 """The execution option of an engine that holds the engine of its replica."""
-
-_CREDENTIALS = re.compile(r'(://[^:/@\s]*):\S*@')
 
 
 class Database:
@@ -151,9 +147,4 @@ def describe(problem: BaseException) -> str:
         said = f'{cause.args[1]} (error {cause.args[0]})'
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     text = lines[0] if lines else type(problem).__name__
-    return mask(text)
-
-
-def mask(text: str) -> str:
-    """Mask the passwords of URLs and of assignments in a text."""
-    return strutils.mask_password(_CREDENTIALS.sub(r'\1:****@', text), '****')
+    return printable.mask(text)

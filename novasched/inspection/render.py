@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from novasched import printable
 from novasched.inspection import causes, funnel, stages
 from novasched.inspection.text import (
     BOLD,
@@ -42,6 +43,7 @@ Explained = Mapping[str, Any]
 
 def as_text(explained: Explained, style: Style) -> str:
     """Return the whole explanation of a decision; what ended it comes first."""
+    explained = printable.values(explained)
     is_scheduled = explained['result'] == 'scheduled'
     made = [
         *_head(explained, style),
@@ -71,6 +73,7 @@ def as_text(explained: Explained, style: Style) -> str:
 
 def host_as_text(explained: Explained, style: Style) -> str:
     """Return what became of one host, then and now."""
+    explained = printable.values(explained)
     host = explained['of_host']
     made = [
         *_head(explained, style),

@@ -12,10 +12,10 @@ import oslo_messaging  # type: ignore[import-untyped]
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from novasched import errors
+from novasched import errors, printable
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db import admin, cells, engines
-from novasched.db.transactions import Database, mask
+from novasched.db.transactions import Database
 from novasched.manage.program import FAILED, Action, Ended, Listing
 from novasched.ports import Cell
 from novasched.rpc.transport import HOW_TO_WRITE
@@ -133,7 +133,7 @@ class ListCells(Listing):
     arguments = {'--verbose': 'Show sensitive details, such as passwords'}
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        show: Callable[[str], str] = mask
+        show: Callable[[str], str] = printable.mask
         if parsed_args.verbose:
             show = str
         elif parsed_args.formatter == 'table':
@@ -252,6 +252,6 @@ def concealed(url: str) -> str:
             host = parts.netloc.rpartition('@')[2]
             place = f'{parts.username or ""}:****@{host}'
             parts = parts._replace(netloc=place)
-        return mask(parts.geturl())
+        return printable.mask(parts.geturl())
     except ValueError:
-        return mask(url)
+        return printable.mask(url)

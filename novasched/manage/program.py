@@ -11,13 +11,13 @@ from typing import Any, ClassVar, TextIO
 
 import prettytable
 import sqlalchemy as sa
-from cliff import command, commandmanager, lister
+from cliff import command, commandmanager
 from cliff.formatters import base
 from oslo_config import cfg
 from stevedore import ExtensionManager
 
 from novasched import configuration, errors
-from novasched.command_line import CommandLine
+from novasched.command_line import CommandLine, PrintableLister
 from novasched.db import cells, engines
 from novasched.db.transactions import Database
 from novasched.ports import Cell
@@ -102,7 +102,7 @@ class CentredTable(base.ListFormatter):
         stdout.write(f'{table}\n')
 
 
-class Listing(Action, lister.Lister):
+class Listing(Action, PrintableLister):
     """A command that lists."""
 
     def _load_formatter_plugins(self) -> ExtensionManager[base.ListFormatter]:

@@ -10,7 +10,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 import novasched
-from novasched import errors
+from novasched import errors, printable
 
 LOGGERS = ('oslo.messaging._drivers.impl_rabbit', 'oslo_messaging.rpc.server')
 
@@ -38,7 +38,9 @@ ONE_LINE = OneLine()
 
 def set_up(conf: cfg.ConfigOpts) -> None:
     """Log as the options of oslo.log say, and what the message layer cannot read in
-    one line. Raises errors.OptionError."""
+    one line; what is logged shows control characters. Raises errors.OptionError.
+    """
+    printable.in_logs()
     try:
         log.setup(conf, 'nova')
     except OSError as problem:

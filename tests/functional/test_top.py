@@ -34,7 +34,7 @@ def conf(tmp_path):
     write(
         writer,
         [
-            make_record(now_s - 2, 'cmp-1', uuid='aaaaaaaa-1111'),
+            make_record(now_s - 2, 'cmp-1\x1b]0;x\x07', uuid='aaaaaaaa-1111'),
             make_record(now_s - 1, None, uuid='bbbbbbbb-2222'),
         ],
     )
@@ -116,7 +116,7 @@ def test_a_pipe_gets_one_frame(conf):
     assert 'bbbbbbbb' in lines[-2]
     assert 'NO VALID HOST  not-enough-ram' in lines[-2]
     assert 'aaaaaaaa' in lines[-1]
-    assert 'scheduled      cmp-1' in lines[-1]
+    assert r'scheduled      cmp-1\x1b]0;x' in lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,8 @@ def test_a_terminal_is_drawn_again_until_q(terminal):
     terminal.wait_for('novasched top', 2)
     terminal.press('q')
     assert terminal.process.wait(END_S) == 0
+    assert r'cmp-1\x1b]0;x\x07' in terminal.said
+    assert '\x1b]' not in terminal.said
     while terminal.read(0):
         pass
     assert terminal.said.count('\033[?1049h') == terminal.said.count('\033[?1049l') == 1

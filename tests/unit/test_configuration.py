@@ -146,3 +146,40 @@ def test_a_copy_may_know_other_options():
     known = {'DEFAULT': [other], 'more': [cfg.IntOpt('number', default=3)]}
     made = configuration.copied(conf, known)
     assert (made.host, made.more.number) == ('here', 3)
+
+
+CONNECTION = cfg.StrOpt('connection', secret=True)
+PASSWORD = cfg.StrOpt('admin_password', secret=True)
+
+
+@pytest.mark.parametrize(
+    ('line', 'option'),
+    [
+        pytest.param('connection = a://u:p$secret@h/', 'connection', id='a URL'),
+        pytest.param('connection = a://u:p${secret}@h/', 'connection', id='in braces'),
+        pytest.param('connection = a://u:$x.secret@h/', 'connection', id='a group'),
+        pytest.param('admin_password = p$secret', 'admin_password', id='a password'),
+    ],
+)
+def test_what_is_behind_a_dollar_is_not_shown(write, line, option):
+    conf = cfg.ConfigOpts()
+    conf.register_opts([CONNECTION, PASSWORD], 'database')
+    argv = [f'--config-file={write(f"[database]{chr(10)}{line}{chr(10)}")}']
+    with pytest.raises(errors.OptionError) as wrong:
+        configuration.read(conf, argv, 'nova-scheduler')
+    assert wrong.value.option == f'[database] {option}'
+    assert 'secret' not in str(wrong.value)
+    assert wrong.value.__suppress_context__
+
+
+def test_a_dollar_may_refer_to_an_option_or_be_one(write):
+    conf = cfg.ConfigOpts()
+    conf.register_opts([CONNECTION, PASSWORD], 'database')
+    text = '[database]\nconnection = a://u:$$x@$admin_password/\nadmin_password = p\n'
+    configuration.read(conf, [f'--config-file={write(text)}'], 'nova-scheduler')
+    assert conf.database.connection == 'a://u:$x@p/'
+
+
+def test_a_dollar_in_what_others_read_is_theirs(write):
+    text = '[other]\nconnection = a://u:p$secret@h/\n'
+    assert read(f'--config-file={write(text)}')

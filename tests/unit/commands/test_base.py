@@ -9,7 +9,7 @@ import pytest
 import yaml
 from oslo_config import cfg
 
-from novasched import errors
+from novasched import errors, printable
 from novasched.commands.base import (
     ANSWER_IS_NO,
     PIPE_WIDTH,
@@ -113,3 +113,53 @@ def test_a_configuration_that_cannot_be_read_is_named(tmp_path):
     command = Fruits(App(config_dir=[tmp_path / 'none']), None)
     with pytest.raises(errors.OptionError, match='--config-dir'):
         command.configuration(OPTS)
+
+
+HOSTILE = 'a\x1b[1m\x9b\u202e\x7f\nforged'
+SHOWN = r'a\x1b[1m\x9b\u202e\x7f\nforged'
+
+
+class Tenants(TableCommand):
+    """A table of what tenants write."""
+
+    def take_action(self, parsed_args):
+        self.warn(HOSTILE)
+        return ('Name',), [(HOSTILE,)]
+
+
+class Tenant(ReportCommand):
+    """A report on what a tenant writes."""
+
+    def report(self, parsed_args):
+        return {'hints': {HOSTILE: HOSTILE}}
+
+    def text(self, answer, style, parsed_args):
+        return style.paint(*answer['hints'], '1')
+
+
+@pytest.mark.parametrize('form', ['table', 'csv', 'value'])
+def test_a_table_shows_controls(form):
+    _, text, said = run(Tenants, '--long', form=form)
+    assert SHOWN in text.replace('\\\\', '\\')
+    assert said == f'warning: {SHOWN}\n'
+    assert not set('\x1b\x9b\u202e\x7f').intersection(text)
+
+
+def test_a_report_shows_controls():
+    _, text, _ = run(Tenant, form='text')
+    assert text == SHOWN + '\n'
+
+
+@pytest.mark.parametrize(
+    ('form', 'load'), [('json', json.loads), ('yaml', yaml.safe_load)]
+)
+def test_programs_get_what_a_tenant_wrote(form, load):
+    for kind, expected in (
+        (Tenant, {'v': 1, 'hints': {HOSTILE: HOSTILE}}),
+        (Tenants, [{'Name': HOSTILE}]),
+    ):
+        app = App()
+        below, app.stdout = app.stdout, printable.Stream(app.stdout)
+        command = kind(app, None)
+        command.run(command.get_parser('novasched').parse_args(['-f', form]))
+        assert load(below.getvalue()) == expected

@@ -203,7 +203,7 @@ def test_people_get_shares_in_percent(ask):
     assert '| RAMFilter   | 1     | 50.0% | not-enough-ram |' in table
 
 
-LATE = make_record(NOON - 3600, 'cmp-3', flavor='large')
+LATE = make_record(NOON - 3600, 'cmp-3\x1b[2J\u202e\n', flavor='large')
 """Written last, when the clock had been set back."""
 
 
@@ -239,7 +239,7 @@ def test_new_decisions_are_followed(ask, nova_conf, form):
     else:
         assert lines[0].split()[:3] == ['ID', 'Time', 'Result']
         assert [line.split()[0] for line in lines[1:]] == expected
-        assert 'cmp-3' in lines[-1]
+        assert r'cmp-3\x1b[2J\u202e\n' in lines[-1]
 
 
 def test_what_cannot_be_followed_is_refused(ask):

@@ -76,6 +76,14 @@ def test_a_statement_may_take_as_long_as_a_full_read_in_the_background(conf):
         pytest.param(
             'mysql+pymysql://u:secret@h:port/x', 'not a database URL', id='bad port'
         ),
+        *(
+            pytest.param(url, 'an @ stands behind', id=url)
+            for url in (
+                'mysql+pymysql://u:p@secret@h/x',
+                'mysql+pymysql://u:p@secret/p@h/x',
+                'mysql+pymysql://u:p@secret?p@h/x',
+            )
+        ),
     ],
 )
 def test_an_option_that_names_no_database(conf, url, says):

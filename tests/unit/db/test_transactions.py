@@ -182,20 +182,6 @@ def test_describe(problem, text):
     assert transactions.describe(problem) == text
 
 
-@pytest.mark.parametrize(
-    ('text', 'masked'),
-    [
-        pytest.param('none:///', 'none:///', id='no location'),
-        pytest.param('rabbit://u:p@h:1/v', 'rabbit://u:****@h:1/v', id='a password'),
-        pytest.param('rabbit://u@h/v', 'rabbit://u@h/v', id='no password'),
-        pytest.param('a://u:p/q@h:1/v', 'a://u:****@h:1/v', id='a slash in it'),
-        pytest.param('sqlite:////abs/x', 'sqlite:////abs/x', id='a file'),
-    ],
-)
-def test_mask(text, masked):
-    assert transactions.mask(text) == masked
-
-
 def test_a_step_that_read_what_another_changed_is_done_again(databases, database):
     reads = []
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Of hints and image properties a record keeps the values on its lists alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.decision_log.request import HINTS, summary
+from novasched.objects.image_meta import ImageMeta, ImageMetaProps
+from tests import factories
+
+
+@pytest.mark.parametrize(
+    ('name', 'kept'),
+    [
+        *(pytest.param(name, ['value'], id=name) for name in HINTS),
+        pytest.param('reservation', None, id='of a plugin'),
+        pytest.param('_nova_check_type', None, id='of nova itself'),
+    ],
+)
+def test_values_of_hints(name, kept):
+    request = factories.request(scheduler_hints={name: ['value']})
+    assert summary(request)['hints'] == {name: kept}
+
+
+class NewerProperties(ImageMetaProps):
+    """Properties of a release that knows one with none of the beginnings."""
+
+    @classmethod
+    def obj_name(cls):
+        return 'ImageMetaProps'
+
+    def set_fields(self):
+        return {**super().set_fields(), 'encryption_key': 'secret'}
+
+
+@pytest.mark.parametrize(
+    ('name', 'value', 'text'),
+    [
+        pytest.param('hw_machine_type', 'q35', 'q35', id='hw_'),
+        pytest.param('os_distro', 'debian', 'debian', id='os_'),
+        pytest.param('img_hv_type', 'kvm', 'kvm', id='img_'),
+        pytest.param('traits_required', ['CUSTOM_A'], "['CUSTOM_A']", id='traits'),
+    ],
+)
+def test_properties_of_an_image(name, value, text):
+    request = factories.request()
+    request.image = ImageMeta(properties=NewerProperties(**{name: value}))
+    assert summary(request)['image']['properties'] == {name: text}

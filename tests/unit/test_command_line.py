@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of many commands show controls in all that they print and log."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+from cliff.command import Command
+
+from novasched import errors
+from novasched.manage.program import CommandProgram
+
+HOSTILE = 'a\x1b]0;x\x07\x9b\u202e'
+SHOWN = r'a\x1b]0;x\x07\x9b\u202e'
+
+
+@pytest.fixture(autouse=True)
+def log():
+    """What a program sets for the process."""
+    before = logging.getLogRecordFactory(), list(logging.getLogger('').handlers)
+    yield
+    logging.setLogRecordFactory(before[0])
+    logging.getLogger('').handlers[:] = before[1]
+
+
+class Careless(Command):
+    """A command of others that prints what it gets."""
+
+    def take_action(self, parsed_args):
+        self.app.stdout.write(f'{HOSTILE}\n\tnext\n')
+        self.app.report(errors.StoreFailed('Cell', f'{HOSTILE}\nmysql://u:se@cret@h/'))
+
+
+def test_a_command_that_takes_no_care():
+    out, err = io.StringIO(), io.StringIO()
+    program = CommandProgram({'careless': Careless}, stdout=out, stderr=err)
+    program.run(['careless'])
+    assert out.getvalue() == f'{SHOWN}\n\tnext\n'
+    shown = rf'{SHOWN}\nmysql://u:****@h/'
+    assert err.getvalue() == f'novasched-manage: Cell could not be asked: {shown}\n'

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Controls in texts from outside are shown, in terminals and in logs."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+
+import pytest
+from oslo_config import cfg
+from oslo_log import formatters, log
+
+from novasched import printable
+from novasched.inspection import text
+
+CONTROLS = [
+    *(chr(code) for code in [*range(9), *range(11, 32), *range(127, 160)]),
+    *'\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e',
+    *'\u2066\u2067\u2068\u2069\ud800\udfff',
+]
+
+
+@pytest.mark.parametrize(
+    ('given', 'expected'),
+    [
+        pytest.param('\x1b[2J\x07', r'\x1b[2J\x07', id='C0'),
+        pytest.param('\x7f', r'\x7f', id='DEL'),
+        pytest.param('\x9b31m', r'\x9b31m', id='C1'),
+        pytest.param('\u202edoog', r'\u202edoog', id='bidirectional'),
+        pytest.param(
+            'a\nb\r\u2028', r'a\nb\r\u2028'.replace(r'\r', r'\x0d'), id='lines'
+        ),
+        pytest.param('\x1b[1mx', r'\x1b[1mx', id='a style of ours'),
+        pytest.param('é\t日本\xa0…🙂', 'é\t日本\xa0…🙂', id='text stays'),
+    ],
+)
+def test_a_line_shows_controls(given, expected):
+    assert printable.line(given) == expected
+
+
+def test_lines_keep_newlines_alone():
+    shown = printable.lines('a\n\tb' + ''.join(CONTROLS))
+    assert shown.startswith('a\n\tb\\x00')
+    assert not any(each in shown for each in CONTROLS)
+
+
+def test_values_are_shown_wherever_they_stand():
+    given = {'\x1b': [('\n', 1), None, {'a': text.Style(has_colour='\x07')}]}
+    expected = {'\\x1b': [('\\n', 1), None, {'a': text.Style(has_colour='\\x07')}]}
+    assert printable.values(given) == expected
+
+
+@pytest.mark.parametrize(
+    ('text', 'masked'),
+    [
+        pytest.param('none:///', 'none:///', id='no location'),
+        pytest.param('rabbit://u:p@h:1/v', 'rabbit://u:****@h:1/v', id='a password'),
+        pytest.param('rabbit://u@h/v', 'rabbit://u@h/v', id='no password'),
+        pytest.param('a://u:p/q@h:1/v', 'a://u:****@h:1/v', id='a slash in it'),
+        pytest.param('a://u:p@q@h/v', 'a://u:****@h/v', id='an @ in it'),
+        pytest.param('a://h/v?passwd=p&x=1', 'a://h/v?passwd=****&x=1', id='PyMySQL'),
+        pytest.param('a://h/v?password=p', 'a://h/v?password=****', id='in the query'),
+        pytest.param('sqlite:////abs/x', 'sqlite:////abs/x', id='a file'),
+    ],
+)
+def test_mask(text, masked):
+    assert printable.mask(text) == masked
+
+
+class TestStream:
+    def written(self, *texts):
+        below = io.StringIO()
+        stream = printable.Stream(below)
+        for each in texts:
+            assert stream.write(each) == len(each)
+        stream.flush()
+        return below.getvalue()
+
+    def test_layout_stays_and_controls_are_shown(self):
+        written = self.written('a\n\tb\n', *CONTROLS)
+        assert written.startswith('a\n\tb\n\\x00')
+        assert not any(each in written for each in CONTROLS)
+
+    @pytest.mark.parametrize('code', [text.BOLD, text.DIM, text.GREEN, text.RED])
+    def test_our_styles_stay(self, code):
+        painted = text.Style(has_colour=True).paint('x', code)
+        assert self.written(painted) == painted != 'x'
+
+    @pytest.mark.parametrize('escape', ['\x1b[8m', '\x1b[2J', '\x1b]0;x\x07', '\x1b['])
+    def test_other_escapes_are_shown(self, escape):
+        assert '\x1b' not in self.written(escape)
+
+    def test_json_stays_valid_and_lossless(self):
+        given = {each: each for each in [*CONTROLS, '\n']}
+        assert json.loads(self.written(json.dumps(given))) == given
+
+
+CONTEXT = '%(request_id)s %(user_name)s %(user_identity)s %(instance)s%(message)s'
+
+
+def logged(formatter, *args, factory=printable.LogRecord, exc_info=None, **attributes):
+    """A message of a logger, as a formatter makes it of the record of a factory."""
+    record = factory('a', logging.ERROR, __file__, 1, *args, exc_info)
+    vars(record).update(attributes)
+    return formatter.format(record)
+
+
+def context_formatter():
+    conf = cfg.ConfigOpts()
+    log.register_options(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    conf.set_override('logging_context_format_string', CONTEXT)
+    return formatters.ContextFormatter(config=conf)
+
+
+FORGED = 'x\n2026-01-01 INFO forged \x1b[2J\u202e\x9b'
+SHOWN = r'x\n2026-01-01 INFO forged \x1b[2J\u202e\x9b'
+
+
+class Surprise(Exception):
+    """An error whose text is from outside."""
+
+
+class TestLog:
+    """A record shows controls, whatever formats it."""
+
+    def test_a_message_and_its_arguments(self):
+        plain = logging.Formatter('%(message)s')
+        assert logged(plain, FORGED + '%s', (FORGED,)) == SHOWN * 2
+
+    def test_json(self):
+        found = json.loads(logged(formatters.JSONFormatter(), '%s', (FORGED,)))
+        assert found['message'] == SHOWN
+
+    def test_names_of_a_context(self):
+        values = {'request_id': FORGED, 'user_name': FORGED, 'instance': {}}
+        made = logged(
+            context_formatter(), '%s', ('y',), context=values, instance_uuid=FORGED
+        )
+        assert made.count('\n') == 0
+        assert made.count(SHOWN) >= 3
+
+    def test_a_traceback_keeps_its_lines(self):
+        try:
+            raise Surprise(FORGED)
+        except Surprise:
+            made = logged(context_formatter(), 'y', (), exc_info=sys.exc_info())
+        assert 'Traceback (most recent call last)' in made.splitlines()[1]
+        assert '\x1b' not in made
+        assert '\u202e' not in made
+
+    def test_passwords_of_urls_are_masked(self):
+        url = 'rabbit://u:se@cret@h/'
+        try:
+            raise Surprise(url)
+        except Surprise:
+            made = logged(context_formatter(), '%s', (url,), exc_info=sys.exc_info())
+        assert 'cret' not in made
+        assert made.count('rabbit://u:****@h/') == 3
+
+    @pytest.mark.parametrize(
+        'given',
+        [
+            pytest.param(('rabbit://%s:%s@%s/', ('u', 'secret', 'h')), id='parts'),
+            pytest.param(('rabbit://u:secret@h/', ()), id='a format'),
+            pytest.param(('%s', (OSError('rabbit://u:secret@h/'),)), id='an error'),
+        ],
+    )
+    def test_json_shows_a_password_nowhere(self, given):
+        made = logged(formatters.JSONFormatter(), *given)
+        assert json.loads(made)['message'] == 'rabbit://u:****@h/'
+        assert 'secret' not in made
+
+    def test_what_cannot_be_formatted_is_for_the_handler(self):
+        with pytest.raises(TypeError):
+            logged(logging.Formatter('%(message)s'), '%s %s', ('x',))
+
+    def test_it_is_installed_with_the_log(self):
+        before = logging.getLogRecordFactory()
+        try:
+            printable.in_logs()
+            assert logging.getLogRecordFactory() is printable.LogRecord
+        finally:
+            logging.setLogRecordFactory(before)
+
+    def test_colours_of_the_handler_stay(self):
+        coloured = logging.Formatter('%(color)s%(message)s')
+        record = printable.LogRecord('a', 10, __file__, 1, '\x1b', (), None)
+        record.color = '\x1b[00;32m'
+        assert coloured.format(record) == '\x1b[00;32m\\x1b'
