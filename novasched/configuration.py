@@ -58,6 +58,7 @@ def read(
         )
     except cfg.ConfigFileParseError as problem:
         raise _unparsable(problem) from problem
+    _check_references(conf)
 
 
 def _unparsable(problem: cfg.ConfigFileParseError) -> errors.OptionError:
@@ -71,7 +72,6 @@ def _unparsable(problem: cfg.ConfigFileParseError) -> errors.OptionError:
         said[:1].lower() + said[1:],
         'Write options as name = value, below the [group] that they are of',
     )
-    _check_references(conf)
 
 
 def _check_references(conf: cfg.ConfigOpts) -> None:
@@ -245,8 +245,8 @@ def _assignments(
                     group = group if group == 'DEFAULT' else group.lower()
                     yield _Assignment(group, '', path, number)
                 elif line.strip() and line[0] not in ' \t#;':
-                    name, value = re.split('[:=]', line, maxsplit=1)
-                    yield _Assignment(group, name.strip(), path, number, value)
+                    name, *value = re.split('[:=]', line, maxsplit=1)
+                    yield _Assignment(group, name.strip(), path, number, *value)
 
 
 def invalid(
