@@ -37,6 +37,8 @@ from novasched.scheduler.pipeline import Profile
 
 LOG = logging.getLogger(__name__)
 
+OWN_GROUPS = frozenset({'filter_scheduler', 'metrics', 'novasched', 'scheduler'})
+"""Groups of which no option that is left empty could be used."""
 JOIN_S = 10.0
 """How long the threads that were used here may take to end."""
 
@@ -82,13 +84,19 @@ def _read_all(conf: cfg.ConfigOpts) -> None:
         for opt in listed:
             values = conf if group == 'DEFAULT' else conf[group]
             try:
-                getattr(values, opt.dest)
+                value = getattr(values, opt.dest)
             except (cfg.Error, ValueError) as problem:
                 raise errors.OptionError(
                     f'[{group}] {opt.name}',
                     str(problem).rpartition(' is not valid: ')[2],
                     'Correct its value.',
                 ) from problem
+            if value is None and opt.default is not None and group in OWN_GROUPS:
+                raise errors.OptionError(
+                    f'[{group}] {opt.name}',
+                    'it has no value',
+                    'Correct its value.',
+                )
 
 
 def check(conf: cfg.ConfigOpts) -> None:

@@ -26,6 +26,7 @@ from novasched.cluster.services import OLDEST_COMPUTE_VERSION, OLDEST_RELEASE
 from novasched.db import cells, services, tables
 from novasched.db.stores import SqlServiceStore
 from novasched.manage.program import Action, CommandProgram
+from novasched.parsing import parse_json
 from novasched.placement import session
 from novasched.ports import CELL0_UUID
 from novasched.rpc import transport
@@ -131,12 +132,12 @@ def placement_api(program: Status) -> Verdict:
         return failure(NO_CREDENTIALS)
     try:
         answer = adapter.get('/')
-        newest = answer.json()['versions'][0]['max_version']
+        newest = parse_json(answer.content)['versions'][0]['max_version']
     except ksa.ClientException as problem:
         kinds = (kind for kind in PLACEMENT_PROBLEMS if isinstance(problem, kind))
         known = [PLACEMENT_PROBLEMS[kind] for kind in kinds]
         return failure(known[0] if known else f'{NOT_RUNNING} {problem}')
-    except (requests.exceptions.JSONDecodeError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError):
         refused = answer.status_code == requests.codes.unauthorized
         return failure(WRONG_CREDENTIALS if refused else NOT_RUNNING)
     finally:

@@ -86,6 +86,10 @@ def test_unless_the_operator_says_so(cloud, caplog):
     [
         ('[scheduler]\nworkers = many\n', '[scheduler] workers'),
         ('[scheduler]\nmax_attempts = 0\n', '[scheduler] max_attempts'),
+        (
+            '[filter_scheduler]\nhost_subset_size =\n',
+            '[filter_scheduler] host_subset_size',
+        ),
         ('[oslo_messaging_rabbit]\nssl = perhaps\n', '[oslo_messaging_rabbit] ssl'),
         ('[database]\nmax_retries = x\n', '[database] max_retries'),
     ],
