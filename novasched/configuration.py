@@ -23,6 +23,8 @@ OTHER_OPTIONS = frozenset(
 )
 """Options that other services have, and that resemble one known here."""
 
+OWN_GROUPS = frozenset({'filter_scheduler', 'metrics', 'novasched', 'scheduler'})
+"""Groups of which no option that is left empty could be used."""
 
 _NO_NUMBER = re.compile(
     r'(?:invalid literal for int\(\) with base \d+|could not convert string to float): '
@@ -258,17 +260,19 @@ def invalid(
     for group, options in listed:
         for opt in options:
             try:
-                _value(conf, None if group == 'DEFAULT' else group, opt.dest)
+                value = _value(conf, None if group == 'DEFAULT' else group, opt.dest)
+                if value is not None or opt.default is None or group not in OWN_GROUPS:
+                    continue
+                problem = 'it has no value'
             except (cfg.NoSuchOptError, cfg.NoSuchGroupError):
                 continue
-            except (cfg.Error, ValueError) as problem:
-                places = places or {
-                    (each.group, each.name): f'{each.path}, line {each.line}: '
-                    for each in _assignments(
-                        conf.config_file or (), conf.config_dir or ()
-                    )
-                }
-                yield _invalid(group, opt, places, str(problem))
+            except (cfg.Error, ValueError) as error:
+                problem = str(error)
+            places = places or {
+                (each.group, each.name): f'{each.path}, line {each.line}: '
+                for each in _assignments(conf.config_file or (), conf.config_dir or ())
+            }
+            yield _invalid(group, opt, places, problem)
 
 
 def _invalid(

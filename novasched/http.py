@@ -6,9 +6,7 @@ Each has an option group of nova that says where it is and who we are there.
 
 from __future__ import annotations
 
-import json
 import ssl
-from typing import Any
 
 import requests
 from keystoneauth1 import exceptions as ksa
@@ -21,6 +19,7 @@ from urllib3.exceptions import NewConnectionError
 
 from novasched import connections, errors
 from novasched.objects.context import RequestContext
+from novasched.parsing import parse_json
 
 POOL_SIZE = 64
 LONGEST_EXCERPT = 1000
@@ -225,21 +224,12 @@ def was_refused(error: ksa.ClientException) -> bool:
     return isinstance(reason, NewConnectionError)
 
 
-def parse_json(text: bytes | str) -> Any:
-    """Parse what another service sent; ValueError: it is no JSON, or nested too deep
-    to be read."""
-    try:
-        return json.loads(text)
-    except RecursionError as problem:
-        raise ValueError('JSON that is nested too deep') from problem
-
-
 def error_words(text: str) -> str:
     """Return what the body of an error of an OpenStack service says, without its JSON;
     the body itself if it has another form."""
     try:
-        return str(json.loads(text)['errors'][0]['detail']).strip()
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return str(parse_json(text)['errors'][0]['detail']).strip()
+    except (ValueError, KeyError, IndexError, TypeError):
         return text
 
 

@@ -17,6 +17,7 @@ from novasched.candidate_query import CandidateSource, QueryPolicy
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.aggregates import AggregateSync
 from novasched.cluster.view import ClusterView
+from novasched.deadline import Check, never
 from novasched.drivers import Driver, ScheduleRequest, ScheduleResult
 from novasched.drivers.claims import ClaimJournal, Claims
 from novasched.drivers.host_candidates import RemainingCapacity
@@ -48,6 +49,8 @@ from novasched.scheduler.aggregates import Aggregate
 
 LOG = logging.getLogger(__name__)
 
+MOST_SERVERS = 2**16
+"""Servers of one request, where their number is all that is said of them."""
 _Selected = tuple[list[list[Selection]], list[list[Selection]] | list[dict[str, Any]]]
 """The selections, and the form of them that the caller wants."""
 
@@ -90,15 +93,22 @@ class SchedulerManager:
         return_objects: bool,
         return_alternates: bool,
         caller: Caller | None = None,
+        check: Check | None = None,
     ) -> list[list[Selection]] | list[dict[str, Any]]:
         """Choose a host per instance, and claim it when the instances are named.
 
         Returns a list of Selections per instance, the chosen one first, or,
-        without ``return_objects``, one dict per instance. Raises
-        errors.NoValidHost, and any other errors.RequestError, with nothing
+        without ``return_objects``, one dict per instance. ``check`` is called between
+        two instances, or else that of the caller; what it raises ends the request.
+        Raises errors.NoValidHost, and any other errors.RequestError, with nothing
         claimed.
         """
         LOG.debug('Starting to schedule for instances: %s', instance_uuids)
+        if not instance_uuids and request.num_instances > MOST_SERVERS:
+            raise errors.InvalidRequest(
+                f'num_instances is {request.num_instances}; one request may be for '
+                f'{MOST_SERVERS} servers at most'
+            )
         recorder = self._decision_log.recorder(context, request, instance_uuids)
         work = ScheduleRequest(
             context=context,
@@ -109,6 +119,7 @@ class SchedulerManager:
             return_alternates=return_alternates and return_objects,
             caller=caller,
             recorder=recorder,
+            check=check or (caller.check if caller else never),
         )
         try:
             selections, answer = self._selected(work, return_objects)

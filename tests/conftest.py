@@ -19,7 +19,14 @@ hypothesis.settings.register_profile('novasched', deadline=None, print_blob=True
 hypothesis.settings.register_profile(
     'ci', hypothesis.settings.get_profile('novasched'), derandomize=True
 )
-hypothesis.settings.load_profile('ci' if os.environ.get('CI') else 'novasched')
+# Hours: what a few examples of each run stand for.
+hypothesis.settings.register_profile(
+    'all', hypothesis.settings.get_profile('novasched'), max_examples=3000
+)
+hypothesis.settings.load_profile(
+    os.environ.get('NOVASCHED_EXAMPLES')
+    or ('ci' if os.environ.get('CI') else 'novasched')
+)
 
 
 @pytest.fixture(scope='session', autouse=True)

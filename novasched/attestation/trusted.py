@@ -19,6 +19,7 @@ from oslo_utils import netutils, timeutils
 from novasched import connections, errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.objects.request_spec import RequestSpec
+from novasched.parsing import parse_json
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import Code, Reason
@@ -177,7 +178,7 @@ class AttestationServer:
         )
         if answer.status_code not in ACCEPTED:
             raise ValueError(f'HTTP {answer.status_code}')
-        return answer.json() if answer.content else None
+        return parse_json(answer.content) if answer.content else None
 
 
 def attested(answer: Any, now: datetime.datetime) -> dict[str, Attested]:

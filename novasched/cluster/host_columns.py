@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-import json
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from oslo_config import cfg
 
 from novasched.cluster.services import aware
 from novasched.objects import machine
+from novasched.parsing import parse_json
 from novasched.ports import ComputeNodeRow, shared
 from novasched.scheduler.fit.parse import HostPools, host_topology
 from novasched.scheduler.hosts import Categories
@@ -175,8 +175,8 @@ def _free_disk_gb(row: ComputeNodeRow, free: int) -> int:
 def _parsed_stats(text: str | None) -> Mapping[str, str | None] | None:
     """Parse the JSON text once for all hosts that report it; None: no JSON object."""
     try:
-        stats = json.loads(text or '{}') or {}
-    except (ValueError, RecursionError):
+        stats = parse_json(text or '{}') or {}
+    except ValueError:
         return None
     if not isinstance(stats, dict):
         return None
@@ -212,8 +212,8 @@ def supported_instances(text: str | None) -> list[list[str]]:
     Null and nonsense are empty; an entry that is unknown is left out.
     """
     try:
-        entries = json.loads(text or '[]')
-    except (TypeError, ValueError, RecursionError):
+        entries = parse_json(text or '[]')
+    except (TypeError, ValueError):
         entries = None
     if not isinstance(entries, list):
         LOG.warning('Ignoring supported_instances, not a JSON list: %.200s', text)

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from novasched import errors
 from novasched.commands.base import ConfiguredCommand
+from novasched.parsing import parse_json
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -75,7 +76,6 @@ def ask(where: str, path: str, given: Given = ()) -> dict[str, Any] | None:
     what it refuses, and errors.ConsoleFailed where it does not answer.
     """
     import http.client
-    import json
 
     said = urlencode(list(given))
     connection, prefix = _connection(where)
@@ -93,9 +93,9 @@ def ask(where: str, path: str, given: Given = ()) -> dict[str, Any] | None:
     finally:
         connection.close()
     try:
-        answer = json.loads(body)
+        answer = parse_json(body)
         text = str(answer.get('error', ''))
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError):
         answer, text = None, ''
     if status == 200 and answer is not None:
         return dict(answer)

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 from novasched import printable
 from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.base import ReportCommand
+from novasched.deadline import Deadline
 
 if TYPE_CHECKING:
     from novasched.inspection.session import Inspection
     from novasched.inspection.what_if import WhatIf
 
+WITHIN_S = 3600.0
+"""How long a command may work; then it is ended."""
 QUIET_S = 2.0
 """Seconds that something may take before its progress is shown."""
 
@@ -28,11 +31,14 @@ class InspectionCommand(ReportCommand):
         self, seed: int | None = None, what_if: WhatIf | None = None
     ) -> Iterator[Inspection]:
         """Read the cloud that the configuration names, or what it would be. Raises
-        errors.SetupError and errors.StoreFailed."""
+        errors.SetupError and errors.StoreFailed; what takes longer than WITHIN_S
+        raises deadline.TookTooLong."""
         from novasched.inspection import session
 
         conf = self.configuration(session.options())
-        with session.opened(conf, seed=seed, what_if=what_if) as inspection:
+        check = Deadline(WITHIN_S, SYSTEM_CLOCK.monotonic).check
+        opening = session.opened(conf, seed=seed, what_if=what_if, check=check)
+        with opening as inspection:
             yield inspection
 
     @staticmethod

@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import functools
 import importlib.metadata
-import json
 import pathlib
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from novasched.compat.legacy_driver import LegacyDriver
 from novasched.drivers import Driver, DriverContext, ScheduleRequest, ScheduleResult
 from novasched.objects import context
 from novasched.objects.context import RequestContext
+from novasched.parsing import parse_json
 
 NAMESPACE = 'novasched.scheduler.driver'
 NOVAS_NAMESPACE = 'nova.scheduler.driver'
@@ -117,7 +117,7 @@ def config_options(conf: Any) -> tuple[dict[str, Any], str | None]:
     """Return what the file says, and what to warn of if it cannot be read."""
     path = conf[JSON_FILE]
     try:
-        found = json.loads(pathlib.Path(path).read_text()) if path else {}
+        found = parse_json(pathlib.Path(path).read_text()) if path else {}
     except (OSError, ValueError) as raised:
         problem = str(raised)
     else:

@@ -11,7 +11,6 @@ import abc
 import contextlib
 import functools
 import inspect
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from novasched.objects import legacy
 from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
+from novasched.parsing import parse_json
 from novasched.ports import Candidate
 from novasched.scheduler.hosts import HostState
 
@@ -248,7 +248,7 @@ def _candidate(selection: Selection) -> Candidate | None:
     """Return the candidate of a selection. Raises ValueError where there is nonsense,
     and errors.UnsetField where nothing is said."""
     text = selection.allocation_request
-    candidate: Candidate | None = json.loads(text or 'null')
+    candidate: Candidate | None = parse_json(text or 'null')
     if not candidate:
         return None
     if not isinstance(candidate, dict) or not candidate.get('allocations'):

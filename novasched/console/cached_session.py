@@ -16,6 +16,7 @@ from oslo_config import cfg
 from novasched import app, configuration, errors
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.cluster.periodic import PeriodicTasks
+from novasched.deadline import Check, Deadline
 from novasched.inspection import session, snapshots
 from novasched.inspection.capacity import Capacity, HostSlots
 from novasched.inspection.hosts import ListedHosts
@@ -35,6 +36,8 @@ looked whether it is."""
 RETRY_S = 2.0
 """How long a cloud that cannot be read is left alone."""
 PLAN_WAIT_S = 10.0
+WORK_S = 60.0
+"""How long a dry run, or the work for a page, may take; then it is ended."""
 
 
 class CachedCapacity(Capacity):
@@ -112,9 +115,14 @@ class CachedSession:
     """
 
     def __init__(
-        self, conf: cfg.ConfigOpts, sources: app.Sources, clock: Clock = SYSTEM_CLOCK
+        self,
+        conf: cfg.ConfigOpts,
+        sources: app.Sources,
+        clock: Clock = SYSTEM_CLOCK,
+        work_s: float = WORK_S,
     ) -> None:
         self._conf = conf
+        self._work_s = work_s
         self.sources = sources
         self._clock = clock
         self._lock = threading.Lock()
@@ -122,6 +130,13 @@ class CachedSession:
         self._opened = contextlib.ExitStack()
         self._cloud: CachedCloud | None = None
         self._failed: tuple[float, errors.NovaschedError] | None = None
+
+    def for_question(self) -> CachedCloud:
+        """Return current() for one question, whose work ends at its deadline. One
+        thread at a time may ask."""
+        cloud = self.current()
+        cloud.capacity.check = Deadline(self._work_s, self._clock.monotonic).check
+        return cloud
 
     def current(self) -> CachedCloud:
         """Return what is known of the cloud, hosts of the last HOSTS_AGE_S seconds.
@@ -177,28 +192,34 @@ class CachedSession:
     @contextlib.contextmanager
     def dry_run(self, what_if: WhatIf) -> Iterator[Inspection]:
         """Return an inspection for one dry run: of the cloud that is kept, or, with
-        changes, of one that is read for it. Raises errors.Busy after PLAN_WAIT_S."""
+        changes, of one that is read for it. What takes longer than ``work_s`` is
+        ended by deadline.TookTooLong. Raises errors.Busy after PLAN_WAIT_S."""
         turn = self._changing if what_if else self._planning
         if not turn.acquire(timeout=PLAN_WAIT_S):
             raise errors.Busy(1, 'Another plan takes long; try again in a moment')
+        check = Deadline(self._work_s, self._clock.monotonic).check
         try:
-            with self._changed(what_if) if what_if else self._again() as inspection:
+            opening = self._changed(what_if, check) if what_if else self._again(check)
+            with opening as inspection:
                 yield inspection
         finally:
             turn.release()
 
     @contextlib.contextmanager
-    def _again(self) -> Iterator[Inspection]:
+    def _again(self, check: Check) -> Iterator[Inspection]:
         kept = self.current().inspection
         try:
-            yield dataclasses.replace(kept, run=kept.run.begin())
+            run = dataclasses.replace(kept.run.begin(), check=check)
+            yield dataclasses.replace(kept, run=run)
         finally:
             kept.run.forget()
 
     @contextlib.contextmanager
-    def _changed(self, what_if: WhatIf) -> Iterator[Inspection]:
+    def _changed(self, what_if: WhatIf, check: Check) -> Iterator[Inspection]:
         conf = configuration.copied(self._conf, session.options())
-        opening = session.opened(conf, what_if=what_if, sources=self.sources)
+        opening = session.opened(
+            conf, what_if=what_if, sources=self.sources, check=check
+        )
         with contextlib.ExitStack() as stack:
             with _changed_options(what_if):
                 inspection = stack.enter_context(opening)

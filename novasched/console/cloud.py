@@ -22,6 +22,7 @@ from novasched.console.bulkhead import Bulkhead
 from novasched.console.cached_session import (
     HOSTS_AGE_S,
     SLOTS_AGE_S,
+    WORK_S,
     CachedCloud,
     CachedSession,
 )
@@ -72,12 +73,16 @@ class Cloud:
     """
 
     def __init__(
-        self, conf: cfg.ConfigOpts, read: app.Sources, clock: Clock = SYSTEM_CLOCK
+        self,
+        conf: cfg.ConfigOpts,
+        read: app.Sources,
+        clock: Clock = SYSTEM_CLOCK,
+        work_s: float = WORK_S,
     ) -> None:
         self._conf = configuration.copied(conf, dict(opts.list_opts()))
         self._flavors = self._conf.novasched_console.flavors
         self._sources = read
-        self._session = CachedSession(self._conf, read, clock)
+        self._session = CachedSession(self._conf, read, clock, work_s)
         self._clock = clock
         # Half of the server's threads are left for questions of other kinds.
         most = max(1, self._conf.novasched_console.threads // 2)
@@ -204,7 +209,7 @@ class Cloud:
         max_age_s: float = HOSTS_AGE_S,
     ) -> Report:
         return self._counts.ask(
-            key, lambda: question(self._session.current()), max_age_s
+            key, lambda: question(self._session.for_question()), max_age_s
         )
 
     def capacity(self, order: CapacityOrder) -> Report:
@@ -245,7 +250,7 @@ class Cloud:
         return self._counts.ask('flavors', self._names, FLAVORS_AGE_S, FLAVORS_S)
 
     def _names(self) -> list[str]:
-        found = capacity.flavors_in_use(self._session.current().inspection)
+        found = capacity.flavors_in_use(self._session.for_question().inspection)
         return [str(flavor.name) for flavor in found]
 
     # -- health
@@ -313,7 +318,9 @@ class Cloud:
         return found
 
     def _free(self, order: CapacityOrder) -> list[Report]:
-        rows: list[Report] = _capacity(self._session.current(), order, False)['rows']
+        rows: list[Report] = _capacity(self._session.for_question(), order, False)[
+            'rows'
+        ]
         return rows
 
 
@@ -322,10 +329,12 @@ def opened(
     conf: cfg.ConfigOpts,
     read: app.Sources | None = None,
     clock: Clock = SYSTEM_CLOCK,
+    work_s: float = WORK_S,
 ) -> Iterator[Cloud]:
     """Return a reader of the cloud that a configuration names; close it in the end.
 
-    Nothing is asked yet. ``read`` is what it reads instead of what is configured.
+    Nothing is asked yet. ``read`` is what it reads instead of what is configured, and
+    ``work_s`` is how long the work for one page may take.
     Raises errors.SetupError.
     """
     with contextlib.ExitStack() as stack:
@@ -333,7 +342,7 @@ def opened(
             known = configuration.copied(conf, dict(opts.list_opts()))
             reading = app.reading_sources(known, dry.SilentNotifier())
             read = stack.enter_context(reading)
-        cloud = Cloud(conf, read, clock)
+        cloud = Cloud(conf, read, clock, work_s)
         stack.callback(cloud.close)
         yield cloud
 

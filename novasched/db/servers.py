@@ -7,7 +7,6 @@ Everything here only reads.
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +34,7 @@ from novasched.objects.instance_group import InstanceGroup
 from novasched.objects.numa import InstanceNUMATopology
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.objects.request_spec import RequestSpec
+from novasched.parsing import parse_json
 
 _c, _h, _m = cell_mappings.c, host_mappings.c, instance_mappings.c
 _r, _f, _e = request_specs.c, flavors.c, flavor_extra_specs.c
@@ -281,7 +281,7 @@ def _holder(row: Sequence[Any]) -> HolderRow:
 def _kept(text: str | None) -> Any:
     """Return an object that is kept as JSON text; None for what is no such."""
     try:
-        said = json.loads(text or 'null')
+        said = parse_json(text or 'null')
         said = said['cur'] if isinstance(said, dict) and 'cur' in said else said
         return parse(said) if isinstance(said, dict) else said
     except (
@@ -368,7 +368,7 @@ def _group(
 def rules_from_text(text: str | None) -> dict[str, str]:
     """Return the rules of a policy; null or unreadable text means none."""
     try:
-        rules = json.loads(text or '{}')
+        rules = parse_json(text or '{}')
     except ValueError:
         return {}
     if not isinstance(rules, dict):

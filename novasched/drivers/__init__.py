@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.view import ClusterView
+from novasched.deadline import Check, never
 from novasched.drivers.claims import Claims
 from novasched.drivers.plugin_timing import PluginTiming
 from novasched.objects.context import RequestContext
@@ -105,7 +106,8 @@ class ScheduleRequest:
 
     ``claims`` is None when nothing is to be claimed: for a rebuild and for drivers
     that do without, which have no ``candidates`` either, and for callers that do
-    not name the instances. ``recorder`` is told of each decision.
+    not name the instances. ``recorder`` is told of each decision. ``check`` is called
+    between two instances; it raises where nobody waits for the answer.
     """
 
     context: RequestContext
@@ -116,6 +118,7 @@ class ScheduleRequest:
     return_alternates: bool
     caller: Caller | None = None
     recorder: DecisionRecorder = NO_RECORDER
+    check: Check = never
 
     @property
     def required(self) -> int:

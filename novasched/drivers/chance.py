@@ -54,6 +54,8 @@ class ChanceScheduler(Driver):
 
         picked: list[Picked] = []
         for index in range(work.required):
+            if index:
+                work.check()
             if work.instance_uuids:
                 request = request.for_instance(work.instance_uuids[index])
             decision = shuffled(left, request, index)

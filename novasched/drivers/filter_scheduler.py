@@ -171,6 +171,8 @@ class _Placing:
         """Pick a host per instance; stop at the first instance that has none."""
         uuids = self._work.instance_uuids
         for index in range(number):
+            if index:
+                self._work.check()
             if uuids:
                 request = state.request.for_instance(uuids[index])
                 state = replace(state, request=request)

@@ -82,7 +82,7 @@ class SelectionMaker:
             used = {(one.host.cell_uuid, one.host.host) for one in picked}
             offers = [_unused(offer, used) for offer in offers]
         found = [[self.selection(one.host, one.candidate)] for one in picked]
-        for _ in range(count):
+        for _ in range(min(count, len(left))):  # a host is an alternate once
             for selections, offer in zip(found, offers, strict=True):
                 selections.extend(itertools.islice(offer, 1))
         return found

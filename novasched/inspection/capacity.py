@@ -20,6 +20,7 @@ from novasched import errors
 from novasched.app import Reader
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db.servers import CellServerRows
+from novasched.deadline import Check, never
 from novasched.inspection.capacity_text import NOTHING
 from novasched.inspection.fill import Filling, room_by_copies
 from novasched.inspection.requests import BootOrder
@@ -52,7 +53,7 @@ MOST_FLAVORS = 50
 BY = ('zone', 'aggregate', 'cell', 'host')
 REFUSALS = (
     errors.NoValidHost,
-    errors.InvalidDemand,
+    errors.InvalidRequest,
     errors.InvalidCandidateQuery,
     errors.ExtensionFailed,
 )
@@ -150,7 +151,8 @@ def _words(condition: Condition) -> str:
 class Capacity:
     """Counts slots of flavors; answers about NUMA nodes and devices are kept.
 
-    ``placement`` returns a snapshot that knows the members of some aggregates.
+    ``placement`` returns a snapshot that knows the members of some aggregates;
+    ``check`` ends what takes too long.
     """
 
     def __init__(
@@ -158,11 +160,13 @@ class Capacity:
         reader: Reader,
         placement: Callable[[Iterable[str]], PlacementSnapshot],
         default_zone: str = 'nova',
+        check: Check = never,
     ) -> None:
         self._reader = reader
         self._placement = placement
         self._default_zone = default_zone
         self._counter = CellCounter()
+        self.check = check
 
     def hosts(self) -> HostTable:
         """Return the hosts that may get servers: up, and enabled in nova."""
@@ -186,17 +190,19 @@ class Capacity:
         """Count how many more servers of a request each host takes, alone.
 
         Raises one of REFUSALS where a prefilter refuses the request, placement would
-        answer 400, or a filter fails; and any other errors.RequestError.
+        answer 400, or a filter fails; any other errors.RequestError; and
+        deadline.TookTooLong.
         """
+        self.check()
         reader = self._reader
         request, query = reader.manager.query(contexts.admin(), request)
         query = query.without_limit()
         table = self._placement(query.aggregates()).table
-        filling = Filling(reader.profile, request, query, table)
+        filling = Filling(reader.profile, request, query, table, self.check)
         found = room_by_copies(query, table)
         hosts = filling.offered(self.hosts())
         rows = provider_rows(hosts, table)
-        counting = Counting(reader.profile, request, self._counter)
+        counting = Counting(reader.profile, request, self._counter, self.check)
         if found is None or filling.needs_candidates:
             counts, room = filling.fill(hosts), np.full(len(hosts), -1, np.int64)
         else:
@@ -300,7 +306,8 @@ def report(
 ) -> dict[str, Any]:
     """Return the slots of flavors: JSON of ``novasched capacity``."""
     reader, conf = inspection.run.reader, inspection.conf
-    capacity = capacity or Capacity(reader, snapshots, conf.default_availability_zone)
+    zone, check = conf.default_availability_zone, inspection.run.check
+    capacity = capacity or Capacity(reader, snapshots, zone, check)
     rows: list[dict[str, Any]] = []
     for flavor in flavors:
         try:

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from novasched import errors
+from novasched import errors, parsing
 from novasched.objects.flavor import Flavor
 
 Image = Mapping[str, Any]
@@ -173,7 +172,7 @@ def _number(name: str, key: str, said: Mapping[str, Any]) -> int:
 def _listed(path: str, kind: str, option: str) -> dict[str, dict[str, Any]]:
     """Read the tables ``[[kind]]`` of a file, by their names."""
     try:
-        content = tomllib.loads(Path(path).read_text())
+        content = parsing.parse_toml(Path(path).read_text())
         entries = [dict(entry) for entry in content.get(kind, ())]
         return {str(entry.pop('name')): entry for entry in entries}
     except KeyError as problem:

@@ -23,6 +23,7 @@ from novasched import app
 from novasched.clock import SYSTEM_CLOCK
 from novasched.cluster.assumed import AssumedInstances
 from novasched.cluster.view import ClusterView
+from novasched.deadline import Check, never
 from novasched.decision_log.distilling import Diagnose, Distiller
 from novasched.decision_log.log import CollectedRecords
 from novasched.objects.context import RequestContext
@@ -195,7 +196,7 @@ class DryRun:
     """A reader whose requests claim nothing, and the records of these.
 
     ``offered_by`` returns the snapshot that candidates come from; None: placement is
-    asked.
+    asked. ``check`` ends work that takes too long.
     """
 
     reader: app.Reader
@@ -204,6 +205,7 @@ class DryRun:
     seed: int
     rng: random.Random
     offered_by: Callable[[], PlacementSnapshot | None] = lambda: None
+    check: Check = never
 
     def begin(self) -> DryRun:
         """Forget all that was picked, and return another dry run, of another seed."""
@@ -229,13 +231,14 @@ def opened(
     wrappers: app.Wrappers | None = None,
     transport_url: str | None = None,
     diagnose: Diagnose | None = None,
+    check: Check = never,
 ) -> Iterator[DryRun]:
     """Compose a dry run, and read everything that it decides by; close it in the end.
 
     ``seed`` makes all that is random; None: any. ``wrappers`` change what is read;
     that of placement gets the real one. ``diagnose`` says why placement held hosts
-    back. Raises errors.SetupError and, where the API
-    database cannot be asked, errors.StoreFailed.
+    back, and ``check`` ends what takes too long. Raises errors.SetupError and, where
+    the API database cannot be asked, errors.StoreFailed.
     """
     seed = random.SystemRandom().getrandbits(32) if seed is None else seed
     wrappers = wrappers or app.Wrappers()
@@ -271,7 +274,7 @@ def opened(
     )
     try:
         reader.view.load()
-        yield DryRun(reader, made[0], logs[0], seed, rng)
+        yield DryRun(reader, made[0], logs[0], seed, rng, check=check)
     finally:
         reader.view.close()
 

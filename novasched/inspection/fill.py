@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from novasched.cluster.snapshot import candidates_column
+from novasched.deadline import Check, never
 from novasched.drivers.host_candidates import RemainingCapacity, with_providers
 from novasched.objects.request_spec import RequestSpec
 from novasched.providers.by_root import CandidatesByRoot, TableSummaries
@@ -77,7 +78,7 @@ def _queries(query: Query) -> list[Query]:
 
 
 class Filling:
-    """Fills hosts with servers of one request."""
+    """Fills hosts with servers of one request; ``check`` ends what takes too long."""
 
     def __init__(
         self,
@@ -85,11 +86,13 @@ class Filling:
         request: RequestSpec,
         query: Query,
         table: ProviderTable,
+        check: Check = never,
     ) -> None:
         self._profile = profile
         self._request = request
         self._queries = _queries(query)
         self._table = table
+        self._check = check
         requirements = FitRequirements.of(request, profile.fitting)
         self.needs_candidates = requirements.tells_candidates_apart
 
@@ -107,6 +110,7 @@ class Filling:
         places = {row: place for place, row in enumerate(hosts.rows.tolist())}
         table, builds = self._table, hosts.snapshot.kept('num_io_ops')
         while True:
+            self._check()
             hosts = HostTable(hosts.snapshot.apart(), hosts.rows)
             hosts, candidates = self._with_candidates(hosts, table)
             roots = set(candidates)
@@ -118,6 +122,7 @@ class Filling:
             taken: dict[str, dict[str, int]] = {}
             filled = left
             for host in left.states():
+                self._check()
                 fitting = (c for c in host.allocation_candidates if room.fits(c))
                 candidate = next(fitting, None)
                 if candidate is None:

@@ -53,7 +53,8 @@ def report(
     hosts = _hosts(inspection, host)
     every = holders(inspection, host, log=log)
     zone = inspection.conf.default_availability_zone
-    capacity = capacity or Capacity(inspection.run.reader, snapshots, zone)
+    run = inspection.run
+    capacity = capacity or Capacity(run.reader, snapshots, zone, run.check)
     return {
         'as_of': _text(SYSTEM_CLOCK.utcnow()),
         'host': host,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
@@ -13,6 +12,7 @@ from oslo_config import cfg
 from novasched import errors
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.objects.request_spec import RequestSpec
+from novasched.parsing import parse_json, whole_number
 
 OPTS: dict[str, list[cfg.Opt]] = {
     'pci': [
@@ -27,6 +27,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
 }
 
 WANTED = 'pci_passthrough:alias'
+MOST_DEVICES = 2**31 - 1
+"""Devices that a request may ask for; as many as a pool may have."""
 POLICY = 'pci_numa_affinity_policy'
 _NO_MATCH = {'name', 'device_type', 'numa_policy', 'capability_type'}
 
@@ -43,7 +45,7 @@ class PciAliases:
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
         """Read [pci] alias. Raises errors.OptionError for what is no JSON object."""
         try:
-            return cls([dict(json.loads(text)) for text in conf.pci.alias])
+            return cls([dict(parse_json(text)) for text in conf.pci.alias])
         except (ValueError, TypeError) as problem:
             raise errors.OptionError(
                 '[pci] alias', str(problem), 'Write each as one JSON object.'
@@ -63,11 +65,12 @@ class PciAliases:
         for part in wanted.split(','):
             name, _, count = part.strip().partition(':')
             found = self._by_name.get(name)
-            if not found or not count.isdigit() or not int(count):
+            if not found:
                 raise errors.InvalidDemand(f'PCI alias {name}:{count} is not defined')
+            devices = _devices(name, count)
             listed.append(
-                InstancePCIRequest(
-                    count=int(count),
+                InstancePCIRequest.made_of(
+                    count=devices,
                     alias_name=name,
                     spec=[_spec(each) for each in found],
                     numa_policy=policy or found[0].get('numa_policy') or 'legacy',
@@ -77,6 +80,14 @@ class PciAliases:
         made = InstancePCIRequests(requests=listed)
         made.obj_reset_changes(recursive=True)
         return made
+
+
+def _devices(name: str, count: str) -> int:
+    try:
+        return whole_number(count, least=1, most=MOST_DEVICES)
+    except ValueError as problem:
+        words = f'PCI alias {name}:{count:.200} is not defined: {problem}'
+        raise errors.InvalidDemand(words) from problem
 
 
 def _spec(alternative: Mapping[str, Any]) -> dict[str, str | None]:

@@ -165,7 +165,8 @@ class Plan:
 
 
 def ask(run: DryRun, wanted: DryRequest) -> Tried:
-    """Ask as a conductor does."""
+    """Ask as a conductor does. Raises deadline.TookTooLong at the end of the time."""
+    run.check()
     request = wanted.request
     context = RequestContext(
         user_id=request.if_set('user_id'),
@@ -175,7 +176,7 @@ def ask(run: DryRun, wanted: DryRequest) -> Tried:
     found: Any = None
     with contextlib.suppress(errors.NoValidHost):
         found = run.reader.manager.select_destinations(
-            context, request, wanted.uuids, True, True
+            context, request, wanted.uuids, True, True, check=run.check
         )
     record = run.log.records[-1]
     if found is None and record.head.blocker == 'placement-failed':

@@ -69,7 +69,7 @@ def _counted(
     )
     kept = np.flatnonzero(room >= 0)
     profile = run.reader.profile
-    slots = Counting(profile, request).slots(hosts[kept], room[kept])
+    slots = Counting(profile, request, check=run.check).slots(hosts[kept], room[kept])
     found = dict(zip(hosts[kept].host.tolist(), slots.tolist(), strict=True))
     return {host: number for host, number in found.items() if number >= 0}
 

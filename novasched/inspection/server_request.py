@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from novasched import errors
+from novasched import errors, parsing
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
@@ -23,7 +23,7 @@ from novasched.objects.request_spec import (
     RequestSpec,
     SecurityGroupList,
 )
-from novasched.resources.cpu import cpus_in
+from novasched.resources.cpu import cpus_in, every_cpu
 
 NO_ALIASES = PciAliases()
 PAGE_WORDS = {'small': -1, 'large': -2, 'any': -3}
@@ -144,9 +144,12 @@ def numa_topology_of(request: RequestSpec) -> InstanceNUMATopology | None:
     nodes = _number('hw:numa_nodes', count or '1')
     if nodes < 1 or nodes > request.vcpus:
         raise errors.InvalidDemand(f'{nodes} NUMA nodes for {request.vcpus} vCPUs')
+    if nodes > parsing.MOST_NODES:
+        most = parsing.MOST_NODES
+        raise errors.InvalidDemand(f'{nodes} NUMA nodes: there may be {most} at most')
     own = _dedicated(request, policy)
     cells = [
-        InstanceNUMACell(
+        InstanceNUMACell.made_of(
             id=number,
             cpuset=cpus - own,
             pcpuset=cpus & own,
@@ -158,7 +161,7 @@ def numa_topology_of(request: RequestSpec) -> InstanceNUMATopology | None:
         for number, (cpus, memory) in enumerate(_shares(request, nodes))
     ]
     emulator = request.extra_specs.get('hw:emulator_threads_policy')
-    made = InstanceNUMATopology(cells=cells, emulator_threads_policy=emulator)
+    made = InstanceNUMATopology.made_of(cells=cells, emulator_threads_policy=emulator)
     made.obj_reset_changes(recursive=True)
     return made
 
@@ -173,15 +176,16 @@ def _asked(request: RequestSpec, name: str) -> str | None:
 
 def _number(name: str, text: str) -> int:
     try:
-        return int(text)
+        return parsing.whole_number(text)
     except ValueError:
-        raise errors.InvalidDemand(f'{name} is {text!r}, not a number') from None
+        problem = f'{name} is {text!r:.200}, not a number of {parsing.MOST_BITS} bits'
+        raise errors.InvalidDemand(problem) from None
 
 
 def _dedicated(request: RequestSpec, policy: str | None) -> set[int]:
     """Return the vCPUs that get a CPU of their own."""
     if policy == 'dedicated':
-        return set(range(request.vcpus))
+        return every_cpu(request.vcpus)
     if policy != 'mixed':
         return set()
     mask = request.extra_specs.get('hw:cpu_dedicated_mask')
@@ -200,7 +204,7 @@ def _page_size(request: RequestSpec) -> int | None:
         return PAGE_WORDS[text.lower()]
     unit = next((unit for unit in UNITS_KIB if text.upper().endswith(unit)), '')
     number = _number('hw:mem_page_size', text.upper().removesuffix(unit))
-    return number * UNITS_KIB.get(unit, 1)
+    return _number('hw:mem_page_size', str(number * UNITS_KIB.get(unit, 1)))
 
 
 def _shares(request: RequestSpec, nodes: int) -> list[tuple[set[int], int]]:
@@ -215,9 +219,10 @@ def _shares(request: RequestSpec, nodes: int) -> list[tuple[set[int], int]]:
         width, memory = vcpus // nodes, request.memory_mb // nodes
         firsts = range(0, vcpus, width)
         return [(set(range(first, first + width)), memory) for first in firsts]
+    named = parsing.NamedCPUs()
     found = [
         (
-            cpus_in(specs.get(f'hw:numa_cpus.{number}', ''), vcpus),
+            cpus_in(specs.get(f'hw:numa_cpus.{number}', ''), vcpus, named),
             _number('hw:numa_mem', specs.get(f'hw:numa_mem.{number}', '0')),
         )
         for number in range(nodes)

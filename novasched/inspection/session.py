@@ -15,6 +15,7 @@ from novasched import app, errors, opts
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db.cells import UrlDefaults
 from novasched.db.servers import SqlServers
+from novasched.deadline import Check, never
 from novasched.inspection import dry
 from novasched.inspection.dry import DryRun
 from novasched.inspection.pci_aliases import PciAliases
@@ -177,10 +178,11 @@ def opened(
     seed: int | None = None,
     what_if: WhatIf | None = None,
     sources: app.Sources | None = None,
+    check: Check = never,
 ) -> Iterator[Inspection]:
     """Read a cloud, or what it would be; close all connections in the end.
 
-    Raises errors.SetupError and errors.StoreFailed.
+    ``check`` ends what takes too long. Raises errors.SetupError and errors.StoreFailed.
     """
     with contextlib.ExitStack() as stack:
         wrappers = None
@@ -193,6 +195,7 @@ def opened(
         placement = PlacementReader(source)
         if what_if:
             what_if.configure(conf)
+            what_if.check = check
             changed = ChangedSource(source, what_if.snapshot, what_if.added)
             placement.source = changed
             wrappers = replace(
@@ -207,6 +210,7 @@ def opened(
                 wrappers=wrappers,
                 transport_url=url,
                 diagnose=placement.diagnose,
+                check=check,
             )
         )
         if what_if:

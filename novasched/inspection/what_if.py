@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import math
 import re
 import shlex
 import uuid
@@ -18,9 +19,11 @@ from typing import Any
 from oslo_config import cfg
 
 from novasched import app, configuration, errors
+from novasched.deadline import Check, never
 from novasched.inspection.changed_stores import ChangedCloud, CloudRows
 from novasched.objects.base import parse as parse_object
 from novasched.objects.numa import NUMATopology
+from novasched.parsing import parse_json
 from novasched.placement.snapshot import PlacementSnapshot
 from novasched.ports import ComputeNodeRow, ServiceRow
 from novasched.providers import edits
@@ -65,18 +68,23 @@ NAMING_CODE = frozenset(
     {'available_filters', 'weight_classes', 'host_manager', 'driver'}
 )
 """Options of these groups whose value is imported."""
+ATTEMPTS, MOST_ATTEMPTS_BY_OTHERS = 'scheduler.max_attempts', 100
+"""Each is one more alternate of each server in an answer."""
 _NUMBER = re.compile('[0-9]{1,6}')
 
 
 @dataclass
 class WhatIf:
     """Changes to a cloud. ``wrappers`` are for app.compose_reader(), ``snapshot`` for
-    what is read of placement, and ``options`` are set before anything is made."""
+    what is read of placement, and ``options`` are set before anything is made;
+    ``check`` ends what takes too long."""
 
     texts: Sequence[str]
     most_added: int = MOST_ADDED
+    most_attempts: float = math.inf
     options: list[tuple[str, str]] = field(default_factory=list)
     added: dict[str, str] = field(default_factory=dict)
+    check: Check = never
     _rules: list[tuple[str, Rule]] = field(default_factory=list)
     _edits: list[Edit] = field(default_factory=list)
 
@@ -84,7 +92,10 @@ class WhatIf:
     def of(cls, texts: Sequence[str], is_trusted: bool = True) -> WhatIf:
         """Read changes; of others than the operator, no option that names code, files
         or servers, and fewer hosts. Raises errors.OptionError."""
-        made = cls(texts, MOST_ADDED if is_trusted else MOST_ADDED_BY_OTHERS)
+        made = cls(texts)
+        if not is_trusted:
+            made.most_added = MOST_ADDED_BY_OTHERS
+            made.most_attempts = MOST_ATTEMPTS_BY_OTHERS
         for text in texts:
             made._read(text)
         for name, value in made.options if not is_trusted else ():
@@ -126,16 +137,22 @@ class WhatIf:
         """Set options. Raises errors.OptionError."""
         for name, value in self.options:
             group, dot, option = name.rpartition('.')
+            text, of_group = f'option {name}={value}', group not in ('', 'DEFAULT')
             try:
                 conf.set_override(
                     option,
                     configuration.literal(value),  # a reference would show a password
-                    group if group not in ('', 'DEFAULT') else None,
+                    group if of_group else None,
                 )
+                found = conf[group][option] if of_group else conf[option]
             except (cfg.NoSuchOptError, cfg.NoSuchGroupError, ValueError) as error:
-                raise problem(f'option {name}={value}', str(error)) from error
+                raise problem(text, str(error)) from error
             if not dot:
-                raise problem(f'option {name}={value}', 'it names no group')
+                raise problem(text, 'it names no group')
+            if found is None:  # of a number that is not there
+                raise problem(text, 'it has no value')
+            if name == ATTEMPTS and found > self.most_attempts:
+                raise problem(text, f'more than {self.most_attempts} are not planned')
 
     def wrappers(self) -> app.Wrappers:
         """Return what changes the rows that are read."""
@@ -144,6 +161,7 @@ class WhatIf:
 
     def _change(self, rows: CloudRows) -> None:
         for _, rule in self._rules:
+            self.check()
             rule(self, rows)
 
     def edit(self, edit: Edit) -> None:
@@ -154,6 +172,7 @@ class WhatIf:
         """Return what placement would show."""
         contents, of_capacity = snapshot.contents, snapshot.members is not None
         for edit in self._edits:
+            self.check()
             contents = edit(contents, of_capacity)
         return replace(snapshot, contents=contents)
 
@@ -323,7 +342,7 @@ def _emptied(text: str | None) -> str | None:
     """Return the NUMA nodes of a host with nothing on them; text that is no such is
     left as it is."""
     try:
-        topology = parse_object(json.loads(text or 'null'))
+        topology = parse_object(parse_json(text or 'null'))
     except (ValueError, errors.NovaschedError):
         return text
     if not isinstance(topology, NUMATopology):

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, Self
 
 from novasched import state_directory
 from novasched.log_once import LogOnce
+from novasched.parsing import parse_json
 from novasched.ports import Intent
 
 LOG = logging.getLogger(__name__)
@@ -118,7 +119,7 @@ class Record:
             raise ValueError('not whole, or of an older version')
         if state not in (OPEN, ANSWERING, SETTLED):
             raise ValueError('a state of another version')
-        fields = json.loads(body + b'}')
+        fields = parse_json(body + b'}')
         fields.setdefault('made_within_s', None)  # not in lines of older versions
         intent = Intent(**{name: fields[name] for name in _INTENT})
         if not all(map(_UUID.fullmatch, [intent.consumer_uuid, *intent.allocations])):

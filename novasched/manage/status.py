@@ -32,6 +32,7 @@ from novasched.db.transactions import Database
 from novasched.manage.program import FAILED, TRANSPORT_URL, Action, CommandProgram
 from novasched.network import client as network
 from novasched.observability import serving
+from novasched.parsing import parse_json
 from novasched.placement import session
 from novasched.ports import CELL0_UUID
 from novasched.rpc import transport
@@ -153,13 +154,13 @@ def placement_api(program: Status) -> Verdict:
         return failure(NO_CREDENTIALS)
     try:
         answer = adapter.get('/')
-        newest = answer.json()['versions'][0]['max_version']
+        newest = parse_json(answer.content)['versions'][0]['max_version']
     except ksa.ClientException as problem:
         kinds = (kind for kind in PLACEMENT_PROBLEMS if isinstance(problem, kind))
         known = next((PLACEMENT_PROBLEMS[kind] for kind in kinds), NOT_RUNNING)
         why = http.failure_words(adapter, 'placement', problem)
         return failure(f'{known} {why[:1].upper()}{why[1:]}.')
-    except (requests.exceptions.JSONDecodeError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError):
         refused = answer.status_code == requests.codes.unauthorized
         return failure(
             f'{WRONG_CREDENTIALS if refused else NOT_RUNNING} {answer.url} answers '

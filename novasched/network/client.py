@@ -21,6 +21,7 @@ from oslo_config import cfg
 
 from novasched import errors, http
 from novasched.objects.context import RequestContext
+from novasched.parsing import parse_json
 from novasched.resources.requirements import NetworkOrSubnet, Port
 
 LOG = logging.getLogger(__name__)
@@ -249,7 +250,7 @@ def _read(
     """Parse an answer; raises errors.NetworkFailed where ``shape`` cannot."""
     if answer.status_code == requests.codes.ok:
         try:
-            return shape(http.parse_json(answer.content))
+            return shape(parse_json(answer.content))
         except ValueError as misfit:
             LOG.debug('%s: %s', problem, misfit)
     raise errors.NetworkFailed(

@@ -29,6 +29,7 @@ from oslo_versionedobjects import fields as ovo_fields
 
 from novasched import errors
 from novasched.objects import fields
+from novasched.parsing import NestedTooDeep, bounded_depth
 
 NAME = 'nova_object.name'
 NAMESPACE = 'nova_object.namespace'
@@ -36,7 +37,14 @@ VERSION = 'nova_object.version'
 DATA = 'nova_object.data'
 CHANGES = 'nova_object.changes'
 
-_MISTYPED = (ValueError, TypeError, AttributeError, KeyError, OverflowError)
+_MISTYPED = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+)
 
 Item = TypeVar('Item', bound='NovaObject')
 
@@ -280,9 +288,13 @@ def parse(
     With ``accept_newer``, newer minor versions are read and their new fields
     ignored.
     """
-    if accept_newer:
-        primitive = _with_known_versions(primitive)
-    return NovaObject.obj_from_primitive(primitive, context)
+    try:
+        with bounded_depth():
+            if accept_newer:
+                primitive = _with_known_versions(primitive)
+            return NovaObject.obj_from_primitive(primitive, context)
+    except NestedTooDeep as problem:
+        raise errors.InvalidRequest(str(problem)) from problem
 
 
 def _with_known_versions(value: Any) -> Any:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from novasched import errors
+from novasched import errors, parsing
 from novasched.objects import fields
 from novasched.objects.base import (
     NovaObject,
@@ -251,31 +251,35 @@ def with_present_names(properties: Mapping[str, Any]) -> dict[str, Any]:
     Raises errors.InvalidRequest when such a value is nonsense.
     """
     given = {name: value for name, value in properties.items() if value is not None}
+    named = parsing.NamedCPUs()
     found = {
         **_adapter(given.get('vmware_adaptertype')),
         **{new: given[old] for old, new in PRESENT_NAMES.items() if old in given},
         **_numbered(given, 'hw_numa_mem', int),
-        **_numbered(given, 'hw_numa_cpus', cpu_ids),
+        **_numbered(given, 'hw_numa_cpus', functools.partial(cpu_ids, named=named)),
         **given,
     }
     for name in _JSON:
         if isinstance(found.get(name), str):
-            found[name] = _checked(name, json.loads, found[name])
+            found[name] = _checked(name, parsing.parse_json, found[name])
     traits = _required_traits(given)
     if traits:
         found['traits_required'] = traits
     return found
 
 
-def cpu_ids(text: str) -> set[int]:
-    """Return the numbers in text such as ``0-3,8,^2``. Raises ValueError."""
-    wanted: set[int] = set()
-    unwanted: set[int] = set()
-    for part in filter(None, (part.strip() for part in text.split(','))):
-        numbers = unwanted if part.startswith('^') else wanted
-        first, _, last = part.removeprefix('^').partition('-')
-        numbers.update(range(int(first), int(last or first) + 1))
+def cpu_ids(text: str, named: parsing.NamedCPUs | None = None) -> set[int]:
+    """Return the numbers in text such as ``0-3,8,^2``. Raises ValueError.
+
+    ``named`` counts those of several texts.
+    """
+    wanted, unwanted = (named or parsing.NamedCPUs()).read(text, _ends)
     return wanted - unwanted
+
+
+def _ends(part: str) -> tuple[int, int]:
+    first, _, last = part.removeprefix('^').partition('-')
+    return int(first), int(last or first)
 
 
 def _adapter(kind: Any) -> dict[str, str]:

@@ -8,7 +8,6 @@ Version 4.0 of the interface, old plugins and old notifications have them: a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -33,6 +32,7 @@ from novasched.objects.request_spec import (
     SchedulerLimits,
     SchedulerRetries,
 )
+from novasched.parsing import parse_json
 
 __all__ = ['filter_properties_dict', 'from_legacy', 'request_spec_dict']
 
@@ -91,7 +91,7 @@ def _object(kind: type[Kind], value: Any) -> Kind | None:
         return None
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = parse_json(value)
         except ValueError as error:
             raise errors.InvalidRequest(f'{kind.obj_name()}: {error}') from error
     if isinstance(value, dict):

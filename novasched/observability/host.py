@@ -31,6 +31,7 @@ from novasched.observability.health import FAIL, PASS, READY, WARN, WORST, Check
 from novasched.observability.serving import Endpoint, Response, Route, ask
 from novasched.observability.settings import Address, Settings
 from novasched.observability.worker import Observer
+from novasched.parsing import parse_json
 
 if TYPE_CHECKING:
     from novasched.observability.prometheus import SharedMetrics
@@ -86,7 +87,7 @@ class Workers:
     def _report(self, url: str, path: pathlib.Path) -> WorkerReport | None:
         pid = int(path.stem)
         try:
-            body = json.loads(ask(str(path), url, DEADLINE_S)[1])
+            body = parse_json(ask(str(path), url, DEADLINE_S)[1])
             checks = {name: Check(**found) for name, found in body['checks'].items()}
             return WorkerReport(pid, checks, body['serviceId'])
         except (ConnectionRefusedError, FileNotFoundError):

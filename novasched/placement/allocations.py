@@ -15,6 +15,7 @@ from keystoneauth1.adapter import Adapter
 from novasched import http
 from novasched.clock import SYSTEM_CLOCK
 from novasched.objects.context import RequestContext
+from novasched.parsing import parse_json
 from novasched.placement.session import NoAnswer, ask
 from novasched.ports import QueryFailed
 
@@ -76,7 +77,7 @@ def held_by(
     if answer.status_code != 200:
         return QueryFailed(answer.status_code, http.excerpt(answer))
     try:
-        found = http.parse_json(answer.content)
+        found = parse_json(answer.content)
         if not found['allocations']:
             return NOTHING
         return ConsumerAllocations(
@@ -127,7 +128,7 @@ def generation_after(before: int | None) -> int:
 def what_changed(answer: requests.Response) -> str | None:
     """Return what changed meanwhile, consumer or provider; None for other errors."""
     try:
-        error = http.parse_json(answer.content)['errors'][0]
+        error = parse_json(answer.content)['errors'][0]
         if error['code'] != 'placement.concurrent_update':
             return None
         if 'consumer generation conflict' in error['detail']:

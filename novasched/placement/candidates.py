@@ -14,6 +14,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import http
 from novasched.objects.context import RequestContext
+from novasched.parsing import bounded_depth, parse_json
 from novasched.placement.session import NoAnswer, ask
 from novasched.ports import Candidate, Candidates, QueryFailed
 from novasched.resources.query import VERSION
@@ -61,17 +62,15 @@ def read(content: bytes) -> Candidates:
         requests, end = _first_in(text, start.end())
         if rest := _SUMMARIES.match(text, end):
             return Candidates(_whole(requests), VERSION, Summaries(text, rest.end()))
-    found = http.parse_json(text)
+    found = parse_json(text)
     requests = _whole(found['allocation_requests'])
     return Candidates(requests, VERSION, _usable(found['provider_summaries']))
 
 
 def _first_in(text: str, start: int) -> tuple[Any, int]:
     """Parse the JSON value that begins at ``start``; return it and where it ends."""
-    try:
+    with bounded_depth():
         return _DECODER.raw_decode(text, start)
-    except RecursionError as problem:
-        raise ValueError('JSON that is nested too deep') from problem
 
 
 def _whole(requests: Any) -> list[Candidate]:

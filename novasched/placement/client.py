@@ -10,6 +10,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched import http
 from novasched.objects.context import RequestContext
+from novasched.parsing import parse_json
 from novasched.placement import candidates
 from novasched.placement.claims import ConsumerClaim, JointClaim, OnHeld
 from novasched.placement.rollback import UNDO_WITHIN_S, Rollback
@@ -50,7 +51,7 @@ class PlacementClient:
             return None
         if answer.status_code == 200:
             try:
-                found = http.parse_json(answer.content)['aggregates']
+                found = parse_json(answer.content)['aggregates']
             except (ValueError, KeyError, TypeError):
                 found = None
             if isinstance(found, list):

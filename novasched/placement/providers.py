@@ -15,6 +15,7 @@ from keystoneauth1.adapter import Adapter
 from novasched import errors, http
 from novasched.clock import Clock
 from novasched.objects import context as contexts
+from novasched.parsing import parse_json
 from novasched.placement.session import NoAnswer, ask
 from novasched.scheduler.columns import Floats, Ints
 
@@ -201,7 +202,7 @@ class ProvidersApi:
             text = http.error_words(http.excerpt(answer))
             raise kind(STORE, f'GET {url}: got {answer.status_code}: {text}')
         try:
-            return parse(http.parse_json(answer.content))
+            return parse(parse_json(answer.content))
         except (
             ValueError,
             KeyError,

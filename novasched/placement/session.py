@@ -14,6 +14,7 @@ from oslo_config import cfg
 
 from novasched import errors, http
 from novasched.objects.context import RequestContext
+from novasched.parsing import parse_json
 
 LOG = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ def check(adapter: Adapter) -> str | None:
     if answer.status_code == 408 or answer.status_code >= 500:
         return _warning(f'HTTP {answer.status_code}')
     try:
-        if answer.json()['versions']:
+        if parse_json(answer.content)['versions']:
             return None
     except (ValueError, KeyError, TypeError):
         pass

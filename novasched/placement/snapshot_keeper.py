@@ -21,6 +21,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.clock import Clock
+from novasched.parsing import parse_json
 from novasched.placement.snapshot import NodeSize, PlacementSnapshot, SnapshotSource
 from novasched.providers.contents import Contents
 from novasched.providers.table import ProviderTable
@@ -258,7 +259,7 @@ def load(path: Path) -> PlacementSnapshot:
     """Read a snapshot from a file. Raises errors.StoreFailed and OSError."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            said = json.loads(bytes(file['said']))
+            said = parse_json(bytes(file['said']))
             arrays: dict[str, Any] = {name: file[name] for name in ARRAYS}
         if said['format'] != FORMAT:
             raise ValueError('another format')

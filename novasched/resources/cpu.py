@@ -12,7 +12,7 @@ import os_resource_classes as classes  # type: ignore[import-untyped]
 import os_traits  # type: ignore[import-untyped]
 from oslo_utils import strutils
 
-from novasched import errors
+from novasched import errors, parsing
 from novasched.objects.request_spec import RequestSpec
 from novasched.resources.features import FeatureDemand
 from novasched.resources.query import NONE
@@ -124,7 +124,7 @@ def _masked(request: RequestSpec) -> set[int]:
     mask = request.extra_specs.get('hw:cpu_dedicated_mask')
     if not mask:
         return set()
-    everyone = set(range(request.vcpus))
+    everyone = every_cpu(request.vcpus)
     dedicated = cpus_in(mask, request.vcpus)
     if not dedicated or not everyone - dedicated:
         raise errors.InvalidMixedInstanceDedicatedMask(
@@ -144,7 +144,7 @@ def _realtime(request: RequestSpec, emulator: str | None) -> set[int]:
         return set()
     mask: str | None = request.image_properties.get('hw_cpu_realtime_mask')
     mask = mask or request.extra_specs.get('hw:cpu_realtime_mask')
-    everyone = set(range(request.vcpus))
+    everyone = every_cpu(request.vcpus)
     realtime = cpus_in(mask, request.vcpus) if mask else everyone
     if not realtime or (not emulator and realtime == everyone):
         raise errors.RealtimeMaskNotFoundOrInvalid(
@@ -160,25 +160,31 @@ def _realtime(request: RequestSpec, emulator: str | None) -> set[int]:
     return realtime
 
 
-_MAX_CPUS = 2**16
-"""No guest has a CPU of this number: a longer range is a mistake or an attack."""
+def every_cpu(count: int) -> set[int]:
+    """Return the numbers of all CPUs of a guest. Raises errors.InvalidDemand."""
+    try:
+        return parsing.every_cpu(count)
+    except ValueError as problem:
+        words = f'CPUs of a guest with {count} vCPUs cannot be named: {problem}'
+        raise errors.InvalidDemand(words) from problem
 
 
-def cpus_in(mask: str, count: int) -> set[int]:
+def cpus_in(mask: str, count: int, named: parsing.NamedCPUs | None = None) -> set[int]:
     """Return the numbers that a mask names; those excluded count for nothing.
 
     A mask that begins with an exclusion means all of ``count`` CPUs but those.
-    Raises errors.InvalidDemand for text that is no mask.
+    ``named`` counts the CPUs of several masks of one guest. Raises errors.InvalidDemand
+    for text that is no mask.
     """
-    included: set[int] = set(range(count)) if mask.startswith('^') else set()
-    excluded: set[int] = set()
-    for part in filter(None, (part.strip() for part in mask.split(','))):
-        numbers = excluded if part.startswith('^') else included
-        numbers |= _mask_numbers(part)
-    return included - excluded
+    included = every_cpu(count) if mask.startswith('^') else set()
+    try:
+        more, excluded = (named or parsing.NamedCPUs()).read(mask, _ends)
+    except ValueError as problem:
+        raise errors.InvalidDemand(f'Invalid CPU mask: {problem}') from problem
+    return (included | more) - excluded
 
 
-def _mask_numbers(part: str) -> set[int]:
+def _ends(part: str) -> tuple[int, int]:
     kind = 'exclusion' if part.startswith('^') else 'inclusion'
     texts = part.removeprefix('^').split('-')
     if len(texts) > 1:
@@ -187,6 +193,11 @@ def _mask_numbers(part: str) -> set[int]:
         first, last = int(texts[0]), int(texts[-1])
     except ValueError:
         first, last = 1, 0
-    if len(texts) > 2 or not 0 <= first <= last < _MAX_CPUS:
+    if len(texts) > 2 or not 0 <= first <= last:
         raise errors.InvalidDemand(f"Invalid {kind} expression '{part}'")
-    return set(range(first, last + 1))
+    if last >= parsing.MOST_CPUS:
+        raise errors.InvalidDemand(
+            f"Invalid {kind} expression '{part}': CPUs are numbered below "
+            f'{parsing.MOST_CPUS}'
+        )
+    return first, last

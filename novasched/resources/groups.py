@@ -41,6 +41,11 @@ class ExtraSpecGroups:
     warnings: list[str] = field(default_factory=list)
 
 
+TOO_MUCH = 2**31
+"""More than placement lets a server take of one provider; what is asked beyond it is
+asked as this."""
+
+
 def read_extra_specs(extra_specs: Mapping[str, str]) -> ExtraSpecGroups:
     """Read the extra specs of a flavor; keys that are not ours are left alone."""
     parsed = ExtraSpecGroups()
@@ -69,7 +74,7 @@ def _with_amount(group: Group, name: str, value: str) -> Group:
     if name not in _STANDARD and not name.startswith('CUSTOM_'):
         raise ValueError(f"Received an invalid ResourceClass '{name}' in extra_specs.")
     try:
-        amount = int(value)
+        amount = min(int(value), TOO_MUCH)
     except ValueError:
         amount = -1
     if amount < 0:

@@ -21,6 +21,7 @@ from oslo_versionedobjects import exception as ovo_exception
 from novasched import errors
 from novasched.objects import base
 from novasched.objects.context import RequestContext
+from novasched.parsing import NestedTooDeep, bounded_depth
 
 LOG = logging.getLogger(__name__)
 
@@ -93,9 +94,10 @@ def decode(
     what is nested too deep, and errors.UnsupportedObject for a name that is unknown.
     """
     try:
-        return _decode(value, context, backport)
-    except RecursionError:
-        raise errors.InvalidRequest('it is nested too deep') from None
+        with bounded_depth():
+            return _decode(value, context, backport)
+    except NestedTooDeep as problem:
+        raise errors.InvalidRequest(str(problem)) from problem
 
 
 def _decode(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from novasched.deadline import Check, never
 from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.columns import Categories, Ints, Mask
 from novasched.scheduler.filters import BaseHostFilter
@@ -56,25 +57,29 @@ class CellCounter:
     def __init__(self) -> None:
         self._kept: dict[Hashable, _Filled] = {}
 
-    def counts(self, hosts: HostTable, guests: _Guests, most: Ints) -> Ints:
+    def counts(
+        self, hosts: HostTable, guests: _Guests, most: Ints, check: Check = never
+    ) -> Ints:
         """Return how many copies fit each host; no more than ``most`` are tried."""
         found = [
-            min(self._fill(key, guests, most_of_host).count, most_of_host)
+            min(self._fill(key, guests, most_of_host, check).count, most_of_host)
             for key, most_of_host in zip(
                 _capacities(hosts, guests), most.tolist(), strict=True
             )
         ]
         return np.array(found, np.int64)
 
-    def taken(self, hosts: HostTable, guests: _Guests, counts: Ints) -> HostTable:
+    def taken(
+        self, hosts: HostTable, guests: _Guests, counts: Ints, check: Check = never
+    ) -> HostTable:
         """Return the hosts after each took so many copies."""
         left = []
         for capacity, count in zip(
             _capacities(hosts, guests), counts.tolist(), strict=True
         ):
-            filled = self._fill(capacity, guests, count)
+            filled = self._fill(capacity, guests, count, check)
             if filled.count != count:
-                filled = _filled(_Filled(0, capacity, False), guests, count)
+                filled = _filled(_Filled(0, capacity, False), guests, count, check)
             left.append(filled.left)
         topologies: list[Any] = [each.topology for each in left]
         pools: list[Any] = [each.pools for each in left]
@@ -83,12 +88,14 @@ class CellCounter:
             pci_stats=_replaced(hosts, 'pci_stats', pools),
         )
 
-    def _fill(self, capacity: HostCapacity, guests: _Guests, most: int) -> _Filled:
+    def _fill(
+        self, capacity: HostCapacity, guests: _Guests, most: int, check: Check
+    ) -> _Filled:
         key = guests, capacity
         known = self._kept.get(key, _Filled(0, capacity, False))
         if known.count >= most or known.is_full:
             return known
-        found = _filled(known, guests, most)
+        found = _filled(known, guests, most, check)
         if len(self._kept) >= MOST_KEPT:
             self._kept.clear()
         self._kept[key] = found
@@ -127,9 +134,10 @@ class _Guests:
         return all(any(each.fits(capacity, [None])) for each in self.checked)
 
 
-def _filled(start: _Filled, guests: _Guests, most: int) -> _Filled:
+def _filled(start: _Filled, guests: _Guests, most: int, check: Check) -> _Filled:
     count, left = start.count, start.left
     while count < most:
+        check()
         if not guests.fit(left):
             return _Filled(count, left, True)
         left = book_on(left, guests.booked, None).left
@@ -166,15 +174,21 @@ class Counting:
     """The counting of one kind of server.
 
     ``request`` is for one server without a server group; a filter that rejects a host
-    is taken to reject it with more servers, too.
+    is taken to reject it with more servers, too. ``check`` is called in each round of a
+    loop; it raises where the work is to end.
     """
 
     def __init__(
-        self, profile: Profile, request: RequestSpec, counter: CellCounter | None = None
+        self,
+        profile: Profile,
+        request: RequestSpec,
+        counter: CellCounter | None = None,
+        check: Check = never,
     ) -> None:
         self._profile = profile
         self._request = request
         self._counter = counter or CellCounter()
+        self._check = check
         self._guests = _Guests.of(request, profile.filters, profile.fitting)
 
     def slots(self, hosts: HostTable, room: Ints) -> Ints:
@@ -190,7 +204,9 @@ class Counting:
         positions = positions[self._passes(filters, hosts[positions])]
         most = room[positions]
         if self._guests is not None and filters:
-            most = self._counter.counts(hosts[positions], self._guests, most)
+            most = self._counter.counts(
+                hosts[positions], self._guests, most, self._check
+            )
             filters = [each for each in filters if not _is_counted(each)]
             positions, most = positions[most > 0], most[most > 0]
         found[positions] = self._bisected(filters, hosts[positions], most)
@@ -201,7 +217,7 @@ class Counting:
         has; ('', ...) for hosts that no filter rejects."""
         table = self._consumed(hosts, counts)
         if self._guests is not None:
-            table = self._counter.taken(table, self._guests, counts)
+            table = self._counter.taken(table, self._guests, counts, self._check)
         found: list[tuple[str, Reason] | None] = [None] * len(hosts)
         places = {row: place for place, row in enumerate(hosts.rows.tolist())}
         _, steps = run_filters(self._profile.filters, table, self._request)
@@ -219,6 +235,7 @@ class Counting:
         low, high = np.ones(len(hosts), np.int64), most + 1
         trying = most
         while len(open_ := np.flatnonzero(high - low > 1)):
+            self._check()
             tried = trying[open_]
             table = self._consumed(hosts[open_], tried - 1)
             passes = self._passes(filters, table)

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+from novasched.parsing import parse_json
 
 FRACTIONS = frozenset(
     {
@@ -46,8 +47,8 @@ def parse(text: str | None) -> tuple[HostMetric, ...]:
     if not text:
         return ()
     try:
-        return tuple(_metric(entry) for entry in json.loads(text))
-    except (ArithmeticError, LookupError, RecursionError, TypeError) as problem:
+        return tuple(_metric(entry) for entry in parse_json(text))
+    except (ArithmeticError, LookupError, TypeError) as problem:
         raise ValueError(f'not a list of metrics: {text:.200}') from problem
 
 

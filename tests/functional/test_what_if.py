@@ -224,6 +224,8 @@ def test_the_same_by_the_database_of_placement(made, tmp_path):
         ('option max_attempts', 'max_attempts is no pair'),
         ('option nonsense.nothing=1', 'no such group'),
         ('option filter_scheduler.max_instances_per_host=x', 'Invalid|invalid'),
+        ('option filter_scheduler.host_subset_size=', 'it has no value'),
+        ('option filter_scheduler.ram_weight_multiplier= ', 'is no change|no value'),
     ],
 )
 def test_changes_that_make_no_sense(made, change, words):

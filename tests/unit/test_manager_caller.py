@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from novasched import errors
 from novasched.candidate_query import QueryPolicy
 from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
@@ -51,9 +52,9 @@ def select(placement, notifier, journal):
         journal,
     )
 
-    def run(caller=None, uuids=(INSTANCE,)):
+    def run(caller=None, uuids=(INSTANCE,), **values):
         context = RequestContext(overwrite=False)
-        request = factories.request()
+        request = factories.request(**values)
         return manager.select_destinations(context, request, uuids, True, False, caller)
 
     return run
@@ -78,6 +79,11 @@ def test_what_was_claimed_for_nobody_is_undone(select, placement, notifier, jour
 
 def test_where_nothing_is_claimed_nobody_is_looked_for(select):
     assert len(select(FakeCaller(CallerGone('hung up')), uuids=None)) == 1
+
+
+def test_more_servers_than_one_request_may_be_for(select):
+    with pytest.raises(errors.InvalidRequest, match='65536 servers at most'):
+        select(uuids=None, num_instances=2**40)
 
 
 def test_a_caller_need_not_be_known(select, placement, journal):

@@ -106,6 +106,11 @@ def test_unless_the_operator_says_so(cloud, caplog):
             '[novasched] candidates',
             'one of placement, mirror',
         ),
+        (
+            '[filter_scheduler]\nhost_subset_size =\n',
+            '[filter_scheduler] host_subset_size',
+            'a whole number of at least 1',
+        ),
     ],
 )
 def test_a_wrong_value_is_named_before_anything_is_tried(

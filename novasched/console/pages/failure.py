@@ -9,6 +9,7 @@ from novasched import errors
 from novasched.console.pages import query
 from novasched.console.pages.query import PageQuery
 from novasched.console.pages.words import Link, View
+from novasched.deadline import TookTooLong
 
 TITLES = {
     400: 'That cannot be asked so',
@@ -50,6 +51,8 @@ def view(status: int, said: str, problem: Exception, asked: PageQuery) -> View:
 def _title(status: int, problem: Exception) -> str:
     if isinstance(problem, errors.Busy):
         return 'Too much at once'
+    if isinstance(problem, TookTooLong):
+        return 'This takes too long'
     if isinstance(problem, errors.DecisionNotFound):
         return 'No such decision'
     if isinstance(problem, errors.NovaschedError) and status == 404:
@@ -69,6 +72,8 @@ def _advice(status: int, problem: Exception) -> list[str]:
             'It may be older than what is kept ([novasched] decisions_max_days and '
             'decisions_max_mb), or its scheduler did not answer.'
         ]
+    if isinstance(problem, TookTooLong):
+        return ['Scheduling goes on, and nothing was claimed.']
     if status == 503:
         return ['Scheduling goes on. See which part is away on the page Health.']
     return []

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from novasched.objects.request_spec import RequestSpec
+from novasched.parsing import parse_json
 from novasched.scheduler import extra_specs
 from novasched.scheduler.columns import combined
 from novasched.scheduler.filters import ColumnFilter
@@ -78,8 +78,8 @@ def resolve(value: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         if isinstance(value, str):
             try:
-                value = json.loads(value)
-            except (ValueError, RecursionError):
+                value = parse_json(value)
+            except ValueError:
                 return None
         if isinstance(value, Mapping):
             value = value.get(name)

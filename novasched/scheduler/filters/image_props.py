@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ from oslo_utils import versionutils
 
 from novasched.objects import machine
 from novasched.objects.request_spec import RequestSpec
+from novasched.parsing import parse_json
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import HostState, HostTable, Mask
 from novasched.scheduler.reasons import Code, Reason
@@ -40,8 +40,8 @@ def version_text(version: int) -> str:
 def address_bits(cpu_info: str | None) -> int:
     """Return the physical address width of a host's CPUs; 0 if unknown."""
     try:
-        return int(json.loads(cpu_info or '')['maxphysaddr']['bits'])
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return int(parse_json(cpu_info or '')['maxphysaddr']['bits'])
+    except (ValueError, TypeError, KeyError, OverflowError):
         return 0
 
 

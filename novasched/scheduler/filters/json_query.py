@@ -8,7 +8,6 @@ A query is ``[command, argument, ...]``. An argument is a query, text such as
 from __future__ import annotations
 
 import itertools
-import json
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from novasched import errors
 from novasched.objects.request_spec import RequestSpec
+from novasched.parsing import NestedTooDeep, parse_json
 from novasched.scheduler.filters import ColumnFilter
 from novasched.scheduler.hosts import (
     Categories,
@@ -109,8 +109,8 @@ def parsed(text: str) -> Any:
     if len(text) > MOST_CHARACTERS:
         raise _too_large(f'{MOST_CHARACTERS} characters')
     try:
-        query = json.loads(text)
-    except RecursionError:
+        query = parse_json(text)
+    except NestedTooDeep:
         raise _too_large(f'{MOST_NESTED} nested queries') from None
     words, level = 0, [query]
     for _ in range(MOST_NESTED):

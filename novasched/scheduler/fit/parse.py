@@ -10,10 +10,10 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Self, TypeVar
 
+from novasched.parsing import NamedCPUs, parse_json
 from novasched.scheduler.fit.pci import Pool, Pools, Tags, devices_by_cell
 from novasched.scheduler.fit.topology import Cpus, HostCell, Networks, Pages
 
@@ -30,8 +30,14 @@ def reading() -> Iterator[None]:
     """Raise Unreadable for any error in reading JSON of an unknown shape."""
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
-            ValueError) as error:  # fmt: skip
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise Unreadable(f'{type(error).__name__}: {error!s:.100}') from error
 
 
@@ -53,8 +59,6 @@ Complain = Callable[[str, str], None]
 
 
 NAME, DATA = 'nova_object.name', 'nova_object.data'
-MOST_CPUS = 65536
-"""A range of more CPUs than any host has is no range."""
 
 
 def host_cells(text: str | None) -> tuple[HostCell, ...]:
@@ -66,7 +70,7 @@ def host_cells(text: str | None) -> tuple[HostCell, ...]:
     if not text or text == 'null':
         return ()
     with reading():
-        topology = json.loads(text)
+        topology = parse_json(text)
         if NAME in topology:
             cells = tuple(_cell(cell[DATA]) for cell in topology[DATA]['cells'])
         else:
@@ -148,16 +152,13 @@ def _old_cell(cell: Mapping[str, Any]) -> HostCell:
 
 def _listed_cpus(text: str) -> Cpus:
     """Read '0-3,^2,8': ranges, and after '^' what is not meant."""
-    meant: set[int] = set()
-    left_out: set[int] = set()
-    for part in filter(None, map(str.strip, text.split(','))):
-        ends = part.removeprefix('^').partition('-')
-        first, last = number(ends[0]), number(ends[2] or ends[0])
-        if last - first >= MOST_CPUS:
-            raise ValueError(f'a range has more than {MOST_CPUS} CPUs')
-        numbers = range(first, last + 1)
-        (left_out if part.startswith('^') else meant).update(numbers)
+    meant, left_out = NamedCPUs().read(text, _ends)
     return frozenset(meant - left_out)
+
+
+def _ends(part: str) -> tuple[int, int]:
+    first, _, last = part.removeprefix('^').partition('-')
+    return number(first), number(last or first)
 
 
 PRODUCT = ('vendor_id', 'product_id')
@@ -172,7 +173,7 @@ def parse_pools(text: str | None) -> Pools:
     them as plain dicts. Raises Unreadable for text that is anything else.
     """
     with reading():
-        made = _pools(json.loads(text or '[]') or [])
+        made = _pools(parse_json(text or '[]') or [])
     return tuple(sorted(made, key=lambda pool: len(pool.keys)))
 
 

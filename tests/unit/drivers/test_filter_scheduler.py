@@ -9,6 +9,7 @@ import random
 import pytest
 
 from novasched import errors
+from novasched.deadline import TookTooLong, never
 from novasched.drivers import DriverContext, ScheduleRequest
 from novasched.drivers.claims import Claims
 from novasched.drivers.filter_scheduler import FilterScheduler
@@ -75,6 +76,7 @@ def run(hosts):
         host_subset_size=1,
         fitting=RIGHT,
         silent=None,
+        check=never,
         **parts,
     ):
         if candidates is ...:
@@ -100,13 +102,13 @@ def run(hosts):
         request = request or factories.request()
         if uuids is None or candidates is None:
             work = ScheduleRequest(
-                context, request, uuids, candidates, None, alternates
+                context, request, uuids, candidates, None, alternates, check=check
             )
             return driver.select_destinations(work)
         room = RemainingCapacity(candidates.summaries)
         with Claims(placement, context, VERSION, room) as claims:
             work = ScheduleRequest(
-                context, request, uuids, candidates, claims, alternates
+                context, request, uuids, candidates, claims, alternates, check=check
             )
             return driver.select_destinations(work)
 
@@ -311,6 +313,17 @@ class TestUnclaimed:
     def test_no_host_is_no_valid_host(self, run):
         with pytest.raises(errors.NoValidHost, match='not enough'):
             run(everywhere(), None, filters=[Passing(set())])
+
+
+@pytest.mark.parametrize('uuids', [None, [A, B]])
+def test_between_two_instances_it_is_asked_whether_to_go_on(run, uuids):
+    def check():
+        raise TookTooLong(1.0)
+
+    offered, request = everywhere(), factories.request(num_instances=3)
+    with pytest.raises(TookTooLong):
+        run(offered, uuids, request, check=check)
+    assert offered.held == {}
 
 
 class TestAlternates:

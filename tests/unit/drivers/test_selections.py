@@ -41,6 +41,13 @@ CELLS = ['a', 'a', 'a', 'b', 'a', 'a', 'a']
         pytest.param(True, 1, None, ['h1 h3', 'h2 h5'], id='one each'),
         pytest.param(True, 2, None, ['h1 h3 h6', 'h2 h5 h7'], id='in turn'),
         pytest.param(
+            False,
+            10**15,
+            None,
+            ['h1 h3 h5 h6 h7', 'h2 h3 h5 h6 h7'],
+            id='all of the cell',
+        ),
+        pytest.param(
             True, 9, None, ['h1 h3 h6', 'h2 h5 h7'], id='as many as there are'
         ),
         pytest.param(

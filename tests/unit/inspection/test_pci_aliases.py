@@ -39,6 +39,12 @@ def test_an_alias_that_nobody_knows_is_refused():
         PciAliases.from_conf(conf_of(NIC)).requests_of(request_for('gpu:1'))
 
 
+@pytest.mark.parametrize('count', ['', '0', '²', '9' * 30, '9' * 5000])
+def test_numbers_of_devices_that_cannot_be(count):
+    with pytest.raises(errors.InvalidDemand, match='is not defined'):
+        PciAliases.from_conf(conf_of(NIC)).requests_of(request_for(f'nic:{count}'))
+
+
 def test_an_alias_that_is_no_json_is_named():
     with pytest.raises(errors.OptionError, match='alias'):
         PciAliases.from_conf(conf_of('{'))

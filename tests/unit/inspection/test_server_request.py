@@ -116,6 +116,7 @@ def test_nodes_of_the_guest(specs, cells):
         pytest.param({'hw:numa_nodes': '9'}, id='more nodes than CPUs'),
         pytest.param({'hw:numa_nodes': 'x'}, id='nodes that are no number'),
         pytest.param({'hw:mem_page_size': 'huge'}, id='an unknown size of pages'),
+        pytest.param({'hw:mem_page_size': f'{2**62}MB'}, id='pages of no size'),
         pytest.param({'hw:cpu_policy': 'mixed'}, id='a mix without a mask'),
         pytest.param(
             {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0'}, id='a CPU in no node'
@@ -130,6 +131,48 @@ def test_nodes_of_the_guest(specs, cells):
 def test_demands_that_cannot_be(specs):
     with pytest.raises(errors.InvalidDemand):
         made(specs=specs, vcpus=4, memory_mb=1024, aliases=PciAliases([NIC]))
+
+
+@pytest.mark.parametrize(
+    ('specs', 'vcpus', 'words'),
+    [
+        pytest.param(
+            {'hw:numa_nodes': '4097'},
+            4097,
+            'may be 4096',
+            id='more nodes than any host',
+        ),
+        pytest.param(
+            {'hw:cpu_policy': 'dedicated'}, 2**31, 'may be 65536', id='CPUs without end'
+        ),
+        pytest.param(
+            {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'x'},
+            2,
+            'cpu_thread_policy',
+            id='an unknown policy',
+        ),
+        pytest.param(
+            {
+                'hw:numa_nodes': '2',
+                'hw:numa_cpus.0': '0-40000',
+                'hw:numa_cpus.1': '0-40000',
+            },
+            40001,
+            'CPUs are named',
+            id='nodes that share more CPUs than there can be',
+        ),
+    ],
+)
+def test_demands_without_bounds(specs, vcpus, words):
+    with pytest.raises(errors.InvalidRequest, match=words):
+        made(specs=specs, vcpus=vcpus, memory_mb=vcpus)
+
+
+def test_as_many_nodes_as_there_may_be():
+    specs = {'hw:numa_nodes': '1024'}
+    assert (
+        len(made(specs=specs, vcpus=1024, memory_mb=1024).numa_topology.cells) == 1024
+    )
 
 
 def test_an_alias_asks_for_devices():

@@ -278,7 +278,11 @@ def test_cpus(mask, cpus):
         ('0-', "Invalid range expression '0-'"),
         ('0-1-2', "Invalid range expression '0-1-2'"),
         ('^0-', "Invalid range expression '^0-'"),
-        ('0-999999999999', "Invalid range expression '0-999999999999'"),
+        (
+            '0-65536',
+            "Invalid range expression '0-65536': CPUs are numbered below 65536",
+        ),
+        ('0-65535,0', 'Invalid CPU mask: more than 65536 CPUs are named'),
     ],
 )
 def test_what_is_no_mask(mask, text):

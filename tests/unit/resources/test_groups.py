@@ -42,6 +42,12 @@ def asked(extra_specs=None, shares_cpus=False, more=(), **fields):
             id='a mixed policy without dedicated ones',
         ),
         pytest.param({'resources:PCPU': '0'}, {}, {}, id='none at all'),
+        pytest.param(
+            {'resources:VCPU': '9' * 30},
+            {'VCPU': 2**31},
+            {'VCPU': 2**31},
+            id='more than there can be',
+        ),
     ],
 )
 def test_cpus(extra_specs, cpus, shared):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from novasched.objects.request_spec import RequestSpec
+from novasched.parsing import parse_json
 from novasched.scheduler import aggregates
 from novasched.scheduler.aggregates import Aggregate
 from novasched.scheduler.filters import ColumnFilter, WritingFilter
@@ -189,8 +189,8 @@ def _words(text: str) -> set[str]:
 def reported_types(text: str | None) -> set[str]:
     """Read the types that a host reports: a JSON list, or separated by commas."""
     try:
-        listed = json.loads(text or '')
-    except (ValueError, RecursionError):
+        listed = parse_json(text or '')
+    except ValueError:
         listed = None
     if isinstance(listed, list):
         return {word for word in listed if isinstance(word, str)}
