@@ -33,6 +33,11 @@ class EmptyCloud:
 
     health = overview
 
+    def plan(self, order):
+        raise errors.Busy(2, 'a dry run')
+
+    capacity = plan
+
     def hosts(self, order):
         chosen = {key: [] for key in ('cells', 'zones', 'aggregates')}
         return {'hosts': [], 'total': 0, 'page': 1, 'pages': 1, **chosen}
@@ -290,6 +295,7 @@ class TestOtherSites:
             ('/hosts', 'iframe'),
             ('/hosts', 'empty'),
             ('/api/v1/hosts', 'document'),
+            ('/capacity/heat?flavor=m1.tiny', 'document'),
         ],
     )
     def test_they_may_embed_nothing_and_not_ask_the_api(
@@ -303,6 +309,18 @@ class TestOtherSites:
     def test_they_may_link_to_pages(self, address, site):
         sent = {'Sec_Fetch_Site': site, 'Sec_Fetch_Dest': 'document'}
         assert ask(address, '/hosts', **sent).status == 200
+
+    @pytest.mark.parametrize('site', ['cross-site', 'same-site'])
+    @pytest.mark.parametrize(
+        'path', ['/plan?flavor=m1.tiny', '/capacity?flavor=m1.tiny']
+    )
+    def test_they_may_fill_in_a_form_that_works_nothing_out(self, address, path, site):
+        sent = {'Sec_Fetch_Site': site, 'Sec_Fetch_Dest': 'document'}
+        answer = ask(address, path, **sent)
+        assert answer.status == 200
+        assert 'filled in this form' in answer.text
+        assert 'm1.tiny' in answer.text
+        assert ask(address, path, Sec_Fetch_Site='same-origin').status == 503
 
     @pytest.mark.parametrize('site', ['same-origin', 'none'])
     def test_own_pages_and_what_is_typed_are_answered(self, address, site):
