@@ -34,11 +34,14 @@ LIBRARIES = ('novasched', 'numpy', 'oslo.db', 'oslo.messaging', 'sqlalchemy')
 class Version:
     """What oslo.reports asks about a program."""
 
+    def __init__(self, name: str = NAME) -> None:
+        self._name = name
+
     def vendor_string(self) -> str:
         return 'novasched'
 
     def product_string(self) -> str:
-        return NAME
+        return self._name
 
     def version_string_with_package(self) -> str:
         return importlib.metadata.version('novasched')
@@ -90,18 +93,21 @@ def arrange(
     conf: cfg.ConfigOpts,
     state: Callable[[], Mapping[str, Any]],
     report: type[Meditation] = Meditation,
+    name: str = NAME,
+    section: str = 'Scheduler',
 ) -> None:
     """Report at SIGUSR2, in this process and those that it starts later.
 
-    ``state`` returns what the scheduler of the process knows. Where the options want
+    ``state`` returns what the program ``name`` knows, shown as
+    ``section``. Where the options want
     it, a file is watched instead, in each worker: see ``watch``. Raises
     errors.OptionError if there is none.
     """
     report.register_section('Versions', lambda: ModelWithDefaultViews(_versions()))
-    report.register_section('Scheduler', asked(state))
+    report.register_section(section, asked(state))
     path = conf.oslo_reports.file_event_handler
     if not path:
-        report.setup_autorun(Version(), NAME, conf=conf)
+        report.setup_autorun(Version(name), name, conf=conf)
     elif not os.path.exists(path):
         raise errors.OptionError(
             '[oslo_reports] file_event_handler',
@@ -110,7 +116,9 @@ def arrange(
         )
 
 
-def watch(conf: cfg.ConfigOpts, report: type[Meditation] = Meditation) -> None:
+def watch(
+    conf: cfg.ConfigOpts, report: type[Meditation] = Meditation, name: str = NAME
+) -> None:
     """Report when a file changes, if the options name one."""
     if conf.oslo_reports.file_event_handler:
-        report.setup_autorun(Version(), NAME, conf=conf, setup_signal=False)
+        report.setup_autorun(Version(name), name, conf=conf, setup_signal=False)

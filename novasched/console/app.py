@@ -19,7 +19,7 @@ from novasched.commands.base import FORMAT_VERSION
 from novasched.commands.console_client import API
 from novasched.commands.decisions import BY
 from novasched.commands.explain import A_DECISION, A_REQUEST
-from novasched.console import metrics
+from novasched.console import metrics, security
 from novasched.console.compression import compressed
 from novasched.console.pages import (
     capacity,
@@ -53,6 +53,7 @@ ASKED_WRONGLY = (errors.OptionError, errors.InvalidRequest, errors.AmbiguousDeci
 Refused = Callable[[PageQuery, str], dict[str, Any]]
 FORMS: dict[str, Refused] = {'plan': plan.refused, 'capacity': capacity.refused}
 """Pages that keep what was typed, with a sentence, where it is refused."""
+FILLED_IN = 'A page of another site has filled in this form. Send it to see the answer.'
 
 
 class Answered(NamedTuple):
@@ -206,10 +207,16 @@ def _page(ask: Callable[..., Answered]) -> Callable[..., str]:
 
 
 def _form(ask: Callable[..., Answered], name: str, kept: Refused) -> Callable[..., Any]:
-    """Return a page with a form; what was typed stays where it is refused."""
+    """Return a page with a form; what was typed stays where it is refused.
+
+    Another site may fill in the form. A dry run is expensive, so the user sends it.
+    """
     shown = _page(ask)
 
     def form() -> Any:
+        if security.is_of_other_site(flask.request.environ):
+            page = kept(_asked(), FILLED_IN)
+            return flask.render_template(f'{name}.html', page=page)
         try:
             return shown()
         except ASKED_WRONGLY as problem:

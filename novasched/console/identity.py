@@ -7,6 +7,7 @@ A keystone that hangs holds some threads of the console, never all.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -26,6 +27,10 @@ from novasched.console.security import Application, Environ
 GROUP = 'keystone_authtoken'
 COOKIE = 'novasched_token'
 HEADER = 'HTTP_X_AUTH_TOKEN'
+TOKENS = (HEADER, 'HTTP_X_SERVICE_TOKEN')
+"""Headers that keystonemiddleware sends on to keystone."""
+A_TOKEN = re.compile(r'[!-~]+')
+"""Characters that a token may have; no others can be sent in a header."""
 KEYSTONE_S = 10.0
 BUSY = 'novasched.keystone_busy'
 """The errors.Busy that kept the token of a request from being validated."""
@@ -101,11 +106,21 @@ class TokenOfCookie:
         if environ.get('PATH_INFO', '').startswith(UNGUARDED):
             environ.pop('HTTP_X_IDENTITY_STATUS', None)
             return self._unguarded(environ, start)
-        if HEADER not in environ:
-            token = flask.Request(environ).cookies.get(COOKIE)
-            if token:
-                environ[HEADER] = token
+        for header in TOKENS:
+            if not A_TOKEN.fullmatch(environ.get(header, '')):
+                environ.pop(header, None)
+        if HEADER not in environ and (token := token_of(flask.Request(environ))):
+            environ[HEADER] = token
         return self._app(environ, start)
+
+
+def token_of(request: flask.Request) -> str:
+    """Return the token in the cookie of a request; empty: there is none.
+
+    A quoted cookie may hold escaped characters of any kind.
+    """
+    token = request.cookies.get(COOKIE, '')
+    return token if A_TOKEN.fullmatch(token) else ''
 
 
 def _path_of(url: str) -> str:

@@ -30,6 +30,7 @@ from novasched.console.identity import (
     TokenCheck,
     TokenOfCookie,
     option_error,
+    token_of,
 )
 
 LOG = logging.getLogger(__name__)
@@ -101,6 +102,8 @@ class AccessCheck:
         given = flask.request.form
         if flask.request.method != 'POST':
             return _form(200, 'Log in')
+        # All that can fail comes before there is a token, which would stay valid.
+        answer = flask.redirect(_next(given.get('next', '')), 303)
         try:
             token = self._identity.token(
                 given.get('username', ''),
@@ -117,13 +120,12 @@ class AccessCheck:
         except keystone_errors.ClientException as problem:
             LOG.warning('Nobody can log in: keystone: %s', problem)
             return _form(503, 'Log in', 'Keystone does not answer. Try again.')
-        answer = flask.redirect(_next(given.get('next', '')), 303)
         answer.set_cookie(COOKIE, token, secure=True, httponly=True, samesite='Strict')
         return answer
 
     def log_out(self) -> Response:
         """Forget the token, here and in keystone."""
-        token = flask.request.cookies.get(COOKIE)
+        token = token_of(flask.request)
         if token:
             try:
                 self._identity.revoke(token)
@@ -149,9 +151,12 @@ def _unauthenticated() -> Any:
 
 
 def _next(path: str) -> str:
-    """Return where to go after the login: a page of this console."""
+    """Return where to go after the login: a page of this console.
+
+    Browsers drop control characters, so that one may hide another server's name.
+    """
     is_ours = path.startswith('/') and not path.startswith(('//', '/\\'))
-    return path if is_ours else '/'
+    return path if is_ours and path.isprintable() else '/'
 
 
 def _as_json(status: int, text: str) -> Response:

@@ -16,7 +16,7 @@ import flask
 from oslo_config import cfg
 from oslo_log import log
 
-from novasched import configuration, errors, opts, printable
+from novasched import configuration, errors, guru_meditation, opts, printable
 from novasched.console import app, cloud, security, web_server
 from novasched.console.reader import CloudReader
 from novasched.console.settings import GROUP, LOOPBACK, ConsoleSettings
@@ -94,6 +94,8 @@ def serve(conf: cfg.ConfigOpts, listen: str | None, is_demo: bool, say: Say) -> 
         else:
             reader = stack.enter_context(cloud.opened(conf))
         made = application(reader, conf, settings)
+        guru_meditation.arrange(conf, reader.health, name=NAME, section='Cloud')
+        guru_meditation.watch(conf, name=NAME)
         warn_of_plain_http(settings)
         address = stack.enter_context(web_server.served(made, settings))
         for line in where(address, settings):

@@ -18,6 +18,8 @@ Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 READING = ('GET', 'HEAD')
 POSTED = ('/login', '/logout')
+UNLINKED = (API, '/capacity/heat')
+"""Beginnings of the paths to which pages of other sites cannot link."""
 
 HEADERS: Mapping[str, str] = {
     'Content-Security-Policy': "default-src 'none'; script-src 'self'; "
@@ -119,6 +121,11 @@ def host_of(environ: Environ) -> str:
     return found or ''
 
 
+def is_of_other_site(environ: Environ) -> bool:
+    """Say whether a page of another site has caused a request."""
+    return environ.get('HTTP_SEC_FETCH_SITE', 'none') not in ('same-origin', 'none')
+
+
 def is_open_to_other_sites(environ: Environ) -> bool:
     """Say whether a request may be answered as far as the site that caused it goes.
 
@@ -126,10 +133,10 @@ def is_open_to_other_sites(environ: Environ) -> bool:
     a page open in a browser could keep the console busy. Other names of the same domain
     are other sites. Clients other than browsers send no Sec-Fetch-Site.
     """
-    if environ.get('HTTP_SEC_FETCH_SITE', 'none') in ('same-origin', 'none'):
+    if not is_of_other_site(environ):
         return True
     is_followed = environ.get('HTTP_SEC_FETCH_DEST') == 'document'
-    return is_followed and not environ.get('PATH_INFO', '').startswith(API)
+    return is_followed and not environ.get('PATH_INFO', '').startswith(UNLINKED)
 
 
 def is_from_here(environ: Environ) -> bool:

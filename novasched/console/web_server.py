@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server of the console: at a unix socket or a TCP address, until it is stopped.
 
-It has a fixed number of threads. Clients wait for one in a queue; who finds it full is
-told so at once.
+It has a fixed number of threads. A connection gets one when a whole request is
+there, and waits for it in a queue; where that is full it gets 503 at once. One selector
+reads all connections, so that a client that is slow to send costs no thread.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import logging
 import os
 import queue
 import socket
+import ssl
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -24,6 +28,7 @@ from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
+from novasched.console.inbox import MOST_BODY, MOST_HEAD, Inbox
 from novasched.console.security import HEADERS, Application
 from novasched.console.settings import GROUP, LISTEN, ConsoleSettings
 from novasched.observability import serving
@@ -36,46 +41,55 @@ WAITING_PER_THREAD = 4
 BACKLOG = 256
 """Connections that the kernel keeps for us; a client at a full one may hang."""
 MOST_IDLE = 512
-"""Connections without a request; more would take the files that a process may open."""
+"""Connections without a whole request; more would take the files that a process may
+open. A new one takes the place of the oldest, of the address that has most."""
 CLIENT_S = 10
-"""How long a client may take to send a request with its body; a connection without
-a request is kept as long."""
-REFUSED_S = 0.5
-"""How long a client that is refused may take to send what it wanted."""
+"""How long a client may take to begin a request, and to read an answer."""
+REQUEST_S = 2
+"""How long a client may take from the first byte of a request to its last."""
+READING_S = 0.2
+"""How long a client may take to read an answer while others wait for a thread."""
 STOP_S = 10
-MOST_HEAD = 16 * 1024
-MOST_BODY = 16 * 1024
 
 BUSY = b'The console has too many clients just now. Try again in a moment.\n'
 
 
-class _TimedSocket:
-    """A socket to read from until a deadline, however little comes at a time."""
+class _ClientSocket:
+    """The socket of a connection for a thread: it reads what is there already."""
 
-    def __init__(self, sock: Any, deadline: Callable[[], float]) -> None:
+    def __init__(self, sock: Any, conn: _Connection) -> None:
         self._sock = sock
-        self._deadline = deadline
+        self._conn = conn
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sock, name)
 
-    def recv_into(self, buffer: Any) -> int:
-        left_s = self._deadline() - SYSTEM_CLOCK.monotonic()
-        if left_s <= 0:
-            raise TimeoutError('timed out')
-        self._sock.settimeout(left_s)
-        try:
-            return int(self._sock.recv_into(buffer))
-        finally:
-            self._sock.settimeout(CLIENT_S)
+    def recv_into(self, buffer: memoryview) -> int:
+        return self._conn.inbox.recv_into(buffer)
+
+    def send(self, content: bytes) -> int:
+        """Send what the client takes. Raises TimeoutError at the deadline, or earlier
+        if others wait for the thread."""
+        conn, now_s = self._conn, SYSTEM_CLOCK.monotonic()
+        conn.deadline = conn.deadline or now_s + CLIENT_S
+        patient_s = conn.deadline - CLIENT_S + READING_S
+        while now_s < (patient_s if conn.server.requests.qsize else conn.deadline):
+            self._sock.settimeout(READING_S)
+            with contextlib.suppress(TimeoutError):
+                return int(self._sock.send(content))
+            now_s = SYSTEM_CLOCK.monotonic()
+        raise TimeoutError('timed out')
 
 
 class _Request(http.HTTPRequest):
     """A request that the application never sees is answered with our headers, too."""
 
     def parse_request(self) -> None:
-        self.conn.deadline = SYSTEM_CLOCK.monotonic() + CLIENT_S
-        super().parse_request()
+        self.conn.deadline = 0.0
+        if self.conn.inbox.refusal:
+            self.simple_response(self.conn.inbox.refusal.value)
+        else:
+            super().parse_request()
 
     def simple_response(self, status: Any, msg: str = '') -> None:
         code = int(str(status)[:3])
@@ -88,15 +102,36 @@ class _Request(http.HTTPRequest):
 class _Connection(http.HTTPConnection):
     RequestHandlerClass = _Request
     deadline = 0.0
-    """When the request being read must be there, with its body."""
+    """When the answer must be read; 0: none was sent yet."""
+    since = 0.0
+    """When the last answer was sent, or the connection was made."""
 
     def __init__(self, server: Any, sock: Any, makefile: Any = MakeFile) -> None:
-        def made(sock: Any, mode: str, size: int) -> Any:
-            if 'r' in mode:
-                sock = _TimedSocket(sock, lambda: self.deadline)
-            return makefile(sock, mode, size)
+        self.inbox = Inbox()
+        super().__init__(
+            server, sock, lambda *args: makefile(_ClientSocket(sock, self), *args[1:])
+        )
 
-        super().__init__(server, sock, made)
+    def has_request(self) -> bool:
+        """Read what is there, and return whether a request is whole. Raises OSError."""
+        self.socket.settimeout(0)
+        try:
+            while not self.inbox.release():
+                content = self.socket.recv(MOST_HEAD)
+                if not content:
+                    raise ConnectionResetError
+                if not self.inbox.is_begun:
+                    self.since = time.time() + REQUEST_S - CLIENT_S
+                self.inbox.add(content)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return False
+        finally:
+            self.socket.settimeout(CLIENT_S)
+        return True
+
+    def close(self) -> None:
+        self.server.forget(self)
+        super().close()
 
 
 class _LateHandshake(BuiltinSSLAdapter):
@@ -136,7 +171,8 @@ class ConsoleServer(wsgi.Server):
         self.expiration_interval = 0.5
         self.keep_alive_conn_limit = MOST_IDLE
         self._listening = listening
-        self._refused: queue.Queue[Any] = queue.Queue(BACKLOG)
+        self._waiting: dict[_Connection, None] = {}
+        self._lock = threading.Lock()
 
     def bind(self, family: int, type: int, proto: int = 0) -> socket.socket:
         self.socket = self._listening
@@ -146,40 +182,55 @@ class ConsoleServer(wsgi.Server):
         return self.bind(socket.AF_UNIX, socket.SOCK_STREAM)
 
     def process_conn(self, conn: Any) -> None:
-        """Give a connection to a thread, once there is something to read.
-
-        Browsers open some in advance; they would keep threads from others.
-        """
+        """Give a connection to a thread, once a whole request is there."""
+        self.forget(conn)
+        if conn.last_used is None:
+            self._make_room()
+            conn.since = time.time()
         try:
-            if conn.last_used is not None:
-                if _is_gone(conn):
-                    conn.close()
-                else:
-                    self.requests.put(conn)
-            elif self.can_add_keepalive_connection:
-                self.put_conn(conn)
+            if conn.has_request():
+                self.requests.put(conn)
             else:
-                self._refuse(conn)
+                self._wait_for(conn)
         except queue.Full:
-            self._refuse(conn)
-
-    def _refuse(self, conn: Any) -> None:
-        try:
-            self._refused.put_nowait(conn)
-        except queue.Full:
+            _turn_away(conn)
+        except OSError:
             conn.close()
 
-    def _serve_unservicable(self) -> None:
-        """Tell clients for whom there is no room, one after the other."""
-        while (conn := self._refused.get()) is not None:
-            if self.ready:
-                _turn_away(conn)
-            else:
-                conn.close()
+    def put_conn(self, conn: Any) -> None:
+        """Wait for the next request of a connection, which may be there already."""
+        if conn.rfile.has_data():  # of a request that was not read to its end
+            conn.close()
+            return
+        conn.since = time.time()
+        if self.ready and conn.inbox.is_begun:
+            self.process_conn(conn)
+        else:
+            self._wait_for(conn)
 
-    def stop(self) -> None:
-        super().stop()
-        self._refused.put(None)
+    def _wait_for(self, conn: Any) -> None:
+        with self._lock:
+            self._waiting[conn] = None
+        super().put_conn(conn)
+        conn.last_used = conn.since  # it expires whatever little it sends
+
+    def forget(self, conn: Any) -> None:
+        """Count a connection as one that waits no longer."""
+        with self._lock:
+            self._waiting.pop(conn, None)
+
+    def _make_room(self) -> None:
+        """Drop a connection that waits, if there are too many.
+
+        The selector closes it when it sees its end.
+        """
+        with self._lock:
+            if len(self._waiting) < MOST_IDLE:
+                return
+            most = Counter(each.remote_addr for each in self._waiting).most_common(1)
+            oldest = next(x for x in self._waiting if x.remote_addr == most[0][0])
+            del self._waiting[oldest]
+        _cut_off(oldest)
 
     def error_log(
         self, msg: str = '', level: int = 20, traceback: bool = False
@@ -187,29 +238,17 @@ class ConsoleServer(wsgi.Server):
         LOG.log(level, '%s', msg, exc_info=traceback)
 
 
-def _is_gone(conn: Any) -> bool:
-    """Say whether the client of a connection, which can be read, has closed it.
-
-    Many that do so at once would take the places of those that ask.
-    """
-    if conn.rfile.has_data():
-        return False
-    try:
-        # That of TLS cannot look at what it does not take.
-        return not socket.socket.recv(conn.socket, 1, socket.MSG_PEEK)
-    except OSError:
-        return True
+def _cut_off(conn: Any) -> None:
+    with contextlib.suppress(OSError):  # wakes who waits for it
+        socket.socket.shutdown(conn.socket, socket.SHUT_RDWR)
 
 
 def _turn_away(conn: Any) -> None:
-    """Read a request, as far as it is there, and answer that there is no room."""
+    """Answer a request, which was read, that there is no room; never wait for it."""
     with contextlib.suppress(OSError):
-        conn.socket.settimeout(REFUSED_S)
-        # What is not read when a connection is closed takes the answer with it.
-        conn.socket.recv(MOST_HEAD)
+        conn.socket.settimeout(0)
         retry = (('Retry-After', '2'),)
-        conn.socket.sendall(_answer(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, retry))
-        conn.socket.shutdown(socket.SHUT_WR)
+        conn.socket.send(_answer(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, retry))
     conn.close()
 
 

@@ -22,6 +22,9 @@ from novasched.observability.settings import HEALTH, METRICS, Address, Settings
 
 LOG = logging.getLogger(__name__)
 
+HEAD_S = 2.0
+"""From the connection to the end of the head of its request."""
+
 DEADLINE_S = 5.0
 """From the connection to the end of the answer, however the client sends and reads."""
 
@@ -123,7 +126,8 @@ class _HttpHandler(http.server.BaseHTTPRequestHandler):
 class Endpoint:
     """Answers at one address, in at most ``most_clients`` threads of its own.
 
-    A client that is not done within ``deadline_s`` is cut off.
+    A client that is not done within ``deadline_s`` is cut off. Where all threads are
+    taken, a new client gets the place of the one that has been waited for longest.
     """
 
     def __init__(
@@ -137,6 +141,9 @@ class Endpoint:
         self._routes = routes
         self._deadline_s = deadline_s
         self._free = threading.BoundedSemaphore(most_clients)
+        self._waits: dict[socket.socket, None] = {}
+        self._dropped: set[socket.socket] = set()
+        self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._listening: socket.socket | None = None
         self._thread = threading.Thread(
@@ -180,8 +187,10 @@ class Endpoint:
                     LOG.warning('A connection was not accepted: %s', problem)
 
     def _begin(self, connection: socket.socket, client: Any) -> None:
-        """Serve a client in a thread, or refuse it at once when all are taken."""
-        if self._free.acquire(blocking=False):
+        """Serve a client in a thread, or refuse it at once when all are answering."""
+        if self._free.acquire(blocking=False) or self._drop_oldest():
+            with self._lock:
+                self._waits[connection] = None
             serving = threading.Thread(
                 target=self._serve, args=(connection, client), daemon=True
             )
@@ -189,30 +198,68 @@ class Endpoint:
                 serving.start()
                 return
             except RuntimeError as problem:  # the system has no thread left
-                self._free.release()
+                self._end(connection)
+                return
                 LOG.warning('A connection was not served: %s', problem)
         with contextlib.suppress(OSError):
             connection.setblocking(False)
             connection.send(_refusal(http.HTTPStatus.SERVICE_UNAVAILABLE))
         _close(connection)
 
+    def _drop_oldest(self) -> bool:
+        """Cut off the client that has been waited for longest; return whether there
+        is one, whose place is then the caller's."""
+        with self._lock:
+            oldest = next(iter(self._waits), None)
+            if oldest is None:
+                return False
+            del self._waits[oldest]
+            self._dropped.add(oldest)
+            with contextlib.suppress(OSError):  # wakes its thread
+                oldest.shutdown(socket.SHUT_RDWR)
+            return True
+
+    def _has_place(self, connection: socket.socket) -> bool:
+        """Count a connection as waited for no longer; return whether it
+        has kept its place."""
+        with self._lock:
+            self._waits.pop(connection, None)
+            return connection not in self._dropped
+
     def _serve(self, connection: socket.socket, client: Any) -> None:
         end_s = SYSTEM_CLOCK.monotonic() + self._deadline_s
         try:
-            answer = self._answer(connection, client, end_s)
+            head = self._received(connection, end_s)
+            if not self._has_place(connection):
+                return
+            answer = self._answer(head, client)
+            with self._lock:
+                self._waits[connection] = None
             # sendall() has one timeout for all of it.
             connection.settimeout(max(end_s - SYSTEM_CLOCK.monotonic(), 0.1))
             connection.sendall(answer)
         except Exception:  # a client that went away is no error
             LOG.debug('An answer was not sent', exc_info=True)
         finally:
+            self._end(connection)
+
+    def _end(self, connection: socket.socket) -> None:
+        """Close a connection; its place is free unless another has got it."""
+        if self._has_place(connection):
             _close(connection)
             self._free.release()
+        else:
+            self._dropped.discard(connection)
+            connection.close()
 
-    def _answer(self, connection: socket.socket, client: Any, end_s: float) -> bytes:
+    def _received(self, connection: socket.socket, end_s: float) -> bytes | None:
         try:
-            head = _head(connection, end_s)
+            return _head(connection, min(end_s, SYSTEM_CLOCK.monotonic() + HEAD_S))
         except TimeoutError:
+            return None
+
+    def _answer(self, head: bytes | None, client: Any) -> bytes:
+        if head is None:
             return _refusal(http.HTTPStatus.REQUEST_TIMEOUT)
         if len(head) > MOST_HEAD:
             return _refusal(http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)

@@ -127,6 +127,18 @@ def test_the_cookie_is_for_this_console_alone(url):
     assert {'Secure', 'HttpOnly', 'SameSite=Strict', 'Path=/'} <= set(given.split('; '))
 
 
+@pytest.mark.parametrize('token', ['a\\012b', 'a\\015', '\\377', 'a b', '\\000'])
+def test_a_cookie_that_holds_no_token_is_as_none(url, token):
+    cookie = f'{login.COOKIE}="{token}"'
+    assert get(f'{url}/hosts', Cookie=cookie, **HTML).status_code == 303
+    assert get(f'{url}/api/v1/hosts', Cookie=cookie).status_code == 401
+    sent = {'Cookie': cookie, 'Sec-Fetch-Site': 'same-origin'}
+    left = requests.post(
+        f'{url}/logout', headers=sent, timeout=END_S, allow_redirects=False
+    )
+    assert left.status_code == 303
+
+
 @pytest.mark.parametrize(
     ('following', 'opened'),
     [
@@ -136,6 +148,8 @@ def test_the_cookie_is_for_this_console_alone(url):
         ('/\t/elsewhere.test/', '/'),
         ('https://elsewhere.test/', '/'),
         ('javascript:alert(1)', '/'),
+        ('/hosts\nX-Other: x', '/'),
+        ('/hosts\r', '/'),
     ],
 )
 def test_a_login_opens_pages_of_this_console_alone(url, following, opened):

@@ -33,6 +33,11 @@ class EmptyCloud:
 
     health = overview
 
+    def plan(self, order):
+        raise errors.Busy(2, 'a dry run')
+
+    capacity = plan
+
     def hosts(self, order):
         chosen = {key: [] for key in ('cells', 'zones', 'aggregates')}
         return {'hosts': [], 'total': 0, 'page': 1, 'pages': 1, **chosen}
@@ -290,6 +295,7 @@ class TestOtherSites:
             ('/hosts', 'iframe'),
             ('/hosts', 'empty'),
             ('/api/v1/hosts', 'document'),
+            ('/capacity/heat?flavor=m1.tiny', 'document'),
         ],
     )
     def test_they_may_embed_nothing_and_not_ask_the_api(
@@ -303,6 +309,18 @@ class TestOtherSites:
     def test_they_may_link_to_pages(self, address, site):
         sent = {'Sec_Fetch_Site': site, 'Sec_Fetch_Dest': 'document'}
         assert ask(address, '/hosts', **sent).status == 200
+
+    @pytest.mark.parametrize('site', ['cross-site', 'same-site'])
+    @pytest.mark.parametrize(
+        'path', ['/plan?flavor=m1.tiny', '/capacity?flavor=m1.tiny']
+    )
+    def test_they_may_fill_in_a_form_that_works_nothing_out(self, address, path, site):
+        sent = {'Sec_Fetch_Site': site, 'Sec_Fetch_Dest': 'document'}
+        answer = ask(address, path, **sent)
+        assert answer.status == 200
+        assert 'filled in this form' in answer.text
+        assert 'm1.tiny' in answer.text
+        assert ask(address, path, Sec_Fetch_Site='same-origin').status == 503
 
     @pytest.mark.parametrize('site', ['same-origin', 'none'])
     def test_own_pages_and_what_is_typed_are_answered(self, address, site):
@@ -345,16 +363,78 @@ class TestLoad:
                 stack.enter_context(connected(where))
             assert ask(where, '/here').text == '/here'
 
-    def test_a_client_that_sends_byte_by_byte_keeps_no_thread(self, serve):
+    @pytest.mark.parametrize(
+        'begin',
+        [
+            b'GET /slow HTTP/1.1\r\nA: ',
+            b'POST /slow HTTP/1.1\r\nContent-Length: 9999\r\n\r\n',
+        ],
+    )
+    def test_clients_that_send_byte_by_byte_keep_no_thread(self, serve, begin):
         where = serve(plain, threads=1)
+        with contextlib.ExitStack() as stack:
+            slow = [stack.enter_context(connected(where)) for _ in range(50)]
+            for each in slow:
+                each.sendall(begin)
+                each.settimeout(0.1)
+            assert ask(where, '/here').text == '/here'
+            since, gone = time.monotonic(), False
+            while not gone and time.monotonic() - since < web_server.CLIENT_S / 2:
+                with contextlib.suppress(TimeoutError, OSError):
+                    slow[0].sendall(b'x')
+                    gone = slow[0].recv(1) == b''
+            assert gone
+
+    def test_a_client_that_does_not_read_makes_room_for_others(self, serve):
+        def big(environ, start_response):
+            if environ['PATH_INFO'] == '/here':
+                return plain(environ, start_response)
+            start_response('200 OK', [('Content-Length', '50000000')])
+            return [b'x' * 50_000_000]
+
+        where = serve(big, threads=1)
         with connected(where) as slow:
-            slow.sendall(b'GET /slow HTTP/1.1\r\nA: ')
-            for _ in range(web_server.CLIENT_S - 1):
-                time.sleep(1)
-                slow.sendall(b'x')
-            slow.settimeout(3)
-            assert received(slow).status == 408
-        assert ask(where, '/here').text == '/here'
+            slow.sendall(b'GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n')
+            assert slow.recv(1) == b'H'
+            since = time.monotonic()
+            assert ask(where, '/here').text == '/here'
+            assert time.monotonic() - since < web_server.CLIENT_S / 2
+
+    def test_of_connections_without_a_request_the_oldest_makes_room(
+        self, serve, monkeypatch
+    ):
+        monkeypatch.setattr(web_server, 'MOST_IDLE', 20)
+        where = serve(plain, threads=1)
+        with contextlib.ExitStack() as stack:
+            idle = [stack.enter_context(connected(where)) for _ in range(60)]
+            assert ask(where, '/here').text == '/here'
+            assert all(each.recv(1) == b'' for each in idle[:40])
+
+    @pytest.mark.parametrize(
+        ('head', 'status'),
+        [
+            (b'GET /a HTTP/1.1\r\nTransfer-Encoding: chunked', 411),
+            (b'POST /a HTTP/1.1\r\nTransfer-Encoding: chunked', 411),
+            (b'POST /a HTTP/1.1\r\nTransfer-Encoding: x\r\nContent-Length: 5', 400),
+            (b'POST /a HTTP/1.1\r\nContent-Length: 5\r\ncontent-length: 5', 400),
+            (b'POST /a HTTP/1.1\r\nContent-Length: +5', 400),
+            (b'POST /a HTTP/1.1\r\nContent-Length: -5', 400),
+            (b'POST /a HTTP/1.1\r\nContent-Length: 5, 5', 400),
+            (b'POST /a HTTP/1.1\r\nContent-Length : 5', 400),
+            (b'POST /a HTTP/1.1\r\nContent-Length: 5\r\n 0', 400),
+            (b'GET /a HTTP/1.1\r\nContent-Length: 9999', 400),
+        ],
+    )
+    def test_a_request_whose_end_is_not_certain_ends_its_connection(
+        self, address, head, status
+    ):
+        smuggled = b'0\r\n\r\nGET /hosts HTTP/1.1\r\nHost: localhost\r\n\r\n'
+        with connected(address) as connection:
+            connection.sendall(head + b'\r\n\r\n' + smuggled)
+            answer = received(connection)
+            assert (answer.status, answer.headers['Connection']) == (status, 'close')
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b''
 
     @pytest.mark.parametrize('kind', ['unix', 'tcp'])
     def test_what_is_being_answered_is_finished_at_the_end(self, tmp_path, kind):

@@ -84,22 +84,44 @@ class TestServing:
         assert answer.startswith(b'HTTP/1.0 408 ')
         assert 0.9 < time.monotonic() - since < 10
 
-    def test_clients_beyond_the_bound_are_refused_at_once_and_served_later(
-        self, endpoint
-    ):
-        port = endpoint({'/hello': hello}, most_clients=2, deadline_s=3.0).port
-        url = f'http://{HERE}:{port}/hello'
+    def test_the_client_waited_for_longest_makes_room_for_a_new_one(self, endpoint):
+        port = endpoint({'/hello': hello}, most_clients=2).port
+        before = threading.active_count()
         with contextlib.ExitStack() as stack:
-            before = threading.active_count()
+            slow = [
+                stack.enter_context(socket.create_connection((HERE, port), timeout=20))
+                for _ in range(30)
+            ]
+            assert get(f'http://{HERE}:{port}/hello')[0] == 200
+            assert all(each.recv(1) == b'' for each in slow[:-2])
+            assert threading.active_count() <= before + 3
+
+    def test_clients_beyond_those_being_answered_are_refused_at_once(self, endpoint):
+        begun, may_end = threading.Semaphore(0), threading.Event()
+
+        def waiting(headers):
+            begun.release()
+            assert may_end.wait(20)
+            return hello(headers)
+
+        port = endpoint({'/wait': waiting, '/hello': hello}, most_clients=2).port
+        url = f'http://{HERE}:{port}'
+        with contextlib.ExitStack() as stack:
+            stack.callback(may_end.set)
+            served = []
             for _ in range(2):
-                stack.enter_context(socket.create_connection((HERE, port)))
+                made = socket.create_connection((HERE, port), timeout=20)
+                served.append(stack.enter_context(made))
+                made.sendall(b'GET /wait HTTP/1.1\r\n\r\n')
+                assert begun.acquire(timeout=20)
             for _ in range(20):
-                client = socket.create_connection((HERE, port), timeout=1)
+                client = socket.create_connection((HERE, port), timeout=20)
                 said = stack.enter_context(client).recv(100)
                 assert said.startswith(b'HTTP/1.0 503 ')
-            assert threading.active_count() <= before + 2
+            may_end.set()
+            assert all(each.recv(100).startswith(b'HTTP/1.0 200') for each in served)
         end = time.monotonic() + 20
-        while not is_served(url, 200):
+        while not is_served(f'{url}/hello', 200):
             assert time.monotonic() < end
 
     def test_a_request_of_endless_headers_is_refused(self, endpoint):
