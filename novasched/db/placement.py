@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from novasched import errors
 from novasched.db.transactions import Database
-from novasched.providers.contents import Contents, by_provider, unpaired
+from novasched.providers.contents import NOTHING, Contents, by_provider, unpaired
 from novasched.scheduler.columns import Floats, Ints
 
 BUCKET = 2000
@@ -88,6 +88,11 @@ class PlacementContents:
                 after = before.updated(fresh, changed)
             return reader.silent_changes(after) if thorough else after
 
+    def read_tree(self, root: str) -> Contents:
+        """Return all that there is of the tree of a root, by its uuid."""
+        with self._snapshot() as connection:
+            return _ContentsReader(connection).tree(root)
+
     def mark(self) -> object | None:
         with self._database.read() as connection:
             return _quiet_since(connection)
@@ -154,6 +159,17 @@ class _ContentsReader:
             trait_names=self._names('traits', 'name'),
             aggregate_uuids=self._names('placement_aggregates', 'uuid'),
         )
+
+    def tree(self, root: str) -> Contents:
+        """Return all that is said of the tree of a root."""
+        statement = sa.text('SELECT id FROM resource_providers WHERE uuid = :uuid')
+        id_ = self._connection.execute(statement, {'uuid': root}).scalar()
+        providers = self.providers()
+        below = [] if id_ is None else [id_]
+        for parent in below:
+            below += providers[providers[:, 3] == parent, 0].tolist()
+        providers = providers[np.isin(providers[:, 0], below)]
+        return self.changed(NOTHING, providers, providers[:, 0])
 
     def changed(self, before: Contents, providers: Ints, ids: Ints) -> Contents:
         """Return what is said of the providers of these ids.

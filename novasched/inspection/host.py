@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
 from novasched.db.servers import HolderRow
 from novasched.decision_log.record import Head
@@ -16,7 +17,7 @@ from novasched.inspection.requests import BootOrder
 from novasched.inspection.session import Inspection
 from novasched.inspection.snapshots import Snapshots
 from novasched.objects.numa import InstanceNUMACell
-from novasched.placement.snapshot import ApiSource, ProviderState
+from novasched.placement.snapshot import ProviderState
 from novasched.scheduler.fit.topology import HostCell
 from novasched.scheduler.hosts import HostState, HostTable
 
@@ -47,21 +48,38 @@ def report(
 
     ``holding`` leaves the servers that hold pages, dedicated CPUs or devices;
     ``decisions`` are the last that chose the host. Raises errors.OptionError for a
-    host that there is not, and errors.StoreFailed.
+    host that there is not. ``placement_problems`` says why something of placement is
+    missing.
     """
     places.check(inspection.run, None, host, 'HOST')
     hosts = _hosts(inspection, host)
     every = holders(inspection, host, log=log)
     zone = inspection.conf.default_availability_zone
-    run = inspection.run
+    run, problems = inspection.run, []
     capacity = capacity or Capacity(run.reader, snapshots, zone, run.check)
+    try:
+        trees = [inspection.placement.source.tree(uuid) for uuid in hosts.uuid.tolist()]
+        slots = _slots(inspection, capacity, host)
+    except errors.StoreFailed as problem:
+        trees, slots = [[] for _ in range(len(hosts))], []
+        problems = [f'Resources, traits and slots are not shown. {problem}']
+    else:
+        problems = [
+            f'Placement has no resource provider {uuid}, which nova-compute makes.'
+            for uuid, tree in zip(hosts.uuid.tolist(), trees, strict=True)
+            if not tree
+        ]
     return {
         'as_of': _text(SYSTEM_CLOCK.utcnow()),
         'host': host,
-        'nodes': [_node(inspection, state) for state in hosts.states()],
+        'placement_problems': problems,
+        'nodes': [
+            _node(inspection, state, tree)
+            for state, tree in zip(hosts.states(), trees, strict=True)
+        ],
         'holders': [each for each in every if holding is None or each[holding]],
         'servers': len(every),
-        'slots': _slots(inspection, capacity, host),
+        'slots': slots,
         'decisions': [
             {
                 'id': head.id,
@@ -111,12 +129,12 @@ def _text(moment: datetime.datetime) -> str:
     return moment.replace(tzinfo=None).isoformat(timespec='seconds') + 'Z'
 
 
-def _node(inspection: Inspection, state: HostState) -> Report:
+def _node(
+    inspection: Inspection, state: HostState, tree: Sequence[ProviderState]
+) -> Report:
     service, topology = state.service, state.numa_topology
     cells = inspection.run.reader.view.cells
     known = cells.get(state.cell_uuid)
-    source = inspection.placement.source
-    tree = source.tree(state.uuid) if isinstance(source, ApiSource) else []
     seen = service.get('last_seen_up') or service.get('created_at')
     return {
         'node': state.nodename,

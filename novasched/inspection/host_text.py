@@ -19,9 +19,10 @@ def as_text(report: Report, style: Style) -> str:
     lines = []
     for node in report['nodes']:
         lines += _state(report, node, style)
-        lines += ['', *_resources(node)]
+        lines += _resources(node)
         lines += _numa(node)
         lines += _devices(node)
+    lines += report.get('placement_problems', ())
     if not report['nodes']:
         lines.append(f'{report["host"]} has no compute node that is known.')
     lines += ['', *_holders(report, style)]
@@ -63,7 +64,7 @@ def _resources(node: Report) -> list[str]:
         for name, each in resources.items():
             amounts = ('total', 'reserved', 'ratio', 'used', 'free')
             rows.append([name, *(f'{each[amount]:g}' for amount in amounts)])
-    return columns(names, rows, {'Class'})
+    return ['', *columns(names, rows, {'Class'})] if rows else []
 
 
 def _numa(node: Report) -> list[str]:

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 
 from novasched import errors
 from novasched.objects.context import RequestContext
-from novasched.placement.snapshot import NodeSize, PlacementSnapshot, SnapshotSource
+from novasched.placement.snapshot import (
+    NodeSize,
+    PlacementSnapshot,
+    ProviderState,
+    SnapshotSource,
+    tree_of,
+)
 from novasched.ports import Candidates, Placement, QueryFailed
 from novasched.providers.by_root import TableSummaries
 from novasched.providers.candidates import search
@@ -42,6 +48,9 @@ class ChangedSource:
     ) -> PlacementSnapshot:
         self._read = self.inner.with_members(self._read or snapshot, aggregates)
         return self.change(self._read)
+
+    def tree(self, root: str) -> list[ProviderState]:
+        return tree_of(self.change(self._read or self.read({}, ())).contents, root)
 
 
 class TablePlacement:

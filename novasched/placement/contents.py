@@ -19,7 +19,7 @@ from keystoneauth1.adapter import Adapter
 
 from novasched.clock import SYSTEM_CLOCK, Clock
 from novasched.placement.providers import NotFound, ProviderRows, ProvidersApi, Throttle
-from novasched.providers.contents import Contents, by_provider, unpaired
+from novasched.providers.contents import NOTHING, Contents, by_provider, unpaired
 from novasched.scheduler.columns import Floats, Ints
 
 A = TypeVar('A', Ints, Floats)
@@ -35,18 +35,6 @@ AT_ONCE = 20
 
 MIXED = -1
 """Generation of a provider that changed while it was read; none has it."""
-
-NOTHING = Contents(
-    providers=np.zeros((0, 4), np.int64),
-    inventories=np.zeros((0, 9)),
-    usage=np.zeros((0, 3), np.int64),
-    traits=np.zeros((0, 2), np.int64),
-    aggregates=np.zeros((0, 2), np.int64),
-    uuids={},
-    class_names={},
-    trait_names={},
-    aggregate_uuids={},
-)
 
 
 class PlacementApiContents:

@@ -18,8 +18,8 @@ from keystoneauth1.adapter import Adapter
 
 from novasched.clock import Clock
 from novasched.placement.providers import NotFound, ProvidersApi, Throttle, Trees
-from novasched.ports import ProviderStore
-from novasched.providers.contents import Contents, build, by_provider
+from novasched.ports import ProviderDatabase
+from novasched.providers.contents import NOTHING, Contents, build, by_provider
 from novasched.providers.table import SHARES, ProviderTable
 from novasched.scheduler.columns import Floats, Ints
 from novasched.scheduler.hosts import HostTable
@@ -28,6 +28,14 @@ MEMORY = 'MEMORY_MB'
 CLASSES = (MEMORY, 'VCPU', 'PCPU', 'DISK_GB')
 """Every compute has memory, so that one query for it shows all trees, but for those
 whose memory is used up: the others are for them."""
+
+NOTHING_SAID = {
+    'inventories': NOTHING.inventories,
+    'usages': NOTHING.usage,
+    'traits': NOTHING.traits,
+    'aggregates': NOTHING.aggregates,
+}
+"""What the API tells of providers, by the end of the path."""
 
 
 class NodeSize(NamedTuple):
@@ -127,13 +135,53 @@ class SnapshotSource(Protocol):
     ) -> PlacementSnapshot:
         """Return a snapshot that knows the members of these aggregates, too."""
 
+    def tree(self, root: str) -> list[ProviderState]:
+        """Return the providers of one tree as they are now, the root first; []: there
+        is no such provider."""
+
+
+def tree_of(contents: Contents, root: str) -> list[ProviderState]:
+    """Return the providers of the tree of a root, which comes first."""
+    table = build(contents)
+    if (first := table.rows_by_uuid.get(root)) is None:
+        return []
+    used = {(id_, class_): n for id_, class_, n in contents.usage.tolist()}
+    found = []
+    for row in range(first, int(table.ends[first])):
+        id_, parent = int(table.ids[row]), int(table.parents[row])
+        inventories = {
+            contents.class_names[int(each[1])]: InventoryState(
+                total=int(each[2]),
+                reserved=int(each[3]),
+                ratio=float(each[7]),
+                max_unit=int(each[5]),
+                used=int(used.get((id_, int(each[1])), 0)),
+            )
+            for each in contents.inventories[contents.inventories[:, 0] == id_]
+            if int(each[1]) in contents.class_names
+        }
+        traits = contents.traits[contents.traits[:, 0] == id_, 1].tolist()
+        found.append(
+            ProviderState(
+                table.uuids[row],
+                None if parent < 0 else table.uuids[parent],
+                inventories,
+                sorted(contents.trait_names[each] for each in traits),
+                sorted(uuid for uuid, rows in table.members.items() if row in rows),
+            )
+        )
+    return found
+
 
 class DatabaseSource:
     """Reads placement's database: exact, and quick."""
 
-    def __init__(self, store: ProviderStore, clock: Clock) -> None:
+    def __init__(self, store: ProviderDatabase, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+
+    def tree(self, root: str) -> list[ProviderState]:
+        return tree_of(self._store.read_tree(root), root)
 
     def read(
         self, sizes: Mapping[str, NodeSize], aggregates: Iterable[str]
@@ -195,40 +243,27 @@ class ApiSource:
         return replace(snapshot, took_s=self._clock.monotonic() - began_at)
 
     def tree(self, root: str) -> list[ProviderState]:
-        """Return the providers of one tree, the root first, by a few requests; []:
-        there is no such provider."""
         api = self._make_api()
-        found = []
-        for id_, _, _, parent in api.providers(f'?in_tree={root}').tolist():
-            said = {
-                table: api.of(id_, table).rows
-                for table in ('inventories', 'usages', 'traits', 'aggregates')
-            }
-            used = {class_: amount for _, class_, amount in said['usages'].tolist()}
-            inventories = {
-                api.classes.names[int(row[1])]: InventoryState(
-                    int(row[2]),
-                    int(row[3]),
-                    float(row[7]),
-                    int(row[5]),
-                    used.get(int(row[1]), 0),
-                )
-                for row in said['inventories']
-            }
-            traits = (api.traits.names[row[1]] for row in said['traits'].tolist())
-            members = (
-                api.aggregates.names[row[1]] for row in said['aggregates'].tolist()
+        providers = api.providers(f'?in_tree={root}')
+        said = {
+            table: np.concatenate(
+                [NOTHING_SAID[table]]
+                + [api.of(id_, table).rows for id_ in providers[:, 0].tolist()]
             )
-            found.append(
-                ProviderState(
-                    api.uuids.names[id_],
-                    api.uuids.names.get(parent),
-                    inventories,
-                    sorted(traits),
-                    sorted(members),
-                )
-            )
-        return sorted(found, key=lambda each: each.uuid != root)
+            for table in NOTHING_SAID
+        }
+        contents = Contents(
+            providers=providers[np.argsort(providers[:, 0])],
+            inventories=said['inventories'],
+            usage=said['usages'],
+            traits=said['traits'],
+            aggregates=said['aggregates'],
+            uuids=dict(api.uuids.names),
+            class_names=dict(api.classes.names),
+            trait_names=dict(api.traits.names),
+            aggregate_uuids=dict(api.aggregates.names),
+        )
+        return tree_of(contents, root)
 
     def with_members(
         self, snapshot: PlacementSnapshot, aggregates: Iterable[str]

@@ -39,6 +39,7 @@ from novasched.ports.stores import (
     ImageRow,
     InstanceRow,
     NodeNews,
+    ProviderDatabase,
     ProviderStore,
     ServiceNews,
     ServiceRow,

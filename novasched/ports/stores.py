@@ -261,3 +261,11 @@ class ProviderStore(Protocol):
 
     def close(self) -> None:
         """End a read soon; there will be none after it."""
+
+
+class ProviderDatabase(ProviderStore, Protocol):
+    """A store that is placement's database."""
+
+    def read_tree(self, root: str) -> Contents:
+        """Return all there is of the tree of a root, by its uuid; nothing, if there is
+        no such provider."""

@@ -120,6 +120,19 @@ class Contents:
         )
 
 
+NOTHING = Contents(
+    providers=np.zeros((0, 4), np.int64),
+    inventories=np.zeros((0, 9)),
+    usage=np.zeros((0, 3), np.int64),
+    traits=np.zeros((0, 2), np.int64),
+    aggregates=np.zeros((0, 2), np.int64),
+    uuids={},
+    class_names={},
+    trait_names={},
+    aggregate_uuids={},
+)
+
+
 def by_provider(rows: A) -> A:
     """Return rows sorted by their provider."""
     if (np.diff(rows[:, 0]) >= 0).all():

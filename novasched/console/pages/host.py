@@ -47,7 +47,7 @@ def view(answer: Mapping[str, Any]) -> View:
             for each in answer['decisions']
         ],
         'all_decisions': query.of_decisions(host=answer['host']),
-        'missing': list(words.missing(answer)),
+        'missing': [*words.missing(answer), *answer.get('placement_problems', ())],
     }
 
 
