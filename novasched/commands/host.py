@@ -43,6 +43,8 @@ class ShowHost(ConsoleCommand, InspectionCommand):
         for cell in answer['cells_left_out']:
             self.warn(f'{cell} does not answer')
             self.code = IN_PART
+        if answer.get('placement_problems'):
+            self.code = IN_PART
         return answer
 
     def _of_console(self, parsed_args: argparse.Namespace) -> dict[str, Any]:

@@ -14,6 +14,8 @@ import sqlalchemy as sa
 from novasched import errors
 from novasched.app.decisions import snapshot_source
 from novasched.commands.host import ShowHost
+from novasched.console import app
+from novasched.console import cloud as console
 from novasched.db import server_tables, tables
 from novasched.inspection import session
 from novasched.inspection.catalogue import flavor_of
@@ -158,9 +160,19 @@ def test_an_account_and_the_api_show_the_same(made):
     assert first['placement_problems'] == []
 
 
+@pytest.mark.parametrize('source', ['account', 'api', 'neither'])
+def test_the_page_shows_the_same_or_says_what_is_missing(made, source):
+    with console.opened(made.conf, by(made, source)) as reader:
+        answer = app.create(reader).test_client().get('/hosts/h1')
+    assert answer.status_code == 200
+    assert ('<table class="usage">' in answer.text) is (source != 'neither')
+    assert ('OWNER_NOVA' in answer.text) is (source != 'neither')
+    assert ('traits and slots are not shown' in answer.text) is (source == 'neither')
+
+
 def test_without_placement_what_is_missing_is_named(made):
     code, text, _ = shown(made, 'neither', 'text')
-    assert code == 0
+    assert code == 4
     assert 'Resources, traits and slots are not shown. ' in text
     assert 'Class' not in text
     assert 'NUMA node 0: CPUs 2 of 4 free' in text
