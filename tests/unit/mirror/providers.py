@@ -6,7 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from novasched import errors
+from novasched.ports import Candidates
 from novasched.providers.contents import Contents
+from novasched.resources.query import Group, Query
+
+ONE = Query((Group(resources={'VCPU': 1}),), limit=1000)
 
 
 class FakeProviders:
@@ -81,3 +85,15 @@ class FakeProviders:
             trait_names={},
             aggregate_uuids={1: 'aggregate'},
         )
+
+
+def look(mirror):
+    """Look for what has changed, without a wait."""
+    mirror.suspect([])
+    mirror.keep_up()
+
+
+def hosts(mirror, amount=1, **more):
+    query = Query((Group(resources={'VCPU': amount}, **more),), limit=1000)
+    found = mirror.candidates(query)
+    return list(found.requests) if isinstance(found, Candidates) else found

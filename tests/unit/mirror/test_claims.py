@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Own claims: what they take of the copy, until placement shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from novasched.mirror.claims import MirroredPlacement
+from novasched.mirror.copy import MOST_ASSUMED
+from novasched.ports import Claimed, ClaimRefused, ClaimRequest
+from tests.unit.mirror.providers import ONE, hosts, look
+
+
+class TestOwnClaims:
+    def test_they_count_at_once(self, mirror):
+        mirror.assume({'server': {'a': {'VCPU': 4}}})
+        assert hosts(mirror) == ['b']
+        mirror.forget(['server', 'another'])
+        assert hosts(mirror) == ['a', 'b']
+
+    def test_they_count_once(self, mirror, store, clock):
+        clock.advance(1)
+        mirror.assume({'server': {'a': {'VCPU': 2}}})
+        store.take('a', 2)
+        clock.advance(1)
+        look(mirror)
+        assert hosts(mirror, 2) == ['a', 'b']
+        mirror.forget(['server'])
+        assert hosts(mirror, 3) == ['b']
+
+    def test_one_that_is_newer_than_the_copy_stays(self, mirror, store, clock):
+        def claim_meanwhile():
+            clock.advance(1)
+            mirror.assume({'server': {'a': {'VCPU': 4}}})
+
+        store.mark = claim_meanwhile
+        look(mirror)
+        assert hosts(mirror) == ['b']
+
+    def test_of_those_that_no_look_shows_only_the_last_are_remembered(self, mirror):
+        mirror.assume({'first': {'a': {'VCPU': 3}}})
+        mirror.assume({f's{n}': {'b': {'VCPU': 0}} for n in range(MOST_ASSUMED - 1)})
+        mirror.assume({'last': {'a': {'VCPU': 1}}})
+        assert mirror.state()['claims assumed'] == MOST_ASSUMED
+        mirror.forget(['first', 'last'])
+        assert hosts(mirror) == ['a', 'b']
+        assert hosts(mirror, 2) == ['b']
+
+    def test_several_of_one_provider_are_summed(self, mirror):
+        mirror.assume({n: {'a': {'VCPU': 2}} for n in ('one', 'two')})
+        assert hosts(mirror) == ['b']
+        assert mirror.candidates(ONE).summaries['a']['resources']['VCPU']['used'] == 4
+
+
+class TestMirroredPlacement:
+    class Inner:
+        outcome = None
+
+        def claim(self, context, consumer, candidate, *args):
+            return self.outcome
+
+        def claim_all(self, context, wanted, *args):
+            return self.outcome
+
+        def undo(self, context, claims, within_s):
+            return {'two': 'why'}
+
+        def aggregates(self, context, uuid):
+            return frozenset(['of placement'])
+
+        def candidates(self, context, query):
+            return query
+
+    @pytest.fixture
+    def inner(self):
+        return self.Inner()
+
+    @pytest.fixture
+    def placement(self, inner, mirror):
+        return MirroredPlacement(inner, mirror)
+
+    CANDIDATE = {'allocations': {'a': {'resources': {'VCPU': 4}}}}
+
+    def test_a_claim_is_counted(self, placement, inner, mirror):
+        inner.outcome = Claimed('one')
+        assert placement.claim(None, 'one', self.CANDIDATE) == inner.outcome
+        assert hosts(mirror) == ['b']
+
+    def test_a_joint_claim_is_counted_until_it_is_undone(
+        self, placement, inner, mirror
+    ):
+        inner.outcome = [Claimed('one'), Claimed('two')]
+        half = {'allocations': {'a': {'resources': {'VCPU': 2}}}}
+        wanted = [ClaimRequest(name, half) for name in ('one', 'two')]
+        assert placement.claim_all(None, wanted, '1.36', 'p', 'u') == inner.outcome
+        assert hosts(mirror) == ['b']
+        placement.undo(None, inner.outcome, 1.0)
+        assert hosts(mirror, 2) == ['a', 'b']
+        assert hosts(mirror, 3) == ['b']
+
+    @pytest.mark.parametrize('exhausted', [None, ('a', 'VCPU')])
+    def test_a_refused_claim_makes_its_providers_be_read(
+        self, placement, inner, mirror, store, exhausted
+    ):
+        inner.outcome = ClaimRefused(409, 'no', exhausted)
+        placement.claim(None, 'one', self.CANDIDATE)
+        mirror.keep_up()
+        assert store.reads == [('changes', [1])]
+        assert hosts(mirror) == ['a', 'b']
+
+    def test_aggregates_are_those_of_the_copy(self, placement):
+        assert placement.aggregates(None, 'a') == {'aggregate'}
+        assert placement.aggregates(None, 'b') == frozenset()
+        assert placement.aggregates(None, 'new') == {'of placement'}
+
+    def test_queries_go_to_placement(self, placement):
+        assert placement.candidates(None, 'q') == 'q'
