@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deadlines of work that nobody can interrupt: its loops look at the time."""
+"""Deadlines of work that cannot be interrupted: its loops look at the time."""
 
 from __future__ import annotations
 
