@@ -93,13 +93,13 @@ class SchedulerManager:
         return_objects: bool,
         return_alternates: bool,
         caller: Caller | None = None,
-        check: Check | None = None,
+        check: Check = never,
     ) -> list[list[Selection]] | list[dict[str, Any]]:
         """Choose a host per instance, and claim it when the instances are named.
 
         Returns a list of Selections per instance, the chosen one first, or,
         without ``return_objects``, one dict per instance. ``check`` is called between
-        two instances, or else that of the caller; what it raises ends the request.
+        two instances; what it raises ends the request.
         Raises errors.NoValidHost, and any other errors.RequestError, with nothing
         claimed.
         """
@@ -119,7 +119,7 @@ class SchedulerManager:
             return_alternates=return_alternates and return_objects,
             caller=caller,
             recorder=recorder,
-            check=check or (caller.check if caller else never),
+            check=check,
         )
         try:
             selections, answer = self._selected(work, return_objects)

@@ -11,7 +11,6 @@ placement refuses the undo once another process wrote the consumer since.
 from __future__ import annotations
 
 import copy
-import itertools
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,11 +69,10 @@ NO_TIME = 'there is no time left to undo it'
 class Rollback:
     """Undoes the claims of one request.
 
-    Up to TOGETHER that one request claimed are undone by one POST: placement takes all
-    or none. Where it takes none they are halved, and all that follow if others change
-    the providers meanwhile: fewer conflict less. Nothing is sent after ``within_s``,
-    nor once placement has twice not answered. ``left`` has the consumers that may hold
-    a claim still, and why.
+    Up to TOGETHER are undone by one POST: placement takes all or none. Where it takes
+    none they are halved, and all that follow if others change the providers meanwhile:
+    fewer conflict less. Nothing is sent after ``within_s``, nor once placement has
+    twice not answered. ``left`` has the consumers that may hold a claim still, and why.
     """
 
     def __init__(
@@ -100,9 +98,7 @@ class Rollback:
         has no generation. So no other host may be claimed for it after
         ``ClaimUnknown``.
         """
-        made = [claim for claim in claims if isinstance(claim, Claimed)]
-        for _, chunk in itertools.groupby(made, key=lambda claim: claim.by_s):
-            self._undo(list(chunk))
+        self._undo([claim for claim in claims if isinstance(claim, Claimed)])
         self._undo_unknown(
             [claim for claim in claims if isinstance(claim, ClaimUnknown)]
         )
@@ -110,6 +106,8 @@ class Rollback:
     def _undo(self, claims: Sequence[Claimed]) -> None:
         if len(claims) > self._together:
             return self._undo_parts(claims, self._together)
+        if not claims:
+            return None
         answer: requests.Response | NoAnswer | None = None
         for sent in self._tries(CONFLICT_TRIES):
             # Conflicts take time: somebody may have written a consumer meanwhile.

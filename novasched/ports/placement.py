@@ -54,8 +54,8 @@ class Claimed:
 
     ``undo`` is the body of the PUT that takes the claim back: what it held before, with
     the generation since the claim. ``holds`` is what it holds, amounts by class by
-    provider, and ``by_s`` the monotonic time until which that was written, the same for
-    all that one request claimed. All three say whether a claim is still this one.
+    provider, and ``by_s`` the monotonic time until which that was written. All three
+    say whether a claim is still this one.
     """
 
     consumer_uuid: str

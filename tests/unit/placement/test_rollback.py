@@ -242,16 +242,6 @@ def test_no_more_than_some_are_undone_by_one_request(scripted, context):
     assert len(placement.undone) == 2 * TOGETHER + 1
 
 
-def test_several_are_undone_in_the_chunks_in_which_they_were_claimed(scripted, context):
-    adapter, script = scripted()
-    script.answer = placement = Placement()
-    claims = [
-        dataclasses.replace(ours(name), by_s=1e9 + (name > 'b')) for name in 'abcd'
-    ]
-    assert PlacementClient(adapter).undo(context, claims[::-1]) == {}
-    assert placement.asked == ['cd', 'ab']
-
-
 @pytest.mark.parametrize(
     ('written', 'failing', 'undone', 'left'),
     [
