@@ -93,6 +93,12 @@ _CONDITIONS = {
 }
 
 
+ANSWER_WITHIN_S = 60.0
+"""How long one database may work on an answer."""
+CHECK_EVERY = 100_000
+"""Instructions of SQLite between two looks at the clock: some milliseconds."""
+
+
 class Mark(NamedTuple):
     """A place in the log: after a row of a file."""
 
@@ -150,13 +156,26 @@ class DecisionReader(abc.ABC):
                             f'{self._name(number)} was written by a later release'
                         )
                         continue
-                    answer = ask(connection, number)
+                    with self._bounded(connection):
+                        answer = ask(connection, number)
             except FileNotFoundError:
                 continue
             except (sqlite3.Error, OSError, ValueError, OverflowError) as problem:
                 self._warn(f'{self._name(number)} cannot be read: {problem}')
                 continue
             yield answer
+
+    @contextlib.contextmanager
+    def _bounded(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Interrupt what takes too long, which is a sqlite3.OperationalError."""
+        end = self.clock.monotonic() + ANSWER_WITHIN_S
+        connection.set_progress_handler(
+            lambda: self.clock.monotonic() > end, CHECK_EVERY
+        )
+        try:
+            yield
+        finally:
+            connection.set_progress_handler(None, 0)
 
     def _name(self, number: int) -> str:
         return files.name_of(number)

@@ -160,6 +160,28 @@ def test_a_broken_file_is_left_out(reader, said, tmp_path):
     assert sum(each.count for each in reader.count('result', EVERYTHING)) == 6
 
 
+def test_an_answer_that_takes_too_long_is_interrupted(tmp_path, said):
+    filled(tmp_path)
+
+    class Fast(SetClock):
+        """A clock on which two minutes pass between two looks."""
+
+        seconds = 0.0
+
+        def monotonic(self):
+            self.seconds += 120.0
+            return self.seconds
+
+    def count(connection, _):
+        numbers = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n '
+        limited = f'{numbers} LIMIT 1000000) SELECT count(*) FROM n'
+        return connection.execute(limited).fetchone()
+
+    assert list(DecisionFiles(tmp_path, said.append, Fast()).each(count, [1])) == []
+    assert said == [f'{tmp_path}/000001.sqlite cannot be read: interrupted']
+    assert list(DecisionFiles(tmp_path).each(count, [1])) == [(1_000_000,)]
+
+
 def test_a_number_that_no_database_takes_is_nothing_found(reader, said):
     assert reader.find(Criteria(since=10**30)) == []
     assert 'too large' in said[0]
