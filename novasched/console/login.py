@@ -7,7 +7,9 @@ no script can read.
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import threading
 from typing import Any
 
 import flask
@@ -47,6 +49,8 @@ POLICIES = (
 )
 OPEN = frozenset({'login', 'logout', 'static'})
 """Endpoints that need no token."""
+MOST_ENDED = 10_000
+"""Tokens that were logged out and are remembered."""
 
 
 def wrap(app: flask.Flask, conf: cfg.ConfigOpts) -> None:
@@ -62,12 +66,82 @@ def wrap(app: flask.Flask, conf: cfg.ConfigOpts) -> None:
     except keystone_errors.ClientException as problem:
         raise option_error(str(problem)) from problem
     app.wsgi_app = TokenOfCookie(validated, inner)  # type: ignore[method-assign]
-    enforcer = policy.Enforcer(conf)
-    enforcer.register_defaults(POLICIES)
-    access = AccessCheck(Identity.from_conf(conf, limit), enforcer)
+    access = AccessCheck(Identity.from_conf(conf, limit), enforcer_of(conf))
     app.before_request(access.check)
     app.add_url_rule('/login', 'login', access.log_in, methods=['GET', 'POST'])
     app.add_url_rule('/logout', 'logout', access.log_out, methods=['POST'])
+
+
+def enforcer_of(conf: cfg.ConfigOpts) -> Any:
+    """Return the policy as its files are now: they are not read again.
+
+    Raises errors.OptionError where they say less than is meant: a file that is named
+    and missing or cannot be parsed, a rule of ours that is misspelt or empty.
+    """
+    enforcer, option = policy.Enforcer(conf), '[oslo_policy] policy_file'
+    enforcer.register_defaults(POLICIES)
+    path = conf.oslo_policy.policy_file
+    try:
+        enforcer.load_rules()
+    except Exception as problem:
+        raise errors.OptionError(
+            option, f'{path} cannot be read: {problem}', 'Correct it'
+        ) from problem
+    given = conf.get_location('policy_file', 'oslo_policy')
+    if enforcer.policy_path is None and given and given.location.is_user_controlled:
+        raise errors.OptionError(option, f'there is no {path}', 'Write it, or unset it')
+    for name, rule in enforcer.file_rules.items():
+        if name.startswith('novasched:') and name != RULE:
+            meant = errors.did_you_mean(name, [RULE])
+            said = f'{name} in {path} is no rule.{meant}'
+            raise errors.OptionError(option, said, f'The only rule is {RULE}')
+        if name == RULE:
+            _check_rule(option, path, rule.check_str, str(enforcer.rules[RULE]))
+    enforcer.use_conf = False
+    return enforcer
+
+
+def _check_rule(option: str, path: str, text: str, understood: str) -> None:
+    """Raise errors.OptionError for a rule that opens to all, or to none, by mistake."""
+    if not text.strip():
+        said, remedy = 'is empty, which allows everybody', 'Write "@" for that'
+    elif understood == '!' and text.strip() != '!':
+        said, remedy = f'cannot be understood: {text}', 'Correct it'
+    else:
+        return
+    raise errors.OptionError(option, f'{RULE} in {path} {said}', remedy)
+
+
+class Caller(RequestContext):
+    """The user of a token. Log lines of later requests of the thread are not of it."""
+
+    def update_store(self) -> None:
+        """Nothing."""
+
+
+class EndedTokens:
+    """The tokens that were logged out here last, by their hashes; threads may share it.
+
+    keystonemiddleware takes a revoked token for a valid one for some minutes.
+    """
+
+    def __init__(self, most: int = MOST_ENDED) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._hashes: dict[bytes, None] = {}
+
+    def add(self, token: str) -> None:
+        with self._lock:
+            self._hashes[_hash(token)] = None
+            while len(self._hashes) > self._most:
+                del self._hashes[next(iter(self._hashes))]
+
+    def __contains__(self, token: str) -> bool:
+        return _hash(token) in self._hashes
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
 
 
 class AccessCheck:
@@ -76,6 +150,7 @@ class AccessCheck:
     def __init__(self, identity: Identity, enforcer: Any) -> None:
         self._identity = identity
         self._enforcer = enforcer
+        self._ended = EndedTokens()
 
     def check(self) -> Any:
         """Return what is answered instead of a page; None: the client may look."""
@@ -84,13 +159,21 @@ class AccessCheck:
             return None
         if problem := request.environ.get(BUSY):
             raise problem
-        if request.environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
+        token = request.environ.get(HEADER, '')
+        is_confirmed = request.environ.get('HTTP_X_IDENTITY_STATUS') == 'Confirmed'
+        if not is_confirmed or token in self._ended:
+            if token:
+                LOG.info(
+                    'A token is not valid any more, or was never: from %s', _from()
+                )
             return _unauthenticated()
-        who = RequestContext.from_environ(request.environ)
+        who = Caller.from_environ(request.environ)
         if self._enforcer.authorize(RULE, {}, who):
             flask.g.user = who.user_id
             return None
-        LOG.info('User %s may not look: policy %s', who.user_id, RULE)
+        LOG.info(
+            'User %s from %s is not authorized: policy %s', who.user_id, _from(), RULE
+        )
         roles = ', '.join(sorted(who.roles)) or 'none'
         text = f'Of your roles ({roles}) none allows to look: see policy {RULE}.'
         if request.path.startswith(API):
@@ -112,13 +195,14 @@ class AccessCheck:
                 given.get('project', ''),
             )
         except (keystone_errors.Unauthorized, keystone_errors.BadRequest):
-            LOG.info('Keystone has refused a login')
+            name = given.get('username', '')
+            LOG.info('Keystone has refused the login of %s from %s', name, _from())
             text = 'Keystone does not know this name with this password and scope.'
             return _form(401, 'Log in', text)
         except errors.Busy as problem:
             return _form(503, 'Log in', f'{problem}.')
         except keystone_errors.ClientException as problem:
-            LOG.warning('Nobody can log in: keystone: %s', problem)
+            LOG.warning('Logins fail, as keystone is unavailable: %s', problem)
             return _form(503, 'Log in', 'Keystone does not answer. Try again.')
         answer.set_cookie(COOKIE, token, secure=True, httponly=True, samesite='Strict')
         return answer
@@ -127,6 +211,7 @@ class AccessCheck:
         """Forget the token, here and in keystone."""
         token = token_of(flask.request)
         if token:
+            self._ended.add(token)
             try:
                 self._identity.revoke(token)
             except (keystone_errors.ClientException, errors.Busy) as problem:
@@ -134,6 +219,11 @@ class AccessCheck:
         answer = flask.redirect('/login', 303)
         answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite='Strict')
         return answer
+
+
+def _from() -> str:
+    """Return the address of a client; behind a proxy, of that."""
+    return flask.request.remote_addr or 'a local socket'
 
 
 def _unauthenticated() -> Any:

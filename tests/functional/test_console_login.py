@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
+from oslo_context import context
 
 from novasched import errors
 from novasched.console import app, login, program, security, web_server
@@ -122,6 +124,46 @@ def test_a_policy_file_is_honoured(identity, tmp_path):
             assert answer.status_code == status, name
 
 
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        pytest.param(None, 'there is no ', id='a file that is missing'),
+        pytest.param('a: [', 'cannot be read: ', id='no YAML'),
+        pytest.param('- a', 'cannot be read: ', id='no rules'),
+        pytest.param('"novasched:raed": "role:a"', 'mean novasched:read', id='a typo'),
+        pytest.param('"novasched:read": ""', 'allows everybody', id='an empty rule'),
+        pytest.param(
+            '"novasched:read": "role:a ro role:b"', 'be understood', id='no rule'
+        ),
+    ],
+)
+def test_a_policy_that_says_less_than_is_meant_keeps_from_starting(
+    identity, tmp_path, text, said
+):
+    policy = tmp_path / 'rules.yaml'
+    if text is not None:
+        policy.write_text(text)
+    more = f'[oslo_policy]\npolicy_file = {policy}\n'
+    conf = conf_of(tmp_path / 'a.conf', keystone.CONF.format(url=identity.url) + more)
+    with pytest.raises(errors.OptionError) as raised:
+        login.wrap(app.create(GivenReader()), conf)
+    assert str(raised.value).startswith('[oslo_policy] policy_file: ')
+    assert said in str(raised.value)
+
+
+def test_a_policy_file_that_goes_away_allows_nobody_more(identity, tmp_path):
+    policy = tmp_path / 'rules.yaml'
+    policy.write_text('"novasched:read": "role:member"\n"nova:other": ""\n')
+    more = f'[oslo_policy]\npolicy_file = {policy}\n'
+    conf = conf_of(tmp_path / 'a.conf', keystone.CONF.format(url=identity.url) + more)
+    with console(conf) as url:
+        policy.unlink()
+        for name, status in (('member', 200), ('reader', 403)):
+            token = token_of(url, name)
+            answer = get(f'{url}/hosts', **{'X-Auth-Token': token})
+            assert answer.status_code == status, name
+
+
 def test_the_cookie_is_for_this_console_alone(url):
     given = log_in(url, 'reader').headers['Set-Cookie']
     assert {'Secure', 'HttpOnly', 'SameSite=Strict', 'Path=/'} <= set(given.split('; '))
@@ -226,7 +268,7 @@ def test_what_needs_no_token_shows_no_more(url, path):
     asked = requests.Request('GET', url, headers=forged).prepare()
     asked.url = url + path
     answer = session.send(asked, timeout=END_S, allow_redirects=False)
-    assert answer.status_code in (303, 401, 404)
+    assert answer.status_code == (404 if path == '/static/../hosts' else 401)
     assert 'cmp-' not in answer.text
 
 
@@ -240,6 +282,56 @@ def test_who_has_logged_out_needs_another_token(url, identity):
     )
     assert (answer.status_code, answer.headers['Location']) == (303, '/login')
     assert token not in identity.tokens
+
+
+def test_a_token_that_was_logged_out_is_refused_at_once(url):
+    token = token_of(url, 'reader')
+    by_cookie, by_header = (
+        {'Cookie': f'{login.COOKIE}={token}'},
+        {'X-Auth-Token': token},
+    )
+    assert get(f'{url}/hosts', **by_header).status_code == 200  # which is cached
+    sent = {'Sec-Fetch-Site': 'same-origin', **by_cookie}
+    requests.post(f'{url}/logout', headers=sent, timeout=END_S, allow_redirects=False)
+    assert get(f'{url}/hosts', **by_header).status_code == 401
+    assert get(f'{url}/hosts', **by_cookie, **HTML).status_code == 303
+
+
+def test_the_last_tokens_that_were_logged_out_are_remembered():
+    ended = login.EndedTokens(most=2)
+    for token in 'abac':
+        ended.add(token)
+    assert [each in ended for each in 'abc'] == [False, True, True]
+
+
+class Users(logging.Handler):
+    """Keeps log messages, with the user whose request they would be logged as."""
+
+    def __init__(self):
+        super().__init__()
+        self.said = []
+
+    def emit(self, record):
+        current = context.get_current()
+        self.said.append((record.getMessage(), current and current.user_id))
+
+
+def test_the_log_names_who_was_refused_and_no_other(url, caplog):
+    caplog.set_level('INFO', login.LOG.name)
+    of_admin = {'X-Auth-Token': token_of(url, 'admin')}
+    with ThreadPoolExecutor(8) as threads:  # each thread of the server serves the user
+        list(threads.map(lambda _: get(f'{url}/hosts', **of_admin), range(32)))
+    users = Users()
+    login.LOG.addHandler(users)
+    try:
+        log_in(url, 'mallory', 'wrong')
+        get(f'{url}/hosts', **{'X-Auth-Token': 'forged'})
+    finally:
+        login.LOG.removeHandler(users)
+    assert users.said == [
+        ('Keystone has refused the login of mallory from 127.0.0.1', None),
+        ('A token is not valid any more, or was never: from 127.0.0.1', None),
+    ]
 
 
 @pytest.mark.parametrize('end', ['', '/', '/v3', '/v3/'])
