@@ -103,6 +103,7 @@ class Recovery:
         self._claims = claims
         self._at_most_s = at_most_s
         self._unreadable = LogOnce()
+        self._keeping = LogOnce()
 
     def undo_left_claims(self) -> None:
         """Go through what this process has left, and all files of workers that are no
@@ -119,7 +120,9 @@ class Recovery:
         for path in self._unreadable.new(look.unreadable):
             reason = look.unreadable[path]
             LOG.warning('The journal of claims cannot be used, %s: %s', path, reason)
-        if look.kept:
+        if not look.kept:
+            self._keeping.ends()
+        elif self._keeping.begins():
             LOG.warning('Claims in the journal are kept for later: %s', look.kept[0])
 
 

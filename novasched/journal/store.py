@@ -308,6 +308,7 @@ class FileJournal:
         self._failing = LogOnce()
         self._doomed: list[File] = []
         self._to_undo: dict[int, FileEntry] = {}
+        self._is_closed = False
 
     def intend(self, intents: Sequence[Intent]) -> Sequence[FileEntry]:
         now, thread = self.now(), threading.get_ident()
@@ -334,8 +335,13 @@ class FileJournal:
                 return
             known = entry.record.intent
             intent = dataclasses.replace(known, before=before, generation=generation)
-            if intent != known:
-                self._replace(entry, intent)
+            if intent == known:
+                return
+            # Both are open for a moment; only one can be what the consumer holds.
+            record, file = entry.record, entry.file
+            entry.record = Record(intent, record.written)
+            self._write(entry)
+            self._mark(file, record.offset, SETTLED)
 
     def to_undo(self) -> Sequence[FileEntry]:
         """Return the entries that living requests have left to recovery."""
@@ -343,10 +349,12 @@ class FileJournal:
             return list(self._to_undo.values())
 
     def close(self) -> None:
-        """Remove the file if nothing in it is open; else it is ours as long as the
-        process lives, for requests that have not ended yet."""
+        """Remove the file if nothing in it is open; else it is ours as long as there
+        are requests that have not ended yet, and then for another journal."""
         with self._lock:
+            self._is_closed = True
             self._remove_doomed()
+            self._release()
             file = self._file
             if file is None or file.open:
                 return
@@ -356,6 +364,23 @@ class FileJournal:
             except OSError as problem:
                 self._tell(problem)
 
+    def _release(self) -> None:
+        """Once closed, leave files in which nothing but claims to be undone is open to
+        the recovery of another journal, of this process or another."""
+        if not self._is_closed:
+            return
+        left: dict[File, list[int]] = {}
+        for key, entry in self._to_undo.items():
+            if entry.file is not None:
+                left.setdefault(entry.file, []).append(key)
+        for file, keys in left.items():
+            if file.open == len(keys):
+                for key in keys:
+                    del self._to_undo[key]
+                if file is self._file:
+                    self._file = None
+                file.close()
+
     def end(self, entry: FileEntry, state: bytes | None) -> None:
         """Write down the state of an entry after its claim; None: it stays open."""
         with self._lock:
@@ -363,6 +388,7 @@ class FileJournal:
             self._to_undo.pop(id(entry), None)
             if state is not None:
                 self._mark(entry.file, entry.record.offset, state)
+            self._release()
 
     def undo_later(self, entry: FileEntry, made_s_ago: float) -> None:
         """Keep an entry for recovery, until that settles it."""
@@ -370,19 +396,17 @@ class FileJournal:
             self._claiming.pop(entry.key, None)
             elapsed_s = self.now().since(entry.record.written) or 0.0
             made_within_s = max(0.0, elapsed_s - made_s_ago)
-            known = entry.record.intent
-            self._replace(
-                entry, dataclasses.replace(known, made_within_s=made_within_s)
-            )
+            record, file = entry.record, entry.file
+            intent = dataclasses.replace(record.intent, made_within_s=made_within_s)
+            entry.record = Record(intent, record.written)
+            self._write(entry)
+            if entry.file is not None:
+                self._mark(file, record.offset, SETTLED)
+            else:  # the line that there is says enough
+                entry.record = dataclasses.replace(entry.record, offset=record.offset)
+                entry.file = file
             self._to_undo[id(entry)] = entry
-
-    def _replace(self, entry: FileEntry, intent: Intent) -> None:
-        """Write an entry again; both lines are open for a moment, and only one can be
-        what the consumer holds."""
-        record, file = entry.record, entry.file
-        entry.record = Record(intent, record.written)
-        self._write(entry)
-        self._mark(file, record.offset, SETTLED)
+            self._release()
 
     def _write(self, entry: FileEntry) -> None:
         entry.file = None

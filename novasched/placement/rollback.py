@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,10 +58,13 @@ TRIES = 2
 """How often a request is sent that placement fails to answer or to carry out."""
 CONFLICT_TRIES = 10
 """How often one for a single consumer is sent, as others change its providers."""
+SOON_S = 30.0
+"""So soon after a claim nobody has removed it and made the same again."""
 RECOVERY_TIMEOUT_S = 10.0
 LEAST_TIMEOUT_S = 1.0
 MAY_ARRIVE = 'the claim was lost on its way, and may still arrive'
 KEPT = 'Another process wrote the allocations of %s; kept'
+CLAIMED_AGAIN = 'the same was claimed again since, or clocks of placement differ'
 NO_TIME = 'there is no time left to undo it'
 
 
@@ -154,17 +156,22 @@ class Rollback:
             held = self._held_by(claim.consumer_uuid)
             if isinstance(held, QueryFailed):
                 self._leave([claim], held.text)
-            elif self._stands(claim, held):
+            elif not _is_of(claim, held):
+                if not lost:
+                    LOG.info(KEPT, claim.consumer_uuid)
+            elif self._is_later(claim, held):
+                self._leave([claim], CLAIMED_AGAIN)
+            else:
                 ours.append(claim)
-            elif not lost:
-                LOG.info(KEPT, claim.consumer_uuid)
         return ours
 
-    def _stands(self, claim: Claimed | ClaimUnknown, held: ConsumerAllocations) -> bool:
-        generation = claim.undo['consumer_generation']
-        age_s = math.inf if held.age_s is None else held.age_s
-        least_s = self._clock.monotonic() - claim.by_s - AGE_PRECISION_S
-        return held.is_exactly(claim.holds, generation) and age_s >= least_s
+    def _is_later(self, claim: Claimed, held: ConsumerAllocations) -> bool:
+        """Say whether a consumer got what it holds after the claim. Soon after it that
+        is not believed: clocks of placement may differ."""
+        elapsed_s = self._clock.monotonic() - claim.by_s
+        if held.age_s is None or elapsed_s < SOON_S:
+            return False
+        return held.age_s < elapsed_s - AGE_PRECISION_S
 
     def _undo_unknown(self, claims: Sequence[ClaimUnknown]) -> None:
         """Undo what one request claimed: if one consumer holds its part, all do."""
@@ -175,7 +182,7 @@ class Rollback:
                 held = self._held_by(claim.consumer_uuid)
                 if isinstance(held, QueryFailed):
                     return self._leave(claims, held.text)
-                if self._stands(claim, held):
+                if _is_of(claim, held):
                     return self._undo([one.as_claimed() for one in claims])
                 if held is NOTHING:
                     return self._leave(claims, MAY_ARRIVE)
@@ -246,6 +253,11 @@ class Rollback:
 
     def _leave(self, claims: Sequence[Claimed | ClaimUnknown], why: str) -> None:
         self.left.update((claim.consumer_uuid, why) for claim in claims)
+
+
+def _is_of(claim: Claimed | ClaimUnknown, held: ConsumerAllocations) -> bool:
+    """Say whether a consumer holds exactly what was claimed, written once."""
+    return held.is_exactly(claim.holds, claim.undo['consumer_generation'])
 
 
 def _tries_worth(answer: requests.Response | NoAnswer, consumers: int) -> int:

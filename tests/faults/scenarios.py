@@ -278,7 +278,7 @@ SCENARIOS = {
         'The allocations of a server are removed and made again between its claim and '
         'the undo of that',
         'What was made again stays.',
-        'Two claims of the same amounts on the same host within two seconds, with a '
+        'Two claims of the same amounts on the same host within half a minute, with a '
         'removal between them, cannot be told apart; nor can what is written in the '
         'milliseconds between the look and the undo that follows it.',
     ),

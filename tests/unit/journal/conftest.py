@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import collections
+import errno
+import os
 
 import pytest
 
@@ -147,3 +149,21 @@ def said(caplog):
 def files(directory):
     """The names of all files of the journal."""
     return lambda: [path.name for path in directory.iterdir()]
+
+
+class Full:
+    """A file on a disk that is full, or that takes nothing at all."""
+
+    def __init__(self, inner, fails):
+        self._inner = inner
+        self._fails = fails
+
+    def __getattr__(self, name):
+        if name in self._fails:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return getattr(self._inner, name)
+
+
+@pytest.fixture
+def full():
+    return Full

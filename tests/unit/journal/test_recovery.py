@@ -312,14 +312,15 @@ def test_a_claim_is_undone_when_placement_answers_again(left, consumers, uptime,
     _, look = left(consumers)
     consumers.errors = {'a': UndoUnanswered('a', 'away')}
     look()
+    look()
     assert consumers.held == {'a': {'p': {'VCPU': 1}}}
+    assert len(said()) == 1
     consumers.errors.clear()
     uptime.seconds += LATER_S
-    said()
     look()
     look()
     assert (consumers.held, len(said())) == ({'a': None}, 1)
-    assert consumers.asked == ['a', 'a']
+    assert consumers.asked == ['a', 'a', 'a']
 
 
 def test_a_claim_that_is_left_is_undone_by_another_worker_if_need_be(
@@ -331,6 +332,44 @@ def test_a_claim_that_is_left_is_undone_by_another_worker_if_need_be(
     entry.file.close()
     look()
     assert (consumers.held, files()) == ({'a': None}, [])
+
+
+def test_a_journal_that_is_closed_leaves_its_claims_to_another(
+    worker, intent, look, consumers, files
+):
+    own = worker()
+    left, under_way = own.intend([intent('a'), intent('b')])
+    left.undo_later(0.0)
+    own.close()
+    look()
+    assert consumers.asked == []  # a request has not ended yet
+    under_way.settle()
+    look()
+    assert (consumers.held, files()) == ({'a': None}, [])
+    assert own.to_undo() == []
+
+
+def test_a_closed_journal_leaves_what_is_to_be_undone_later(
+    worker, intent, look, consumers, files
+):
+    own = worker()
+    (entry,) = own.intend([intent()])
+    own.close()
+    entry.undo_later(0.0)
+    look()
+    assert (consumers.held, files()) == ({'a': None}, [])
+
+
+def test_a_disk_that_takes_no_line_keeps_the_one_before(
+    worker, intent, look, consumers, full
+):
+    own = worker()
+    (entry,) = own.intend([intent()])
+    inner, own._file = own._file, full(own._file, ['write'])
+    entry.undo_later(0.0)
+    inner.close()
+    look()
+    assert consumers.held == {'a': None}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 
@@ -62,11 +61,11 @@ def test_what_is_open_stays_when_the_worker_ends(worker, intent, written):
     assert written() == [('s', 'a'), ('o', 'b')]
 
 
-def test_a_file_that_cannot_be_removed_is_told(worker, intent, caplog):
+def test_a_file_that_cannot_be_removed_is_told(worker, intent, caplog, full):
     made = worker()
     made.intend([intent()])[0].settle()
     inner = made._file
-    made._file = Full(inner, ['remove'])
+    made._file = full(inner, ['remove'])
     made.close()
     assert len(warnings(caplog)) == 1
     inner.remove()
@@ -197,25 +196,14 @@ def test_a_directory_that_cannot_be_is_told_once(worker, intent, tmp_path, caplo
     assert 'cannot be written' in said
 
 
-class Full:
-    """A file on a disk that is full, or that takes nothing at all."""
-
-    def __init__(self, inner, fails):
-        self._inner = inner
-        self._fails = fails
-
-    def __getattr__(self, name):
-        if name in self._fails:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return getattr(self._inner, name)
-
-
-def test_a_full_disk_is_told_each_time_that_it_begins(worker, intent, written, caplog):
+def test_a_full_disk_is_told_each_time_that_it_begins(
+    worker, intent, written, caplog, full
+):
     made = worker()
     made.intend([intent('a')])
     inner = made._file
     for consumer in 'bc':
-        made._file = Full(inner, ['write'])
+        made._file = full(inner, ['write'])
         for _ in range(2):
             made.intend([intent('lost')])[0].settle()
         made._file = inner
@@ -226,12 +214,12 @@ def test_a_full_disk_is_told_each_time_that_it_begins(worker, intent, written, c
 
 @pytest.mark.parametrize('fails', [['mark'], ['mark', 'remove']])
 def test_a_file_that_takes_no_state_is_not_acted_upon(
-    worker, intent, directory, caplog, fails
+    worker, intent, directory, caplog, fails, full
 ):
     made = worker()
     (entry,) = made.intend([intent()])
     inner = entry.file
-    made._file = entry.file = Full(inner, fails)
+    made._file = entry.file = full(inner, fails)
     entry.answering()
     assert len(list(directory.iterdir())) == ('remove' in fails)
     assert ('Remove' in warnings(caplog)[-1]) == ('remove' in fails)
@@ -249,12 +237,12 @@ def test_a_file_that_takes_no_state_is_not_acted_upon(
     ],
 )
 def test_a_file_that_could_not_be_removed_is_when_the_disk_is_back(
-    worker, intent, directory, caplog, again
+    worker, intent, directory, caplog, again, full
 ):
     made = worker()
     first, second = made.intend([intent('a'), intent('b')])
     inner, fails = first.file, ['mark', 'remove']
-    made._file = first.file = second.file = Full(inner, fails)
+    made._file = first.file = second.file = full(inner, fails)
     first.answering()
     second.answering()
     made._remove_doomed()

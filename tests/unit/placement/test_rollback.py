@@ -13,6 +13,7 @@ from novasched import http
 from novasched.clock import SYSTEM_CLOCK
 from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import (
+    CLAIMED_AGAIN,
     CONFLICT_TRIES,
     MAY_ARRIVE,
     NO_TIME,
@@ -114,7 +115,6 @@ def test_each_attempt_to_undo_follows_a_look(undoing, answers):
         pytest.param(held(1, new=3), id='other amounts of a new consumer'),
         pytest.param(held(1, other=2), id='another host of a new consumer'),
         pytest.param(held(1, new=2, other=1), id='more of a new consumer'),
-        pytest.param(held(1, age_s=0, new=2), id='the same of a new consumer, later'),
     ],
 )
 def test_what_another_process_wrote_is_kept(undoing, caplog, found):
@@ -129,17 +129,25 @@ def test_what_another_process_wrote_is_kept(undoing, caplog, found):
 
 
 @pytest.mark.parametrize(
-    'age_s',
+    ('age_s', 'ago_s'),
     [
-        pytest.param(None, id='unknown'),
-        pytest.param(58, id='to a second or two'),
-        pytest.param(90, id='long before the answer came'),
+        pytest.param(None, 59, id='unknown'),
+        pytest.param(58, 59, id='to a second or two'),
+        pytest.param(90, 59, id='long before the answer came'),
+        pytest.param(0, 20, id='not yet believed'),
     ],
 )
-def test_a_claim_of_the_right_age_is_undone(undoing, age_s):
-    claim = dataclasses.replace(ours(), by_s=SYSTEM_CLOCK.monotonic() - 59)
+def test_a_claim_of_the_right_age_is_undone(undoing, age_s, ago_s):
+    claim = dataclasses.replace(ours(), by_s=SYSTEM_CLOCK.monotonic() - ago_s)
     _, left = undoing(claim, held(1, age_s, new=2), SAVED)
     assert left == {}
+
+
+def test_the_same_claim_of_a_new_consumer_is_kept_and_named(undoing):
+    claim = dataclasses.replace(ours(), by_s=SYSTEM_CLOCK.monotonic() - 60)
+    script, left = undoing(claim, held(1, 10, new=2))
+    assert script.asked == [f'GET {URL}']
+    assert left == {CONSUMER: CLAIMED_AGAIN}
 
 
 @pytest.mark.parametrize(

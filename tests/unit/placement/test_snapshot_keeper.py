@@ -347,7 +347,8 @@ def test_a_snapshot_whose_rows_do_not_fit_together_is_not_used(
     diagnosing = PlacementDiagnosis(lambda: {'h1': 'cmp-1'}, clock, keeper=keeper)
     whole = source.read
     source.read = lambda *args: dataclasses.replace(
-        whole(*args), contents=dataclasses.replace(contents(), trait_names={})
+        whole(*args),
+        contents=dataclasses.replace(contents(), providers=np.array([[1, 0, 1, 9]])),
     )
     log = Log(
         late=(clock.time(), query(9).encode()),
@@ -434,7 +435,7 @@ def test_a_file_whose_rows_do_not_fit_together_is_read_once(
     make_keeper, tmp_path, clock, source
 ):
     whole = source.read(SIZES, ())
-    broken = dataclasses.replace(contents(), trait_names={})
+    broken = dataclasses.replace(contents(), providers=np.array([[1, 0, 1, 9]]))
     save(
         dataclasses.replace(whole, contents=broken), tmp_path / 'placement-snapshot.npz'
     )
