@@ -9,8 +9,9 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
+from typing import Any
 
 import flask
 from oslo_config import cfg
@@ -87,6 +88,14 @@ def serve(conf: cfg.ConfigOpts, listen: str | None, is_demo: bool, say: Say) -> 
     Raises errors.SetupError and errors.StoreFailed.
     """
     settings = ConsoleSettings.from_conf(conf, listen)
+    opened: list[CloudReader] = []
+
+    def health() -> Mapping[str, Any]:
+        return opened[0].health() if opened else {'status': 'starting'}
+
+    # At first: until then SIGUSR2 would end the process.
+    guru_meditation.arrange(conf, health, name=NAME, section='Cloud')
+    guru_meditation.watch(conf, name=NAME)
     with contextlib.ExitStack() as stack:
         stopped = stack.enter_context(_told_to_stop())
         if is_demo:
@@ -94,8 +103,7 @@ def serve(conf: cfg.ConfigOpts, listen: str | None, is_demo: bool, say: Say) -> 
         else:
             reader = stack.enter_context(cloud.opened(conf))
         made = application(reader, conf, settings)
-        guru_meditation.arrange(conf, reader.health, name=NAME, section='Cloud')
-        guru_meditation.watch(conf, name=NAME)
+        opened.append(reader)
         warn_of_plain_http(settings)
         address = stack.enter_context(web_server.served(made, settings))
         for line in where(address, settings):

@@ -15,7 +15,6 @@ import queue
 import socket
 import ssl
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -121,7 +120,7 @@ class _Connection(http.HTTPConnection):
                 if not content:
                     raise ConnectionResetError
                 if not self.inbox.is_begun:
-                    self.since = time.time() + REQUEST_S - CLIENT_S
+                    self.since = SYSTEM_CLOCK.time() + REQUEST_S - CLIENT_S
                 self.inbox.add(content)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
@@ -186,7 +185,7 @@ class ConsoleServer(wsgi.Server):
         self.forget(conn)
         if conn.last_used is None:
             self._make_room()
-            conn.since = time.time()
+            conn.since = SYSTEM_CLOCK.time()
         try:
             if conn.has_request():
                 self.requests.put(conn)
@@ -202,7 +201,7 @@ class ConsoleServer(wsgi.Server):
         if conn.rfile.has_data():  # of a request that was not read to its end
             conn.close()
             return
-        conn.since = time.time()
+        conn.since = SYSTEM_CLOCK.time()
         if self.ready and conn.inbox.is_begun:
             self.process_conn(conn)
         else:

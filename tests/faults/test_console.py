@@ -105,6 +105,8 @@ def consoles(cloud):
 
 def test_a_console_that_is_killed_leaves_all_to_the_next(consoles):
     first = consoles.start()
+    first.send(signal.SIGUSR2)  # it makes a report, and goes on
+    wait_until(lambda: 'Guru Meditation' in first.log, START_S, 'a report', first)
     assert consoles.is_shown()
     stopped = threading.Event()
     seen = Counter()
