@@ -200,6 +200,10 @@ class InvalidPCINUMAAffinity(InvalidDemand):
     """No such NUMA affinity of PCI devices."""
 
 
+CONNECTIONS = 'See novasched-status upgrade check, which tries each connection'
+"""Remedy of a StoreFailed."""
+
+
 class StoreFailed(RequestError):
     """A database could not be asked; ``store`` names it without its password."""
 

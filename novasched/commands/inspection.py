@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from novasched import printable
+from novasched import errors, printable
 from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.base import ReportCommand
 from novasched.deadline import Deadline
@@ -40,6 +40,13 @@ class InspectionCommand(ReportCommand):
         opening = session.opened(conf, seed=seed, what_if=what_if, check=check)
         with opening as inspection:
             yield inspection
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        try:
+            return super().take_action(parsed_args)
+        except errors.StoreFailed as problem:
+            said = f'{problem.problem}. {errors.CONNECTIONS}'
+            raise errors.StoreFailed(problem.store, said) from problem
 
     @staticmethod
     def what_if(parsed_args: argparse.Namespace) -> WhatIf:

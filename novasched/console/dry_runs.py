@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from novasched import errors
@@ -20,7 +19,6 @@ from novasched.inspection.what_if import WhatIf
 from novasched.objects.flavor import Flavor
 
 MOST_PLANNED = 1000
-PLACEMENT = '[placement]'
 SAID = ('image', 'zone', 'hints')
 """What a plan like another request cannot have."""
 
@@ -47,8 +45,7 @@ class DryRuns:
         with self._session.dry_run(what_if) as inspection:
             asked = self._request(inspection, order)
             conditions = inspection.placement.conditions
-            with _placement_answers():
-                found = plan.boot(inspection.run, asked, conditions)
+            found = plan.boot(inspection.run, asked, conditions)
             unreadable = inspection.finder.unreadable
             # How the first server was decided, whatever ended the request.
             first = [explanation(each, 0) for each in inspection.run.log.records[:1]]
@@ -133,14 +130,3 @@ def flavors_of(inspection: Inspection, order: CapacityOrder) -> list[Flavor]:
         return capacity.flavors_in_use(inspection, most)
     found = [flavor_named(inspection, name) for name in order.flavors]
     return capacity.named_apart(found, order.flavors)
-
-
-@contextlib.contextmanager
-def _placement_answers() -> Iterator[None]:
-    """Raise errors.StoreFailed where a plan finds that placement does not answer."""
-    try:
-        yield
-    except errors.OptionError as failed:
-        if failed.option != PLACEMENT:
-            raise
-        raise errors.StoreFailed('Placement', failed.problem) from failed

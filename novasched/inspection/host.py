@@ -55,27 +55,31 @@ def report(
     hosts = _hosts(inspection, host)
     every = holders(inspection, host, log=log)
     zone = inspection.conf.default_availability_zone
-    run, problems = inspection.run, []
+    run, uuids = inspection.run, hosts.uuid.tolist()
     capacity = capacity or Capacity(run.reader, snapshots, zone, run.check)
+    trees: list[list[ProviderState]] = []
+    slots: list[Report] | None = None
+    problems = []
     try:
-        trees = [inspection.placement.source.tree(uuid) for uuid in hosts.uuid.tolist()]
+        trees = [inspection.placement.source.tree(uuid) for uuid in uuids]
         slots = _slots(inspection, capacity, host)
     except errors.StoreFailed as problem:
-        trees, slots = [[] for _ in range(len(hosts))], []
-        problems = [f'Resources, traits and slots are not shown. {problem}']
-    else:
-        problems = [
-            f'Placement has no resource provider {uuid}, which nova-compute makes.'
-            for uuid, tree in zip(hosts.uuid.tolist(), trees, strict=True)
-            if not tree
-        ]
+        what = 'Slots' if trees else 'Resources, traits and slots'
+        problems.append(f'{what} are not shown. {problem}. {errors.CONNECTIONS}.')
+    problems += [
+        f'Placement has no resource provider {uuid}, which nova-compute makes.'
+        for uuid, tree in zip(uuids, trees, strict=False)
+        if not tree
+    ]
     return {
         'as_of': _text(SYSTEM_CLOCK.utcnow()),
         'host': host,
         'placement_problems': problems,
         'nodes': [
             _node(inspection, state, tree)
-            for state, tree in zip(hosts.states(), trees, strict=True)
+            for state, tree in zip(
+                hosts.states(), trees or [[]] * len(uuids), strict=True
+            )
         ],
         'holders': [each for each in every if holding is None or each[holding]],
         'servers': len(every),

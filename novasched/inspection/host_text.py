@@ -22,7 +22,8 @@ def as_text(report: Report, style: Style) -> str:
         lines += _resources(node)
         lines += _numa(node)
         lines += _devices(node)
-    lines += report.get('placement_problems', ())
+    if problems := report.get('placement_problems'):
+        lines += ['', *problems]
     if not report['nodes']:
         lines.append(f'{report["host"]} has no compute node that is known.')
     lines += ['', *_holders(report, style)]

@@ -30,6 +30,7 @@ from novasched.ports import Candidates
 ROW = ('free_ram_mb', 'free_disk_mb', 'vcpus_used', 'num_instances', 'num_io_ops')
 """Columns of a host that a plan depends on, beside what placement says."""
 ID_LENGTH = 6
+BAD_REQUEST = 400
 MOST_FLAVORS = 5
 """Flavors of a drain of which it is counted how many more have a place."""
 
@@ -165,7 +166,11 @@ class Plan:
 
 
 def ask(run: DryRun, wanted: DryRequest) -> Tried:
-    """Ask as a conductor does. Raises deadline.TookTooLong at the end of the time."""
+    """Ask as a conductor does.
+
+    Raises deadline.TookTooLong at the end of the time, errors.OptionError for what
+    placement does not know, and errors.StoreFailed where it does not answer.
+    """
     run.check()
     request = wanted.request
     context = RequestContext(
@@ -181,11 +186,12 @@ def ask(run: DryRun, wanted: DryRequest) -> Tried:
     record = run.log.records[-1]
     if found is None and record.head.blocker == 'placement-failed':
         answer = record.body['asked'][-1]
-        raise errors.OptionError(
-            '[placement]',
-            f'placement answers {answer["status"] or "nothing"}: '
-            f'{answer.get("text", "")}'.rstrip(': '),
-            'See that it runs, and that the request names no unknown trait or class',
+        status, text = answer['status'], answer.get('text', '').rstrip('. ')
+        if status == BAD_REQUEST:
+            remedy = 'Name traits and resource classes that placement knows'
+            raise errors.OptionError('The request', f'placement says: {text}', remedy)
+        raise errors.StoreFailed(
+            'Placement', f'HTTP {status}: {text}' if status else text
         )
     return Tried(wanted, found, run.log.recorders[-1], run.log.records[-1])
 

@@ -78,7 +78,7 @@ class TablePlacement:
         except errors.InvalidCandidateQuery as problem:
             return QueryFailed(400, str(problem))
         except errors.StoreFailed as problem:
-            return QueryFailed(0, str(problem))
+            return QueryFailed(0, problem.problem)
 
     def aggregates(
         self, context: RequestContext, provider_uuid: str

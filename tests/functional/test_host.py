@@ -8,22 +8,18 @@ import json
 from dataclasses import replace
 
 import pytest
-import requests
-import sqlalchemy as sa
 
 from novasched import errors
-from novasched.app.decisions import snapshot_source
+from novasched.clock import SYSTEM_CLOCK
 from novasched.commands.host import ShowHost
-from novasched.console import app
-from novasched.console import cloud as console
 from novasched.db import server_tables, tables
 from novasched.inspection import session
 from novasched.inspection.catalogue import flavor_of
+from novasched.placement.snapshot import ApiSource
 from novasched_lab.resource_providers import Inventory, Provider, provide
 from tests import factories
-from tests.functional.conftest import Host, named_uuid, new_uuids
+from tests.functional.conftest import Host, named_uuid
 from tests.functional.test_capacity import read_and_stopped, sources
-from tests.functional.test_mirror import claim
 from tests.unit.commands import played
 
 NOON = datetime.datetime.fromisoformat('2026-11-22T12:00:00')
@@ -123,66 +119,11 @@ def test_json(made):
     assert [each['pci'] for each in answer['holders']] == [2, 0]
 
 
-def refuse(request, send):
-    raise requests.ConnectionError('connection refused')
-
-
-def by(made, source):
-    """Sources that read placement by an account, by the API, or not at all."""
-    found = sources(made)
-    if source == 'account':
-        engine = sa.create_engine(f'sqlite:///{made._placement_path}')
-        made.stack.callback(engine.dispose)
-        return replace(found, snapshots=snapshot_source(found.placement, engine))
-    if source == 'neither':
-        for nth in range(1, 100):
-            made.faults.on('GET', nth, refuse)
-    return replace(found, snapshots=snapshot_source(found.placement, None))
-
-
-def shown(made, source, form):
-    class Command(ShowHost):
-        def inspection(self, seed=None, what_if=None):
-            return session.opened(made.conf, sources=by(made, source))
-
-    return played.run(Command, 'h1', form=form)
-
-
-def test_an_account_and_the_api_show_the_same(made):
-    (consumer,) = new_uuids()
-    claim(made, 'h1', consumer, 3)
-    answers = [shown(made, source, 'json')[1] for source in ('account', 'api')]
-    first, second = ({**each, 'as_of': None} for each in answers)
-    assert first == second
-    (node,) = first['nodes']
-    assert (node['resources']['VCPU']['free'], node['traits']) == (5, ['OWNER_NOVA'])
-    assert [list(each['resources']) for each in node['children']] == [['VGPU']]
-    assert first['placement_problems'] == []
-
-
-@pytest.mark.parametrize('source', ['account', 'api', 'neither'])
-def test_the_page_shows_the_same_or_says_what_is_missing(made, source):
-    with console.opened(made.conf, by(made, source)) as reader:
-        answer = app.create(reader).test_client().get('/hosts/h1')
-    assert answer.status_code == 200
-    assert ('<table class="usage">' in answer.text) is (source != 'neither')
-    assert ('OWNER_NOVA' in answer.text) is (source != 'neither')
-    assert ('traits and slots are not shown' in answer.text) is (source == 'neither')
-
-
-def test_without_placement_what_is_missing_is_named(made):
-    code, text, _ = shown(made, 'neither', 'text')
-    assert code == 4
-    assert 'Resources, traits and slots are not shown. ' in text
-    assert 'Class' not in text
-    assert 'NUMA node 0: CPUs 2 of 4 free' in text
-
-
 def test_a_host_that_placement_does_not_know_is_named(made):
     for name in ('gpu', 'node h1'):
         path = f'/resource_providers/{named_uuid(name)}'
         assert made.adapter.delete(path).status_code == 204
-    _, text, _ = shown(made, 'account', 'text')
+    _, text, _ = run(made, 'h1', form='text')
     uuid = made.hosts['h1'].uuid
     assert f'Placement has no resource provider {uuid}, which nova-compute' in text
 
@@ -224,6 +165,25 @@ def test_slots_of_the_flavors_in_use(made):
     in_use(made)
     _, answer, _ = run(made, 'h1')
     assert answer['slots'] == [{'flavor': 'often', 'slots': 2, 'why': None}]
+
+
+def test_what_a_host_has_is_shown_where_slots_cannot_be_counted(made):
+    class OnlyTrees(ApiSource):
+        def read(self, sizes, aggregates):
+            raise errors.StoreFailed('Placement', 'it hurts')
+
+    class Command(ShowHost):
+        def inspection(self, seed=None, what_if=None):
+            trees = OnlyTrees(made.adapter, SYSTEM_CLOCK)
+            read = replace(sources(made), snapshots=trees)
+            return session.opened(made.conf, sources=read)
+
+    in_use(made)
+    code, answer, _ = played.run(Command, 'h1')
+    assert (code, answer['slots']) == (4, None)
+    assert answer['nodes'][0]['resources']['VCPU']['free'] == 8
+    (problem,) = answer['placement_problems']
+    assert problem.startswith('Slots are not shown. Placement could not be asked: it')
 
 
 def test_a_flavor_whose_trait_placement_does_not_know(made):

@@ -35,8 +35,9 @@ def view(answer: Mapping[str, Any]) -> View:
                     query.address('/capacity', [('heat', each['flavor'])]),
                 ),
             }
-            for each in answer['slots']
+            for each in answer['slots'] or ()
         ],
+        'is_counted': answer['slots'] is not None,
         'decisions': [
             {
                 'link': Link(each['id'], query.of_decision(each['id'])),
