@@ -49,6 +49,15 @@ def state_directory_of_test(state_directory):
         yield
 
 
+@pytest.fixture(autouse=True)
+def log_records_as_before():
+    """Take back what a program does to all log records of its process."""
+    factory, level = logging.getLogRecordFactory(), logging.getLogger().level
+    yield
+    logging.setLogRecordFactory(factory)
+    logging.getLogger().setLevel(level)
+
+
 @pytest.fixture
 def logging_as_before():
     """Take back the handlers that a program leaves with the root logger."""

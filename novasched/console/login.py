@@ -112,7 +112,7 @@ def _check_rule(option: str, path: str, text: str, understood: str) -> None:
     raise errors.OptionError(option, f'{RULE} in {path} {said}', remedy)
 
 
-class Caller(RequestContext):
+class TokenOwner(RequestContext):
     """The user of a token. Log lines of later requests of the thread are not of it."""
 
     def update_store(self) -> None:
@@ -167,7 +167,7 @@ class AccessCheck:
                     'A token is not valid any more, or was never: from %s', _from()
                 )
             return _unauthenticated()
-        who = Caller.from_environ(request.environ)
+        who = TokenOwner.from_environ(request.environ)
         if self._enforcer.authorize(RULE, {}, who):
             flask.g.user = who.user_id
             return None

@@ -246,6 +246,8 @@ def _without_orphans(
         ('aggregates', 'aggregate_id', contents.aggregate_uuids),
     ):
         rows = getattr(contents, table)
+        if table == 'inventories' and len(rows) and not names:
+            raise errors.InconsistentProviders('no resource class has a name')
         known = places.known(rows[:, 0].astype(np.int64))
         named = np.isin(rows[:, 1], list(names))
         for at, (name, mask) in enumerate(

@@ -67,7 +67,7 @@ def hosts(adapters):
 
 @pytest.fixture
 def others(adapters, hosts):
-    """Clients that claim and release on all hosts until the test ends."""
+    """Starts clients that claim and release on all hosts until the test ends."""
     stop = threading.Event()
 
     def claim(number, adapter):
@@ -84,18 +84,22 @@ def others(adapters, hosts):
         threading.Thread(target=claim, args=(number, adapters()))
         for number in range(OTHERS)
     ]
-    for each in threads:
-        each.start()
-    yield
+
+    def start():
+        for each in threads:
+            each.start()
+
+    yield start
     stop.set()
-    for each in threads:
+    for each in filter(threading.Thread.is_alive, threads):
         each.join()
 
 
-def undo_late(claims, request, wanted):
+def undo_late(claims, request, wanted, meanwhile):
     """Claim, and fail when all is claimed."""
     with claims:
         assert claims.make_all(request, wanted)
+        meanwhile()
         raise errors.NoValidHost('No host is left for the last one.')
 
 
@@ -119,7 +123,7 @@ def test_what_a_busy_placement_leaves_is_undone_by_recovery(
         claim_journal=ClaimJournal(journal),
     )
     with pytest.raises(errors.NoValidHost):
-        undo_late(claims, factories.request(project_id='p'), wanted)
+        undo_late(claims, factories.request(project_id='p'), wanted, others)
     assert claims.left_behind
     recovery = Recovery(journal, claim_recovery(adapter))
     until = time.monotonic() + RECOVERED_WITHIN_S

@@ -27,6 +27,8 @@ CHANGED = {
 
 
 class Answer:
+    headers = {}
+
     def __init__(self, status, body=None):
         self.status_code = status
         self.content = json.dumps(body or {}).encode()

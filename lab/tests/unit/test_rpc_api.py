@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 
 import oslo_messaging
 import pytest
@@ -34,10 +35,10 @@ class Recorder:
         self.target = target
         self.told = []
         for method in methods:
-            setattr(self, method, self._keeper(method))
+            setattr(self, method, types.MethodType(self._keeper(method), self))
 
     def _keeper(self, method):
-        def keep(context, **arguments):
+        def keep(self, context, **arguments):
             self.told.append((method, arguments))
             return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import errno
+import logging
 import os
 
 import pytest
@@ -138,7 +139,11 @@ def said(caplog):
     """What the log says of the journal, since this was asked for last."""
 
     def lines():
-        found = [r.getMessage() for r in caplog.records if r.name.startswith('novas')]
+        found = [
+            each.getMessage()
+            for each in caplog.records
+            if each.name.startswith('novas') and each.levelno >= logging.INFO
+        ]
         caplog.clear()
         return found
 

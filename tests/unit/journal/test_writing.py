@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 
@@ -28,7 +29,11 @@ def written(directory):
 
 
 def warnings(caplog):
-    return [r.getMessage() for r in caplog.records if r.name.startswith('novasched')]
+    return [
+        each.getMessage()
+        for each in caplog.records
+        if each.name.startswith('novasched') and each.levelno >= logging.WARNING
+    ]
 
 
 def test_an_intent_stands_there_before_its_claim(worker, intent, written):

@@ -87,6 +87,10 @@ def test_each_provider_comes_right_before_those_below_it(parents, uuids, tops, e
     [
         pytest.param(contents(2, 1), id='a circle'),
         pytest.param(contents(5), id='an unknown parent'),
+        pytest.param(
+            dataclasses.replace(contents(0, inventories=[(1, 0, 4)]), class_names={}),
+            id='no class has a name',
+        ),
     ],
 )
 def test_rows_that_do_not_fit_together(wrong):
