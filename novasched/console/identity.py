@@ -19,6 +19,7 @@ from keystoneauth1 import loading
 from keystoneauth1.identity import v3
 from keystoneauth1.session import Session
 from keystonemiddleware import auth_token  # type: ignore[import-untyped]
+from keystonemiddleware.opts import list_auth_token_opts  # type: ignore[import-untyped]
 from oslo_config import cfg
 
 from novasched import errors
@@ -31,6 +32,11 @@ TOKENS = (HEADER, 'HTTP_X_SERVICE_TOKEN')
 """Headers that keystonemiddleware sends on to keystone."""
 A_TOKEN = re.compile(r'[!-~]+')
 """Characters that a token may have; no others can be sent in a header."""
+OTHER_HEADER = 'HTTP_X_STORAGE_TOKEN'
+"""Where keystonemiddleware looks for a token, too; this console does not."""
+CACHED_S = 60
+"""How long a token that was valid is taken for valid, at most: one that was revoked
+elsewhere, or logged out at another process of this console, works on for so long."""
 KEYSTONE_S = 10.0
 BUSY = 'novasched.keystone_busy'
 """The errors.Busy that kept the token of a request from being validated."""
@@ -72,7 +78,7 @@ class TokenCheck(auth_token.AuthProtocol):  # type: ignore[misc]
     def __init__(self, app: Application, conf: cfg.ConfigOpts, limit: KeystoneLimit):
         self._limit = limit
         given = {'oslo_config_config': conf, 'delay_auth_decision': True}
-        super().__init__(app, given)
+        super().__init__(app, {**given, 'token_cache_time': cached_s(conf)})
 
     def process_request(self, request: Any) -> Any:
         try:
@@ -82,6 +88,14 @@ class TokenCheck(auth_token.AuthProtocol):  # type: ignore[misc]
             request.remove_auth_headers()
             request.environ[BUSY] = problem
             return None
+
+
+def cached_s(conf: cfg.ConfigOpts) -> int:
+    """Return how long a token is cached; below 0: not at all. 0 would mean for ever."""
+    for group, options in list_auth_token_opts():
+        conf.register_opts(options, group)
+    wanted = int(conf[GROUP].token_cache_time)
+    return min(wanted or CACHED_S, CACHED_S)
 
 
 class TokenOfCookie:
@@ -106,6 +120,7 @@ class TokenOfCookie:
         if environ.get('PATH_INFO', '').startswith(UNGUARDED):
             environ.pop('HTTP_X_IDENTITY_STATUS', None)
             return self._unguarded(environ, start)
+        environ.pop(OTHER_HEADER, None)
         for header in TOKENS:
             if not A_TOKEN.fullmatch(environ.get(header, '')):
                 environ.pop(header, None)

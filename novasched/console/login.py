@@ -16,7 +16,6 @@ import flask
 from keystoneauth1 import exceptions as keystone_errors
 from oslo_config import cfg
 from oslo_context.context import RequestContext
-from oslo_policy import policy
 from werkzeug.wrappers import Response
 
 from novasched import errors
@@ -34,23 +33,15 @@ from novasched.console.identity import (
     option_error,
     token_of,
 )
+from novasched.console.policies import RULE, enforcer_of
 
 LOG = logging.getLogger(__name__)
 
-RULE = 'novasched:read'
-ROLES = 'role:admin or (role:reader and system_scope:all)'
-POLICIES = (
-    policy.DocumentedRuleDefault(
-        RULE,
-        ROLES,
-        'Look at the decisions of all projects, and at all hosts.',
-        [{'path': '/', 'method': 'GET'}],
-    ),
-)
 OPEN = frozenset({'login', 'logout', 'static'})
 """Endpoints that need no token."""
-MOST_ENDED = 10_000
-"""Tokens that were logged out and are remembered."""
+MOST_ENDED = 100_000
+"""Tokens that were logged out and are remembered: more than any client could log out
+while one of them is cached."""
 
 
 def wrap(app: flask.Flask, conf: cfg.ConfigOpts) -> None:
@@ -70,46 +61,6 @@ def wrap(app: flask.Flask, conf: cfg.ConfigOpts) -> None:
     app.before_request(access.check)
     app.add_url_rule('/login', 'login', access.log_in, methods=['GET', 'POST'])
     app.add_url_rule('/logout', 'logout', access.log_out, methods=['POST'])
-
-
-def enforcer_of(conf: cfg.ConfigOpts) -> Any:
-    """Return the policy as its files are now: they are not read again.
-
-    Raises errors.OptionError where they say less than is meant: a file that is named
-    and missing or cannot be parsed, a rule of ours that is misspelt or empty.
-    """
-    enforcer, option = policy.Enforcer(conf), '[oslo_policy] policy_file'
-    enforcer.register_defaults(POLICIES)
-    path = conf.oslo_policy.policy_file
-    try:
-        enforcer.load_rules()
-    except Exception as problem:
-        raise errors.OptionError(
-            option, f'{path} cannot be read: {problem}', 'Correct it'
-        ) from problem
-    given = conf.get_location('policy_file', 'oslo_policy')
-    if enforcer.policy_path is None and given and given.location.is_user_controlled:
-        raise errors.OptionError(option, f'there is no {path}', 'Write it, or unset it')
-    for name, rule in enforcer.file_rules.items():
-        if name.startswith('novasched:') and name != RULE:
-            meant = errors.did_you_mean(name, [RULE])
-            said = f'{name} in {path} is no rule.{meant}'
-            raise errors.OptionError(option, said, f'The only rule is {RULE}')
-        if name == RULE:
-            _check_rule(option, path, rule.check_str, str(enforcer.rules[RULE]))
-    enforcer.use_conf = False
-    return enforcer
-
-
-def _check_rule(option: str, path: str, text: str, understood: str) -> None:
-    """Raise errors.OptionError for a rule that opens to all, or to none, by mistake."""
-    if not text.strip():
-        said, remedy = 'is empty, which allows everybody', 'Write "@" for that'
-    elif understood == '!' and text.strip() != '!':
-        said, remedy = f'cannot be understood: {text}', 'Correct it'
-    else:
-        return
-    raise errors.OptionError(option, f'{RULE} in {path} {said}', remedy)
 
 
 class TokenOwner(RequestContext):
@@ -196,7 +147,7 @@ class AccessCheck:
             )
         except (keystone_errors.Unauthorized, keystone_errors.BadRequest):
             name = given.get('username', '')
-            LOG.info('Keystone has refused the login of %s from %s', name, _from())
+            LOG.info('Keystone has refused the login of %.64s from %s', name, _from())
             text = 'Keystone does not know this name with this password and scope.'
             return _form(401, 'Log in', text)
         except errors.Busy as problem:

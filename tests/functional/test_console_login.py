@@ -10,9 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 from oslo_context import context
+from oslo_utils import timeutils
 
 from novasched import errors
 from novasched.console import app, login, program, security, web_server
+from novasched.console.identity import CACHED_S, cached_s
 from novasched.console.settings import ConsoleSettings
 from novasched.observability.settings import Address
 from tests.browser import keystone
@@ -133,7 +135,23 @@ def test_a_policy_file_is_honoured(identity, tmp_path):
         pytest.param('"novasched:raed": "role:a"', 'mean novasched:read', id='a typo'),
         pytest.param('"novasched:read": ""', 'allows everybody', id='an empty rule'),
         pytest.param(
-            '"novasched:read": "role:a ro role:b"', 'be understood', id='no rule'
+            'Novasched-Read: "role:a"', 'mean novasched:read', id='a likeness'
+        ),
+        *(
+            pytest.param(f'"novasched:read": {rule}', said, id=rule)
+            for rule, said in (
+                ('"role:a ro role:b"', 'be understood'),
+                ('"role:a or not ro"', 'be understood'),
+                ('[[]]', 'be understood'),
+                ('', 'allows everybody'),
+                ('[]', 'allows everybody'),
+                ('"not roel:b"', 'asks for roel, which no user has'),
+                ('"not rule:barred"', 'refers to barred, which is not there'),
+                ('"rule:viewr"\n"default": ""', 'refers to viewr, which is not there'),
+                ('"rule:some"\n"some": ""', 'some is empty, which allows everybody'),
+                ('"not rule:no"\n"no": "role:a ro b"', 'no cannot be understood'),
+                ('"rule:some"\n"some": "not rule:some"', 'some refers to itself'),
+            )
         ),
     ],
 )
@@ -149,6 +167,31 @@ def test_a_policy_that_says_less_than_is_meant_keeps_from_starting(
         login.wrap(app.create(GivenReader()), conf)
     assert str(raised.value).startswith('[oslo_policy] policy_file: ')
     assert said in str(raised.value)
+
+
+def test_a_directory_of_policies_that_is_missing_keeps_from_starting(
+    identity, tmp_path
+):
+    more = f'[oslo_policy]\npolicy_dirs = {tmp_path}/policies\n'
+    conf = conf_of(tmp_path / 'a.conf', keystone.CONF.format(url=identity.url) + more)
+    with pytest.raises(errors.OptionError, match='policy_dirs: there is no '):
+        login.wrap(app.create(GivenReader()), conf)
+
+
+def test_rules_of_other_programs_and_references_are_honoured(identity, tmp_path):
+    directory = tmp_path / 'policies'
+    directory.mkdir()
+    (directory / 'ours.yaml').write_text(
+        '"novasched:read": "rule:viewers and not user_id:x and \'a\':a"\n'
+        '"viewers": [["role:reader", "system_scope:all"]]\n"nova:other": ""\n'
+    )
+    more = f'[oslo_policy]\npolicy_dirs = {directory}\n'
+    conf = conf_of(tmp_path / 'a.conf', keystone.CONF.format(url=identity.url) + more)
+    with console(conf) as url:
+        for name, status in (('reader', 200), ('admin', 403)):
+            token = token_of(url, name)
+            answer = get(f'{url}/hosts', **{'X-Auth-Token': token})
+            assert answer.status_code == status, name
 
 
 def test_a_policy_file_that_goes_away_allows_nobody_more(identity, tmp_path):
@@ -295,6 +338,27 @@ def test_a_token_that_was_logged_out_is_refused_at_once(url):
     requests.post(f'{url}/logout', headers=sent, timeout=END_S, allow_redirects=False)
     assert get(f'{url}/hosts', **by_header).status_code == 401
     assert get(f'{url}/hosts', **by_cookie, **HTML).status_code == 303
+    assert get(f'{url}/hosts', **{'X-Storage-Token': token}).status_code == 401
+
+
+def test_a_token_that_is_revoked_elsewhere_is_refused_within_a_minute(
+    url, identity, monkeypatch
+):
+    token = {'X-Auth-Token': token_of(url, 'reader')}
+    assert get(f'{url}/hosts', **token).status_code == 200
+    del identity.tokens[token['X-Auth-Token']]
+    now = timeutils.utcnow_ts()
+    for later, status in ((CACHED_S - 2, 200), (CACHED_S + 2, 401)):
+        monkeypatch.setattr(timeutils, 'utcnow_ts', lambda now=now + later: now)
+        assert get(f'{url}/hosts', **token).status_code == status
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'used'), [(300, CACHED_S), (10, 10), (-1, -1), (0, CACHED_S)]
+)
+def test_tokens_are_cached_for_a_minute_at_most(tmp_path, wanted, used):
+    text = f'[keystone_authtoken]\ntoken_cache_time = {wanted}\n'
+    assert cached_s(conf_of(tmp_path / 'nova.conf', text)) == used
 
 
 def test_the_last_tokens_that_were_logged_out_are_remembered():
