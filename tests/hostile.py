@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 ALL = os.environ.get('NOVASCHED_EXAMPLES') == 'all'
@@ -14,7 +14,10 @@ ALL = os.environ.get('NOVASCHED_EXAMPLES') == 'all'
 
 def examples(few):
     """Go through few examples, or through the many of the profile ``all``."""
-    return settings() if ALL else settings(max_examples=few)
+    # How long it takes to draw one says something of the machine only.
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    found = settings(suppress_health_check=checks)
+    return found if ALL else settings(found, max_examples=few)
 
 
 NUMBERS = [

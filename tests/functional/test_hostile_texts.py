@@ -101,7 +101,7 @@ def bounded():
 
 @pytest.fixture
 def client(made, caplog):
-    with console.opened(made.conf, sources(made)) as reader:
+    with console.opened(made.conf, sources(made), work_s=3.0) as reader:
         client = app.create(reader).test_client()
 
         def ask(path, query):
