@@ -257,8 +257,8 @@ class PlacementMirror:
             now = self._clock.monotonic()
             self._assumed.update({c: Assumed(each, now) for c, each in taken.items()})
             # What is taken stays taken in the table, until a look that comes later.
-            for oldest in list(self._assumed)[: len(self._assumed) - MOST_ASSUMED]:
-                del self._assumed[oldest]
+            while len(self._assumed) > MOST_ASSUMED:
+                del self._assumed[next(iter(self._assumed))]
             if self._table is not None:
                 self._table = self._table.after(_together(taken.values()))
 
