@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for every test: hypothesis judges results, not the machine's speed, and
-nothing is kept in a home."""
+"""What holds for every test: hypothesis judges results, not the machine's speed,
+nothing is kept in a home, and log records are those of our programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 
 # First of all: it chooses threads, and the libraries keep to that.
 import novasched  # noqa: F401
+from novasched import printable
 
+printable.in_logs()
 hypothesis.settings.register_profile('novasched', deadline=None, print_blob=True)
 # A machine that judges a change gets the same examples every time.
 hypothesis.settings.register_profile(
@@ -52,9 +54,9 @@ def state_directory_of_test(state_directory):
 @pytest.fixture(autouse=True)
 def log_records_as_before():
     """Take back what a program does to all log records of its process."""
-    factory, level = logging.getLogRecordFactory(), logging.getLogger().level
+    level = logging.getLogger().level
     yield
-    logging.setLogRecordFactory(factory)
+    printable.in_logs()
     logging.getLogger().setLevel(level)
 
 

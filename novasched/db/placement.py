@@ -35,6 +35,9 @@ READ_WHOLE = 'novasched_read_whole'
 """Set on connections by which all was read. Another one may lead to another server,
 which may have given the same ids and generations to other providers."""
 
+SNAPSHOT = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ'
+"""Said first in a transaction, which sees one state of the database then."""
+
 SETTLED_AFTER = datetime.timedelta(seconds=10)
 """A longer transaction may go unnoticed by mark()."""
 
@@ -115,7 +118,7 @@ class PlacementContents:
                 if not connection.connection.in_transaction:
                     connection.exec_driver_sql('BEGIN')
             else:
-                connection.execution_options(isolation_level='REPEATABLE READ')
+                connection.exec_driver_sql(SNAPSHOT)
             yield connection
 
 

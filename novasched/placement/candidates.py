@@ -41,7 +41,7 @@ def candidates(
     text = http.excerpt(answer)
     LOG.error(
         'Failed to retrieve allocation candidates from placement API for filters: '
-        '%s\nGot %d: %s.',
+        '%s. Got %d: %s.',
         query,
         answer.status_code,
         text,

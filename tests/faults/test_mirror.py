@@ -15,6 +15,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from novasched import errors
 from novasched.cluster.periodic import PeriodicRunner
 from novasched.db import engines
 from novasched.db.placement import PlacementContents
@@ -311,6 +312,39 @@ FAULTS = [
     pytest.param(hidden('inventories'), id='a table is missing'),
     pytest.param(truncated('resource_providers'), id='no providers'),
 ]
+
+
+@pytest.fixture
+def reader(seen, gate):
+    """A reader by way of the gate."""
+    conf = make_conf(placement_database={'connection': gate.url(seen.url)})
+    engine = engines.placement_engine(conf)
+    yield PlacementContents(Database(engine))
+    engine.dispose()
+
+
+def test_a_connection_that_is_lost_before_a_read_is_a_failure_of_the_store(
+    reader, gate
+):
+    reader.read()
+    gate.cut_on(b'ISOLATION LEVEL REPEATABLE READ')
+    with pytest.raises(errors.StoreInterrupted):
+        reader.read()
+    assert reader.read().class_names
+
+
+def test_what_is_read_at_once_is_of_one_moment(reader, mirrored, new_uuid):
+    made, _ = mirrored
+
+    def held(connection):
+        return connection.exec_driver_sql('SELECT SUM(used) FROM allocations').scalar()
+
+    with reader._snapshot() as connection:
+        before = held(connection)
+        made.fill(new_uuid())
+        assert held(connection) == before
+    with reader._snapshot() as connection:
+        assert held(connection) == (before or 0) + FULL['VCPU']
 
 
 @pytest.mark.parametrize('fault', FAULTS)

@@ -19,10 +19,10 @@ SHOWN = r'a\x1b]0;x\x07\x9b\u202e'
 @pytest.fixture(autouse=True)
 def log():
     """What a program sets for the process."""
-    before = logging.getLogRecordFactory(), list(logging.getLogger('').handlers)
+    logging.setLogRecordFactory(logging.LogRecord)
+    before = list(logging.getLogger('').handlers)
     yield
-    logging.setLogRecordFactory(before[0])
-    logging.getLogger('').handlers[:] = before[1]
+    logging.getLogger('').handlers[:] = before
 
 
 class Careless(Command):

@@ -178,12 +178,9 @@ class TestLog:
             logged(logging.Formatter('%(message)s'), '%s %s', ('x',))
 
     def test_it_is_installed_with_the_log(self):
-        before = logging.getLogRecordFactory()
-        try:
-            printable.in_logs()
-            assert logging.getLogRecordFactory() is printable.LogRecord
-        finally:
-            logging.setLogRecordFactory(before)
+        logging.setLogRecordFactory(logging.LogRecord)
+        printable.in_logs()
+        assert logging.getLogRecordFactory() is printable.LogRecord
 
     def test_colours_of_the_handler_stay(self):
         coloured = logging.Formatter('%(color)s%(message)s')

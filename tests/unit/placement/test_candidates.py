@@ -106,7 +106,7 @@ def test_failures(scripted, context, caplog, status, text):
     assert candidates(adapter, context, QUERY) == QueryFailed(status, text)
     assert [r.message for r in caplog.records if r.levelname == 'ERROR'] == [
         'Failed to retrieve allocation candidates from placement API for filters: '
-        f'{QUERY}\nGot {status}: {text}.'
+        f'{QUERY}. Got {status}: {text}.'
     ]
 
 
