@@ -237,7 +237,7 @@ class PlacementMirror:
         uuids, count, nested = self._nested
         if uuids is not table.uuids or count != len(nodes):
             rows = (table.rows_by_uuid.get(uuid) for uuid in list(nodes))
-            nested = any(r is not None and table.parents[r] >= 0 for r in rows)
+            nested = any(r is not None and table.roots[r] != r for r in rows)
             self._nested = table.uuids, len(nodes), nested
         return nested
 
@@ -324,7 +324,8 @@ class PlacementMirror:
             self._show(contents, table, began_at)
             for column in self._orphans.new(table.orphans):
                 LOG.warning(
-                    "Rows of placement's database are left out of its copy: %s: %s",
+                    "Rows of placement's database are left out of its copy, or mended "
+                    'in it: %s: %s',
                     column,
                     table.orphans[column],
                 )
