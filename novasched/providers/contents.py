@@ -189,10 +189,10 @@ def build(
     ``before``: earlier contents and the table of those, whose traits and inventories
     are taken over if they are the same. Rows about a provider, class, trait or
     aggregate that does not exist are left out: placement joins them away. What is wrong
-    with rows of providers is mended, see _Trees. Raises errors.InconsistentProviders
+    with rows of providers is mended, see _ProviderTrees. Raises errors.InconsistentProviders
     where there are inventories, and no class has a name.
     """
-    trees = _Trees(contents.providers)
+    trees = _ProviderTrees(contents.providers)
     order, parents, roots, ends = trees.order()
     ids = trees.ids[order]
     rows = _Places(ids)
@@ -298,7 +298,7 @@ class _Places:
         return known
 
 
-class _Trees:
+class _ProviderTrees:
     """The trees of providers, as placement sees them: by the ids of their roots.
 
     It sees no provider whose root does not exist. Where a parent does not exist, is of
