@@ -189,8 +189,8 @@ def build(
     ``before``: earlier contents and the table of those, whose traits and inventories
     are taken over if they are the same. Rows about a provider, class, trait or
     aggregate that does not exist are left out: placement joins them away. What is wrong
-    with rows of providers is mended, see _ProviderTrees. Raises errors.InconsistentProviders
-    where there are inventories, and no class has a name.
+    with rows of providers is mended, see _ProviderTrees. Raises
+    errors.InconsistentProviders where a provider has no name, or no class has one.
     """
     trees = _ProviderTrees(contents.providers)
     order, parents, roots, ends = trees.order()

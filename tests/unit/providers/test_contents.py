@@ -141,8 +141,9 @@ def test_trees_that_do_not_fit_together(rows, uuids, parents, tops, wrong):
     assert table.orphans == named
 
 
-def test_a_copy_of_which_no_class_has_a_name_is_not_believed():
-    wrong = dataclasses.replace(contents(0, inventories=[(1, 0, 4)]), class_names={})
+@pytest.mark.parametrize('names', ['class_names', 'uuids'])
+def test_contents_without_names_are_not_believed(names):
+    wrong = dataclasses.replace(contents(0, inventories=[(1, 0, 4)]), **{names: {}})
     with pytest.raises(errors.InconsistentProviders):
         build(wrong)
 
