@@ -6,6 +6,9 @@ from __future__ import annotations
 import urllib.parse
 import uuid
 
+import sqlalchemy as sa
+
+from novasched.providers.contents import MOST as BOUND
 from novasched.providers.table import SHARES
 
 VERSION = '1.39'
@@ -31,6 +34,50 @@ FIELDS = (
     'step_size',
     'allocation_ratio',
 )
+
+MOST = 2**31 - 1
+
+EXTREMES = (
+    {'step_size': -3},
+    {'step_size': MOST},
+    {'min_unit': 0},
+    {'min_unit': -MOST - 1},
+    {'min_unit': MOST, 'max_unit': MOST},
+    {'max_unit': 0},
+    {'max_unit': -MOST - 1},
+    {'max_unit': 1},
+    {'total': 0},
+    {'total': -MOST - 1},
+    {'total': MOST, 'max_unit': MOST},
+    {'total': MOST, 'max_unit': MOST, 'reserved': MOST},
+    {'total': -8, 'allocation_ratio': -1.0},
+    {'reserved': 9},
+    {'reserved': -8},
+    {'allocation_ratio': 0.0},
+    {'allocation_ratio': -1.0},
+    {'allocation_ratio': 1e-30},
+    {'allocation_ratio': 1e-320},
+    {'allocation_ratio': 1e16},
+    {'allocation_ratio': 3.4e38},
+    {'total': MOST, 'max_unit': MOST, 'allocation_ratio': 3.4e38},
+    {'total': 3, 'allocation_ratio': 1 / 3},
+    {'total': MOST - 1, 'max_unit': MOST, 'allocation_ratio': 1 / 3},
+    {'used': [MOST]},
+    {'used': [-MOST]},
+    {'used': [MOST] * 3},
+    {'used': [MOST] * 3, 'total': MOST, 'max_unit': MOST, 'allocation_ratio': 4.0},
+    {'used': [MOST] * 5, 'total': MOST, 'max_unit': MOST, 'allocation_ratio': 1e16},
+)
+"""Numbers of an inventory of eight units, and what is used of it."""
+
+NOT_ON_POSTGRESQL = (
+    {'step_size': 0},
+    {'total': MOST, 'max_unit': MOST, 'reserved': -MOST},
+    {'total': -MOST - 1, 'reserved': MOST},
+)
+"""The same; PostgreSQL refuses to compute with them, and placement answers 500."""
+
+AMOUNTS = (1, 2, 3, 8, 9, (MOST - 1) // 3, MOST)
 
 
 def new_uuid(rng):
@@ -80,6 +127,11 @@ def inventory(rng):
             strict=True,
         )
     )
+
+
+def plain(total):
+    """Return an inventory of which any amount may be had."""
+    return dict(zip(FIELDS, (total, 0, 1, total, 1, 1.0), strict=True))
 
 
 class Writer:
@@ -155,6 +207,27 @@ class Writer:
         self._generations[found['uuid']] += 1
         return consumer
 
+    def create_extremes(self, engine, extremes):
+        """Create a provider for each, and write its numbers past the service; return
+        the extremes by uuid."""
+        made = {str(uuid.UUID(int=0x8000 + n)): each for n, each in enumerate(extremes)}
+        bare = {'parent': None, 'traits': [], 'aggregates': []}
+        for uuid_ in made:
+            self.create({'uuid': uuid_, 'inventories': {'VCPU': plain(8)}, **bare})
+        stock = 'UPDATE inventories SET {} = :value WHERE resource_provider_id = '
+        stock += '(SELECT id FROM resource_providers WHERE uuid = :uuid)'
+        taken = 'INSERT INTO allocations (resource_provider_id, consumer_id, '
+        taken += "resource_class_id, used) SELECT id, 'c', 0, :value "
+        taken += 'FROM resource_providers WHERE uuid = :uuid'
+        with engine.begin() as connection:
+            for uuid_, each in made.items():
+                pairs = [(stock.format(n), v) for n, v in each.items() if n != 'used']
+                pairs += [(taken, amount) for amount in each.get('used', ())]
+                for statement, value in pairs:
+                    values = {'value': value, 'uuid': uuid_}
+                    connection.execute(sa.text(statement), values)
+        return made
+
     def release(self, consumer):
         self._do('DELETE', f'/allocations/{consumer}')
 
@@ -162,6 +235,22 @@ class Writer:
         status, answer = self._send(method, path, body)
         assert status < 300, f'{method} {path}: {status} {answer}'
         return answer
+
+
+def check_extremes(send, table, made):
+    """Assert that a table offers of extreme inventories what placement does."""
+    for amount in AMOUNTS:
+        _, answer = send('GET', f'/allocation_candidates?resources=VCPU:{amount}')
+        theirs = {u for c in answer['allocation_requests'] for u in c['allocations']}
+        rows = table.inventories['VCPU'].fitting(amount).tolist()
+        for uuid_ in theirs ^ {table.uuids[row] for row in rows}:
+            assert uuid_ not in made, (amount, made[uuid_])
+        for uuid_ in theirs & made.keys():
+            said = answer['provider_summaries'][uuid_]['resources']['VCPU']
+            assert table.summary(table.rows_by_uuid[uuid_])['resources']['VCPU'] == {
+                'capacity': min(said['capacity'], BOUND),
+                'used': said['used'],
+            }
 
 
 def query(rng, listed):

@@ -49,6 +49,7 @@ ORDER BY TABLE_NAME
 """
 
 _RATIOS = {
+    'sqlite': 2 * ("printf('%!.17g', allocation_ratio)",),
     'mysql': ('allocation_ratio', 'CAST(allocation_ratio AS DOUBLE)'),
     'mariadb': ('allocation_ratio', 'CAST(allocation_ratio AS DOUBLE)'),
 }
@@ -168,10 +169,7 @@ class _ContentsReader:
         statement = sa.text('SELECT id FROM resource_providers WHERE uuid = :uuid')
         id_ = self._connection.execute(statement, {'uuid': root}).scalar()
         providers = self.providers()
-        below = [] if id_ is None else [id_]
-        for parent in below:
-            below += providers[providers[:, 3] == parent, 0].tolist()
-        providers = providers[np.isin(providers[:, 0], below)]
+        providers = providers[providers[:, 2] == (-1 if id_ is None else id_)]
         return self.changed(NOTHING, providers, providers[:, 0])
 
     def changed(self, before: Contents, providers: Ints, ids: Ints) -> Contents:
@@ -212,8 +210,8 @@ class _ContentsReader:
         """Return all providers, by their ids; see Contents."""
         columns = [
             'id',
-            'generation',
-            'COALESCE(root_provider_id, id)',
+            'COALESCE(generation, 0)',
+            'COALESCE(root_provider_id, 0)',
             'COALESCE(parent_provider_id, 0)',
         ]
         found: Ints = self._packed('resource_providers', columns)

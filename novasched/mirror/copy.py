@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import random
 import threading
 import traceback
@@ -30,7 +31,11 @@ from novasched.resources.query import VERSION
 LOG = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-"""Between two looks for what has changed, at least."""
+"""Between two looks for what has changed, at least, if the copy stays young."""
+SHORTEST_S = 0.1
+"""Between two looks in any case."""
+YOUNG = 0.9
+"""The share of its largest age that a copy may have when a look ends."""
 SHARE = 0.05
 """Of the time that passes, what looking may take of it, if the copy stays young."""
 THOROUGH_EVERY_S = 10.0
@@ -110,7 +115,8 @@ class PlacementMirror:
         self._mark: object | None = None
         self._broken = self._late = self._stopped = False
         self._failure = ''
-        self._thorough_at = self._load_at = float('-inf')
+        self._thorough_at = self._load_at = self._loaded_at = float('-inf')
+        self._look_s, self._load_s = math.inf, 0.0
         self._pause_s = INTERVAL_S
         self._nested: tuple[object, int, bool] = (None, 0, False)
         self._reader = CellExecutor('placement-copy', 1)
@@ -237,7 +243,7 @@ class PlacementMirror:
         uuids, count, nested = self._nested
         if uuids is not table.uuids or count != len(nodes):
             rows = (table.rows_by_uuid.get(uuid) for uuid in list(nodes))
-            nested = any(r is not None and table.parents[r] >= 0 for r in rows)
+            nested = any(r is not None and table.roots[r] != r for r in rows)
             self._nested = table.uuids, len(nodes), nested
         return nested
 
@@ -324,7 +330,8 @@ class PlacementMirror:
             self._show(contents, table, began_at)
             for column in self._orphans.new(table.orphans):
                 LOG.warning(
-                    "Rows of placement's database are left out of its copy: %s: %s",
+                    "Rows of placement's database are left out of its copy, or mended "
+                    'in it: %s: %s',
                     column,
                     table.orphans[column],
                 )
@@ -334,10 +341,22 @@ class PlacementMirror:
 
     def _pause_after(self, began_at: float) -> float:
         """Return how long to wait after a look, so that looking takes SHARE of the
-        time, but the copy is not too old before the next look has ended."""
+        time, but the copy is not too old before the next look has ended: one that
+        reads all, if that leaves time for a pause, or else one that does not."""
         took_s = self._clock.monotonic() - began_at
-        left_s = self._max_age_s / 2 - 2 * took_s
-        return max(INTERVAL_S, min(took_s / SHARE, left_s))
+        if began_at == self._loaded_at:
+            self._load_s = took_s
+        else:
+            self._look_s = took_s
+        if self._look_s == math.inf:  # there was none but loads
+            return SHORTEST_S
+        pause_s = min(took_s / SHARE, self._max_age_s / 2 - 2 * took_s)
+        pause_s = max(INTERVAL_S, pause_s)
+        for next_s in (max(self._look_s, self._load_s), self._look_s):
+            left_s = YOUNG * self._max_age_s - took_s - next_s
+            if left_s >= SHORTEST_S:
+                return min(pause_s, left_s)
+        return pause_s
 
     def _log_failure(self, problem: errors.NovaschedError) -> None:
         self._broken = True
@@ -359,6 +378,7 @@ class PlacementMirror:
         if known is None or self._must_load(now):
             contents = self._store.read()
             self._count_missed(contents)
+            self._loaded_at = now
             took_s = self._clock.monotonic() - now
             interval_s = max(LOAD_EVERY_S, took_s / SHARE)
             self._load_at = now + interval_s * self._rng.uniform(0.75, 1.25)

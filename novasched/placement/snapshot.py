@@ -164,7 +164,7 @@ def tree_of(contents: Contents, root: str) -> list[ProviderState]:
         found.append(
             ProviderState(
                 table.uuids[row],
-                None if parent < 0 else table.uuids[parent],
+                None if row == first else table.uuids[parent],
                 inventories,
                 sorted(contents.trait_names[each] for each in traits),
                 sorted(uuid for uuid, rows in table.members.items() if row in rows),

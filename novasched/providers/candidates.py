@@ -77,10 +77,11 @@ class _Groups:
 
     def slots(self) -> list[Slot]:
         """Return the slots of all groups; empty: some group cannot be served."""
-        roots = self._providers.parents < 0
+        roots = np.ones(len(self._providers), bool)
         root_required, forbidden = self._query.root_required, self._query.root_forbidden
         if root_required or forbidden:
             self._known_traits(root_required | forbidden)
+            roots = self._providers.parents < 0
             roots &= self._with_traits(root_required, (), forbidden)
         found: list[Slot] = []
         if not roots.any():

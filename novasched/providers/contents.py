@@ -25,8 +25,8 @@ MAX_DEPTH = 64
 """Providers one below the other; more are a circle."""
 
 MOST = 2**48
-"""A capacity beyond it counts as this much: far more than all amounts together, and the
-sum of those of all providers is a number of 64 bits."""
+"""A number of an inventory beyond it counts as this much: far more than any amount, and
+sums of some are numbers of 64 bits."""
 
 NO_BITS: TraitBits = np.zeros((0, 1), np.uint32)
 
@@ -46,7 +46,7 @@ class Contents:
 
     | field | columns |
     |---|---|
-    | ``providers`` | id, generation, root id, parent id or 0; ascending |
+    | ``providers`` | id, generation, root id or 0, parent id or 0; ascending |
     | ``inventories`` | provider, class, total, reserved, min_unit, max_unit, step_size, ratio as clients read it, ratio as the database computes with it; by provider |
     | ``usage`` | provider, class, sum of all allocations |
     | ``traits`` | provider, trait; by provider |
@@ -158,7 +158,7 @@ def _of_both(some: Ints, others: Ints) -> tuple[Rows, Rows]:
 
 def unpaired(some: A, others: A) -> A:
     """Return the first columns of the rows that only one of both has."""
-    both = np.concatenate([some, others])
+    both = np.nan_to_num(np.concatenate([some, others]))  # NaN differs from itself
     both = both[np.lexsort(both.T)]
     paired = np.zeros(len(both), bool)
     same = (both[1:] == both[:-1]).all(axis=1)
@@ -188,12 +188,13 @@ def build(
 
     ``before``: earlier contents and the table of those, whose traits and inventories
     are taken over if they are the same. Rows about a provider, class, trait or
-    aggregate that does not exist are left out: placement joins them away. Raises
-    errors.InconsistentProviders where a parent does not exist, or a provider is its own
-    ancestor.
+    aggregate that does not exist are left out: placement joins them away. What is wrong
+    with rows of providers is mended, see _ProviderTrees. Raises
+    errors.InconsistentProviders where a provider has no name, or no class has one.
     """
-    order, parents, roots, ends = _order(contents.providers)
-    ids = contents.providers[order, 0]
+    trees = _ProviderTrees(contents.providers)
+    order, parents, roots, ends = trees.order()
+    ids = trees.ids[order]
     rows = _Places(ids)
     raw, (contents, orphans) = contents, _without_orphans(contents, rows)
     table = ProviderTable(
@@ -210,7 +211,7 @@ def build(
             uuid: np.sort(rows.of(found[:, 0]))
             for uuid, found in _split(contents.aggregates, contents.aggregate_uuids)
         },
-        orphans=orphans,
+        orphans={**trees.wrong, **orphans},
     )
     known, earlier = None, table
     if before is not None and np.array_equal(before[1].ids, ids):
@@ -250,8 +251,11 @@ def _without_orphans(
             raise errors.InconsistentProviders('no resource class has a name')
         known = places.known(rows[:, 0].astype(np.int64))
         named = np.isin(rows[:, 1], list(names))
+        there = known
+        if not known.all():
+            there = np.isin(rows[:, 0], contents.providers[:, 0])
         for at, (name, mask) in enumerate(
-            (('resource_provider_id', known), (column, named))
+            (('resource_provider_id', there), (column, named))
         ):
             if not mask.all():
                 ids = rows[~mask, at].astype(np.int64)
@@ -279,6 +283,12 @@ class _Places:
         rows: Rows = self._order[np.searchsorted(self._ids, ids)]
         return rows
 
+    def find(self, ids: Ints, others: Rows) -> Rows:
+        """Return the places of ids; of those that are not there, the others."""
+        known, found = self.known(ids), others.copy()
+        found[known] = self.of(ids[known])
+        return found
+
     def known(self, ids: Ints) -> Mask:
         """Return which of the ids are there."""
         if not len(self._ids):
@@ -288,32 +298,77 @@ class _Places:
         return known
 
 
-def _order(providers: Ints) -> tuple[Rows, Rows, Rows, Rows]:
-    """Return the order of providers, each right before those below it, and the
-    columns ``parents``, ``roots`` and ``ends`` in that order."""
-    ids, above = providers[:, 0], providers[:, 3]
-    parents, places = np.full(len(ids), -1, np.intp), _Places(ids)
-    unknown = above[(above != 0) & ~places.known(above)]
-    if len(unknown):
-        raise errors.InconsistentProviders(f'provider {unknown[0]} is a parent only')
-    parents[above != 0] = places.of(above[above != 0])
-    lines = [np.arange(len(ids))]
-    while (lines[-1] >= 0).any():
-        if len(lines) > MAX_DEPTH:
-            raise errors.InconsistentProviders('a provider is its own ancestor')
+class _ProviderTrees:
+    """The trees of providers, as placement sees them: by the ids of their roots.
+
+    It sees no provider whose root does not exist. Where a parent does not exist, is of
+    another tree, or is below the provider itself, the provider counts as right below
+    its root. A root that has a parent stays a root, and counts as its own parent:
+    placement looks for traits of roots only where there is none. ``ids`` are those of
+    the providers that are seen; ``wrong`` says by column what is left out or mended.
+    """
+
+    def __init__(self, providers: Ints) -> None:
+        self.wrong: dict[str, str] = {}
+        seen = _Places(providers[:, 0]).known(providers[:, 2])
+        self.ids, _, tops, above = providers[seen].T
+        places, own = _Places(self.ids), np.arange(len(self.ids))
+        roots = places.find(tops, own)
+        chained = roots[roots] != roots
+        self._roots = np.where(chained, own, roots)
+        is_root = self._roots == own
+        self._has_parent = is_root & (above != 0)
+        parents = places.find(above, own)
+        astray = ~is_root & (parents == own)
+        astray |= self._roots[parents] != self._roots
+        parents[astray] = self._roots[astray]
+        parents[is_root] = -1
+        self._lines = _lines(parents)
+        endless = self._lines[-1] >= 0
+        if endless.any():
+            parents[endless] = self._roots[endless]
+            self._lines = _lines(parents)
+        self._parents = parents
+        self._note('root', 'has another root', self.ids[chained])
+        self._note('root', 'does not exist', providers[~seen, 0])
+        self._note(
+            'parent',
+            'does not exist, is of another tree, or is below it',
+            self.ids[self._has_parent | (astray & ~is_root) | endless],
+        )
+
+    def _note(self, name: str, what: str, ids: Ints) -> None:
+        if len(ids):
+            text = f'{len(ids)} whose {name} {what}, such as provider {ids[0]}'
+            self.wrong[f'resource_providers.{name}_provider_id'] = text
+
+    def order(self) -> tuple[Rows, Rows, Rows, Rows]:
+        """Return the order of providers, each right before those below it, and the
+        columns ``parents``, ``roots`` and ``ends`` in that order."""
+        count, lines = len(self.ids), self._lines
+        depths = sum(line >= 0 for line in lines) - np.ones(count, np.intp)
+        paths = np.full((count, len(lines)), -1, np.intp)
+        sizes = np.zeros(count, np.intp)
+        for up, line in enumerate(lines):
+            there = np.flatnonzero(line >= 0)
+            paths[there, depths[there] - up] = line[there]
+            sizes += np.bincount(line[there], minlength=count)
+        order = np.lexsort(paths.T[::-1])
+        rows = np.empty(count, np.intp)
+        rows[order] = np.arange(count)
+        parents = np.where(self._parents < 0, -1, rows[self._parents])
+        parents = np.where(self._has_parent, rows, parents)[order]
+        ends = np.arange(count) + sizes[order]
+        return order, parents, rows[self._roots[order]], ends
+
+
+def _lines(parents: Rows) -> list[Rows]:
+    """Return each provider, its parent, and so on, until there is none, or none but
+    those that are in a circle or below one."""
+    lines = [np.arange(len(parents))]
+    while (lines[-1] >= 0).any() and len(lines) <= MAX_DEPTH:
         lines.append(np.where(lines[-1] < 0, -1, parents[lines[-1]]))
-    depths = sum(line >= 0 for line in lines) - np.ones(len(ids), np.intp)
-    paths = np.full((len(ids), len(lines)), -1, np.intp)
-    sizes = np.zeros(len(ids), np.intp)
-    for up, line in enumerate(lines):
-        there = np.flatnonzero(line >= 0)
-        paths[there, depths[there] - up] = line[there]
-        sizes += np.bincount(line[there], minlength=len(ids))
-    order = np.lexsort(paths.T[::-1])
-    rows = np.empty(len(ids), np.intp)
-    rows[order] = np.arange(len(ids))
-    above_row = np.where(parents < 0, -1, rows[parents])[order]
-    return order, above_row, rows[paths[order, 0]], np.arange(len(ids)) + sizes[order]
+    return lines
 
 
 def _named(names: Mapping[int, str], ids: Ints) -> list[str]:
@@ -345,25 +400,29 @@ def _inventories(contents: Contents, places: _Places) -> dict[str, Inventory]:
         rows = places.of(listed[:, 0].astype(np.int64))
         order = np.argsort(rows)
         values = listed[order]
-        total, reserved, min_unit, max_unit, step_size = (
-            values[:, 2:7].astype(np.int64).T
-        )
+        total, reserved = values[:, 2:4].T
+        min_unit, max_unit, step_size = _whole(values[:, 4:7]).T
+        exact, as_read = _bounded(values[:, 8]), _bounded(values[:, 7])
         found[name] = Inventory(
             rows=rows[order],
             min_unit=min_unit,
             max_unit=max_unit,
-            step_size=step_size,
-            room=_whole(np.floor((total - reserved) * values[:, 8])),
-            capacity=_whole(np.trunc((total - reserved) * values[:, 7])),
+            step_size=np.where(step_size == 0, MOST, step_size),  # no amount fits
+            room=_whole(np.floor((total - reserved) * exact)),
+            capacity=_whole(np.trunc((total - reserved) * as_read)),
             used=np.zeros(len(rows), np.int64),
         )
     return found
 
 
+def _bounded(values: A) -> A:
+    """Return numbers that are at most MOST from zero; what is none counts as zero."""
+    return np.clip(np.nan_to_num(values), -MOST, MOST)
+
+
 def _whole(values: Floats) -> Ints:
-    """Return whole numbers as such, at most MOST from zero."""
-    whole: Ints = np.clip(values, -MOST, MOST).astype(np.int64)
-    return whole
+    """Return whole numbers as such, bounded."""
+    return _bounded(values).astype(np.int64)
 
 
 def _used(
@@ -375,7 +434,7 @@ def _used(
     for name, inventory in inventories.items():
         amounts = np.zeros(len(places), np.int64)
         if name in usage:
-            amounts[places.of(usage[name][:, 0])] = usage[name][:, 2]
+            amounts[places.of(usage[name][:, 0])] = _bounded(usage[name][:, 2])
         found[name] = replace(inventory, used=amounts[inventory.rows])
     return found
 

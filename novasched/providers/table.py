@@ -95,12 +95,13 @@ class ProviderTable:
     """All providers, each right before all that are below it.
 
     ``ids`` are those of placement's database.
-    ``parents`` and ``roots`` are rows; the parent of a root is -1. The rows below a
+    ``parents`` and ``roots`` are rows; the parent of a root is -1, or itself where its
+    row in placement's database names one. The rows below a
     provider end before its ``ends``. ``trait_bits`` has
     the shape (providers, words of WORD traits); ``traits`` gives the bit of each known
     name. ``members`` are the rows of each aggregate, ascending, by its uuid.
     ``classes`` are all known names of resource classes. ``orphans`` says by table
-    and column which rows name what does not exist, and are left out.
+    and column which rows name what does not exist, and are left out or mended.
     """
 
     ids: Ints
@@ -188,7 +189,7 @@ class ProviderTable:
     @cached_property
     def is_flat(self) -> bool:
         """No provider is below another one."""
-        return bool((self.parents < 0).all())
+        return bool((self.roots == np.arange(len(self))).all())
 
     @cached_property
     def sharing(self) -> Mapping[int, Rows]:

@@ -79,35 +79,6 @@ def test_rows_that_placement_does_not_see_cost_no_copy(cloud, caplog):
     assert len(said) == 4
 
 
-@pytest.mark.parametrize(
-    'change',
-    [
-        {'allocation_ratio': 3.4e38},
-        {'total': 2**31 - 1, 'max_unit': 2**31 - 1, 'allocation_ratio': 1e16},
-        {'total': 2**31 - 1, 'reserved': 2**31 - 1},
-        {'reserved': 8},
-        {'allocation_ratio': 1e-30},
-        {'allocation_ratio': 0.0},
-        {'min_unit': 2**31 - 1, 'max_unit': 2**31 - 1},
-        {'step_size': 2**31 - 1},
-        {'max_unit': 1},
-    ],
-    ids=str,
-)
-def test_numbers_at_their_extremes_offer_what_placement_offers(cloud, change):
-    made = cloud([Host('h1'), Host('h2', vcpus=1)])
-    url = f'/resource_providers/{made.hosts["h1"].uuid}/inventories/VCPU'
-    known = made.adapter.get(url, microversion='1.36').json()
-    body = {**known, **change}
-    assert made.adapter.put(url, json=body, microversion='1.36').status_code == 200
-    claim(made, 'h2', *new_uuids(), 1)
-    table = build(PlacementContents(Database(engine_of(made))).read())
-    inventory = table.inventories['VCPU']
-    for amount in (1, 2, 8, 9, 2**31 - 1):
-        found = {table.uuids[row] for row in inventory.fitting(amount).tolist()}
-        assert found == offered(made, f'resources=VCPU:{amount}'), amount
-
-
 def test_a_database_that_was_set_back_is_read_as_a_whole(cloud):
     made = cloud([Host('h1'), Host('h2')])
     reader = PlacementContents(Database(engine_of(made)))

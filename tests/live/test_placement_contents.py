@@ -31,8 +31,8 @@ class Mirrored:
     def __init__(self, directory, url):
         self.placement = Placement(directory, url)
         self.placement.start()
-        self._engine = sa.create_engine(url)
-        self.reader = PlacementContents(Database(self._engine))
+        self.engine = sa.create_engine(url)
+        self.reader = PlacementContents(Database(self.engine))
         http = Session(auth=token_endpoint.Token(self.placement.url, 'admin'))
         adapter = Adapter(http, endpoint_override=self.placement.url)
         self.api = PlacementApiContents(adapter, share=1.0)
@@ -50,7 +50,7 @@ class Mirrored:
         return answer.status_code, answer.json() if answer.text else None
 
     def close(self):
-        self._engine.dispose()
+        self.engine.dispose()
         self.placement.close()
 
 
@@ -182,6 +182,19 @@ def test_the_last_unit(mirrored, total, ratio):
             capacity = summary['resources']['PCPU']['capacity']
             assert table.summary(row)['resources']['PCPU']['capacity'] == capacity
     assert said(mirrored, provider)['PCPU']['total'] == total
+
+
+def test_numbers_at_their_extremes_offer_what_placement_offers(mirrored):
+    listed = worlds.EXTREMES
+    if mirrored.engine.dialect.name != 'postgresql':
+        listed += worlds.NOT_ON_POSTGRESQL
+    made = mirrored.writer.create_extremes(mirrored.engine, listed)
+    table = build(mirrored.reader.read())
+    worlds.check_extremes(mirrored.send, table, made)
+    with mirrored.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM allocations WHERE consumer_id = 'c'")
+    for uuid_ in made:
+        mirrored.writer.delete({'uuid': uuid_})
 
 
 @pytest.mark.parametrize('mirrored', ['mariadb'], indirect=True)

@@ -348,7 +348,7 @@ def test_a_snapshot_whose_rows_do_not_fit_together_is_not_used(
     whole = source.read
     source.read = lambda *args: dataclasses.replace(
         whole(*args),
-        contents=dataclasses.replace(contents(), providers=np.array([[1, 0, 1, 9]])),
+        contents=dataclasses.replace(contents(), class_names={}),
     )
     log = Log(
         late=(clock.time(), query(9).encode()),
@@ -435,7 +435,7 @@ def test_a_file_whose_rows_do_not_fit_together_is_read_once(
     make_keeper, tmp_path, clock, source
 ):
     whole = source.read(SIZES, ())
-    broken = dataclasses.replace(contents(), providers=np.array([[1, 0, 1, 9]]))
+    broken = dataclasses.replace(contents(), class_names={})
     save(
         dataclasses.replace(whole, contents=broken), tmp_path / 'placement-snapshot.npz'
     )

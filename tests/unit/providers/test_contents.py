@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from novasched import errors
-from novasched.providers.contents import MOST, build
+from novasched.providers.contents import build
 from tests import recorded_worlds
 
 WORLDS = json.loads(
@@ -19,14 +19,22 @@ WORLDS = json.loads(
 )['worlds']
 
 
-def contents(*parents, inventories=(), usage=(), traits=(), aggregates=()):
+ASTRAY = 'whose parent does not exist, is of another tree, or is below it'
+
+
+def contents(*parents, roots=None, inventories=(), usage=(), traits=(), aggregates=()):
     """Providers with the ids 1, 2, ..., whose parents have these ids; 0: none."""
     made = recorded_worlds.contents({'providers': [], 'consumers': []})
     ids = range(1, len(parents) + 1)
+
+    def root(id_):
+        return root(parents[id_ - 1]) if parents[id_ - 1] else id_
+
+    roots = [root(id_) for id_ in ids] if roots is None else roots
     return dataclasses.replace(
         made,
         providers=recorded_worlds.table_of(
-            (id_, 0, 0, parent) for id_, parent in zip(ids, parents, strict=True)
+            (id_, 0, *of) for id_, *of in zip(ids, roots, parents, strict=True)
         ),
         inventories=recorded_worlds.table_of(
             ((*row, 0, 1, 99, 1, 1.0, 1.0) for row in inventories), 9, float
@@ -83,17 +91,59 @@ def test_each_provider_comes_right_before_those_below_it(parents, uuids, tops, e
 
 
 @pytest.mark.parametrize(
-    'wrong',
+    ('rows', 'uuids', 'parents', 'tops', 'wrong'),
     [
-        pytest.param(contents(2, 1), id='a circle'),
-        pytest.param(contents(5), id='an unknown parent'),
         pytest.param(
-            dataclasses.replace(contents(0, inventories=[(1, 0, 4)]), class_names={}),
-            id='no class has a name',
+            [(1, 0), (9, 0), (0, 1)],
+            ['p1'],
+            [-1],
+            [0],
+            {'root': '2 whose root does not exist, such as provider 2'},
+            id='no root',
+        ),
+        pytest.param(
+            [(2, 0), (3, 0), (3, 0)],
+            ['p1', 'p3', 'p2'],
+            [-1, -1, 1],
+            [0, 1, 1],
+            {
+                'root': '1 whose root has another root, such as provider 1',
+                'parent': f'1 {ASTRAY}, such as provider 2',
+            },
+            id='a root that has another, and no parent below it',
+        ),
+        pytest.param(
+            [(1, 9), (1, 1), (3, 1), (1, 3), (1, 9)],
+            ['p1', 'p2', 'p4', 'p5', 'p3'],
+            [0, 0, 0, 0, 4],
+            [0, 0, 0, 0, 4],
+            {'parent': f'4 {ASTRAY}, such as provider 1'},
+            id='parents that do not exist or are of another tree',
+        ),
+        pytest.param(
+            [(1, 0), (1, 3), (1, 2), (1, 3), (5, 5)],
+            ['p1', 'p2', 'p3', 'p4', 'p5'],
+            [-1, 0, 0, 0, 4],
+            [0, 0, 0, 0, 4],
+            {'parent': f'4 {ASTRAY}, such as provider 2'},
+            id='circles',
         ),
     ],
 )
-def test_rows_that_do_not_fit_together(wrong):
+def test_trees_that_do_not_fit_together(rows, uuids, parents, tops, wrong):
+    tops_of, parents_of = zip(*rows, strict=True)
+    made = contents(*parents_of, roots=tops_of, inventories=[(2, 0, 4)])
+    table = build(made)
+    assert list(table.uuids) == uuids
+    assert table.parents.tolist() == parents
+    assert table.roots.tolist() == tops
+    named = {f'resource_providers.{n}_provider_id': text for n, text in wrong.items()}
+    assert table.orphans == named
+
+
+@pytest.mark.parametrize('names', ['class_names', 'uuids'])
+def test_contents_without_names_are_not_believed(names):
+    wrong = dataclasses.replace(contents(0, inventories=[(1, 0, 4)]), **{names: {}})
     with pytest.raises(errors.InconsistentProviders):
         build(wrong)
 
@@ -132,25 +182,6 @@ def test_without_providers_all_rows_are_left_out():
     table = build(contents(**ROWS))
     assert len(table) == 0
     assert len(table.orphans) == 4
-
-
-@pytest.mark.parametrize(
-    ('total', 'ratio', 'room'),
-    [
-        pytest.param(8, 1e16, 8e16, id='more than 53 bits'),
-        pytest.param(2**31 - 1, 3.4e38, MOST, id='the largest of a database'),
-        pytest.param(2**31 - 1, 1.0, 2**31 - 1, id='the largest total'),
-        pytest.param(8, 1e-30, 0, id='next to nothing'),
-        pytest.param(8, float('inf'), MOST, id='no end'),
-    ],
-)
-def test_numbers_at_their_extremes_offer_what_placement_does(total, ratio, room):
-    one = contents(0, usage=[(1, 0, 2**31)])
-    row = [1, 0, total, 0, 1, 2**31 - 1, 1, ratio, ratio]
-    inventories = recorded_worlds.table_of([row], 9, float)
-    inventory = build(dataclasses.replace(one, inventories=inventories)).inventories
-    assert inventory['VCPU'].room.tolist() == [min(room, MOST)]
-    assert len(inventory['VCPU'].fitting(1)) == (room > 2**31)
 
 
 @pytest.mark.parametrize('world', WORLDS, ids=lambda world: world['shape'])
