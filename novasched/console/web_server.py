@@ -172,6 +172,7 @@ class ConsoleServer:
             self._waking.send(b'.')
 
     def _serve(self) -> None:
+        self._listen(True)
         while not self._stopped.is_set():
             self._turn()
         end_s = SYSTEM_CLOCK.monotonic() + STOP_S
@@ -265,8 +266,6 @@ class ConsoleServer:
 
     def _advance(self, conn: Connection) -> None:
         """Do for a connection what needs no waiting, and watch for what it needs."""
-        if conn not in self._pending:
-            return
         try:
             events = self._proceed(conn)
         except (BlockingIOError, ssl.SSLWantReadError):
