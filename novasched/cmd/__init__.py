@@ -7,7 +7,9 @@ Ctrl-C and a closed pipe end them quietly.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -54,6 +56,10 @@ def _ending(hook: Callable[..., Any]) -> Callable[..., Any]:
 # or when the interpreter shuts down.
 for _hook in ('excepthook', 'unraisablehook'):
     setattr(sys, _hook, _ending(getattr(sys, _hook)))
+
+# It asks for a report, which daemons make once they can, and would end them before.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
 # The libraries import eventlet where it is installed, whether it is used or not: among
 # threads it may not be, and a program would take longer to start. See daemon.

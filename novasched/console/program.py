@@ -93,7 +93,7 @@ def serve(conf: cfg.ConfigOpts, listen: str | None, is_demo: bool, say: Say) -> 
     def health() -> Mapping[str, Any]:
         return opened[0].health() if opened else {'status': 'starting'}
 
-    # At first: until then SIGUSR2 would end the process.
+    # At first: until then SIGUSR2 makes no report.
     guru_meditation.arrange(conf, health, name=NAME, section='Cloud')
     guru_meditation.watch(conf, name=NAME)
     with contextlib.ExitStack() as stack:

@@ -1,33 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server of the console: at a unix socket or a TCP address, until it is stopped.
 
-It has a fixed number of threads. A connection gets one when a whole request is
-there, and waits for it in a queue; where that is full it gets 503 at once. One selector
-reads all connections, so that a client that is slow to send costs no thread.
+One thread reads and writes all connections, and waits for none of them. A fixed number
+of others answer: each takes a connection whose next request is whole from a queue, and
+gives it back with the answer. So a slow client costs a place, but no thread.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import queue
+import resource
+import selectors
 import socket
 import ssl
 import threading
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
 
 from cheroot import server as http
 from cheroot import wsgi
-from cheroot.makefile import MakeFile
-from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from novasched import errors
 from novasched.clock import SYSTEM_CLOCK
-from novasched.console.inbox import MOST_BODY, MOST_HEAD, Inbox
+from novasched.console.connection import CLIENT_S, MOST_BODY, MOST_HEAD, Connection
 from novasched.console.security import HEADERS, Application
 from novasched.console.settings import GROUP, LISTEN, ConsoleSettings
 from novasched.observability import serving
@@ -39,197 +40,56 @@ SOCKET_MODE = 0o660
 WAITING_PER_THREAD = 4
 BACKLOG = 256
 """Connections that the kernel keeps for us; a client at a full one may hang."""
-MOST_IDLE = 512
-"""Connections without a whole request; more would take the files that a process may
-open. A new one takes the place of the oldest, of the address that has most."""
-CLIENT_S = 10
-"""How long a client may take to begin a request, and to read an answer."""
-REQUEST_S = 2
-"""How long a client may take from the first byte of a request to its last."""
-READING_S = 0.2
-"""How long a client may take to read an answer while others wait for a thread."""
+MOST_PENDING = 512
+"""Connections that have yet to send or to read. A further one takes the place of the
+oldest, of the address that has most."""
+FEWEST_PENDING = 16
+OTHER_FILES = 256
+"""What the rest of the process may open."""
+MOST_UNREAD = 64 * 1024 * 1024
+"""Bytes of all answers that are not read to their end, and of any one answer."""
+TURN_S = 0.5
+"""How much later a deadline may be noticed."""
 STOP_S = 10
 
 BUSY = b'The console has too many clients just now. Try again in a moment.\n'
-
-
-class _ClientSocket:
-    """The socket of a connection for a thread: it reads what is there already."""
-
-    def __init__(self, sock: Any, conn: _Connection) -> None:
-        self._sock = sock
-        self._conn = conn
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sock, name)
-
-    def recv_into(self, buffer: memoryview) -> int:
-        return self._conn.inbox.recv_into(buffer)
-
-    def send(self, content: bytes) -> int:
-        """Send what the client takes. Raises TimeoutError at the deadline, or earlier
-        if others wait for the thread."""
-        conn, now_s = self._conn, SYSTEM_CLOCK.monotonic()
-        conn.deadline = conn.deadline or now_s + CLIENT_S
-        patient_s = conn.deadline - CLIENT_S + READING_S
-        while now_s < (patient_s if conn.server.requests.qsize else conn.deadline):
-            self._sock.settimeout(READING_S)
-            with contextlib.suppress(TimeoutError):
-                return int(self._sock.send(content))
-            now_s = SYSTEM_CLOCK.monotonic()
-        raise TimeoutError('timed out')
 
 
 class _Request(http.HTTPRequest):
     """A request that the application never sees is answered with our headers, too."""
 
     def parse_request(self) -> None:
-        self.conn.deadline = 0.0
-        if self.conn.inbox.refusal:
-            self.simple_response(self.conn.inbox.refusal.value)
+        if self.conn.refusal:
+            self.simple_response(self.conn.refusal.value)
         else:
             super().parse_request()
 
     def simple_response(self, status: Any, msg: str = '') -> None:
         code = int(str(status)[:3])
         body = (msg or HTTPStatus(code).description).encode() + b'\n'
-        with contextlib.suppress(OSError):  # the client is gone
-            self.conn.wfile.write(_answer(HTTPStatus(code), body))
+        self.conn.wfile.write(_last_answer(HTTPStatus(code), body))
         self.close_connection = True
 
 
-class _Connection(http.HTTPConnection):
+class _Exchange(http.HTTPConnection):
+    """A request and its answer in memory, as cheroot wants to see a connection."""
+
     RequestHandlerClass = _Request
-    deadline = 0.0
-    """When the answer must be read; 0: none was sent yet."""
-    since = 0.0
-    """When the last answer was sent, or the connection was made."""
 
-    def __init__(self, server: Any, sock: Any, makefile: Any = MakeFile) -> None:
-        self.inbox = Inbox()
+    def __init__(self, server: _Cheroot, conn: Connection) -> None:
+        content = {'rb': conn.request, 'wb': b''}
         super().__init__(
-            server, sock, lambda *args: makefile(_ClientSocket(sock, self), *args[1:])
+            server, conn.socket, lambda _, mode, size: io.BytesIO(content[mode])
         )
-
-    def has_request(self) -> bool:
-        """Read what is there, and return whether a request is whole. Raises OSError."""
-        self.socket.settimeout(0)
-        try:
-            while not self.inbox.release():
-                content = self.socket.recv(MOST_HEAD)
-                if not content:
-                    raise ConnectionResetError
-                if not self.inbox.is_begun:
-                    self.since = SYSTEM_CLOCK.time() + REQUEST_S - CLIENT_S
-                self.inbox.add(content)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return False
-        finally:
-            self.socket.settimeout(CLIENT_S)
-        return True
-
-    def close(self) -> None:
-        self.server.forget(self)
-        super().close()
+        self.refusal = conn.inbox.refusal
+        if conn.client:
+            self.remote_addr, self.remote_port = conn.client[:2]
 
 
-class _LateHandshake(BuiltinSSLAdapter):
-    """TLS whose handshake is made when a thread first reads: a client that is slow
-    with it does not keep others from being accepted."""
+class _Cheroot(wsgi.Server):
+    """What a request of cheroot asks its server; it serves nothing itself."""
 
-    def wrap(self, sock: socket.socket) -> tuple[socket.socket, dict[str, str]]:
-        wrapped = self.context.wrap_socket(
-            sock, server_side=True, do_handshake_on_connect=False
-        )
-        return wrapped, {'wsgi.url_scheme': 'https', 'HTTPS': 'on'}
-
-
-class ConsoleServer(wsgi.Server):
-    """Serves at a socket that listens already."""
-
-    ConnectionClass = _Connection
-
-    def __init__(
-        self, listening: socket.socket, app: Application, settings: ConsoleSettings
-    ) -> None:
-        address = settings.listen
-        super().__init__(
-            address.path or listening.getsockname()[:2],
-            app,
-            numthreads=settings.threads,
-            max=settings.threads,
-            server_name='novasched',
-            request_queue_size=BACKLOG,
-            timeout=CLIENT_S,
-            shutdown_timeout=STOP_S,
-            accepted_queue_size=settings.threads * WAITING_PER_THREAD,
-            accepted_queue_timeout=0,
-        )
-        self.max_request_header_size = MOST_HEAD
-        self.max_request_body_size = MOST_BODY
-        self.expiration_interval = 0.5
-        self.keep_alive_conn_limit = MOST_IDLE
-        self._listening = listening
-        self._waiting: dict[_Connection, None] = {}
-        self._lock = threading.Lock()
-
-    def bind(self, family: int, type: int, proto: int = 0) -> socket.socket:
-        self.socket = self._listening
-        return self._listening
-
-    def bind_unix_socket(self, bind_addr: str) -> socket.socket:
-        return self.bind(socket.AF_UNIX, socket.SOCK_STREAM)
-
-    def process_conn(self, conn: Any) -> None:
-        """Give a connection to a thread, once a whole request is there."""
-        self.forget(conn)
-        if conn.last_used is None:
-            self._make_room()
-            conn.since = SYSTEM_CLOCK.time()
-        try:
-            if conn.has_request():
-                self.requests.put(conn)
-            else:
-                self._wait_for(conn)
-        except queue.Full:
-            _turn_away(conn)
-        except OSError:
-            conn.close()
-
-    def put_conn(self, conn: Any) -> None:
-        """Wait for the next request of a connection, which may be there already."""
-        if conn.rfile.has_data():  # of a request that was not read to its end
-            conn.close()
-            return
-        conn.since = SYSTEM_CLOCK.time()
-        if self.ready and conn.inbox.is_begun:
-            self.process_conn(conn)
-        else:
-            self._wait_for(conn)
-
-    def _wait_for(self, conn: Any) -> None:
-        with self._lock:
-            self._waiting[conn] = None
-        super().put_conn(conn)
-        conn.last_used = conn.since  # it expires whatever little it sends
-
-    def forget(self, conn: Any) -> None:
-        """Count a connection as one that waits no longer."""
-        with self._lock:
-            self._waiting.pop(conn, None)
-
-    def _make_room(self) -> None:
-        """Drop a connection that waits, if there are too many.
-
-        The selector closes it when it sees its end.
-        """
-        with self._lock:
-            if len(self._waiting) < MOST_IDLE:
-                return
-            most = Counter(each.remote_addr for each in self._waiting).most_common(1)
-            oldest = next(x for x in self._waiting if x.remote_addr == most[0][0])
-            del self._waiting[oldest]
-        _cut_off(oldest)
+    can_add_keepalive_connection = True
 
     def error_log(
         self, msg: str = '', level: int = 20, traceback: bool = False
@@ -237,21 +97,258 @@ class ConsoleServer(wsgi.Server):
         LOG.log(level, '%s', msg, exc_info=traceback)
 
 
-def _cut_off(conn: Any) -> None:
-    with contextlib.suppress(OSError):  # wakes who waits for it
-        socket.socket.shutdown(conn.socket, socket.SHUT_RDWR)
+class ConsoleServer:
+    """Serves at a socket that listens already."""
+
+    def __init__(
+        self, listening: socket.socket, app: Application, settings: ConsoleSettings
+    ) -> None:
+        self._listening = listening
+        self._tls = _tls(settings) if settings.tls_certificate else None
+        self._cheroot = _Cheroot(
+            settings.listen.path or listening.getsockname()[:2],
+            app,
+            server_name='novasched',
+            timeout=CLIENT_S,
+        )
+        self._cheroot.software = 'novasched'
+        self._cheroot.ssl_adapter = self._tls  # where there is one, it is https
+        self._cheroot.max_request_header_size = MOST_HEAD
+        self._cheroot.max_request_body_size = MOST_BODY
+        # Connections that have to send or to read, the oldest first, and the others.
+        self._pending: dict[Connection, None] = {}
+        self._answering: set[Connection] = set()
+        # Those that sent a request before they had read the last answer: it is put
+        # when no other is there.
+        self._ahead: dict[Connection, None] = {}
+        self._most_pending = most_pending(settings.threads)
+        self._requests: queue.Queue[Connection | None] = queue.Queue(
+            settings.threads * WAITING_PER_THREAD
+        )
+        self._answered: deque[Connection] = deque()
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._waking = socket.socketpair()
+        for each in (listening, self._woken, self._waking):
+            each.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._is_listening = False
+        self._next_check_s = 0.0
+        self._stopped = threading.Event()
+        # Daemons: none keeps the process from ending.
+        self._serving = threading.Thread(
+            target=self._serve, name='console', daemon=True
+        )
+        self._workers = [
+            threading.Thread(target=self._work, name=f'console {number}', daemon=True)
+            for number in range(settings.threads)
+        ]
+
+    def start(self) -> None:
+        self._listening.listen(BACKLOG)
+        for thread in (self._serving, *self._workers):
+            thread.start()
+
+    def stop(self) -> None:
+        """Listen no more. Answers to requests that are there may be finished, within
+        STOP_S."""
+        self._stopped.set()
+        self._wake()
+        self._serving.join(STOP_S + 2 * TURN_S)
+
+    def _work(self) -> None:
+        while (conn := self._requests.get()) is not None:
+            exchange, is_kept = _Exchange(self._cheroot, conn), False
+            try:
+                is_kept = exchange.communicate()  # type: ignore[no-untyped-call]
+            except Exception:  # one answer fails, the server goes on
+                LOG.exception('A request was not answered')
+            conn.give(exchange.wfile.getvalue(), is_last=not is_kept)
+            exchange.wfile.close()  # it is part of a cycle, which would keep all of it
+            self._answered.append(conn)
+            self._wake()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):  # awake, or gone
+            self._waking.send(b'.')
+
+    def _serve(self) -> None:
+        self._listen(True)
+        while not self._stopped.is_set():
+            self._turn()
+        end_s = SYSTEM_CLOCK.monotonic() + STOP_S
+        self._listen(False)
+        self._listening.close()
+        for conn in list(self._pending):
+            conn.is_last = True
+            self._advance(conn)
+        while self._pending or self._answering:
+            if SYSTEM_CLOCK.monotonic() >= end_s:
+                break
+            self._turn()
+        for conn in (*self._pending, *self._answering):
+            self._close(conn)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._requests.get_nowait()
+        for _ in self._workers:
+            self._requests.put_nowait(None)
+        for each in (self._selector, self._woken, self._waking):
+            each.close()
+
+    def _turn(self) -> None:
+        """Wait until something can be done, and do it."""
+        for key, _ in self._selector.select(TURN_S):
+            if key.fileobj is self._listening:
+                self._accept()
+            elif key.fileobj is self._woken:
+                self._take_answers()
+            else:
+                self._advance(key.data)
+        while self._ahead and self._requests.empty():
+            first = next(iter(self._ahead))
+            del self._ahead[first]
+            self._advance(first)
+        now_s = SYSTEM_CLOCK.monotonic()
+        if now_s >= self._next_check_s:
+            self._next_check_s = now_s + TURN_S
+            for conn in [each for each in self._pending if each.deadline_s <= now_s]:
+                self._close(conn)
+            self._listen(not self._stopped.is_set())
+
+    def _listen(self, is_wanted: bool) -> None:
+        if is_wanted and not self._is_listening:
+            self._selector.register(self._listening, selectors.EVENT_READ)
+        elif self._is_listening and not is_wanted:
+            self._selector.unregister(self._listening)
+        self._is_listening = is_wanted
+
+    def _accept(self) -> None:
+        for _ in range(BACKLOG):
+            try:
+                sock, client = self._listening.accept()
+            except (BlockingIOError, ConnectionError):
+                return
+            except OSError as problem:  # no file can be opened: try again later
+                LOG.warning('A connection was not accepted: %s', problem)
+                self._listen(False)
+                return
+            try:
+                if self._tls:
+                    sock.getpeername()  # what wrap_socket() refuses it leaves open
+                    # To receive for the first time shakes hands, too.
+                    sock = self._tls.wrap_socket(
+                        sock, server_side=True, do_handshake_on_connect=False
+                    )
+            except OSError:  # the client is gone
+                sock.close()
+            else:
+                self._wait_for(Connection(sock, client))
+
+    def _take_answers(self) -> None:
+        self._woken.recv(BACKLOG)
+        while self._answered:
+            conn = self._answered.popleft()
+            conn.is_last = conn.is_last or self._stopped.is_set()
+            self._answering.discard(conn)
+            self._wait_for(conn)
+
+    def _wait_for(self, conn: Connection) -> None:
+        """Take a connection that has to send or to read; another may have to go."""
+        self._pending[conn] = None
+        self._advance(conn)
+        while len(self._pending) > self._most_pending:
+            self._close(_oldest(self._pending))
+        readers = [each for each in self._pending if each.answer]
+        while sum(len(each.answer) for each in readers) > MOST_UNREAD:
+            slowest = _oldest(readers)
+            readers.remove(slowest)
+            self._close(slowest)
+
+    def _advance(self, conn: Connection) -> None:
+        """Do for a connection what needs no waiting, and watch for what it needs."""
+        try:
+            events = self._proceed(conn)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            events = selectors.EVENT_READ
+        except ssl.SSLWantWriteError:
+            events = selectors.EVENT_WRITE
+        except OSError:  # the client is gone
+            self._close(conn)
+            return
+        except Exception:  # one connection fails, the server goes on
+            LOG.exception('A connection failed')
+            self._close(conn)
+            return
+        self._watch(conn, events)
+
+    def _proceed(self, conn: Connection) -> int:
+        """Send, or read and ask; return what is to be watched for. Raises OSError,
+        also for a connection that has ended."""
+        if conn.answer:
+            if not conn.send():
+                return selectors.EVENT_WRITE
+            if conn.inbox.is_begun and not conn.is_last:
+                self._ahead[conn] = None
+                return 0
+        if conn.is_last:
+            raise ConnectionResetError
+        while not (request := conn.inbox.take()):
+            conn.receive()
+        conn.request = request
+        try:
+            self._requests.put_nowait(conn)
+        except queue.Full:
+            conn.give(BUSY_ANSWER, is_last=True)
+            return self._proceed(conn)
+        del self._pending[conn]
+        self._answering.add(conn)
+        return 0
+
+    def _watch(self, conn: Connection, events: int) -> None:
+        if events == conn.events:
+            return
+        if conn.events:
+            self._selector.unregister(conn.socket)
+        if events:
+            self._selector.register(conn.socket, events, conn)
+        conn.events = events
+
+    def _close(self, conn: Connection) -> None:
+        self._watch(conn, 0)
+        self._pending.pop(conn, None)
+        self._ahead.pop(conn, None)
+        conn.socket.close()
 
 
-def _turn_away(conn: Any) -> None:
-    """Answer a request, which was read, that there is no room; never wait for it."""
-    with contextlib.suppress(OSError):
-        conn.socket.settimeout(0)
-        retry = (('Retry-After', '2'),)
-        conn.socket.send(_answer(HTTPStatus.SERVICE_UNAVAILABLE, BUSY, retry))
-    conn.close()
+def _oldest(conns: Iterable[Connection]) -> Connection:
+    """Return the first, of those of the address that has most."""
+    conns = list(conns)
+    most, _ = Counter(conn.address for conn in conns).most_common(1)[0]
+    return next(conn for conn in conns if conn.address == most)
 
 
-def _answer(
+def most_pending(threads: int) -> int:
+    """Return how many connections may wait, after the process may open as many files
+    as they need, if the system lets it."""
+    others = OTHER_FILES + threads * (1 + WAITING_PER_THREAD)
+    needed = others + MOST_PENDING
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return MOST_PENDING
+    possible = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
+    most = max(possible - others, FEWEST_PENDING)
+    LOG.log(
+        logging.INFO if most == MOST_PENDING else logging.WARNING,
+        'The limit of open files was %d and is %d now; of slow clients %d are kept',
+        soft,
+        possible,
+        most,
+    )
+    return most
+
+
+def _last_answer(
     status: HTTPStatus, body: bytes, more: tuple[tuple[str, str], ...] = ()
 ) -> bytes:
     """Return an answer that ends the connection."""
@@ -267,6 +364,11 @@ def _answer(
     return '\r\n'.join([*lines, '', '']).encode() + body
 
 
+BUSY_ANSWER = _last_answer(
+    HTTPStatus.SERVICE_UNAVAILABLE, BUSY, (('Retry-After', '2'),)
+)
+
+
 @contextlib.contextmanager
 def served(app: Application, settings: ConsoleSettings) -> Iterator[Address]:
     """Serve an application in threads of its own; yield where.
@@ -279,30 +381,11 @@ def served(app: Application, settings: ConsoleSettings) -> Iterator[Address]:
         stack.callback(listening.close)
         if settings.listen.path:
             stack.callback(_remove, settings.listen.path)
-        # It would take the third open file for the socket of systemd.
-        os.environ.pop('LISTEN_PID', None)
+        where = _address(settings.listen, listening)
         made = ConsoleServer(listening, app, settings)
-        if settings.tls_certificate:
-            made.ssl_adapter = _tls(settings)
-        # Threads that answer are daemons, as this one: none keeps us from ending.
-        ready = threading.Event()
-        thread = threading.Thread(
-            target=_serve, args=(made, ready), name='console', daemon=True
-        )
-        thread.start()
-        ready.wait()
-        if not made.ready:
-            raise errors.SetupError('the server did not start; see above')
+        made.start()
         stack.callback(made.stop)
-        yield _address(settings.listen, listening)
-
-
-def _serve(made: ConsoleServer, ready: threading.Event) -> None:
-    try:
-        made.prepare()
-    finally:
-        ready.set()
-    made.serve()
+        yield where
 
 
 def _address(asked: Address, listening: socket.socket) -> Address:
@@ -333,14 +416,14 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _tls(settings: ConsoleSettings) -> BuiltinSSLAdapter:
+def _tls(settings: ConsoleSettings) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        return _LateHandshake(
-            settings.tls_certificate, settings.tls_key or settings.tls_certificate
-        )
+        context.load_cert_chain(settings.tls_certificate, settings.tls_key or None)
     except OSError as problem:  # ssl.SSLError is one
         raise errors.OptionError(
             f'[{GROUP}] tls_certificate',
             f'{settings.tls_certificate}: {problem.strerror or problem}',
             'Name a certificate and its key, in PEM, that this user can read',
         ) from problem
+    return context

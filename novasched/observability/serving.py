@@ -196,11 +196,10 @@ class Endpoint:
             )
             try:
                 serving.start()
-                return
             except RuntimeError as problem:  # the system has no thread left
-                self._end(connection)
-                return
                 LOG.warning('A connection was not served: %s', problem)
+                self._end(connection)
+            return
         with contextlib.suppress(OSError):
             connection.setblocking(False)
             connection.send(_refusal(http.HTTPStatus.SERVICE_UNAVAILABLE))

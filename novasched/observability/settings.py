@@ -67,7 +67,8 @@ address. Unset: nothing is counted.
 REMEDY = 'Write it as tcp://localhost:9090 or unix:///run/nova/scheduler.sock.'
 HEALTH, METRICS = '[healthcheck] uri', '[novasched] metrics_uri'
 URI = re.compile(
-    r'tcp://(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[\w.-]+)):(?P<port>\d{1,5})'
+    r'tcp://(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>(?:[\w-]{1,63}\.)*[\w-]{1,63}\.?))'
+    r':(?P<port>\d{1,5})'
     r'|unix://(?P<path>/[\w./-]+)',
     re.ASCII,
 )

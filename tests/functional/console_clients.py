@@ -6,9 +6,18 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
+import threading
 from dataclasses import dataclass, field
 
+import pytest
+
+from novasched.console import web_server
+from novasched.console.settings import ConsoleSettings
+from novasched.observability.settings import Address
+from tests.functional.endpoints import HERE
+
 END_S = 20
+LOCAL = Address(HERE, 0)
 CALLERS = {'Host': 'localhost:9109'}
 
 
@@ -55,3 +64,45 @@ def ask(address, path='/hosts', method='GET', **headers):
     lines = [f'{name}: {value}' for name, value in {**CALLERS, **named}.items()]
     request = '\r\n'.join([f'{method} {path} HTTP/1.1', *lines, '', ''])
     return said(address, request.encode(), method)
+
+
+def get(path):
+    """A request as bytes."""
+    return f'GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode()
+
+
+@pytest.fixture
+def serve():
+    """Serve an application; return where."""
+    with contextlib.ExitStack() as stack:
+
+        def start(made, listen=LOCAL, **options):
+            settings = ConsoleSettings(listen=listen, **options)
+            return stack.enter_context(web_server.served(made, settings))
+
+        yield start
+
+
+def plain(environ, start_response):
+    """An application that says in what it was called."""
+    text = environ['PATH_INFO'].encode()
+    start_response('200 OK', [('Content-Length', str(len(text)))])
+    return [text]
+
+
+class Waiting:
+    """An application that answers when a test says so."""
+
+    def __init__(self):
+        self.begun, self._may_end = threading.Semaphore(0), threading.Semaphore(0)
+        self.asked = []
+
+    def __call__(self, environ, start_response):
+        self.asked.append(environ['PATH_INFO'])
+        self.begun.release()
+        assert self._may_end.acquire(timeout=END_S)
+        return plain(environ, start_response)
+
+    def end(self, count=100):
+        """Let so many requests be answered."""
+        self._may_end.release(count)

@@ -124,6 +124,20 @@ class TestServing:
         while not is_served(f'{url}/hello', 200):
             assert time.monotonic() < end
 
+    def test_without_a_thread_for_it_a_client_is_let_go(
+        self, endpoint, monkeypatch, caplog
+    ):
+        def refuse(thread):
+            raise RuntimeError("can't start new thread")
+
+        port = endpoint({'/hello': hello}, most_clients=1).port
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, 'start', refuse)
+            with socket.create_connection((HERE, port), timeout=20) as client:
+                assert client.recv(1) == b''
+        assert 'A connection was not served: can' in caplog.text
+        assert get(f'http://{HERE}:{port}/hello')[0] == 200
+
     def test_a_request_of_endless_headers_is_refused(self, endpoint):
         port = endpoint({'/hello': hello}).port
         with socket.create_connection((HERE, port), timeout=20) as client:

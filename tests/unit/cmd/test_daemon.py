@@ -58,3 +58,14 @@ def test_programs_that_do_not_choose_do_without_eventlet():
         check=True,
     )
     assert (done.stdout, done.stderr) == ('[]\n', '')
+
+
+def test_sigusr2_ends_no_program_that_is_starting():
+    told = (
+        'import os, signal, novasched.cmd; '
+        'os.kill(os.getpid(), signal.SIGUSR2); print("on")'
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', told], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ('on\n', '')

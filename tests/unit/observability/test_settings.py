@@ -37,6 +37,8 @@ def test_addresses_are_read_and_written_alike(text, expected):
         pytest.param(
             'tcp://localhost', "'tcp://localhost' is no address", id='no port'
         ),
+        pytest.param('tcp://a..b:80', "'tcp://a..b:80' is no address", id='no label'),
+        pytest.param(f'tcp://{"x" * 64}:80', "x:80' is no address", id='a long label'),
         pytest.param('tcp://localhost:70000', 'no port 70000', id='a high port'),
         pytest.param(f'unix:///{"x" * 120}', 'too long', id='a long path'),
     ],

@@ -1,0 +1,421 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many clients of the console, slow ones, those that go away; and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import os
+import resource
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+import time
+import tracemalloc
+
+import pytest
+
+from novasched.console import connection, web_server
+from novasched.console.security import HEADERS
+from novasched.console.settings import ConsoleSettings
+from novasched.observability import serving
+from novasched.observability.settings import Address
+from tests.functional.console_clients import (
+    END_S,
+    LOCAL,
+    Waiting,
+    ask,
+    connected,
+    get,
+    plain,
+    received,
+    serve,
+)
+from tests.functional.endpoints import HERE
+
+__all__ = ['serve']
+
+SLOW = {
+    'nothing': b'',
+    'half a head': b'GET /slow HTTP/1.1\r\nA: ',
+    'half a body': b'POST /slow HTTP/1.1\r\nContent-Length: 9999\r\n\r\n',
+    'many requests': get('/slow') * 300,
+    'a request of much': get('/much'),
+}
+HALF_A_HELLO = b'\x16\x03\x01\x02\x00\x01'
+"""Of a client that begins to shake hands for TLS."""
+KINDS = [
+    *((name, sent, False, False) for name, sent in SLOW.items()),
+    ('nothing', b'', True, False),
+    ('half a hello', HALF_A_HELLO, True, False),
+    *((f'{name} by TLS', sent, True, True) for name, sent in SLOW.items()),
+]
+MUCH = 5_000_000
+"""Bytes, more than the kernel takes for a client that does not read."""
+
+
+def much(environ, start_response):
+    """An application some of whose answers are long."""
+    if environ['PATH_INFO'] != '/much':
+        return plain(environ, start_response)
+    start_response('200 OK', [('Content-Length', str(MUCH))])
+    return [b'x' * MUCH]
+
+
+@pytest.fixture(scope='module')
+def certificate(tmp_path_factory):
+    """A certificate for this machine, with its key, made by openssl."""
+    directory = tmp_path_factory.mktemp('tls')
+    path, made = directory / 'console.pem', directory / 'only.pem'
+    words = f'req -x509 -newkey rsa:2048 -nodes -days 1 -keyout {path} -out {made}'
+    names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1']
+    command = ['openssl', *words.split(), *names]
+    subprocess.run(command, check=True, capture_output=True)
+    with path.open('a') as file:
+        file.write(made.read_text())
+    return str(path)
+
+
+class Clients:
+    """Clients of one kind, that have sent what such ones send, and others."""
+
+    def __init__(self, kind, certificate):
+        self.name, self._sent, self._has_tls, self._shakes_hands = kind
+        self.options = {'tls_certificate': certificate} if self._has_tls else {}
+        self._trusting = ssl.create_default_context(cafile=certificate)
+
+    def slow(self, where):
+        made = self._connect(where, self._shakes_hands)
+        made.sendall(self._sent)
+        if self._sent.startswith(b'GET') and 'half' not in self.name:
+            assert made.recv(1) == b'H'  # it is being answered
+        return made
+
+    def ask(self, where):
+        """A request of another client, with time to spare."""
+        with self._connect(where, self._has_tls) as made:
+            made.sendall(get('/here'))
+            assert received(made).text == '/here'
+
+    def _connect(self, where, shakes_hands):
+        made = connected(where)
+        if not shakes_hands:
+            return made
+        return self._trusting.wrap_socket(made, server_hostname=HERE)
+
+
+@pytest.fixture(params=KINDS, ids=[name for name, *_ in KINDS])
+def clients(request, certificate):
+    return Clients(request.param, certificate)
+
+
+def read_to_the_end(client):
+    """How many bytes it gets; also a reset is an end."""
+    count = 0
+    with contextlib.suppress(ConnectionResetError, ssl.SSLEOFError):
+        while more := client.recv(1_000_000):
+            count += len(more)
+    return count
+
+
+class TestSlowClients:
+    def test_they_hold_up_no_other(self, serve, clients):
+        where = serve(much, threads=1, **clients.options)
+        since = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            for _ in range(12):
+                stack.enter_context(clients.slow(where))
+            for _ in range(5):
+                clients.ask(where)
+            assert time.monotonic() - since < 2
+
+    def test_they_are_cut_off_in_time(self, serve, clients, monkeypatch):
+        has_begun = clients.name.startswith(('half a head', 'half a body'))
+        limit = 'REQUEST_S' if has_begun else 'CLIENT_S'
+        monkeypatch.setattr(connection, limit, 0.2)
+        monkeypatch.setattr(web_server, 'TURN_S', 0.1)
+        where = serve(much, threads=1, **clients.options)
+        since, count = time.monotonic(), 0
+        with clients.slow(where) as slow:
+            slow.settimeout(0.1)
+            while time.monotonic() - since < 0.5:
+                # Whatever little it sends or reads.
+                with contextlib.suppress(TimeoutError, OSError):
+                    if 'half' in clients.name:
+                        slow.sendall(b'x')
+                    count += len(slow.recv(1))
+            slow.settimeout(END_S)
+            count += read_to_the_end(slow)
+        assert time.monotonic() - since < 5
+        assert count < MUCH
+
+    def test_they_may_go_away_at_any_time(self, serve, clients, caplog):
+        where = serve(much, threads=1, **clients.options)
+        for is_reset in (False, True):
+            with clients.slow(where) as slow:
+                if is_reset:
+                    now = struct.pack('ii', 1, 0)
+                    slow.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+            clients.ask(where)
+        assert caplog.text == ''
+
+    def test_one_that_is_gone_before_it_is_accepted_by_tls_is_no_error(
+        self, serve, certificate, monkeypatch, caplog
+    ):
+        def refuse(*args, **options):
+            raise OSError(errno.EINVAL, 'it is gone')
+
+        clients = Clients(('', b'', True, True), certificate)
+        where = serve(plain, **clients.options)
+        with monkeypatch.context() as patched:
+            patched.setattr(web_server.ssl.SSLContext, 'wrap_socket', refuse)
+            with connected(where) as odd:
+                assert odd.recv(1) == b''
+        clients.ask(where)
+        assert caplog.text == ''
+
+    def test_an_answer_waits_for_who_takes_nothing(self):
+        ours, client = socket.socketpair()
+        with ours, client:
+            conn = connection.Connection(ours, None)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    ours.send(b'x' * 10_000)
+            conn.give(b'answer')
+            assert not conn.send()
+            client.recv(1_000_000)
+            assert conn.send()
+
+    def test_an_answer_that_was_read_is_kept_no_longer(self, serve):
+        where = serve(much)
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            for _ in range(3):
+                assert len(ask(where, '/much').text) == MUCH
+            assert tracemalloc.get_traced_memory()[0] < MUCH
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+
+    def test_long_answers_are_kept_for_those_who_came_last(self, serve, monkeypatch):
+        monkeypatch.setattr(web_server, 'MOST_UNREAD', 3 * MUCH)
+        where = serve(much)
+        with contextlib.ExitStack() as stack:
+            slow = [stack.enter_context(connected(where)) for _ in range(3)]
+            for each in slow:
+                each.sendall(get('/much'))
+                assert each.recv(1, socket.MSG_PEEK) == b'H'
+            assert read_to_the_end(slow[0]) < MUCH
+            assert [len(received(each).text) for each in slow[1:]] == [MUCH, MUCH]
+
+
+class TestLoad:
+    def test_who_finds_the_queue_full_is_told_to_come_back(self, serve):
+        app = Waiting()
+        where = serve(app, threads=2)
+        places = 2 + 2 * web_server.WAITING_PER_THREAD
+        with contextlib.ExitStack() as stack:
+            stack.callback(app.end)
+
+            def begin():
+                made = stack.enter_context(connected(where))
+                made.sendall(get('/mine'))
+                return made
+
+            served = [begin(), begin()]
+            for _ in served:
+                assert app.begun.acquire(timeout=END_S)
+            served += [begin() for _ in range(places - 2)]
+            more = [begin() for _ in range(5)]
+            for each in more:
+                answer = received(each)
+                assert answer.status == 503
+                assert HEADERS.items() <= answer.headers.items()
+                assert int(answer.headers['Retry-After']) > 0
+                assert 'too many clients' in answer.text
+            app.end()
+            assert {received(each).text for each in served} == {'/mine'}
+        assert ask(where, '/again').text == '/again'
+
+    def test_too_many_that_wait_lose_the_oldest_of_the_address_that_has_most(
+        self, serve, monkeypatch
+    ):
+        monkeypatch.setattr(web_server, 'MOST_PENDING', 20)
+        where = serve(plain, threads=1)
+        with contextlib.ExitStack() as stack:
+            first = socket.create_connection(where[:2], END_S, ('127.0.0.2', 0))
+            stack.enter_context(first)
+            idle = [stack.enter_context(connected(where)) for _ in range(60)]
+            assert ask(where, '/here').text == '/here'
+            assert all(each.recv(1) == b'' for each in idle[:40])
+            first.sendall(get('/first'))
+            assert received(first).text == '/first'
+
+    @pytest.fixture
+    def ahead(self, serve):
+        """An application, where it is, and clients who have sent two requests each,
+        of whom one has its first answer."""
+        app = Waiting()
+        where = serve(app, threads=1)
+        with contextlib.ExitStack() as stack:
+            stack.callback(app.end)
+            made = []
+            for number in range(1 + web_server.WAITING_PER_THREAD):
+                made.append(stack.enter_context(connected(where)))
+                made[-1].sendall(get('/first') + get('/ahead'))
+                if not number:
+                    assert app.begun.acquire(timeout=END_S)
+            app.end(1)
+            assert received(made[0]).text == '/first'
+            assert app.begun.acquire(timeout=END_S)
+            yield app, where, made
+
+    def test_a_request_sent_ahead_lets_those_of_others_before(self, ahead):
+        app, where, clients = ahead
+        with connected(where) as other:
+            other.sendall(get('/other'))
+            app.end()
+            assert received(other).text == '/other'
+        assert {received(each).text for each in clients[1:]} == {'/first'}
+        assert {received(each).text for each in clients} == {'/ahead'}
+        assert app.asked == ['/first'] * 5 + ['/other'] + ['/ahead'] * 5
+
+    def test_of_a_client_cut_off_no_request_is_answered(
+        self, monkeypatch, ahead, caplog
+    ):
+        app, _, clients = ahead
+        with monkeypatch.context() as patched:
+            late = time.monotonic() + 2 * connection.CLIENT_S
+            patched.setattr(web_server.SYSTEM_CLOCK, 'monotonic', lambda: late)
+            assert clients[0].recv(1) == b''
+        app.end()
+        assert {received(each).text for each in clients[1:]} == {'/first'}
+        assert {received(each).text for each in clients[1:]} == {'/ahead'}
+        assert app.asked == ['/first'] * 5 + ['/ahead'] * 4
+        assert caplog.text == ''
+
+    def test_an_application_that_fails_badly_ends_its_connection_alone(self, serve):
+        def failing(environ, start_response):
+            if environ['PATH_INFO'] == '/here':
+                return plain(environ, start_response)
+            raise OSError  # without a number
+
+        where = serve(failing, threads=1)
+        with connected(where) as connection:
+            connection.sendall(get('/fails'))
+            assert connection.recv(1) == b''
+        assert ask(where, '/here').text == '/here'
+
+    def test_a_connection_that_fails_is_logged_and_the_others_are_served(
+        self, serve, monkeypatch, caplog
+    ):
+        monkeypatch.setattr(connection, 'body_length', lambda head: 1 // 0)
+        where = serve(plain)
+        with connected(where) as odd:
+            odd.sendall(get('/odd'))
+            assert odd.recv(1) == b''
+        assert 'A connection failed' in caplog.text
+        monkeypatch.undo()
+        assert ask(where, '/here').text == '/here'
+
+    def test_while_no_file_can_be_opened_nothing_is_tried_all_the_time(
+        self, serve, monkeypatch, caplog
+    ):
+        class Full(socket.socket):
+            until = 0.0
+
+            def accept(self):
+                if not Full.until:
+                    Full.until = time.monotonic() + 0.3
+                    raise ConnectionAbortedError('aborted')
+                if time.monotonic() < Full.until:
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                return super().accept()
+
+        monkeypatch.setattr(web_server, 'TURN_S', 0.1)
+        with monkeypatch.context() as patched:
+            patched.setattr(serving.socket, 'socket', Full)
+            where = serve(plain)
+        assert ask(where, '/here').text == '/here'
+        assert 0 < caplog.text.count('Too many open files') < 5
+        assert 'aborted' not in caplog.text
+
+    @pytest.mark.parametrize(
+        ('soft', 'hard', 'is_set_to', 'most'),
+        [
+            (1024, 4096, None, 512),
+            (resource.RLIM_INFINITY, resource.RLIM_INFINITY, None, 512),
+            (256, 4096, 808, 512),
+            (256, resource.RLIM_INFINITY, 808, 512),
+            (256, 500, 500, 204),
+            (64, 64, 64, 16),
+        ],
+    )
+    def test_clients_that_wait_fit_the_limit_of_open_files(
+        self, monkeypatch, caplog, soft, hard, is_set_to, most
+    ):
+        was_set = []
+        monkeypatch.setattr(resource, 'getrlimit', lambda kind: (soft, hard))
+        monkeypatch.setattr(
+            resource, 'setrlimit', lambda kind, limits: was_set.append(limits)
+        )
+        caplog.set_level('INFO')
+        assert web_server.most_pending(8) == most
+        assert was_set == ([(is_set_to, hard)] if is_set_to else [])
+        assert (f'and is {is_set_to} now' in caplog.text) == bool(is_set_to)
+
+    @pytest.mark.parametrize('kind', ['unix', 'tcp'])
+    def test_what_is_being_answered_is_finished_at_the_end(
+        self, tmp_path, kind, caplog
+    ):
+        by_path = Address(path=str(tmp_path / 'console.sock'))
+        listen = by_path if kind == 'unix' else LOCAL
+        app = Waiting()
+        with contextlib.ExitStack() as stack:
+            settings = ConsoleSettings(listen=listen, threads=1)
+            where = stack.enter_context(web_server.served(app, settings))
+            idle, asking, ahead = (connected(where) for _ in range(3))
+            with idle, asking, ahead:
+                asking.sendall(get('/mine'))
+                assert app.begun.acquire(timeout=END_S)
+                ahead.sendall(get('/next') * 2)
+                ending = threading.Thread(target=stack.close)
+                ending.start()
+                assert idle.recv(1) == b''  # it is being stopped
+                app.end()
+                assert received(asking).text == '/mine'
+                assert received(ahead).text == '/next'
+                assert ahead.recv(1) == b''
+                ending.join(END_S)
+                assert not ending.is_alive()
+        with pytest.raises(OSError, match=r'refused|No such file'):
+            connected(where)
+        assert caplog.text == ''
+
+    def test_the_end_waits_neither_for_an_answer_nor_for_a_client_for_ever(
+        self, monkeypatch
+    ):
+        monkeypatch.setattr(web_server, 'STOP_S', 0.2)
+        monkeypatch.setattr(web_server, 'TURN_S', 0.1)
+        app = Waiting()
+        with contextlib.ExitStack() as stack:
+            stack.callback(app.end)
+            settings = ConsoleSettings(listen=LOCAL, threads=1)
+            with web_server.served(app, settings) as where:
+                clients = [stack.enter_context(connected(where)) for _ in range(3)]
+                for each in clients:
+                    each.sendall(get('/mine'))
+                assert app.begun.acquire(timeout=END_S)
+                before = time.monotonic()
+            assert time.monotonic() - before < connection.CLIENT_S / 2
+            assert all(each.recv(1) == b'' for each in clients)
+            app.end()
+            for thread in threading.enumerate():
+                if thread.name.startswith('console'):
+                    thread.join(END_S)
+            assert app.asked == ['/mine']
