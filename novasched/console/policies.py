@@ -121,9 +121,9 @@ def _inside(directory: Path) -> list[Path]:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """Return the rules of a file by name. Raises ValueError and yaml.YAMLError.
+    """Return the rules of a file by name; only texts and lists are made of it.
 
-    No values are made of what is written: not all that could be is without surprises.
+    Raises ValueError, OverflowError and yaml.YAMLError.
     """
     with parsing.bounded_depth():
         root = yaml.compose(text, Loader=yaml.SafeLoader)
