@@ -155,6 +155,7 @@ orders = st.fixed_dictionaries(
     optional={
         'image': properties.map(said),
         'zone': texts | st.just('az1'),
+        'like': texts,
         'count': st.sampled_from(['2', '30', '1000']) | numbers,
         'hints': hints.map(lambda each: '\n'.join(f'{n}={v}' for n, v in each.items())),
         'what_if': st.lists(changes, max_size=3).map('\n'.join),

@@ -32,8 +32,9 @@ TOKENS = (HEADER, 'HTTP_X_SERVICE_TOKEN')
 """Headers that keystonemiddleware sends on to keystone."""
 A_TOKEN = re.compile(r'[!-~]+')
 """Characters that a token may have; no others can be sent in a header."""
-OTHER_HEADER = 'HTTP_X_STORAGE_TOKEN'
-"""Where keystonemiddleware looks for a token, too; this console does not."""
+IDENTITY = ('HTTP_X_', 'HTTP_OPENSTACK_')
+"""Beginnings of the headers in which keystonemiddleware says who has sent a request, or
+looks for a token. Those of a client are dropped, but for TOKENS."""
 CACHED_S = 60
 """How long a token that was valid is taken for valid, at most: one that was revoked
 elsewhere, or logged out at another process of this console, works on for so long."""
@@ -117,13 +118,11 @@ class TokenOfCookie:
             own = [(k, _path_of(v) if k == 'Location' else v) for k, v in headers]
             return start_response(status, own, *more)
 
+        for header in [each for each in environ if each.startswith(IDENTITY)]:
+            if header not in TOKENS or not A_TOKEN.fullmatch(environ[header]):
+                del environ[header]
         if environ.get('PATH_INFO', '').startswith(UNGUARDED):
-            environ.pop('HTTP_X_IDENTITY_STATUS', None)
             return self._unguarded(environ, start)
-        environ.pop(OTHER_HEADER, None)
-        for header in TOKENS:
-            if not A_TOKEN.fullmatch(environ.get(header, '')):
-                environ.pop(header, None)
         if HEADER not in environ and (token := token_of(flask.Request(environ))):
             environ[HEADER] = token
         return self._app(environ, start)

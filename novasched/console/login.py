@@ -15,7 +15,6 @@ from typing import Any
 import flask
 from keystoneauth1 import exceptions as keystone_errors
 from oslo_config import cfg
-from oslo_context.context import RequestContext
 from werkzeug.wrappers import Response
 
 from novasched import errors
@@ -33,7 +32,7 @@ from novasched.console.identity import (
     option_error,
     token_of,
 )
-from novasched.console.policies import RULE, enforcer_of
+from novasched.console.policies import RULE, TokenOwner, enforcer_of
 
 LOG = logging.getLogger(__name__)
 
@@ -61,13 +60,6 @@ def wrap(app: flask.Flask, conf: cfg.ConfigOpts) -> None:
     app.before_request(access.check)
     app.add_url_rule('/login', 'login', access.log_in, methods=['GET', 'POST'])
     app.add_url_rule('/logout', 'logout', access.log_out, methods=['POST'])
-
-
-class TokenOwner(RequestContext):
-    """The user of a token. Log lines of later requests of the thread are not of it."""
-
-    def update_store(self) -> None:
-        """Nothing."""
 
 
 class EndedTokens:

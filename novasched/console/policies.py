@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy of the console, as its files are at the start."""
+"""Policy of the console, as its files are at the start."""
 
 from __future__ import annotations
 
-import ast
-import functools
 from collections.abc import Iterator, Mapping
-from importlib import metadata
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import yaml  # type: ignore[import-untyped]
 from oslo_config import cfg
 from oslo_context.context import RequestContext
 from oslo_policy import policy
 
-from novasched import errors
+from novasched import errors, parsing
 
 RULE = 'novasched:read'
 ROLES = 'role:admin or (role:reader and system_scope:all)'
@@ -27,39 +26,75 @@ POLICIES = (
 )
 GROUP = 'oslo_policy'
 FILE, DIRECTORIES = 'policy_file', 'policy_dirs'
+TEXT = 'tag:yaml.org,2002:str'
+OPERATORS = ('and', 'or', 'not')
+
+
+class TokenOwner(RequestContext):
+    """The user of a token. Log lines of later requests of the thread are not of it."""
+
+    def update_store(self) -> None:
+        """Nothing."""
+
+
+class Rule(NamedTuple):
+    """A rule as it is written, and the option and the file that it comes from."""
+
+    text: Any
+    option: str
+    path: str
+
+    def wrong(self, problem: str) -> errors.OptionError:
+        said = f'in {self.path}, {problem}'
+        remedy = 'Correct it; a rule that allows everybody is "@"'
+        return errors.OptionError(f'[{GROUP}] {self.option}', said, remedy)
 
 
 def enforcer_of(conf: cfg.ConfigOpts) -> Any:
     """Return the policy as its files are now: they are not read again.
 
     Raises errors.OptionError where they say less than is meant: files that are named
-    and missing or cannot be parsed, a rule of ours that is misspelt, empty or cannot be
-    understood, or that refers to such a rule.
+    and missing, or cannot be read; a rule of ours, or one that it refers to, that is
+    misspelt, empty, not understood, or allows who has no role without an ``@``.
     """
-    enforcer, option = policy.Enforcer(conf), f'[{GROUP}] {FILE}'
+    enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(POLICIES)
-    paths = (*_found(conf, FILE), *_found(conf, DIRECTORIES))
-    place = ' or '.join(dict.fromkeys(paths))
-    try:
-        enforcer.load_rules()
-    except Exception as problem:
-        said = f'{place} cannot be read: {problem}'
-        raise errors.OptionError(option, said, 'Correct it') from problem
-    enforcer.use_conf = False
-    for name in enforcer.file_rules:
+    rules = {RULE: Rule(ROLES, FILE, ''), **_read(conf)}
+    for name, rule in rules.items():
         meant = errors.did_you_mean(name.lower(), [RULE])
-        if name != RULE and (meant or name.startswith('novasched:')):
-            said = f'{name} in {place} is no rule.{meant}'
-            raise errors.OptionError(option, said, f'The only rule is {RULE}')
-    texts = {name: each.check_str for name, each in enforcer.file_rules.items()}
-    if mistake := _mistake(enforcer.rules, {RULE: ROLES, **texts}, RULE):
-        problem_of_rule, remedy = mistake
-        raise errors.OptionError(option, f'in {place}, {problem_of_rule}', remedy)
+        if name != RULE and (meant or name.lower().startswith('novasched:')):
+            raise rule.wrong(f'{name} is no rule: the only one is {RULE}.{meant}')
+    try:
+        with parsing.bounded_depth():
+            checks = dict(_understood(rules, RULE))
+            enforcer.set_rules(checks)
+            is_open = any(enforcer.authorize(RULE, {}, x) for x in _without_roles())
+    except parsing.NestedTooDeep as problem:
+        raise rules[RULE].wrong(f'{RULE} cannot be understood: {problem}') from problem
+    if is_open and not any('@' in _words(rules[name].text) for name in checks):
+        raise rules[RULE].wrong(f'{RULE} allows users who have no role')
     return enforcer
 
 
-def _found(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:
-    """Yield the paths of an option that there are.
+def _read(conf: cfg.ConfigOpts) -> dict[str, Rule]:
+    """Return the rules of all files by name, as the last file has them."""
+    rules: dict[str, Rule] = {}
+    for option, path in [*_found(conf, FILE), *_found(conf, DIRECTORIES)]:
+        try:
+            files = _inside(path) if option == DIRECTORIES else [path]
+            for path in files:
+                for name, text in _parsed(path.read_text('utf-8')).items():
+                    rules[name] = Rule(text, option, str(path))
+        except (OSError, ValueError, OverflowError, yaml.YAMLError) as problem:
+            said = f'{path} cannot be read: {problem}'
+            raise errors.OptionError(
+                f'[{GROUP}] {option}', said, 'Correct it'
+            ) from problem
+    return rules
+
+
+def _found(conf: cfg.ConfigOpts, name: str) -> Iterator[tuple[str, Path]]:
+    """Yield an option, and the paths that it names and that there are.
 
     Raises errors.OptionError for one that is missing and was named by the operator.
     """
@@ -67,46 +102,101 @@ def _found(conf: cfg.ConfigOpts, name: str) -> Iterator[str]:
     is_named = given is not None and given.location.is_user_controlled
     for path in [value] if isinstance(value, str) else value:
         if found := conf.find_file(path):
-            yield found
+            yield name, Path(found)
         elif is_named:
             raise errors.OptionError(
-                f'[{GROUP}] {name}', f'there is no {path}', 'Write it, or unset it'
+                f'[{GROUP}] {name}',
+                f'{path} is missing, or in a directory that may not be searched',
+                'Write it, or unset it',
             )
 
 
-def _mistake(
-    rules: Mapping[str, Any],
-    texts: Mapping[str, Any],
-    name: str,
-    above: tuple[str, ...] = (),
-) -> tuple[str, str] | None:
-    """Return the first mistake in a rule or in those that it refers to, and its remedy.
+def _inside(directory: Path) -> list[Path]:
+    """Return the files of a directory that oslo.policy would read, in its order."""
+    return sorted(
+        each
+        for each in directory.iterdir()
+        if not each.name.startswith('.') and not each.is_dir()
+    )
 
-    Each opens to all, or closes to all, without being asked to: oslo.policy takes an
-    empty rule for one that allows, and all that it does not understand for one that
-    refuses, which ``not`` turns round.
+
+def _parsed(text: str) -> dict[str, Any]:
+    """Return the rules of a file by name; only texts and lists are made of it.
+
+    Raises ValueError, OverflowError and yaml.YAMLError.
     """
+    with parsing.bounded_depth():
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is None:
+            return {}
+        if not isinstance(root, yaml.MappingNode):
+            raise ValueError('it says no names and rules')
+        rules: dict[str, Any] = {}
+        for key, value in root.value:
+            if key.tag != TEXT:
+                raise ValueError(f'{key.value} is no name of a rule: write it in ""')
+            if key.value in rules:
+                raise ValueError(f'{key.value} is there twice')
+            rules[key.value] = _written(value)
+        return rules
+
+
+def _written(node: yaml.Node) -> Any:
+    """Return a text, or a list."""
+    if isinstance(node, yaml.SequenceNode):
+        return [_written(each) for each in node.value]
+    return node.value
+
+
+def _understood(
+    rules: Mapping[str, Rule], name: str, above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, Any]]:
+    """Yield a rule and those that it refers to, with their names.
+
+    What oslo.policy does not understand, and what a user or a target does not have, is
+    refused by it at each request, which ``not`` turns round. So it is refused here.
+    """
+    rule = rules[name]
     if name in above:
-        return f'{name} refers to itself', 'Correct it'
-    if name not in texts:
-        meant = errors.did_you_mean(name, texts)
-        return f'{above[-1]} refers to {name}, which is not there.{meant}', 'Correct it'
-    check, text = rules[name], str(texts[name]).strip()
-    understood = str(check)
-    if understood.count('@') > text.count('@'):
-        return f'{name} is empty, which allows everybody', 'Write "@" for that'
-    is_refused = understood == '!' and text != '!'
-    if is_refused or understood.count('!') > text.count('!'):
-        return f'{name} cannot be understood: {text}', 'Correct it'
-    for part in _parts(check):
+        raise rule.wrong(f'{name} refers to itself')
+    words = _words(rule.text)
+    check = policy.Rules.from_dict({name: rule.text})[name] if words else None
+    parts = list(_parts(check))
+    if [str(part) for part in parts] != words:
+        raise rule.wrong(f'{name} is empty or cannot be understood: {rule.text}')
+    yield name, check
+    for part in parts:
         if isinstance(part, policy.RuleCheck):
-            if found := _mistake(rules, texts, part.match, (*above, name)):
-                return found
-        elif not _is_known(part):
-            meant = errors.did_you_mean(part.kind, _kinds())
-            said = f'{name} asks for {part.kind}, which no user has.{meant}'
-            return said, 'Correct it'
-    return None
+            if part.match not in rules:
+                meant = errors.did_you_mean(part.match, rules)
+                said = f'{name} refers to {part.match}, which is not there.{meant}'
+                raise rule.wrong(said)
+            yield from _understood(rules, part.match, (*above, name))
+        elif isinstance(part, policy.Check):
+            _check_part(rule, name, part)
+
+
+def _check_part(rule: Rule, name: str, part: policy.Check) -> None:
+    """Raise errors.OptionError for a check that no user could meet."""
+    kinds = ('role', 'rule', *TokenOwner().to_policy_values())
+    if part.kind not in kinds:
+        meant = errors.did_you_mean(part.kind, kinds)
+        raise rule.wrong(f'{name} asks for {part.kind}, which no user has.{meant}')
+    if part.match in ('', 'None') or part.match != part.match.strip():
+        said = f'{name} compares {part.kind} with nothing, or with blanks around it'
+        raise rule.wrong(said)
+    if '%' in part.match.replace('%%', ''):
+        said = f'{name} has {part}, but no target; % alone is written %%'
+        raise rule.wrong(said)
+
+
+def _words(text: Any) -> list[Any]:
+    """Return what stands in a rule, without operators."""
+    if isinstance(text, str):
+        words = [each.lstrip('(').rstrip(')') for each in text.split()]
+        return [each for each in words if each and each.lower() not in OPERATORS]
+    inner = [each if isinstance(each, list) else [each] for each in text]
+    return [word for each in inner for word in each]
 
 
 def _parts(check: Any) -> Iterator[Any]:
@@ -120,20 +210,8 @@ def _parts(check: Any) -> Iterator[Any]:
         yield check
 
 
-def _is_known(check: Any) -> bool:
-    """Say whether what stands before the colon of a check means anything."""
-    kind = getattr(check, 'kind', None)
-    if kind is None or kind in _kinds():
-        return True
-    try:
-        ast.literal_eval(kind)
-    except (ValueError, SyntaxError):
-        return False
-    return True
-
-
-@functools.cache
-def _kinds() -> frozenset[str]:
-    """Return the kinds of checks, and the attributes of users, which are others."""
-    installed = metadata.entry_points(group='oslo.policy.rule_checks').names
-    return frozenset({'role', 'rule', *installed, *RequestContext().to_policy_values()})
+def _without_roles() -> Iterator[dict[str, Any]]:
+    """Yield users who have nothing that a rule could name."""
+    nothing = TokenOwner().to_policy_values()
+    for is_admin_project in (True, False):
+        yield {**nothing, 'is_admin_project': is_admin_project}

@@ -11,10 +11,11 @@ import pytest
 import requests
 from oslo_context import context
 from oslo_utils import timeutils
+from werkzeug.test import create_environ
 
 from novasched import errors
 from novasched.console import app, login, program, security, web_server
-from novasched.console.identity import CACHED_S, cached_s
+from novasched.console.identity import CACHED_S, TokenOfCookie, cached_s
 from novasched.console.settings import ConsoleSettings
 from novasched.observability.settings import Address
 from tests.browser import keystone
@@ -120,87 +121,6 @@ def test_a_policy_file_is_honoured(identity, tmp_path):
     said = f'[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n'
     conf = conf_of(tmp_path / 'a.conf', keystone.CONF.format(url=identity.url) + said)
     with console(conf) as url:
-        for name, status in (('member', 200), ('reader', 403)):
-            token = token_of(url, name)
-            answer = get(f'{url}/hosts', **{'X-Auth-Token': token})
-            assert answer.status_code == status, name
-
-
-@pytest.mark.parametrize(
-    ('text', 'said'),
-    [
-        pytest.param(None, 'there is no ', id='a file that is missing'),
-        pytest.param('a: [', 'cannot be read: ', id='no YAML'),
-        pytest.param('- a', 'cannot be read: ', id='no rules'),
-        pytest.param('"novasched:raed": "role:a"', 'mean novasched:read', id='a typo'),
-        pytest.param('"novasched:read": ""', 'allows everybody', id='an empty rule'),
-        pytest.param(
-            'Novasched-Read: "role:a"', 'mean novasched:read', id='a likeness'
-        ),
-        *(
-            pytest.param(f'"novasched:read": {rule}', said, id=rule)
-            for rule, said in (
-                ('"role:a ro role:b"', 'be understood'),
-                ('"role:a or not ro"', 'be understood'),
-                ('[[]]', 'be understood'),
-                ('', 'allows everybody'),
-                ('[]', 'allows everybody'),
-                ('"not roel:b"', 'asks for roel, which no user has'),
-                ('"not rule:barred"', 'refers to barred, which is not there'),
-                ('"rule:viewr"\n"default": ""', 'refers to viewr, which is not there'),
-                ('"rule:some"\n"some": ""', 'some is empty, which allows everybody'),
-                ('"not rule:no"\n"no": "role:a ro b"', 'no cannot be understood'),
-                ('"rule:some"\n"some": "not rule:some"', 'some refers to itself'),
-            )
-        ),
-    ],
-)
-def test_a_policy_that_says_less_than_is_meant_keeps_from_starting(
-    identity, tmp_path, text, said
-):
-    policy = tmp_path / 'rules.yaml'
-    if text is not None:
-        policy.write_text(text)
-    more = f'[oslo_policy]\npolicy_file = {policy}\n'
-    conf = conf_of(tmp_path / 'a.conf', keystone.CONF.format(url=identity.url) + more)
-    with pytest.raises(errors.OptionError) as raised:
-        login.wrap(app.create(GivenReader()), conf)
-    assert str(raised.value).startswith('[oslo_policy] policy_file: ')
-    assert said in str(raised.value)
-
-
-def test_a_directory_of_policies_that_is_missing_keeps_from_starting(
-    identity, tmp_path
-):
-    more = f'[oslo_policy]\npolicy_dirs = {tmp_path}/policies\n'
-    conf = conf_of(tmp_path / 'a.conf', keystone.CONF.format(url=identity.url) + more)
-    with pytest.raises(errors.OptionError, match='policy_dirs: there is no '):
-        login.wrap(app.create(GivenReader()), conf)
-
-
-def test_rules_of_other_programs_and_references_are_honoured(identity, tmp_path):
-    directory = tmp_path / 'policies'
-    directory.mkdir()
-    (directory / 'ours.yaml').write_text(
-        '"novasched:read": "rule:viewers and not user_id:x and \'a\':a"\n'
-        '"viewers": [["role:reader", "system_scope:all"]]\n"nova:other": ""\n'
-    )
-    more = f'[oslo_policy]\npolicy_dirs = {directory}\n'
-    conf = conf_of(tmp_path / 'a.conf', keystone.CONF.format(url=identity.url) + more)
-    with console(conf) as url:
-        for name, status in (('reader', 200), ('admin', 403)):
-            token = token_of(url, name)
-            answer = get(f'{url}/hosts', **{'X-Auth-Token': token})
-            assert answer.status_code == status, name
-
-
-def test_a_policy_file_that_goes_away_allows_nobody_more(identity, tmp_path):
-    policy = tmp_path / 'rules.yaml'
-    policy.write_text('"novasched:read": "role:member"\n"nova:other": ""\n')
-    more = f'[oslo_policy]\npolicy_file = {policy}\n'
-    conf = conf_of(tmp_path / 'a.conf', keystone.CONF.format(url=identity.url) + more)
-    with console(conf) as url:
-        policy.unlink()
         for name, status in (('member', 200), ('reader', 403)):
             token = token_of(url, name)
             answer = get(f'{url}/hosts', **{'X-Auth-Token': token})
@@ -315,6 +235,22 @@ def test_what_needs_no_token_shows_no_more(url, path):
     assert 'cmp-' not in answer.text
 
 
+@pytest.mark.parametrize('path', ['/hosts', '/login', '/logout', '/static/x'])
+def test_no_header_of_a_client_says_who_it_is(path):
+    seen = []
+    application = TokenOfCookie(*[lambda environ, start: seen.append(environ)] * 2)
+    names = (
+        *('X-Identity-Status', 'X-Service-Identity-Status', 'X-Roles', 'X-User-Id'),
+        *('X-Service-Roles', 'X-Service-User-Id', 'X-Is-Admin-Project', 'X-Role'),
+        *('X-Tenant', 'X-Service-Catalog', 'X-Storage-Token', 'X-Forwarded-For'),
+        *('OpenStack-System-Scope', 'X-Auth-Token', 'X'),
+    )
+    sent = {**dict.fromkeys(names, 'a'), 'X-Service-Token': 'no token'}
+    application(create_environ(path, headers=sent), None)
+    left = {'HTTP_X_AUTH_TOKEN', 'HTTP_X', 'HTTP_HOST'}
+    assert {name for name in seen[0] if name.startswith('HTTP_')} == left
+
+
 def test_who_has_logged_out_needs_another_token(url, identity):
     token = token_of(url, 'reader')
     answer = requests.post(
@@ -382,19 +318,27 @@ class Users(logging.Handler):
 
 def test_the_log_names_who_was_refused_and_no_other(url, caplog):
     caplog.set_level('INFO', login.LOG.name)
-    of_admin = {'X-Auth-Token': token_of(url, 'admin')}
+    of_admin, of_member = (
+        {'X-Auth-Token': token_of(url, name)} for name in ('admin', 'member')
+    )
     with ThreadPoolExecutor(8) as threads:  # each thread of the server serves the user
         list(threads.map(lambda _: get(f'{url}/hosts', **of_admin), range(32)))
     users = Users()
     login.LOG.addHandler(users)
     try:
         log_in(url, 'mallory', 'wrong')
-        get(f'{url}/hosts', **{'X-Auth-Token': 'forged'})
+        forged = {'X-Auth-Token': 'forged', 'X-Forwarded-For': '192.0.2.1'}
+        get(f'{url}/hosts', **forged)
+        get(f'{url}/hosts', **of_member)
     finally:
         login.LOG.removeHandler(users)
     assert users.said == [
         ('Keystone has refused the login of mallory from 127.0.0.1', None),
         ('A token is not valid any more, or was never: from 127.0.0.1', None),
+        (
+            'User id of member from 127.0.0.1 is not authorized: policy novasched:read',
+            None,
+        ),
     ]
 
 

@@ -5,6 +5,7 @@ in an answer or in an error of ours."""
 from __future__ import annotations
 
 import json
+import shlex
 import time
 import tracemalloc
 from urllib import parse
@@ -107,6 +108,7 @@ def client(made, caplog):
         def ask(path, query):
             answer = client.get(path, query_string=query)
             assert answer.status_code in ANSWERED, (answer.text, path, query)
+            return answer
 
         yield ask
 
@@ -128,6 +130,21 @@ def test_plans(client, bounded):
         ask(path, order)
 
     hold()
+
+
+def test_the_page_of_a_plan_shows_hostile_texts(client):
+    text = ''.join(['<script>', '{{ 7 }}', *hostile.WORDS])
+    order = {
+        'flavor': f'vcpus=1,ram=64,disk=1,x:y={text}',
+        'image': f'x={text}',
+        'zone': 'az1',
+        'hints': f'x={text}',
+        'what_if': f'property az1 x={shlex.quote(text)}',
+    }
+    answer = client('/plan', order)
+    assert answer.status_code == 200
+    assert answer.text.count('&lt;script&gt;{{ 7 }}') >= 4
+    assert '<script>' not in answer.text
 
 
 def test_capacity(client, bounded):
