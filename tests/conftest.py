@@ -16,19 +16,23 @@ import novasched  # noqa: F401
 from novasched import printable
 
 printable.in_logs()
-hypothesis.settings.register_profile('novasched', deadline=None, print_blob=True)
-# A machine that judges a change gets the same examples every time.
-hypothesis.settings.register_profile(
-    'ci', hypothesis.settings.get_profile('novasched'), derandomize=True
-)
-# Hours: what a few examples of each run stand for.
-hypothesis.settings.register_profile(
-    'all', hypothesis.settings.get_profile('novasched'), max_examples=3000
-)
-hypothesis.settings.load_profile(
-    os.environ.get('NOVASCHED_EXAMPLES')
-    or ('ci' if os.environ.get('CI') else 'novasched')
-)
+PROFILES = {'quick': 25, 'all': 100, 'hours': 3000}
+"""Examples of a property that names no number; see tests/examples.py."""
+for name, count in PROFILES.items():
+    # A machine that judges a change gets the same examples every time.
+    hypothesis.settings.register_profile(
+        name,
+        max_examples=count,
+        deadline=None,
+        print_blob=True,
+        derandomize='CI' in os.environ,
+    )
+
+
+def pytest_configure(config):
+    """Choose before a test file is read how many examples its properties go through."""
+    profile = 'all' if config.getoption('--all') else 'quick'
+    hypothesis.settings.load_profile(os.environ.get('NOVASCHED_EXAMPLES') or profile)
 
 
 @pytest.fixture(scope='session', autouse=True)
@@ -79,12 +83,20 @@ nova, or go through hundreds of examples each."""
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
-    """Start slow tests first, so that processes side by side end at the same time."""
+def pytest_collection_modifyitems(config, items):
+    """Leave out what only all tests have, but for what is named itself. Start slow
+    tests first, so that processes side by side end at the same time."""
+    if not config.getoption('--all') and not any('::' in name for name in config.args):
+        left_out = [item for item in items if item.get_closest_marker('exhaustive')]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [each for each in items if not each.get_closest_marker('exhaustive')]
     items.sort(key=lambda item: not set(SLOW).intersection(item.path.parts))
 
 
 def pytest_addoption(parser):
+    parser.addoption(
+        '--all', action='store_true', help='run what tools/test leaves out, too'
+    )
     parser.addoption(
         '--regold', action='store_true', help='accept our decisions as golden ones'
     )

@@ -29,9 +29,9 @@ OTHERS = {
 
 def commands_in(text):
     """The words of each command of a script, without assignments and redirections."""
-    lexer = shlex.shlex(
-        text.replace('\\\n', ' '), posix=True, punctuation_chars='();<>|&\n'
-    )
+    # A comment ends before the line does; shlex would join the next one to this.
+    bare = re.sub(r'(^|\s)#.*', r'\1', text.replace('\\\n', ' '))
+    lexer = shlex.shlex(bare, posix=True, punctuation_chars='();<>|&\n')
     lexer.whitespace = ' \t'
     lexer.whitespace_split = True
     words, into_file = [], False

@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-ALL = os.environ.get('NOVASCHED_EXAMPLES') == 'all'
-"""Whether thousands of examples are gone through, for hours."""
+from tests import examples as all_examples
 
 
 def examples(few):
-    """Go through few examples, or through the many of the profile ``all``."""
+    """Go through few examples, as each costs a request, or four times as many of all
+    tests."""
     # How long it takes to draw one says something of the machine only.
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    found = settings(suppress_health_check=checks)
-    return found if ALL else settings(found, max_examples=few)
+    return all_examples.examples(4 * few, suppress_health_check=checks)
 
 
 NUMBERS = [

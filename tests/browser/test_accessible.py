@@ -10,7 +10,6 @@ from tests.browser import contrast, focus
 from tests.browser.addresses import NOT_FOUND, PAGES
 from tests.browser.browser import DARK, LIGHT
 
-THEMES = (LIGHT, DARK)
 CHARTS = """
 return [...document.querySelectorAll('main svg:not([aria-hidden=true])')].map(svg => {
   let table = null;
@@ -33,6 +32,28 @@ SEEN = {
     'host': {'square', 'bar'},
 }
 """What pages have whose contrast axe does not look at."""
+LOOKS = [
+    *(pytest.param(name, LIGHT, id=f'{name}-light') for name in PAGES),
+    *(
+        pytest.param(
+            name,
+            DARK,
+            id=f'{name}-dark',
+            marks=[]
+            if name in SEEN
+            else pytest.mark.exhaustive('one sheet of colours serves all pages'),
+        )
+        for name in PAGES
+    ),
+]
+WIDTHS = [
+    pytest.param((320, 1280), id='phone and desk'),
+    pytest.param(
+        (360, 768, 3840),
+        id='between and beyond',
+        marks=pytest.mark.exhaustive('other sizes of screen'),
+    ),
+]
 DRAWN_ALONE = r"""
 return [...document.querySelectorAll('main svg[aria-hidden=true]')].filter(svg =>
   svg.width.baseVal.value > 0 &&
@@ -77,8 +98,7 @@ def test_keys(browser, pages):
     browser.until(lambda: browser.path == '/hosts', 'it does not leave the search')
 
 
-@pytest.mark.parametrize('theme', THEMES)
-@pytest.mark.parametrize('name', PAGES)
+@pytest.mark.parametrize(('name', 'theme'), LOOKS)
 def test_dark_and_light_keep_contrast(browser, pages, name, theme):
     browser.prefer(theme)
     browser.open(pages[name])
@@ -127,11 +147,12 @@ def test_charts_have_labels_and_tables(browser, pages, name):
         assert 'img' in roles
 
 
+@pytest.mark.parametrize('widths', WIDTHS)
 @pytest.mark.parametrize('name', PAGES)
-def test_phone_width_has_no_sideways_scroll(browser, pages, name):
-    browser.size(320, 800)
+def test_no_width_has_a_sideways_scroll(browser, pages, name, widths):
+    browser.size(widths[0], 800)
     browser.open(pages[name])
-    for width in (320, 360, 768, 1280, 3840):
+    for width in widths:
         browser.size(width, 800)
         wide, seen = browser.run(
             'return [document.documentElement.scrollWidth, innerWidth]'

@@ -18,6 +18,7 @@ FITS = 5000
 QUERIES = 500
 SEED = 1  # the same clouds for everybody; look for others with --seed -1
 IN_ONE_TEST = 100
+MORE = pytest.mark.exhaustive('more random examples')
 FIRST_SEED = pytest.StashKey()
 TALLY = pytest.StashKey()
 FITTED = pytest.StashKey()
@@ -54,14 +55,20 @@ def pytest_generate_tests(metafunc):
         if name not in metafunc.fixturenames:
             continue
         # The options are unknown to a run of the whole suite.
-        count = metafunc.config.getoption('seeds', None) or default
+        wanted = metafunc.config.getoption('seeds', None)
+        count = wanted or default
         first = metafunc.config.stash[FIRST_SEED]
-        parts = [
-            range(first + start, first + min(start + IN_ONE_TEST, count))
-            for start in range(0, count, IN_ONE_TEST)
-        ]
-        ids = [f'part {number}' for number in range(1, len(parts) + 1)]
-        metafunc.parametrize(name, parts, ids=ids)
+        metafunc.parametrize(
+            name,
+            [
+                pytest.param(
+                    range(first + start, first + min(start + IN_ONE_TEST, count)),
+                    id=f'part {start // IN_ONE_TEST + 1}',
+                    marks=[] if wanted or start < default // 5 else MORE,
+                )
+                for start in range(0, count, IN_ONE_TEST)
+            ],
+        )
 
 
 @pytest.fixture(scope='session')

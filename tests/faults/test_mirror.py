@@ -22,6 +22,7 @@ from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.mirror import copy
 from novasched.providers.contents import build
+from tests.combinations import SERVERS
 from tests.configuration import make_conf
 from tests.functional.conftest import Host
 from tests.live.servers.mariadb import MariaDB
@@ -148,7 +149,7 @@ class Seen:
                 connection.exec_driver_sql(statement)
 
 
-@pytest.fixture(scope='module', params=['mariadb', 'postgres'])
+@pytest.fixture(scope='module', params=SERVERS)
 def server(request, tmp_path_factory):
     """A database server that a test may stop."""
     is_postgres = request.param == 'postgres'

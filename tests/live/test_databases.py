@@ -16,11 +16,10 @@ from novasched.db.stores import SqlCellStore
 from novasched.db.transactions import Database
 from novasched_lab.db import schema
 from tests import store_checks
+from tests.combinations import SERVERS
 from tests.databases import Databases, node
 from tests.live.peer import peer_program
 from tests.live.servers.process import run
-
-SERVERS = ('mariadb', 'postgres')
 
 
 def conf_for(url):

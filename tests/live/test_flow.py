@@ -19,7 +19,11 @@ STREAMS = {
     scope='module',
     params=[
         pytest.param({}, id='classic queues'),
-        pytest.param(STREAMS, id='quorum queues and streams'),
+        pytest.param(
+            STREAMS,
+            id='quorum queues and streams',
+            marks=pytest.mark.exhaustive('test_queues.py has a request by them'),
+        ),
     ],
 )
 def flow(tmp_path_factory, rabbitmq, mariadb, placement, keystone, request):

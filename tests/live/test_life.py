@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.combinations import BACKENDS
 from tests.live import wire as wire_
 from tests.live.daemon import QUEUE
 from tests.live.wire import Wire
@@ -80,7 +81,7 @@ def test_a_request_in_progress_is_answered_after_sigterm(
 
 
 @pytest.mark.ours
-@pytest.mark.parametrize('backend', ['threading', 'eventlet'])
+@pytest.mark.parametrize('backend', BACKENDS)
 def test_sigusr2_reports_and_ends_nothing(
     daemon, cloud, rabbitmq, claims, eventually, backend
 ):

@@ -20,6 +20,7 @@ from novasched.db.transactions import Database
 from novasched.manage.program import CommandProgram
 from novasched.manage.status import Status
 from novasched_lab.db import schema
+from tests.combinations import SERVERS
 from tests.databases import node, service
 from tests.live.daemon import own_program
 from tests.live.servers.process import run
@@ -122,7 +123,7 @@ class Side:
             return [self._neutral(str(tuple(row))) for row in connection.execute(query)]
 
 
-@pytest.fixture(params=['sqlite', 'mariadb', 'postgres'])
+@pytest.fixture(params=['sqlite', *SERVERS])
 def sides(request, tmp_path, peer_programs):
     """Both sides, on files and on each of the servers."""
     if request.param == 'sqlite':

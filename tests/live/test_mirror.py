@@ -31,6 +31,7 @@ from novasched.providers.by_root import CandidatesByRoot
 from novasched.providers.contents import build
 from novasched.resources.query import VERSION, Group, Query
 from tests import placement_worlds as worlds
+from tests.combinations import SERVERS
 from tests.configuration import make_conf
 from tests.faults.conftest import CONF, adapter_of
 from tests.live.peer import PeerError
@@ -62,7 +63,7 @@ WHERE i.id IS NULL OR u.used > (i.total - i.reserved) * i.allocation_ratio
 """
 
 
-@pytest.fixture(scope='module', params=['mariadb', 'postgres'])
+@pytest.fixture(scope='module', params=SERVERS)
 def url(request):
     """The URL of a database for placement."""
     return request.getfixturevalue(request.param).create_database('copied')

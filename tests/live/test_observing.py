@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.combinations import BACKENDS
 from tests.live.daemon import QUEUE
 from tests.live.servers.process import free_port
 
@@ -155,7 +156,7 @@ def _watch(shown, ends):
     return seen
 
 
-@pytest.mark.parametrize('backend', ['threading', 'eventlet'])
+@pytest.mark.parametrize('backend', BACKENDS)
 def test_a_daemon_says_in_its_log_and_at_ready_what_it_does(
     daemon, rabbitmq, claims, tmp_path, eventually, backend
 ):

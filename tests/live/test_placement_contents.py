@@ -20,6 +20,7 @@ from novasched.db.transactions import Database
 from novasched.placement.contents import PlacementApiContents
 from novasched.providers.contents import build
 from tests import placement_worlds as worlds
+from tests.combinations import SERVERS
 from tests.live.servers.placement import Placement
 
 CLAIMS = 30
@@ -54,7 +55,7 @@ class Mirrored:
         self.placement.close()
 
 
-@pytest.fixture(scope='module', params=['mariadb', 'postgres'])
+@pytest.fixture(scope='module', params=SERVERS)
 def mirrored(request, tmp_path_factory):
     server = request.getfixturevalue(request.param)
     made = Mirrored(tmp_path_factory.mktemp('p'), server.create_database('mirrored'))

@@ -26,14 +26,15 @@ FAST = {
     'metadata': {'ssd': 'true'},
 }
 WORKERS = 2
+OTHER = pytest.mark.exhaustive('less than streams, or the other backend')
 
 
 @pytest.mark.parametrize(
     ('options', 'backend'),
     [
-        pytest.param(QUORUM, 'threading', id='quorum queues'),
         pytest.param(STREAMS, 'threading', id='streams, among threads'),
-        pytest.param(STREAMS, 'eventlet', id='streams, under eventlet'),
+        pytest.param(QUORUM, 'threading', id='quorum queues', marks=OTHER),
+        pytest.param(STREAMS, 'eventlet', id='streams, under eventlet', marks=OTHER),
     ],
 )
 @pytest.mark.scenario('F12', 'I3', 'I4')

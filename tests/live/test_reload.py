@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.combinations import BACKENDS
 from tests.live.daemon import QUEUE
 from tests.live.peer import PeerError
 from tests.live.servers.process import free_port
@@ -107,7 +108,7 @@ class Reloading:
         return self._start(wait=False, DEFAULT=general, scheduler={'workers': WORKERS})
 
 
-@pytest.fixture(params=['threading', 'eventlet'])
+@pytest.fixture(params=BACKENDS)
 def reloading(request, daemon, cloud, rabbitmq):
     """A daemon of two workers, observed, with either backend."""
     return Reloading(daemon, cloud, rabbitmq, request.param)

@@ -27,13 +27,14 @@ from novasched.db import engines, tables
 from novasched.objects.context import RequestContext
 from novasched.rpc.transport import transport_from_conf
 from tests import factories, view_checks
+from tests.combinations import SERVERS
 from tests.databases import NOON, Databases, instance, node, service
 
 HOSTS = 1000
 PLACEMENT = 'http://placement.example'
 
 
-@pytest.fixture(scope='module', params=['mariadb', 'postgres'])
+@pytest.fixture(scope='module', params=SERVERS)
 def urls(request):
     server = request.getfixturevalue(request.param)
     names = {'database': 'view_cell', 'api_database': 'view_api'}

@@ -7,7 +7,6 @@ import datetime
 import uuid
 from types import SimpleNamespace
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -20,6 +19,7 @@ from hypothesis.stateful import (
 
 from novasched.cluster.assumed import AssumedInstances
 from tests import factories
+from tests.examples import examples
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 TOTAL_MB = 100000
@@ -96,4 +96,4 @@ class OneHost(RuleBasedStateMachine):
 
 
 TestOneHost = OneHost.TestCase
-TestOneHost.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestOneHost.settings = examples(60, stateful_step_count=30)

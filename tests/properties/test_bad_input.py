@@ -7,7 +7,7 @@ import contextlib
 import json
 
 import netaddr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
@@ -23,6 +23,7 @@ from novasched.scheduler.pipeline import Profile, run_filters, weigh
 from novasched.scheduler.reasons import Reason
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from tests import factories
+from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.test_filters import ALL as FILTERS
 from tests.properties.test_weighers import ALL as WEIGHERS
@@ -140,7 +141,7 @@ def foreseen_of(filter_):
 
 
 @given(hosts=host_tables, request=requests)
-@settings(max_examples=150)
+@examples(150)
 def test_a_host_passes_or_has_a_reason(hosts, request):
     for filter_ in FILTERS:
         with foreseen_of(filter_):
@@ -158,14 +159,14 @@ def check_reasons(filter_, hosts, request):
 
 
 @given(hosts=host_tables, request=requests)
-@settings(max_examples=50)
+@examples(50)
 def test_every_host_has_a_weight(hosts, request):
     weighed = weigh(WEIGHERS, hosts, request)
     assert weighed.totals.shape == (len(hosts),)
 
 
 @given(hosts=host_tables)
-@settings(max_examples=50)
+@examples(50)
 def test_whatever_aggregates_say_can_be_told_the_operator(hosts):
     for warning in Profile(FILTERS, WEIGHERS).config_warnings(hosts.aggregates.values):
         assert warning.text

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
@@ -27,6 +27,7 @@ from novasched.scheduler.hosts import HostTable, consume, consume_each
 from novasched.scheduler.narrow import narrow
 from novasched.scheduler.pipeline import Profile, run_filters
 from tests import factories
+from tests.examples import examples
 from tests.properties.installed import FILTERS, contents
 from tests.properties.strategies import aggregates, guests, host_tables, requests
 
@@ -128,7 +129,7 @@ def filled(profile, hosts, request, room):
 
 
 @given(profiles, tables, servers, rooms)
-@settings(max_examples=300)
+@examples(300)
 def test_counted_as_filled(profile, hosts, request, room):
     room = np.array(room[: len(hosts)])
     before = contents(hosts)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched.scheduler.hosts import consume
 from novasched.scheduler.pipeline import Profile, decide
+from tests.examples import examples
 from tests.properties.installed import FILTERS, WEIGHERS, contents
 from tests.properties.strategies import host_tables, naming_requests, requests
 
@@ -25,7 +26,7 @@ seeds = st.integers(0, 2**32)
 
 
 @given(profile=profiles, hosts=host_tables, request=any_request, seed=seeds)
-@settings(max_examples=40)
+@examples(40)
 def test_the_same_seed_gives_the_same_decision(profile, hosts, request, seed):
     first, second = (
         decide(profile, hosts, request, random.Random(seed)) for _ in range(2)
@@ -37,7 +38,7 @@ def test_the_same_seed_gives_the_same_decision(profile, hosts, request, seed):
 
 
 @given(profile=profiles, hosts=host_tables, request=any_request, seed=seeds)
-@settings(max_examples=40)
+@examples(40)
 def test_a_decision_leaves_its_input_alone(profile, hosts, request, seed):
     before = contents(hosts), request.obj_to_primitive()
     decide(profile, hosts, request, random.Random(seed))
@@ -46,7 +47,7 @@ def test_a_decision_leaves_its_input_alone(profile, hosts, request, seed):
 
 
 @given(profile=profiles, hosts=host_tables, request=any_request, seed=seeds)
-@settings(max_examples=40)
+@examples(40)
 def test_all_but_the_first_are_in_the_order_of_their_weights(
     profile, hosts, request, seed
 ):
@@ -59,7 +60,7 @@ def test_all_but_the_first_are_in_the_order_of_their_weights(
 
 
 @given(hosts=host_tables.filter(len), request=requests)
-@settings(max_examples=30)
+@examples(30)
 def test_consuming_leaves_the_hosts_alone(hosts, request):
     before = contents(hosts)
     after = consume(hosts, int(hosts.rows[0]), request)

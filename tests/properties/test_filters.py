@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched.compat.plugin_adapter import adapted
@@ -14,6 +14,7 @@ from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import Reason
 from tests import factories
+from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.installed import FILTERS, contents, name
 from tests.properties.strategies import host_tables, requests
@@ -36,7 +37,7 @@ def rows_that_pass(filter_, hosts, request):
 
 @every_filter
 @given(hosts=host_tables, request=requests)
-@settings(max_examples=40)
+@examples(40)
 def test_table_and_host_grain_agree(filter_, hosts, request):
     passed = filter_.apply(hosts, request).rows.tolist()
     assert passed == rows_that_pass(filter_, hosts, request)
@@ -44,7 +45,7 @@ def test_table_and_host_grain_agree(filter_, hosts, request):
 
 @every_filter
 @given(hosts=host_tables, request=requests, order=st.randoms())
-@settings(max_examples=20)
+@examples(20)
 def test_the_result_is_a_subsequence(filter_, hosts, request, order):
     rows = hosts.rows.tolist()
     order.shuffle(rows)
@@ -56,7 +57,7 @@ def test_the_result_is_a_subsequence(filter_, hosts, request, order):
 
 @every_filter
 @given(hosts=host_tables, request=requests)
-@settings(max_examples=20)
+@examples(20)
 def test_hosts_and_request_stay_as_they_were(filter_, hosts, request):
     before = contents(hosts), request.obj_to_primitive()
     filter_.apply(hosts, request)
@@ -66,7 +67,7 @@ def test_hosts_and_request_stay_as_they_were(filter_, hosts, request):
 
 @every_filter
 @given(hosts=host_tables, request=requests)
-@settings(max_examples=20)
+@examples(20)
 def test_a_subclass_that_overrides_host_passes_is_honoured(filter_, hosts, request):
     cls = type(filter_)
 
@@ -84,7 +85,7 @@ def test_a_subclass_that_overrides_host_passes_is_honoured(filter_, hosts, reque
 
 
 @given(hosts=host_tables, request=requests, order=st.permutations(ALL))
-@settings(max_examples=50)
+@examples(50)
 def test_filters_commute(hosts, request, order):
     expected, _ = run_filters(ALL, hosts, request)
     found, _ = run_filters(order, hosts, request)
@@ -92,7 +93,7 @@ def test_filters_commute(hosts, request, order):
 
 
 @given(hosts=host_tables, request=requests, order=st.permutations(ALL))
-@settings(max_examples=50)
+@examples(50)
 def test_every_host_survives_or_has_a_reason(hosts, request, order):
     survivors, steps = run_filters(order, hosts, request)
     rejected = []
@@ -107,7 +108,7 @@ def test_every_host_survives_or_has_a_reason(hosts, request, order):
 
 @every_filter
 @given(many=st.lists(strategies.host, min_size=2, max_size=5), request=requests)
-@settings(max_examples=30)
+@examples(30)
 def test_hosts_in_one_group_have_one_reason(filter_, many, request):
     columns = filter_.explained_by or (
         'cpu_info',

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched.scheduler.fit.claim import with_usage
@@ -27,6 +27,7 @@ from novasched.scheduler.fit.topology import (
     Networks,
     Pages,
 )
+from tests.examples import examples
 from tests.topologies import fit
 
 one_of = st.sampled_from
@@ -228,7 +229,7 @@ def searched_as_nova(cells, guest, limits, devices, pack):
 
 
 @given(question=questions() | tight_questions())
-@settings(max_examples=300)
+@examples(300)
 def test_the_right_search_finds_what_trying_everything_finds(question):
     cells, guest, limits, devices, pack = question
     attempt = fit(cells, guest, limits, devices(), pack)
@@ -240,7 +241,7 @@ def test_the_right_search_finds_what_trying_everything_finds(question):
 
 
 @given(question=questions() | tight_questions())
-@settings(max_examples=300)
+@examples(300)
 def test_the_search_of_nova_leaves_out_nothing_that_matters(question):
     cells, guest, limits, devices, pack = question
     attempt = fit_as_nova(cells, guest, limits, devices(), pack)
@@ -249,7 +250,7 @@ def test_the_search_of_nova_leaves_out_nothing_that_matters(question):
 
 
 @given(question=questions() | tight_questions())
-@settings(max_examples=150)
+@examples(150)
 def test_what_is_found_can_be_had(question):
     cells, guest, limits, devices, pack = question
     attempt = fit(cells, guest, limits, devices(), pack)
@@ -269,7 +270,7 @@ def test_what_is_found_can_be_had(question):
 
 
 @given(question=questions() | tight_questions())
-@settings(max_examples=150)
+@examples(150)
 def test_what_is_found_can_be_booked(question):
     cells, guest, limits, devices, pack = question
     attempt = fit(cells, guest, limits, devices(), pack)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched.decision_log.memory import MemoryDecisions
@@ -20,6 +20,7 @@ from novasched.decision_log.record import (
     time_of_id,
 )
 from novasched.decision_log.writing import DecisionWriter
+from tests.examples import examples
 from tests.stored_records import write
 
 TEXTS = st.text(st.characters(codec='utf-8'), max_size=20)
@@ -74,7 +75,7 @@ def test_decode_undoes_encode(value):
 
 
 @given(st.lists(records(), max_size=5, unique_by=lambda record: record.head.id))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_what_was_written_is_read(many):
     # A file holds a list of hosts once: under a hash there is always the same one.
     lists = {key: names for each in many for key, names in each.host_lists.items()}

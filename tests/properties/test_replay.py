@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
@@ -27,6 +27,7 @@ from novasched.scheduler.reasons import (
     NOT_NAMED,
     PASSED,
 )
+from tests.examples import examples
 from tests.fakes import FakeClock
 from tests.properties.strategies import host_tables
 from tests.properties.test_decisions import any_request, profiles
@@ -63,7 +64,7 @@ def outcome(decision, row):
     request=any_request,
     seed=st.integers(0, 2**64 - 1),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_the_seed_of_a_stored_record_replays_the_decision(
     profile, hosts, request, seed
 ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched import errors
@@ -31,6 +31,7 @@ from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.successive import decide_next
 from novasched.scheduler.weighers.resources import CPUWeigher, RAMWeigher
 from tests import factories
+from tests.examples import examples
 from tests.fakes import VERSION, FakePlacement, FakeView
 from tests.properties.installed import FILTERS, WEIGHERS
 from tests.properties.strategies import host_tables, naming_requests, requests
@@ -82,7 +83,7 @@ def shown(decision):
 
 
 @given(profiles, host_tables, requests | naming_requests, seeds)
-@settings(max_examples=80)
+@examples(80)
 def test_the_next_decision_is_the_same(profile, hosts, request, seed):
     rng, other = random.Random(seed), random.Random(seed)
     last, row = None, 0
@@ -191,7 +192,7 @@ def whole(profile, last, hosts, row, *rest):
 
 
 @given(driver_profiles, clouds(), asked, st.integers(2, len(UUIDS)), seeds)
-@settings(max_examples=60)
+@examples(60)
 def test_a_request_is_placed_as_by_whole_decisions(
     profile, cloud, request, number, seed
 ):

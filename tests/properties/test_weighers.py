@@ -7,12 +7,13 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched.scheduler.pipeline import descending, weigh
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
+from tests.examples import examples
 from tests.properties.installed import WEIGHERS, contents, name
 from tests.properties.strategies import host_tables, requests
 
@@ -76,7 +77,7 @@ def with_multipliers(values):
 
 
 @given(hosts=host_tables, request=requests, values=multipliers)
-@settings(max_examples=100)
+@examples(100)
 def test_sums_equal_novas_arithmetic(hosts, request, values):
     weighers = with_multipliers(values)
     expected = reference_totals(weighers, hosts, request)
@@ -84,7 +85,7 @@ def test_sums_equal_novas_arithmetic(hosts, request, values):
 
 
 @given(hosts=host_tables, request=requests, values=multipliers, order=st.randoms())
-@settings(max_examples=50)
+@examples(50)
 def test_permuted_hosts_have_permuted_weights(hosts, request, values, order):
     weighers = with_multipliers(values)
     positions = list(range(len(hosts)))
@@ -96,7 +97,7 @@ def test_permuted_hosts_have_permuted_weights(hosts, request, values, order):
 
 @every_weigher
 @given(hosts=host_tables, request=requests)
-@settings(max_examples=30)
+@examples(30)
 def test_table_and_host_grain_agree(weigher, hosts, request):
     tables = [host.as_table() for host in hosts.states()]
     raw = [weigher.weigh(table, request).tolist()[0] for table in tables]
@@ -107,7 +108,7 @@ def test_table_and_host_grain_agree(weigher, hosts, request):
 
 @every_weigher
 @given(hosts=host_tables, request=requests)
-@settings(max_examples=15)
+@examples(15)
 def test_hosts_and_request_stay_as_they_were(weigher, hosts, request):
     before = contents(hosts), request.obj_to_primitive()
     weigh([weigher], hosts, request)

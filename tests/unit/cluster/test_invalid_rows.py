@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from novasched.cluster.cell_query import QueryTime
@@ -15,6 +15,7 @@ from novasched.cluster.invalid_rows import blank, readable_nodes
 from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Window
 from novasched.ports import ComputeNodeRow, ServiceRow
+from tests.examples import examples
 from tests.fake_databases import FakeCellStore, node, service
 from tests.fakes import NOON, SECOND, FakeClock
 from tests.unit.cluster.conftest import Cloud
@@ -42,11 +43,7 @@ COLUMNS = sorted(set(ComputeNodeRow._fields) - {'id', 'mark', 'deleted'})
 
 
 @pytest.mark.parametrize('when', ['start', 'delta', 'full read', 'alternate'])
-@settings(
-    max_examples=150,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     fields=st.dictionaries(st.sampled_from(COLUMNS), st.sampled_from(ODD), min_size=1)
 )
@@ -77,11 +74,7 @@ def test_an_odd_node_costs_no_other_host_anything(when, fields):
 
 
 @pytest.mark.parametrize('when', ['start', 'delta', 'list'])
-@settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     fields=st.dictionaries(
         st.sampled_from(sorted(set(ServiceRow._fields) - {'id', 'binary'})),

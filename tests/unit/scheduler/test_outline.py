@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from novasched.scheduler.filters import BaseHostFilter, ColumnFilter
@@ -37,6 +37,7 @@ from novasched.scheduler.successive import decide_next
 from novasched.scheduler.weighers import Weigher
 from novasched.scheduler.weighers.resources import CPUWeigher, DiskWeigher, RAMWeigher
 from tests import factories
+from tests.examples import examples
 
 SEVERAL = (Code.REJECTED, *list(Code)[11:40])
 
@@ -111,7 +112,7 @@ naming = st.sampled_from(
 
 
 @given(tables, some_filters, naming)
-@settings(max_examples=150)
+@examples(150)
 def test_counts_add_up_and_every_host_has_one_outcome(table, filters, names):
     hosts, rows = table
     request = factories.request(**names)
@@ -424,7 +425,7 @@ multipliers = st.sampled_from([1.0, -1.0, 0.1, 0.3, 3.0])
     st.integers(1, 3),
     st.integers(0, 99),
 )
-@settings(max_examples=150)
+@examples(150)
 def test_a_weigher_is_decisive_if_another_host_is_the_best_without_it(
     given_, subset, seed
 ):

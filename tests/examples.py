@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many random examples a property goes through: fewer at first, more in all tests.
+
+The profile of hypothesis says it (tests/conftest.py): ``quick`` a quarter of what a
+test names, ``all`` as many, ``hours`` thirty times as many.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+
+FEWEST = 3
+
+
+def scaled(most: int) -> int:
+    """Return how many of the examples that a test names the profile goes through."""
+    return max(FEWEST, most * settings.default.max_examples // 100)
+
+
+def examples(most: int, **more: Any) -> settings:
+    """Go through so many examples, as far as the profile does."""
+    return settings(max_examples=scaled(most), **more)
