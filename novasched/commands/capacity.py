@@ -35,7 +35,7 @@ class CountCapacity(ConsoleCommand, InspectionCommand):
             dest='flavors',
             metavar='FLAVOR',
             help='a name, an id, or in full: vcpus=2,ram=2048,disk=20; may be repeated '
-            '(default: those that servers have, 50 at most)',
+            '(default: the flavors in use, 50 at most)',
         )
         parser.add_argument(
             '--flavor-file', metavar='FILE', help='flavors, as TOML tables [[flavors]]'

@@ -19,9 +19,9 @@ def as_text(report: Report, by: str | None, stranded: bool) -> str:
     if by is not None:
         names.insert(1, by.capitalize())
     if stranded:
-        names += ['Stranded', 'Mostly']
+        names += ['Stranded', 'Main reason']
     rows = [_cells(each, by, stranded) for each in report['rows']]
-    lines = columns(names, rows, {'Flavor', (by or '').capitalize(), 'Mostly'})
+    lines = columns(names, rows, {'Flavor', (by or '').capitalize(), 'Main reason'})
     for each in report['rows']:
         if refused := each.get('refused'):
             lines.append(f'{each["flavor"]}: {refused}')

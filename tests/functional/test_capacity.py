@@ -371,7 +371,7 @@ class TestCommand:
         assert code == 0
         assert text.splitlines()[:3] == [
             'Flavor                     Slots   Hosts     Free   Usable   Stranded   '
-            'Mostly',
+            'Main reason',
             'vcpus=2,ram=512,disk=1         4       1   8 VCPU   8 VCPU        0 %   -',
             'vcpus=1,ram=2048,disk=20       4       1   8 VCPU   4 VCPU       50 %   '
             'exhausted MEMORY_MB: 1 host, 4 VCPU',

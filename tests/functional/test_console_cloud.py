@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the console reads of a cloud: over files, databases and placement."""
+"""Data sources of a cloud: over files, databases and placement."""
 
 from __future__ import annotations
 
