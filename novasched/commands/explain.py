@@ -326,7 +326,7 @@ def _nothing(subject: Subject, oldest_at: int | None) -> str:
 
     said = f'No decision {subject} is kept'
     if oldest_at is None:
-        said += ', as none is at all'
+        said += '; the decision log is empty'
     else:
         said += f'; the oldest is of {time_of(oldest_at)}'
     if subject.server:
