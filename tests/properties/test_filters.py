@@ -35,40 +35,25 @@ def rows_that_pass(filter_, hosts, request):
     return [h._row for h in hosts.states() if filter_.host_passes(h, request)]
 
 
-@every_filter
-@given(hosts=host_tables, request=requests)
-@examples(40)
-def test_table_and_host_grain_agree(filter_, hosts, request):
+def grains_agree(filter_, hosts, request):
     passed = filter_.apply(hosts, request).rows.tolist()
     assert passed == rows_that_pass(filter_, hosts, request)
 
 
-@every_filter
-@given(hosts=host_tables, request=requests, order=st.randoms())
-@examples(20)
-def test_the_result_is_a_subsequence(filter_, hosts, request, order):
-    rows = hosts.rows.tolist()
-    order.shuffle(rows)
-    hosts = hosts[rows]
+def result_is_a_subsequence(filter_, hosts, request):
     passed = set(filter_.apply(hosts, request).rows.tolist())
-    in_order = [row for row in rows if row in passed]
+    in_order = [row for row in hosts.rows.tolist() if row in passed]
     assert filter_.apply(hosts, request).rows.tolist() == in_order
 
 
-@every_filter
-@given(hosts=host_tables, request=requests)
-@examples(20)
-def test_hosts_and_request_stay_as_they_were(filter_, hosts, request):
+def hosts_and_request_stay_as_they_were(filter_, hosts, request):
     before = contents(hosts), request.obj_to_primitive()
     filter_.apply(hosts, request)
     assert (contents(hosts), request.obj_to_primitive()) == before
     assert request.obj_what_changed() == set()
 
 
-@every_filter
-@given(hosts=host_tables, request=requests)
-@examples(20)
-def test_a_subclass_that_overrides_host_passes_is_honoured(filter_, hosts, request):
+def subclass_that_overrides_host_passes_is_honoured(filter_, hosts, request):
     cls = type(filter_)
 
     class NotOnH1(cls):
@@ -82,6 +67,18 @@ def test_a_subclass_that_overrides_host_passes_is_honoured(filter_, hosts, reque
     passed = filter_.apply(hosts, request)
     expected = [h._row for h in passed.states() if h.host != 'h1']
     assert adapted(plugin).apply(hosts, request).rows.tolist() == expected
+
+
+@every_filter
+@given(hosts=host_tables, request=requests, order=st.randoms())
+@examples(40)
+def test_a_filter_keeps_the_contract(filter_, hosts, request, order):
+    hosts_and_request_stay_as_they_were(filter_, hosts, request)
+    grains_agree(filter_, hosts, request)
+    subclass_that_overrides_host_passes_is_honoured(filter_, hosts, request)
+    rows = hosts.rows.tolist()
+    order.shuffle(rows)
+    result_is_a_subsequence(filter_, hosts[rows], request)
 
 
 @given(hosts=host_tables, request=requests, order=st.permutations(ALL))
