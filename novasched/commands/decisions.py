@@ -33,11 +33,13 @@ BY = (
     *('plugin', 'blocker', 'code', 'flavor', 'zone', 'project', 'host', 'result'),
     *('day', 'hour'),
 )
-SHORT = ('ID', 'Time', 'Result', 'Flavor', 'Blocker', 'Plugin', 'Took')
-LONG = (*SHORT, 'Servers', 'Host', 'Project', 'Request', 'Worker', 'Code')
+SHORT = ('ID', 'Time', 'Flavor', 'Result', 'Host or why', 'Took')
+LONG = (
+    *('ID', 'Time', 'Flavor', 'Result', 'Host', 'Blocker', 'Plugin', 'Code', 'Took'),
+    *('Servers', 'Project', 'Request', 'Worker'),
+)
 COUNTS = ('value', 'count', 'share', 'most_often')
-FOLLOWED = (*SHORT[:5], 'Plugin or host', 'Took')
-WIDTHS = (15, 20, 13, 16, 16, 30, 8)
+WIDTHS = (15, 20, 16, 13, 36, 8)
 """Of the columns of --follow, which cannot know what comes."""
 _CRITERIA = {
     'server': ('UUID', 'a server'),
@@ -226,7 +228,7 @@ class ListDecisions(DecisionsCommand):
         self.say_what_is_missing(found)
         printed, missing = {head.id for head in heads}, found.warnings
         if parsed_args.formatter == 'table':
-            self._print([_line(FOLLOWED)])
+            self._print([_line(SHORT)])
         while True:
             hosts = found.hosts_of([head.id for head in heads])
             self._print(_lines(heads, hosts, parsed_args.formatter))
@@ -274,6 +276,7 @@ def _shown(head: Head, hosts: Sequence[str]) -> dict[str, Any]:
         'Took': f'{head.took_us / 1000:.0f} ms',
         'Servers': head.servers,
         'Host': ', '.join(hosts),
+        'Host or why': ', '.join(hosts) or head.plugin or head.blocker,
         'Project': head.project_id,
         'Request': head.request_id,
         'Worker': head.worker,
@@ -291,8 +294,7 @@ def _lines(
             yield json.dumps(kept(head, picked))
         else:
             shown = _shown(head, picked)
-            shown['Plugin or host'] = shown['Plugin'] or shown['Host']
-            yield _line([shown[name] or '-' for name in FOLLOWED])
+            yield _line([shown[name] or '-' for name in SHORT])
 
 
 def _line(values: Sequence[str]) -> str:
