@@ -29,10 +29,11 @@ from novasched.rpc.faults import to_wire
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
 from tests.differential import specs
+from tests.examples import scaled
 from tests.fakes import FakeNetwork, FakePlacement, FakeView
 from tests.live.peer import peer_program
 
-SEEDS = range(1000)
+SEEDS = range(scaled(1000))
 END_S = 10
 
 

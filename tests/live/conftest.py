@@ -137,6 +137,8 @@ def peer_programs(_peer_programs):
 class _PeerMade(Cloud):
     """A cloud that is made by a program of the peer, which is loaded once."""
 
+    maker = 'peer'
+
     def manage(self, conf, *words):
         given = '--config-file', str(conf), *words
         code, said, problems = self._manage.run('manage', *given)

@@ -129,6 +129,8 @@ class _Renaming:
 class PeerCloud(Cloud):
     """Databases that the peer makes; hosts and their rows are made by its computes."""
 
+    maker = 'peer'
+
     def __init__(self, directory, **servers):
         """Take the session's servers by name; the directory's name must be unique."""
         self._services = PeerServices(directory)
