@@ -91,7 +91,14 @@ FAILURES = {
     ),
 }
 """What is booted, what the first lines must say, and what the remedies."""
-ALIKE_NOW = ('pinned-cpus', 'huge-pages', 'pci-device', 'anti-affinity', 'tenant')
+OTHER = pytest.mark.exhaustive('each host is asked again, of one failure at least')
+ALIKE_NOW = (
+    'pinned-cpus',
+    *(
+        pytest.param(name, marks=OTHER)
+        for name in ('huge-pages', 'pci-device', 'anti-affinity', 'tenant')
+    ),
+)
 """Failures of which each host is asked again."""
 
 
