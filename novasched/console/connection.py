@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import socket
 from http import HTTPStatus
 from typing import Any
 
@@ -16,6 +17,8 @@ from novasched.clock import SYSTEM_CLOCK
 
 MOST_HEAD = 16 * 1024
 MOST_BODY = 16 * 1024
+MOST_DISCARDED = 1024 * 1024
+"""Bytes that are read of a client after its last answer."""
 PIECE = 256 * 1024
 """Bytes that a connection is sent before it is the turn of others."""
 CLIENT_S = 10
@@ -77,6 +80,7 @@ class Connection:
         self.inbox = Inbox()
         self.request = b''
         self.events = 0
+        self.is_ending = False
         self.give(b'')
 
     @property
@@ -97,6 +101,26 @@ class Connection:
             return False
         self.give(b'', self.is_last)
         return True
+
+    def end(self) -> None:
+        """Say that no more will come. Raises OSError.
+
+        What the client still sends must be read: the system would take what it has not
+        read yet from it.
+        """
+        self.is_ending, self.to_discard = True, MOST_DISCARDED
+        self.deadline_s = SYSTEM_CLOCK.monotonic() + REQUEST_S
+        socket.socket.shutdown(self.socket, socket.SHUT_WR)
+
+    def discard(self) -> None:
+        """Read what is not wanted, until the client ends or nothing is there. Raises
+        OSError, also when the connection may be closed."""
+        while self.is_ending and self.to_discard > 0:
+            content = self.socket.recv(MOST_HEAD)
+            if not content:
+                break
+            self.to_discard -= len(content)
+        raise ConnectionResetError
 
     def receive(self) -> None:
         """Read what is there. Raises OSError, also when the client has ended."""

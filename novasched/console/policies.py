@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,8 @@ GROUP = 'oslo_policy'
 FILE, DIRECTORIES = 'policy_file', 'policy_dirs'
 TEXT = 'tag:yaml.org,2002:str'
 OPERATORS = ('and', 'or', 'not')
+TWICE = object()
+"""In the place of a rule that a file has twice."""
 
 
 class TokenOwner(RequestContext):
@@ -123,7 +126,8 @@ def _inside(directory: Path) -> list[Path]:
 def _parsed(text: str) -> dict[str, Any]:
     """Return the rules of a file by name; only texts and lists are made of it.
 
-    Raises ValueError, OverflowError and yaml.YAMLError.
+    Names that are no text, and what is there twice, may be other services' in their
+    file. Raises ValueError, OverflowError and yaml.YAMLError.
     """
     with parsing.bounded_depth():
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -131,14 +135,10 @@ def _parsed(text: str) -> dict[str, Any]:
             return {}
         if not isinstance(root, yaml.MappingNode):
             raise ValueError('it says no names and rules')
-        rules: dict[str, Any] = {}
-        for key, value in root.value:
-            if key.tag != TEXT:
-                raise ValueError(f'{key.value} is no name of a rule: write it in ""')
-            if key.value in rules:
-                raise ValueError(f'{key.value} is there twice')
-            rules[key.value] = _written(value)
-        return rules
+        written = Counter(key.value for key, _ in root.value if key.tag == TEXT)
+        yaml.SafeLoader('').flatten_mapping(root)
+        rules = {k.value: _written(v) for k, v in root.value if k.tag == TEXT}
+        return rules | {name: TWICE for name, count in written.items() if count > 1}
 
 
 def _written(node: yaml.Node) -> Any:
@@ -159,6 +159,8 @@ def _understood(
     rule = rules[name]
     if name in above:
         raise rule.wrong(f'{name} refers to itself')
+    if rule.text is TWICE:
+        raise rule.wrong(f'{name} is there twice')
     words = _words(rule.text)
     check = policy.Rules.from_dict({name: rule.text})[name] if words else None
     parts = list(_parts(check))
@@ -179,6 +181,8 @@ def _understood(
 def _check_part(rule: Rule, name: str, part: policy.Check) -> None:
     """Raise errors.OptionError for a check that no user could meet."""
     kinds = ('role', 'rule', *TokenOwner().to_policy_values())
+    if part.kind in ('http', 'https'):
+        raise rule.wrong(f'{name} asks another server ({part}), which is not done')
     if part.kind not in kinds:
         meant = errors.did_you_mean(part.kind, kinds)
         raise rule.wrong(f'{name} asks for {part.kind}, which no user has.{meant}')

@@ -31,6 +31,7 @@ from novasched.clock import SYSTEM_CLOCK
 from novasched.console.connection import CLIENT_S, MOST_BODY, MOST_HEAD, Connection
 from novasched.console.security import HEADERS, Application
 from novasched.console.settings import GROUP, LISTEN, ConsoleSettings
+from novasched.log_once import LogOnce
 from novasched.observability import serving
 from novasched.observability.settings import Address
 
@@ -126,6 +127,7 @@ class ConsoleServer:
             settings.threads * WAITING_PER_THREAD
         )
         self._answered: deque[Connection] = deque()
+        self._cut = LogOnce()
         self._selector = selectors.DefaultSelector()
         self._woken, self._waking = socket.socketpair()
         for each in (listening, self._woken, self._waking):
@@ -157,15 +159,23 @@ class ConsoleServer:
 
     def _work(self) -> None:
         while (conn := self._requests.get()) is not None:
-            exchange, is_kept = _Exchange(self._cheroot, conn), False
-            try:
-                is_kept = exchange.communicate()  # type: ignore[no-untyped-call]
-            except Exception:  # one answer fails, the server goes on
-                LOG.exception('A request was not answered')
-            conn.give(exchange.wfile.getvalue(), is_last=not is_kept)
-            exchange.wfile.close()  # it is part of a cycle, which would keep all of it
+            self._answer(conn)
             self._answered.append(conn)
             self._wake()
+
+    def _answer(self, conn: Connection) -> None:
+        try:
+            exchange = _Exchange(self._cheroot, conn)
+            is_kept = exchange.communicate()  # type: ignore[no-untyped-call]
+            answer = exchange.wfile.getvalue()
+            exchange.wfile.close()  # it is part of a cycle, which would keep all of it
+        except (Exception, SystemExit):  # one answer fails, the server goes on
+            LOG.exception('A request was not answered')
+            answer, is_kept = FAILED_ANSWER, False
+        if len(answer) > MOST_UNREAD:
+            LOG.error('An answer of %d bytes is too long to be sent', len(answer))
+            answer, is_kept = FAILED_ANSWER, False
+        conn.give(answer, is_last=not is_kept)
 
     def _wake(self) -> None:
         with contextlib.suppress(OSError):  # awake, or gone
@@ -242,7 +252,9 @@ class ConsoleServer:
             except OSError:  # the client is gone
                 sock.close()
             else:
-                self._wait_for(Connection(sock, client))
+                # A client at a unix socket may have bound its own to any name.
+                has_address = isinstance(client, tuple)
+                self._wait_for(Connection(sock, client if has_address else ()))
 
     def _take_answers(self) -> None:
         self._woken.recv(BACKLOG)
@@ -257,12 +269,23 @@ class ConsoleServer:
         self._pending[conn] = None
         self._advance(conn)
         while len(self._pending) > self._most_pending:
-            self._close(_oldest(self._pending))
+            self._cut_off(_oldest(self._pending))
         readers = [each for each in self._pending if each.answer]
         while sum(len(each.answer) for each in readers) > MOST_UNREAD:
             slowest = _oldest(readers)
             readers.remove(slowest)
-            self._close(slowest)
+            self._cut_off(slowest)
+        if not readers:
+            self._cut.ends()
+
+    def _cut_off(self, conn: Connection) -> None:
+        """Close the connection of a slow client; say so once if it has an answer."""
+        if conn.answer and self._cut.begins():
+            LOG.warning(
+                'Answers are cut off: too many clients read slowly, such as %s',
+                conn.address or 'one at the socket',
+            )
+        self._close(conn)
 
     def _advance(self, conn: Connection) -> None:
         """Do for a connection what needs no waiting, and watch for what it needs."""
@@ -279,7 +302,11 @@ class ConsoleServer:
             LOG.exception('A connection failed')
             self._close(conn)
             return
-        self._watch(conn, events)
+        try:
+            self._watch(conn, events)
+        except OSError as problem:  # the system watches no more of them
+            LOG.warning('A connection cannot be watched: %s', problem)
+            self._close(conn)
 
     def _proceed(self, conn: Connection) -> int:
         """Send, or read and ask; return what is to be watched for. Raises OSError,
@@ -287,11 +314,13 @@ class ConsoleServer:
         if conn.answer:
             if not conn.send():
                 return selectors.EVENT_WRITE
-            if conn.inbox.is_begun and not conn.is_last:
+            if conn.is_last:
+                conn.end()
+            elif conn.inbox.is_begun:
                 self._ahead[conn] = None
                 return 0
         if conn.is_last:
-            raise ConnectionResetError
+            conn.discard()
         while not (request := conn.inbox.take()):
             conn.receive()
         conn.request = request
@@ -309,6 +338,7 @@ class ConsoleServer:
             return
         if conn.events:
             self._selector.unregister(conn.socket)
+            conn.events = 0
         if events:
             self._selector.register(conn.socket, events, conn)
         conn.events = events
@@ -364,6 +394,9 @@ def _last_answer(
     return '\r\n'.join([*lines, '', '']).encode() + body
 
 
+FAILED_ANSWER = _last_answer(
+    HTTPStatus.INTERNAL_SERVER_ERROR, b'The request was not answered; see the log.\n'
+)
 BUSY_ANSWER = _last_answer(
     HTTPStatus.SERVICE_UNAVAILABLE, BUSY, (('Retry-After', '2'),)
 )

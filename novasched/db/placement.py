@@ -92,10 +92,10 @@ class PlacementContents:
                 after = before.updated(fresh, changed)
             return reader.silent_changes(after) if thorough else after
 
-    def read_tree(self, root: str) -> Contents:
-        """Return all that there is of the tree of a root, by its uuid."""
+    def read_tree(self, uuid: str) -> Contents:
+        """Return all that there is of the tree that a provider is in."""
         with self._snapshot() as connection:
-            return _ContentsReader(connection).tree(root)
+            return _ContentsReader(connection).tree(uuid)
 
     def mark(self) -> object | None:
         with self._database.read() as connection:
@@ -164,10 +164,12 @@ class _ContentsReader:
             aggregate_uuids=self._names('placement_aggregates', 'uuid'),
         )
 
-    def tree(self, root: str) -> Contents:
-        """Return all that is said of the tree of a root."""
-        statement = sa.text('SELECT id FROM resource_providers WHERE uuid = :uuid')
-        id_ = self._connection.execute(statement, {'uuid': root}).scalar()
+    def tree(self, uuid: str) -> Contents:
+        """Return all that is said of the tree that a provider is in."""
+        statement = sa.text(
+            'SELECT root_provider_id FROM resource_providers WHERE uuid = :uuid'
+        )
+        id_ = self._connection.execute(statement, {'uuid': uuid}).scalar()
         providers = self.providers()
         providers = providers[providers[:, 2] == (-1 if id_ is None else id_)]
         return self.changed(NOTHING, providers, providers[:, 0])

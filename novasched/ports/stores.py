@@ -266,6 +266,6 @@ class ProviderStore(Protocol):
 class ProviderDatabase(ProviderStore, Protocol):
     """A store that is placement's database."""
 
-    def read_tree(self, root: str) -> Contents:
-        """Return all there is of the tree of a root, by its uuid; nothing, if there is
+    def read_tree(self, uuid: str) -> Contents:
+        """Return all there is of the tree that a provider is in; nothing, if there is
         no such provider."""

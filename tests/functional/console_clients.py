@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import socket
 import threading
 from dataclasses import dataclass, field
@@ -41,9 +42,19 @@ def connected(address):
     return socket.create_connection((address.host, address.port), END_S)
 
 
+class OneAnswer:
+    """A connection of which no more is read than an answer has: another may follow."""
+
+    def __init__(self, connection):
+        self._connection = connection
+
+    def makefile(self, mode):
+        return io.BufferedReader(self._connection.makefile(mode, 0), 1)
+
+
 def received(connection, method='GET'):
     """The next answer of a connection."""
-    response = http.client.HTTPResponse(connection, method=method)
+    response = http.client.HTTPResponse(OneAnswer(connection), method=method)
     # It holds the socket open until it is closed itself.
     with contextlib.closing(response) as answer:
         answer.begin()

@@ -50,10 +50,7 @@ def may_look(enforcer, who):
         pytest.param('- a', 'says no names and rules', id='a list'),
         pytest.param('[]', 'says no names and rules', id='an empty list'),
         pytest.param('a', 'says no names and rules', id='a text'),
-        pytest.param('1: a', '1 is no name', id='a number as a name'),
-        pytest.param('null: a', 'null is no name', id='nothing as a name'),
-        pytest.param('? [a]\n: b', 'is no name', id='a list as a name'),
-        pytest.param('a: b\na: b', 'a is there twice', id='a name twice'),
+        pytest.param(f'{RULE}: role:a\n{RULE}: role:a', 'is there twice', id='twice'),
         pytest.param('"novasched:raed": "role:a"', 'mean novasched:read', id='a typo'),
         pytest.param(
             '"NOVASCHED:list": "role:a"', 'the only one', id='no rule of ours'
@@ -78,7 +75,8 @@ def may_look(enforcer, who):
                 ('"role:a and not !b"', 'be understood'),
                 ('["role:a", ["and"]]', 'be understood'),
                 ('"role:a and not roel:b"', 'asks for roel, which no user has'),
-                ('"role:a and not http://b"', 'asks for http, which no user has'),
+                ('"role:a and not http://b"', 'asks another server (http://b)'),
+                ('"rule:x"\nx: role:a\nx: role:b', 'x is there twice'),
                 ('"role:a or \'b\':b"', "asks for 'b', which no user has"),
                 ('"not rule:barred"', 'refers to barred, which is not there'),
                 ('"rule:viewr"\n"default": ""', 'refers to viewr, which is not there'),
@@ -137,6 +135,14 @@ def test_a_directory_by_the_default_name_keeps_from_starting(build, tmp_path):
     [
         pytest.param('', [READER], id='no rules'),
         pytest.param('"nova:a": !!int ""\nb: [[1]]', [READER], id='rules of others'),
+        pytest.param(
+            '1: a\nyes: b\nnull: c\n? [a]\n: b\na: b\na: b',
+            [READER],
+            id='odd names of others',
+        ),
+        pytest.param(
+            f'x: &x {{"{RULE}": "role:b", y: z}}\n<<: *x', [B], id='merged in'
+        ),
         *(
             pytest.param(f'"{RULE}": {rule}', allowed, id=rule)
             for rule, allowed in (

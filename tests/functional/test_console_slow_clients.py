@@ -35,6 +35,7 @@ from tests.functional.console_clients import (
     serve,
 )
 from tests.functional.endpoints import HERE
+from tests.live.servers.process import wait_until
 
 __all__ = ['serve']
 
@@ -107,9 +108,25 @@ class Clients:
         return self._trusting.wrap_socket(made, server_hostname=HERE)
 
 
+@pytest.fixture
+def clients_of(certificate):
+    """Clients who have sent nothing yet, plain or by TLS."""
+    return lambda by_tls: Clients(('', b'', by_tls, by_tls), certificate)
+
+
 @pytest.fixture(params=KINDS, ids=[name for name, *_ in KINDS])
 def clients(request, certificate):
     return Clients(request.param, certificate)
+
+
+def the_server():
+    """The server that is running."""
+    (found,) = [
+        each
+        for each in gc.get_objects()
+        if type(each) is web_server.ConsoleServer and not each._stopped.is_set()
+    ]
+    return found
 
 
 def read_to_the_end(client):
@@ -202,7 +219,30 @@ class TestSlowClients:
             tracemalloc.stop()
             gc.enable()
 
-    def test_long_answers_are_kept_for_those_who_came_last(self, serve, monkeypatch):
+    @pytest.mark.parametrize('by_tls', [False, True], ids=['plain', 'by TLS'])
+    def test_the_last_answer_is_whole_whatever_else_the_client_has_sent(
+        self, serve, clients_of, by_tls
+    ):
+        clients = clients_of(by_tls)
+        where = serve(much, **clients.options)
+        with clients.slow(where) as slow:
+            slow.sendall(b'GET /much HTTP/1.0\r\n\r\n')
+            assert slow.recv(1) == b'H'
+            slow.sendall(b'x' * 1000)  # nobody wants it
+            time.sleep(0.2)
+            assert read_to_the_end(slow) > MUCH
+
+    def test_a_client_that_sends_on_for_ever_is_cut_off(self, serve, monkeypatch):
+        monkeypatch.setattr(connection, 'MOST_DISCARDED', 100_000)
+        where = serve(plain)
+        with connected(where) as client:
+            client.sendall(b'GET /here HTTP/1.0\r\n\r\n')
+            with pytest.raises(OSError, match=r'reset|Broken pipe'):
+                client.sendall(b'x' * 100_000_000)
+
+    def test_long_answers_are_kept_for_those_who_came_last(
+        self, serve, monkeypatch, caplog
+    ):
         monkeypatch.setattr(web_server, 'MOST_UNREAD', 3 * MUCH)
         where = serve(much)
         with contextlib.ExitStack() as stack:
@@ -212,6 +252,14 @@ class TestSlowClients:
                 assert each.recv(1, socket.MSG_PEEK) == b'H'
             assert read_to_the_end(slow[0]) < MUCH
             assert [len(received(each).text) for each in slow[1:]] == [MUCH, MUCH]
+        assert caplog.text.count('Answers are cut off: ') == 1
+
+    def test_an_answer_that_is_too_long_is_an_error(self, serve, monkeypatch, caplog):
+        monkeypatch.setattr(web_server, 'MOST_UNREAD', MUCH)
+        where = serve(much)
+        assert ask(where, '/much').status == 500
+        assert 'is too long to be sent' in caplog.text
+        assert ask(where, '/here').text == '/here'
 
 
 class TestLoad:
@@ -270,6 +318,8 @@ class TestLoad:
                 made[-1].sendall(get('/first') + get('/ahead'))
                 if not number:
                     assert app.begun.acquire(timeout=END_S)
+            waiting = the_server()._requests
+            wait_until(lambda: waiting.qsize() == len(made) - 1, END_S, 'the others')
             app.end(1)
             assert received(made[0]).text == '/first'
             assert app.begun.acquire(timeout=END_S)
@@ -299,16 +349,53 @@ class TestLoad:
         assert app.asked == ['/first'] * 5 + ['/ahead'] * 4
         assert caplog.text == ''
 
-    def test_an_application_that_fails_badly_ends_its_connection_alone(self, serve):
+    @pytest.mark.parametrize('problem', [OSError, SystemExit])
+    def test_an_application_that_fails_badly_ends_its_connection_alone(
+        self, serve, problem
+    ):
         def failing(environ, start_response):
             if environ['PATH_INFO'] == '/here':
                 return plain(environ, start_response)
-            raise OSError  # without a number
+            raise problem  # an OSError without a number
 
         where = serve(failing, threads=1)
-        with connected(where) as connection:
-            connection.sendall(get('/fails'))
-            assert connection.recv(1) == b''
+        answer = ask(where, '/fails')
+        assert (answer.status, 'see the log' in answer.text) == (500, True)
+        assert ask(where, '/here').text == '/here'
+
+    @pytest.mark.parametrize('name', ['x', 'client.sock', '\0x', ''])
+    def test_what_a_client_at_a_socket_has_bound_its_own_to_does_not_matter(
+        self, serve, tmp_path, monkeypatch, name
+    ):
+        def addressed(environ, start_response):
+            start_response('200 OK', [])
+            return [environ.get('REMOTE_ADDR', '').encode()]
+
+        monkeypatch.chdir(tmp_path)
+        where = serve(addressed, Address(path=str(tmp_path / 'console.sock')))
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(END_S)
+            if name:
+                client.bind(name)
+            client.connect(where.path)
+            client.sendall(b'GET /here HTTP/1.0\r\n\r\n')
+            assert received(client).text == ''
+
+    def test_a_connection_that_cannot_be_watched_ends_alone(
+        self, serve, monkeypatch, caplog
+    ):
+        class Full(web_server.selectors.DefaultSelector):
+            def register(self, fileobj, events, data=None):
+                if data is not None:
+                    monkeypatch.undo()
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                return super().register(fileobj, events, data)
+
+        where = serve(plain)
+        monkeypatch.setattr(the_server()._selector, '__class__', Full)
+        with connected(where) as odd:
+            assert odd.recv(1) == b''
+        assert 'cannot be watched: [Errno 28]' in caplog.text
         assert ask(where, '/here').text == '/here'
 
     def test_a_connection_that_fails_is_logged_and_the_others_are_served(
