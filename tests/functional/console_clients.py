@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import http.client
 import io
 import socket
@@ -117,3 +118,13 @@ class Waiting:
     def end(self, count=100):
         """Let so many requests be answered."""
         self._may_end.release(count)
+
+
+def the_server():
+    """The server that is running."""
+    (found,) = [
+        each
+        for each in gc.get_objects()
+        if type(each) is web_server.ConsoleServer and not each._stopped.is_set()
+    ]
+    return found
