@@ -19,6 +19,7 @@ import yaml
 from novasched.clock import SYSTEM_CLOCK
 from novasched.decision_log.writing import DecisionWriter
 from tests.live.daemon import own_program
+from tests.live.servers.process import completed
 from tests.stored_records import make_record, write
 
 END_S = 60
@@ -47,9 +48,7 @@ def words(conf, *more):
 
 
 def in_pipe(conf, *more):
-    done = subprocess.run(
-        words(conf, *more), capture_output=True, text=True, check=False, timeout=END_S
-    )
+    done = completed(words(conf, *more), timeout_s=END_S)
     assert (done.returncode, done.stderr) == (0, '')
     assert '\033' not in done.stdout
     return done.stdout

@@ -11,7 +11,7 @@ import pytest
 from tests.live.cloud import Cloud
 from tests.live.daemon import BACKEND, MANAGE, OURS, Daemon, own_program
 from tests.live.mixed_cloud import Mixed, MixedCloud
-from tests.live.peer import Client, Peer, PeerPrograms
+from tests.live.peer import Client, Peer, preload_programs
 from tests.live.servers.gate import Gate
 from tests.live.servers.keystone import Keystone
 from tests.live.servers.mariadb import MariaDB
@@ -115,23 +115,13 @@ def peer(scratch):
 
 
 @pytest.fixture(scope='session')
-def _peer_programs():
-    made = PeerPrograms()
+def peer_programs(scratch):
+    """The peer's programs: `peer_programs.run('nova-manage', *words)`."""
+    made = preload_programs(scratch / 'peer-programs.log')
     try:
         yield made
     finally:
         made.close()
-
-
-@pytest.fixture(scope='session')
-def peer_programs(_peer_programs):
-    """Run a program of the peer: `peer_programs('manage', *words)`."""
-
-    def run(program, *words):
-        code, out, _ = _peer_programs.run(program, *words)
-        return code, out
-
-    return run
 
 
 class _PeerMade(Cloud):
@@ -140,19 +130,18 @@ class _PeerMade(Cloud):
     maker = 'peer'
 
     def manage(self, conf, *words):
-        given = '--config-file', str(conf), *words
-        code, said, problems = self._manage.run('manage', *given)
-        assert code == 0, f'{words}: exit code {code}\n{said}{problems}'
-        return said
+        done = self._manage.run('nova-manage', '--config-file', conf, *words)
+        assert done.returncode == 0, done
+        return done.stdout
 
 
 @pytest.fixture(scope='session')
-def cloud(scratch, peer, rabbitmq, mariadb, placement, keystone, _peer_programs):
+def cloud(scratch, peer, rabbitmq, mariadb, placement, keystone, peer_programs):
     """A cloud on MariaDB whose tables and cells the peer's nova-manage has made."""
     made = _PeerMade(
         scratch / 'cloud',
         mariadb,
-        _peer_programs,
+        peer_programs,
         placement,
         keystone,
         rabbitmq.url(),

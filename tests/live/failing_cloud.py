@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -193,14 +192,10 @@ class FailingCloud:
 
     def novasched(self, *words):
         """Run a command as an operator does, in a terminal of 100 columns."""
-        done = subprocess.run(
+        done = completed(
             [own_program('novasched'), *words, '--config-file', self.flow.conf_path],
             env={**os.environ, 'COLUMNS': '100'},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=END_S,
-            check=False,
+            timeout_s=END_S,
         )
         return Printed(done.stdout, done.stderr, done.returncode)
 

@@ -12,8 +12,24 @@ import uuid
 from concurrent.futures import Future
 from pathlib import Path
 
+from tests.live.servers.preloaded import Preloaded
+
 REPOSITORY = Path(__file__).parents[2]
 ANSWER_S = 90
+PROGRAMS = (
+    'nova.cmd.compute',  # programs first: they choose between threads and eventlet
+    'nova.cmd.conductor',
+    'nova.cmd.manage',
+    'nova.cmd.scheduler',
+    'nova.cmd.status',
+    'nova.api.openstack.compute.routes',
+    'nova.compute.manager',
+    'nova.conductor.manager',
+    'nova.scheduler.manager',
+    'nova.virt.fake',
+    'gunicorn.app.wsgiapp',
+)
+"""What the peer's programs import beyond their own module."""
 
 
 def peer_program(name):
@@ -22,6 +38,12 @@ def peer_program(name):
     path = venv / 'bin' / name
     assert path.exists(), f'{path} is missing; NOVASCHED_PEER names a venv with nova'
     return path
+
+
+def preload_programs(log):
+    """Return a process whose forks are programs of the peer; ``log`` is a path."""
+    environ = {'OS_NOVA_DISABLE_EVENTLET_PATCHING': '1', 'PYTHONWARNINGS': 'ignore'}
+    return Preloaded(peer_program('python'), PROGRAMS, log, **environ)
 
 
 class PeerError(Exception):
@@ -106,39 +128,6 @@ class Peer:
         self._reader.join(5)
         self._process.stdout.close()
         self._log.close()
-
-
-class PeerPrograms:
-    """Runs nova-manage and nova-status as forks of one process that has loaded them."""
-
-    def __init__(self):
-        self._process = subprocess.Popen(
-            [
-                peer_program('python'),
-                '-W',
-                'ignore',
-                Path(__file__).with_name('peer_programs.py'),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, 'OS_NOVA_DISABLE_EVENTLET_PATCHING': '1'},
-        )
-        self._turn = threading.Lock()
-
-    def run(self, program, *words):
-        """Run `manage` or `status` to its end; give its code and both outputs."""
-        with self._turn:
-            self._process.stdin.write(json.dumps([program, *words]) + '\n')
-            self._process.stdin.flush()
-            return json.loads(self._process.stdout.readline())
-
-    def close(self):
-        """End the process."""
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
 
 
 class Reply:

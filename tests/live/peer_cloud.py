@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import threading
 from pathlib import Path
 
 from tests.live.cloud import CELLS, Cloud
@@ -36,87 +34,6 @@ PICKY = 'peer-picky'
 ASIDE = (MORTAL, PICKY)
 
 
-class PeerServices:
-    """The peer's programs: forks of one process that has loaded them."""
-
-    def __init__(self, directory):
-        self.dir = Path(directory)
-        self._log = (self.dir / 'services.log').open('w')
-        self._process = subprocess.Popen(
-            [
-                peer_program('python'),
-                Path(__file__).with_name('peer_services.py'),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            cwd=directory,
-            env=dict(os.environ, OS_NOVA_DISABLE_EVENTLET_PATCHING='true'),
-        )
-        self._turn = threading.Lock()
-
-    def wait_ready(self):
-        """Wait until the programs are loaded."""
-        assert self._read() == 'ready'
-
-    def _read(self):
-        line = self._process.stdout.readline()
-        assert line, f'the peer ended, see {self._log.name}'
-        return json.loads(line)
-
-    def ask(self, **request):
-        """Send a request and give its answer."""
-        with self._turn:
-            self._process.stdin.write(json.dumps(request) + '\n')
-            self._process.stdin.flush()
-            return self._read()
-
-    def start(self, program, *argv, name=None, **env):
-        """Start a program; its log is named after it, or `name`."""
-        log = self.dir / f'{name or program}.log'
-        pid = self.ask(start=program, argv=[*map(str, argv)], log=str(log), env=env)
-        return Service(self, pid, log)
-
-    def close(self):
-        """End every program, and then the process."""
-        self._process.stdin.close()
-        self._process.wait(60)
-        self._process.stdout.close()
-        self._log.close()
-
-
-class Service:
-    """One running program of the peer."""
-
-    def __init__(self, services, pid, log_path):
-        self.pid = pid
-        self.log_path = log_path
-        self._services = services
-        self._code = None
-
-    def poll(self):
-        """Give the exit code, None while the program runs."""
-        if self._code is None:
-            self._code = self._services.ask(code=self.pid)
-        return self._code
-
-    def describe(self):
-        """Say how the program is, with the end of its log."""
-        tail = '\n'.join(self.log.splitlines()[-40:])
-        return f'{self.log_path.stem} (exit code {self.poll()}) printed:\n{tail}'
-
-    @property
-    def log(self):
-        """The whole of what the program has printed so far."""
-        return self.log_path.read_text(errors='replace')
-
-    def signal(self, number):
-        """Send a signal to the program and wait for its end."""
-        os.killpg(self.pid, number)
-        wait_until(lambda: self.poll() is not None, 30, f'{self.log_path.stem} to end')
-
-
 class _Renaming:
     def __init__(self, server, prefix):
         self._server = server
@@ -133,7 +50,7 @@ class PeerCloud(Cloud):
 
     def __init__(self, directory, **servers):
         """Take the session's servers by name; the directory's name must be unique."""
-        self._services = PeerServices(directory)
+        self._programs = servers['peer_programs']
         self._neighbours = Neighbours()
         self._rabbitmq = servers['rabbitmq']
         self._cell_urls = {name: self._rabbitmq.create_vhost() for name in CELLS}
@@ -151,18 +68,13 @@ class PeerCloud(Cloud):
 
     def build(self):
         self._neighbours.start()
-        self._services.wait_ready()
         self._make_tables()
         self._make_cells()
 
     def manage(self, conf, *words):
-        name = '-'.join(['manage', Path(conf).stem, *words[:2]])
-        done = self._services.start(
-            'nova-manage', '--config-file', conf, *words, name=name
-        )
-        wait_until(lambda: done.poll() is not None, START_S, name)
-        assert done.poll() == 0, done.describe()
-        return done.log
+        done = self._programs.run('nova-manage', '--config-file', conf, *words)
+        assert done.returncode == 0, done
+        return done.stdout
 
     def cell_transport_url(self, cell):
         """Every cell has a virtual host of its own."""
@@ -231,8 +143,16 @@ class PeerCloud(Cloud):
 
     def _start_conductor(self, name, cell=None, database='cell0'):
         conf = self.write_service_conf(name, cell, database)
-        self.running[name] = self._services.start(
-            'nova-conductor', '--config-file', conf, name=name
+        self._start(name, 'nova-conductor', '--config-file', conf)
+
+    def _start(self, name, *argv, log=None, **env):
+        """Start a program of the peer; its log is named after it, or ``log``."""
+        self.running[name] = Process(
+            argv,
+            self.dir / f'{log or name}.log',
+            env={**os.environ, **env},
+            cwd=self.dir,
+            fork_of=self._programs,
         )
 
     def start_compute(self, name):
@@ -254,14 +174,13 @@ class PeerCloud(Cloud):
         self._start_compute(name, self.dir / name / 'nova.conf')
 
     def _start_compute(self, name, conf):
-        self.running[name] = self._services.start(
-            'nova-compute', '--config-file', conf, name=name
-        )
+        self._start(name, 'nova-compute', '--config-file', conf)
 
     def _start_api(self):
         conf = self.write_service_conf('api')
         paste = peer_program('python').parents[1] / 'etc/nova/api-paste.ini'
-        self.running['api'] = self._services.start(
+        self._start(
+            'api',
             'gunicorn',
             f'--bind=127.0.0.1:{self.port}',
             '--workers=1',
@@ -271,7 +190,6 @@ class PeerCloud(Cloud):
             '--graceful-timeout=1',
             '--no-control-socket',
             'nova.wsgi.osapi_compute:application',
-            name='api',
             OS_NOVA_CONFIG_FILES=f'{paste};{conf}',
             OS_NOVA_CONFIG_DIR=str(paste.parent),
         )
@@ -288,9 +206,8 @@ class PeerCloud(Cloud):
     def start_peer_scheduler(self, name, again=False):
         """Start the peer's scheduler on a conf that is written."""
         log = f'{name}-again' if again else name
-        self.running[name] = self._services.start(
-            'nova-scheduler', '--config-file', self.dir / f'{name}.conf', name=log
-        )
+        conf = self.dir / f'{name}.conf'
+        self._start(name, 'nova-scheduler', '--config-file', conf, log=log)
 
     def start_scheduler(self, *confs, name='scheduler'):
         """Start the scheduler under test; give its process."""
@@ -405,8 +322,7 @@ class PeerCloud(Cloud):
         return left
 
     def close(self):
-        at_once(process.stop for process in self.schedulers)
-        self._services.close()
+        at_once(each.stop for each in (*self.schedulers, *self.running.values()))
         for uuid in self.providers():
             self._placement.request('DELETE', f'/resource_providers/{uuid}')
         self._neighbours.stop()

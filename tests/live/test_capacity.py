@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import collections
 import json
-import subprocess
 
 import pytest
 
 from tests.live.daemon import own_program
 from tests.live.mixed_cloud import host, timed
+from tests.live.servers.process import completed
 from tests.live.test_cells import cells, paused, second, start
 
 __all__ = ['cells', 'paused', 'second', 'start']
@@ -28,7 +28,7 @@ def capacity(cells, tmp_path):
     conf = cells.write_conf(tmp_path / 'nova.conf')
 
     def run(*words):
-        done = subprocess.run(
+        done = completed(
             [
                 own_program('novasched'),
                 'capacity',
@@ -40,10 +40,7 @@ def capacity(cells, tmp_path):
                 '--config-file',
                 conf,
             ],
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-            check=False,
+            timeout_s=RUN_S,
         )
         said = [line for line in done.stderr.splitlines() if 'warning: ' in line]
         assert done.stdout, done.stderr

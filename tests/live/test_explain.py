@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 
 import pytest
 
 from tests.golden.explain.test_schema import VALIDATOR
 from tests.live.daemon import own_program
 from tests.live.peer import PeerError
+from tests.live.servers.process import completed
 
 pytestmark = pytest.mark.ours
 RUN_S = 60
@@ -36,12 +36,9 @@ def explain(scheduler):
     """Run the command; give its exit code, output, and what it said beside."""
 
     def run(*words):
-        done = subprocess.run(
+        done = completed(
             [own_program('novasched'), 'explain', *words, *scheduler.process.argv[-2:]],
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-            check=False,
+            timeout_s=RUN_S,
         )
         return done.returncode, done.stdout, done.stderr
 

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
 
 import oslo_messaging
@@ -25,7 +24,13 @@ from tests import factories
 from tests.configuration import make_conf
 from tests.live.daemon import own_program
 from tests.live.peer import peer_program
-from tests.live.servers.process import Process, at_once, free_port, wait_until
+from tests.live.servers.process import (
+    Process,
+    at_once,
+    completed,
+    free_port,
+    wait_until,
+)
 
 pytestmark = pytest.mark.ours
 
@@ -232,12 +237,9 @@ def test_a_hung_scheduler_delays_nobody(controllers, decided, third):
 def test_explain_shows_a_decision_of_another_controller(controllers, decided, third):
     program = own_program('novasched')
     for host, uuid in decided.items():
-        done = subprocess.run(
+        done = completed(
             [program, 'explain', uuid, '--config-file', third],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
+            timeout_s=60,
         )
         assert done.returncode == 0, done.stderr
         assert host in done.stdout.splitlines()[0]
@@ -248,9 +250,7 @@ def test_top_in_a_pipe_is_one_frame(controllers, decided, third):
     words = [own_program('novasched'), 'top', '--config-file', third]
 
     def run(*more):
-        return subprocess.run(
-            [*words, *more], capture_output=True, text=True, check=False, timeout=60
-        )
+        return completed([*words, *more], timeout_s=60)
 
     done = run()
     assert done.returncode in (0, 4), done.stderr
@@ -293,9 +293,7 @@ def test_every_command_in_a_pipe_and_as_json(controllers, decided, words):
 
     def run(*more):
         command = [own_program('novasched'), *asked, '--config-file', conf, *more]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=60
-        )
+        done = completed(command, timeout_s=60)
         assert done.returncode in (0, 3, 4), done.stderr
         assert '\033' not in done.stdout + done.stderr
         return done.stdout

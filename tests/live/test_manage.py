@@ -133,9 +133,14 @@ def sides(request, tmp_path, peer_programs):
             return f'sqlite:///{tmp_path}/databases/{name}'
     else:
         create = request.getfixturevalue(request.param).create_database
+
+    def peers(program, *words):
+        done = peer_programs.run(f'nova-{program}', *words)
+        return done.returncode, done.stdout
+
     made = [
         Side(name, program, tmp_path, create)
-        for name, program in zip(SIDES, (ours, peer_programs), strict=True)
+        for name, program in zip(SIDES, (ours, peers), strict=True)
     ]
     yield made
     for side in made:

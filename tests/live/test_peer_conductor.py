@@ -6,13 +6,13 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import subprocess
 
 import pytest
 
 from tests.live.daemon import OURS, own_program
 from tests.live.peer_api import PeerApi
 from tests.live.peer_cloud import ASIDE, COMPUTES, MORTAL, PICKY, PeerCloud
+from tests.live.servers.process import completed
 
 COMMAND_S = 150
 WITHIN = ('--timeout', '120')
@@ -27,7 +27,7 @@ BIGGER = {'VCPU': 2, 'MEMORY_MB': 1024, 'DISK_GB': 2}
 
 
 @pytest.fixture(scope='module')
-def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_programs):
     """The peer's programs and the scheduler under test, all at work."""
     made = PeerCloud(
         tmp_path_factory.mktemp('peer'),
@@ -35,6 +35,7 @@ def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
         mariadb=mariadb,
         placement=placement,
         keystone=keystone,
+        peer_programs=peer_programs,
     )
     try:
         made.build()
@@ -169,7 +170,7 @@ def test_servers_are_evacuated_from_a_compute_that_has_died(
             sizes |= dict.fromkeys(uuids, size)
     for uuid in sizes:
         api.active(uuid)
-    peer_cloud[MORTAL].signal(signal.SIGKILL)
+    peer_cloud[MORTAL].end_by(signal.SIGKILL)
     api.set_service(MORTAL, forced_down=True)
     eventually(peer_cloud.is_settled, 'every compute to be idle', 90)
     planned = dict.fromkeys(sizes)
@@ -228,12 +229,9 @@ def test_a_server_that_a_full_cloud_has_no_room_for_is_buried(api, peer_cloud):
 def novasched(cloud, *words):
     """Run a command of ours on the peer's cloud; give its exit code and its answer."""
     conf = cloud.dir / 'cell0.conf'
-    done = subprocess.run(
+    done = completed(
         [own_program('novasched'), '--config-file', conf, *words, '-f', 'json'],
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_S,
-        check=False,
+        timeout_s=COMMAND_S,
     )
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)

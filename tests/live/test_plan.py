@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 
 import pytest
@@ -13,7 +12,7 @@ import sqlalchemy as sa
 from tests.live.cloud import CELLS
 from tests.live.daemon import own_program
 from tests.live.flow import HOSTS, fleet, running
-from tests.live.servers.process import free_port
+from tests.live.servers.process import completed, free_port
 
 pytestmark = pytest.mark.ours
 RUN_S = 60
@@ -82,7 +81,7 @@ def plan(reader_conf, placement):
 
     def run(*words):
         before = rows()
-        done = subprocess.run(
+        done = completed(
             [
                 own_program('novasched'),
                 *words,
@@ -91,10 +90,7 @@ def plan(reader_conf, placement):
                 '-f',
                 'json',
             ],
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-            check=False,
+            timeout_s=RUN_S,
         )
         assert rows() == before
         found = json.loads(done.stdout) if done.stdout else None

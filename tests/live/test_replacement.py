@@ -22,7 +22,7 @@ from tests.faults.audit import Audit
 from tests.live.daemon import own_program
 from tests.live.peer_api import PeerApi
 from tests.live.peer_cloud import ASIDE, PeerCloud
-from tests.live.servers.process import free_port
+from tests.live.servers.process import completed, free_port
 
 pytestmark = pytest.mark.ours
 
@@ -122,7 +122,7 @@ class Traffic:
 
 
 @pytest.fixture(scope='module')
-def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
+def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_programs):
     """The peer's programs, with a scheduler of the peer's."""
     made = PeerCloud(
         tmp_path_factory.mktemp('replaced'),
@@ -130,6 +130,7 @@ def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone):
         mariadb=mariadb,
         placement=placement,
         keystone=keystone,
+        peer_programs=peer_programs,
     )
     try:
         made.build()
@@ -181,7 +182,7 @@ def test_the_page_is_right_while_servers_are_booted(
 
     with Traffic(peer_cloud) as traffic:
         # Step 2
-        status = subprocess.run(
+        status = completed(
             [
                 own_program('novasched-status'),
                 '--config-file',
@@ -189,9 +190,6 @@ def test_the_page_is_right_while_servers_are_booted(
                 'upgrade',
                 'check',
             ],
-            capture_output=True,
-            text=True,
-            check=False,
         )
         assert status.returncode in (0, 1), status.stdout + status.stderr
         before = consumers()
@@ -205,7 +203,7 @@ def test_the_page_is_right_while_servers_are_booted(
         assert set(services()) == {OLD, TRIAL}
         # Step 5
         stopping_s = time.monotonic()
-        peer_cloud[OLD].signal(signal.SIGTERM)
+        peer_cloud[OLD].end_by(signal.SIGTERM)
         stopped_s = time.monotonic()
         assert consumers() == 2
         boot(2)

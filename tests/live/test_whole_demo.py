@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.live.daemon import own_program
+from tests.live.servers.process import completed
 
 TIMEOUT_S = 300
 
@@ -32,13 +33,10 @@ def command(*words):
 @pytest.fixture
 def demo(temporary):
     def run(*words):
-        return subprocess.run(
+        return completed(
             command(*words),
             env={**os.environ, 'TMPDIR': str(temporary)},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
+            timeout_s=TIMEOUT_S,
         )
 
     return run

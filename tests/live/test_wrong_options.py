@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 
 import pytest
 
 from tests.live.daemon import own_program
 from tests.live.peer import PeerError
 from tests.live.servers.keystone import WRONG
-from tests.live.servers.process import free_port
+from tests.live.servers.process import completed, free_port
 from tests.live.servers.rabbitmq import PASSWORD
 
 pytestmark = pytest.mark.ours
@@ -138,7 +137,7 @@ def test_a_wrong_option_is_one_plain_line(daemon, cloud, sections, group, option
 def test_the_upgrade_check_tries_the_broker(rabbitmq, tmp_path, change, result, says):
     conf = tmp_path / 'nova.conf'
     conf.write_text(f'[DEFAULT]\ntransport_url = {change(rabbitmq.create_vhost())}\n')
-    status = subprocess.run(
+    status = completed(
         [
             own_program('novasched-status'),
             f'--config-file={conf}',
@@ -146,10 +145,7 @@ def test_the_upgrade_check_tries_the_broker(rabbitmq, tmp_path, change, result, 
             'check',
             '--json',
         ],
-        capture_output=True,
-        text=True,
-        timeout=START_S,
-        check=False,
+        timeout_s=START_S,
     )
     assert (status.returncode, status.stderr) == (2, '')
     checks = {each['check']: each for each in json.loads(status.stdout)['checks']}

@@ -18,6 +18,7 @@ import pytest
 from novasched.inspection import funnel
 from novasched_lab.local import walkthrough
 from novasched_lab.local.databases import GivenServers
+from tests.live.servers.process import completed
 
 NOVASCHED = pathlib.Path(sys.executable).with_name('novasched')
 SELECTED = 'sh11-compute-s3-10e5e12e26'
@@ -37,13 +38,10 @@ def temporary(tmp_path):
 @pytest.fixture
 def novasched(temporary):
     def run(*args, **env):
-        return subprocess.run(
+        return completed(
             [NOVASCHED, *args],
             env={**os.environ, 'TMPDIR': str(temporary), 'COLUMNS': '80', **env},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
+            timeout_s=TIMEOUT_S,
         )
 
     return run

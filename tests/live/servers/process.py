@@ -13,6 +13,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.live.servers import preloaded
+
 # Below the range that Linux takes the ports of outgoing connections from: a port from
 # that range may be taken by any connection before the server that it was for has it.
 PORTS = range(12000, 32000)
@@ -61,10 +63,22 @@ def wait_until(check, timeout_s, what, process=None, every_s=0.05):
 class Process:
     """A process in a session of its own whose output goes to a file."""
 
-    def __init__(self, argv, log_path, *, env=None, cwd=None, user=None):
-        """Start `argv`; `user` names the account to run it as, None for our own."""
+    def __init__(self, argv, log_path, *, env=None, cwd=None, user=None, fork_of=None):
+        """Start `argv`; `user` names the account to run it as, None for our own.
+
+        It is a fork of a `Preloaded`, ours for our own programs as a default.
+        """
         self.argv = [str(word) for word in argv]
         self.log_path = Path(log_path)
+        if fork_of is None and not user and preloaded.is_ours(self.argv, env):
+            fork_of = preloaded.ours()
+        if fork_of is not None:
+            program, *words = self.argv
+            self._popen = fork_of.start(
+                Path(program).name, words, self.log_path, env=env, cwd=cwd
+            )
+            self.pid = self._popen.pid
+            return
         identity = {'user': user, 'group': user, 'extra_groups': []} if user else {}
         with self.log_path.open('ab') as log:
             self._popen = subprocess.Popen(
@@ -92,6 +106,11 @@ class Process:
         """Say how the process is, with the end of its log."""
         tail = '\n'.join(self.log.splitlines()[-40:])
         return f'{self.argv[0]} (exit code {self.poll()}) printed:\n{tail}'
+
+    def end_by(self, number, timeout_s=30):
+        """Send a signal to all of its session and wait for its end."""
+        os.killpg(self.pid, number)
+        self.wait(timeout_s)
 
     def send(self, number):
         """Send a signal to the process, if it still runs."""
@@ -129,20 +148,33 @@ def at_once(calls, most=MOST_AT_ONCE):
         return list(pool.map(lambda call: call(), calls))
 
 
-def run(argv, *, env=None, user=None, timeout_s=120):
-    """Run a command to its end; fail with its output when it fails."""
+def run(argv, **options):
+    """Run a command to its end; give its output, or fail with it; see `completed`."""
+    done = completed(argv, **options)
+    said = done.stdout + done.stderr
+    if done.returncode:
+        raise AssertionError(f'{argv}: exit code {done.returncode}\n{said}')
+    return said
+
+
+def completed(argv, *, env=None, cwd=None, user=None, timeout_s=120):
+    """Run a command to its end; give its exit code and both outputs, as text.
+
+    A program of ours is a fork of a process that has loaded what it imports.
+    """
+    program, *words = (str(word) for word in argv)
+    if not user and preloaded.is_ours([program, *words], env):
+        name = Path(program).name
+        return preloaded.ours().run(name, *words, env=env, cwd=cwd, timeout_s=timeout_s)
     identity = {'user': user, 'group': user, 'extra_groups': []} if user else {}
-    done = subprocess.run(
-        [str(word) for word in argv],
+    return subprocess.run(
+        [program, *words],
         env=env,
+        cwd=cwd,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         timeout=timeout_s,
         check=False,
         **identity,
     )
-    if done.returncode:
-        raise AssertionError(f'{argv}: exit code {done.returncode}\n{done.stdout}')
-    return done.stdout
