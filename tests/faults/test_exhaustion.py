@@ -19,7 +19,6 @@ from tests.faults import proxy
 from tests.functional.conftest import Host
 from tests.live import wire as wire_
 from tests.live.servers.process import wait_until
-from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.wire import Wire
 from tests.unit.observability.recorder import FakeRecorder
 
@@ -35,16 +34,6 @@ IN_FLIGHT = ('novasched_requests_in_flight',)
 POOL = ('novasched_request_threads',)
 WAITING = ('novasched_messages_waiting',)
 OLDEST = ('novasched_oldest_waiting_message_seconds',)
-
-
-@pytest.fixture(scope='module')
-def rabbitmq(tmp_path_factory):
-    server = RabbitMQ(tmp_path_factory.mktemp('exhaustion'))
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
 
 
 class Patient(Wire):

@@ -15,7 +15,6 @@ from tests.faults.conftest import CONF, PATIENT_S
 from tests.functional.conftest import Host, new_uuids
 from tests.live import wire as wire_
 from tests.live.servers.process import Process, wait_until
-from tests.live.servers.rabbitmq import RabbitMQ
 from tests.live.wire import Wire
 
 ROOMY = {'vcpus': 64, 'memory_mb': 131072, 'disk_gb': 2000}
@@ -68,17 +67,6 @@ class PoisonFilter(BaseHostFilter):
             time.sleep(0.5)
         return True
 """
-
-
-@pytest.fixture(scope='module')
-def rabbitmq(tmp_path_factory):
-    """A broker with virtual hosts to give away."""
-    server = RabbitMQ(tmp_path_factory.mktemp('poison'))
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
 
 
 class Poisoned:

@@ -18,6 +18,7 @@ from novasched_lab.api.boot import Order
 from tests.live.daemon import own_program
 from tests.live.flow import running
 from tests.live.hosts import name_uuid, now
+from tests.live.servers.process import completed
 
 HOSTS = (
     *(f'rack-{n}' for n in (1, 2, 3, 4)),

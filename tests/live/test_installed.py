@@ -2,17 +2,22 @@
 """novasched as it is installed: a wheel with the extra for MySQL, and then the lab.
 
 The environment that runs the tests holds every extra; this one shows what needs them.
+With `--all`, pip takes what the wheels require from the index; else it is linked from
+the environment that runs the tests.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 pytestmark = pytest.mark.ours
 
@@ -38,6 +43,8 @@ PROGRAMS = (
     'novasched-status',
 )
 WHEELS = ('novasched', 'novasched_lab')
+LIBRARIES = Path(sysconfig.get_path('purelib'))
+NOT_LINKED = ('__pycache__', '__editable__', 'novasched')
 OF_LAB = pytest.mark.exhaustive('the same of the lab')
 PIP_S = 300
 RUN_S = 60
@@ -81,8 +88,66 @@ def _made(words, **options):
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
+def distributions(*requirements):
+    """Return what is installed here that requirements need, by name and extra."""
+    found, left = {}, [Requirement(each) for each in requirements]
+    while left:
+        wanted = left.pop()
+        for extra in {'', *wanted.extras} - found.get(wanted.name, (None, set()))[1]:
+            made = importlib.metadata.distribution(wanted.name)
+            found.setdefault(wanted.name, (made, set()))[1].add(extra)
+            needed = map(Requirement, made.requires or ())
+            left += [
+                one
+                for one in needed
+                if one.marker is None or one.marker.evaluate({'extra': extra})
+            ]
+    return [made for made, _ in found.values()]
+
+
+class Pip:
+    """Installs wheels of ours and what they require."""
+
+    def __init__(self, is_from_index):
+        self._is_from_index = is_from_index
+
+    def make_wheels(self, directory, *trees):
+        """Make wheels; each with what its build requires, or with what is here."""
+        words = [] if self._is_from_index else ['--no-build-isolation']
+        pip = [sys.executable, '-m', 'pip', 'wheel', '-q', '--no-deps']
+        _made([*pip, *words, '-w', directory, *trees])
+
+    def install(self, made, wheel, extra='', needed=()):
+        """Install a wheel; what it requires comes from the index, or is linked."""
+        words = [] if self._is_from_index else ['--no-index', '--no-deps']
+        if not self._is_from_index:
+            self._link(made, needed)
+        # Programs compile what they import; pip would compile everything.
+        pip = [sys.executable, '-m', 'pip', '--python', made.prefix / 'bin' / 'python']
+        _made([*pip, 'install', '-q', '--no-compile', *words, f'{wheel}{extra}'])
+
+    def _link(self, made, needed):
+        (libraries,) = made.prefix.glob('lib/python*/site-packages')
+        for one in distributions(*needed):
+            for file in one.files or ():
+                name = file.parts[0]
+                if name == '..' and file.parent.name == 'bin':
+                    link, target = made.prefix / 'bin' / file.name, LIBRARIES / file
+                elif name == '..' or name.startswith(NOT_LINKED):
+                    continue
+                else:
+                    link, target = libraries / name, LIBRARIES / name
+                if target.exists() and not link.exists():
+                    link.symlink_to(target.resolve())
+
+
 @pytest.fixture(scope='session')
-def wheels(tmp_path_factory):
+def pip(request):
+    return Pip(request.config.getoption('--all'))
+
+
+@pytest.fixture(scope='session')
+def wheels(tmp_path_factory, pip):
     """The wheels of novasched and of its lab, made of a copy of this tree."""
     directory = tmp_path_factory.mktemp('wheel')
     tree = directory / 'tree'
@@ -93,31 +158,26 @@ def wheels(tmp_path_factory):
             shutil.copytree(source, target)
         else:
             shutil.copy(source, target)
-    pip = [sys.executable, '-m', 'pip', 'wheel', '-q', '--no-deps', '-w', directory]
-    _made([*pip, tree, tree / 'lab'])
+    pip.make_wheels(directory, tree, tree / 'lab')
     (product,), (lab,) = (directory.glob(f'{n}-*.whl') for n in WHEELS)
     return product, lab
 
 
 @pytest.fixture(scope='session')
-def installed(tmp_path_factory, wheels):
+def installed(tmp_path_factory, wheels, pip):
     """A new virtual environment with novasched in it."""
     made = Installed(tmp_path_factory.mktemp('installed') / 'venv')
-    _made([sys.executable, '-m', 'venv', made.prefix])
-    # Programs compile what they import; pip would compile everything.
-    words = ('install', '-q', '--no-compile', f'{wheels[0]}[mysql]')
-    done = made.run('pip', *words, timeout_s=PIP_S)
-    assert done.returncode == 0, done.stderr[-2000:]
+    _made([sys.executable, '-m', 'venv', '--without-pip', made.prefix])
+    pip.install(made, wheels[0], '[mysql]', ['novasched[mysql]'])
     return made
 
 
 @pytest.fixture(scope='session')
-def with_lab(tmp_path_factory, installed, wheels):
+def with_lab(tmp_path_factory, installed, wheels, pip):
     """A copy of that environment, with the lab in it, too."""
     made = Installed(tmp_path_factory.mktemp('lab') / 'venv')
     shutil.copytree(installed.prefix, made.prefix, symlinks=True)
-    done = made.run('pip', 'install', '-q', '--no-compile', wheels[1], timeout_s=PIP_S)
-    assert done.returncode == 0, done.stderr[-2000:]
+    pip.install(made, wheels[1], needed=['novasched-lab'])
     return made
 
 

@@ -99,10 +99,11 @@ class Forks:
 
 
 def use(request):
-    """Have the environment, directory, outputs and chance that a new process has."""
+    """Have the environment, path, directory, outputs and chance of a new process."""
     os.environ.clear()
     os.environ.update(request['env'])
     os.chdir(request['cwd'])
+    sys.path[1:1] = filter(None, os.environ.get('PYTHONPATH', '').split(os.pathsep))
     for number, path in enumerate((os.devnull, request['out'], request['err'])):
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT if number else os.O_RDONLY
         opened = os.open(path, flags, 0o666)

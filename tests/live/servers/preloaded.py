@@ -138,16 +138,12 @@ def ours():
     return made
 
 
-def is_ours(argv, env):
-    """Return whether a command is a program of ours that has nothing special.
-
-    Its modules come from elsewhere by PYTHONPATH, and eventlet patches them when they
-    are loaded.
+def is_ours(argv):
+    """Return whether a command is a program of ours, but for one with eventlet: that
+    patches modules before they are loaded.
     """
     program = Path(argv[0])
     if program.parent != BIN or not program.name.startswith('novasched'):
-        return False
-    if env is not None and env.get('PYTHONPATH') != os.environ.get('PYTHONPATH'):
         return False
     return not any(map(_names_eventlet, argv[1:]))
 

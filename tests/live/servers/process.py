@@ -70,7 +70,7 @@ class Process:
         """
         self.argv = [str(word) for word in argv]
         self.log_path = Path(log_path)
-        if fork_of is None and not user and preloaded.is_ours(self.argv, env):
+        if fork_of is None and not user and preloaded.is_ours(self.argv):
             fork_of = preloaded.ours()
         if fork_of is not None:
             program, *words = self.argv
@@ -163,7 +163,7 @@ def completed(argv, *, env=None, cwd=None, user=None, timeout_s=120):
     A program of ours is a fork of a process that has loaded what it imports.
     """
     program, *words = (str(word) for word in argv)
-    if not user and preloaded.is_ours([program, *words], env):
+    if not user and preloaded.is_ours([program, *words]):
         name = Path(program).name
         return preloaded.ours().run(name, *words, env=env, cwd=cwd, timeout_s=timeout_s)
     identity = {'user': user, 'group': user, 'extra_groups': []} if user else {}
