@@ -10,14 +10,21 @@ import os
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 # First of all: it chooses threads, and the libraries keep to that.
 import novasched  # noqa: F401
 from novasched import printable
+from tests.progress import Progress
 
 printable.in_logs()
 PROFILES = {'quick': 25, 'all': 100, 'hours': 3000}
 """Examples of a property that names no number; see tests/examples.py."""
+TOGETHER = {
+    'tests/live/test_peer_conductor.py': "the peer's cloud",
+    'tests/live/test_replacement.py': "the peer's cloud",
+}
+"""Files whose fixture for the session takes a minute."""
 for name, count in PROFILES.items():
     # A machine that judges a change gets the same examples every time.
     hypothesis.settings.register_profile(
@@ -33,6 +40,22 @@ def pytest_configure(config):
     """Choose before a test file is read how many examples its properties go through."""
     profile = 'all' if config.getoption('--all') else 'quick'
     hypothesis.settings.load_profile(os.environ.get('NOVASCHED_EXAMPLES') or profile)
+    if not hasattr(config, 'workerinput'):
+        config.pluginmanager.register(Progress(config), 'progress')
+
+
+class ByFile(LoadFileScheduling):
+    """Gives a process the tests of a file, or of files that share a dear fixture."""
+
+    def _split_scope(self, nodeid):
+        path = super()._split_scope(nodeid)
+        return TOGETHER.get(path, path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Keep together what shares a dear fixture."""
+    return ByFile(config, log) if config.option.dist == 'loadfile' else None
 
 
 @pytest.fixture(scope='session', autouse=True)
@@ -103,6 +126,6 @@ def pytest_addoption(parser):
     parser.addoption(
         '--soak-minutes',
         type=float,
-        default=0.5,
-        help='for how long tests/faults/test_soak.py does harm at random',
+        help='for how long tests/faults/test_soak.py does harm at random: a fifth of a '
+        'minute, half a minute with --all, as long as this says',
     )

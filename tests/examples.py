@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many random examples a property goes through: fewer at first, more in all tests.
+"""How large a test is: fewer random examples at first, and more in all tests.
 
 The profile of hypothesis says it (tests/conftest.py): ``quick`` a quarter of what a
 test names, ``all`` as many, ``hours`` thirty times as many.
@@ -15,7 +15,7 @@ FEWEST = 3
 
 
 def scaled(most: int) -> int:
-    """Return how many of the examples that a test names the profile goes through."""
+    """Return how much of what a test names the profile goes through."""
     return max(FEWEST, most * settings.default.max_examples // 100)
 
 

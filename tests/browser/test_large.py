@@ -13,6 +13,7 @@ from tests.browser.browser import DARK, LIGHT
 from tests.browser.conftest import json_of
 from tests.live.servers.process import wait_until
 
+pytestmark = pytest.mark.exhaustive('10,000 hosts; the pages of some in the first tier')
 HOSTS, DECISIONS = 10000, 12
 READ_S = 120
 USABLE_MS, TRIES = 2000, 5

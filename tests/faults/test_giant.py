@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.examples import scaled
 from tests.faults import proxy
 from tests.faults.audit import Bounds
 from tests.functional.conftest import Host
 
 ALL = ('I1', 'I2', 'I3', 'I4', 'I6', 'I7', 'I8')
-SERVERS = 1000
-SPECS = 10_000
-HINT_BYTES = 5_000_000
+SERVERS, SPECS, HINT_BYTES = scaled(1000), scaled(10_000), scaled(5_000_000)
 PATIENCE_S = 10
 """A caller that hears nothing for so long gives up."""
 CLAIM_S = 1.5 * PATIENCE_S

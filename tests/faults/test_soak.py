@@ -182,7 +182,9 @@ class Release:
 def test_a_soak_leaves_nothing_behind(
     cloud, broker, daemons, callers, audit, request, record_property
 ):
-    soak_s = 60 * request.config.getoption('--soak-minutes')
+    minutes = request.config.getoption('--soak-minutes')
+    minutes = minutes or (0.5 if request.config.getoption('--all') else 0.2)
+    soak_s = 60 * minutes
     seed = random.randrange(10**6)
     general = {
         'transport_url': broker.create_vhost(),

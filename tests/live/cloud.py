@@ -59,7 +59,7 @@ class Cloud:
 
     def build(self):
         """Make the tables, the cells and all rows; keep the services up."""
-        self._make_tables()
+        self.make_tables(self.urls)
         self._make_cells()
         self._write_api()
         for cell in CELLS:
@@ -116,46 +116,27 @@ class Cloud:
 
     # -- tables and cells
 
-    def _make_tables(self):
-        """Have the tables made; in MariaDB those of each kind once, and copied then."""
-        confs = {
-            name: self.write_conf(
-                self.dir / f'{name}.conf', database={'connection': self.urls[name]}
-            )
-            for name in ('cell0', *self.cells)
-        }
-        commands = {'api': (confs['cell0'], 'api_db', 'sync')} | {
-            name: (conf, 'db', 'sync', '--local_cell') for name, conf in confs.items()
-        }
-        copies = {
-            name: (self.maker, name == 'api')
-            for name in commands
-            if self._engines[name].dialect.name == 'mysql'
-        }
-        firsts = {kind: name for name, kind in reversed(copies.items())}
-        firsts = {kind: name for kind, name in firsts.items() if kind not in _TABLES}
-        made = [n for n in commands if n not in copies or n in firsts.values()]
-        self._manage_all([commands[name] for name in made])
-        for kind, name in firsts.items():
-            _TABLES[kind] = self._statements(name)
-        for name in commands.keys() - made:
-            with self._engines[name].begin() as connection:
-                for statement, rows in _TABLES[copies[name]]:
-                    connection.exec_driver_sql(statement, rows)
+    def make_tables(self, urls, prefix=''):
+        """Have tables made in empty databases, by what they are: `api`, or a cell's.
 
-    def _statements(self, name):
-        """Return the statements that make the tables of a database, and their rows."""
-        found = [('SET FOREIGN_KEY_CHECKS = 0', None)]
-        with self._engines[name].connect() as connection:
-            for (table,) in connection.exec_driver_sql('SHOW TABLES').all():
-                shown = connection.exec_driver_sql(f'SHOW CREATE TABLE `{table}`')
-                found.append((shown.one()[1].replace('%', '%%'), None))
-                rows = connection.exec_driver_sql(f'SELECT * FROM `{table}`').all()
-                if rows:
-                    places = ', '.join(['%s'] * len(rows[0]))
-                    insert = f'INSERT INTO `{table}` VALUES ({places})'
-                    found.append((insert, [tuple(row) for row in rows]))
-        return found
+        In MariaDB those of each kind are made once, and copied then. The files for
+        `nova-manage` have names with the prefix.
+        """
+        for name, url in urls.items():
+            is_api, is_copied = name == 'api', url.startswith('mysql')
+            conf = self.write_conf(
+                self.dir / f'{prefix}{name}.conf',
+                api_database={'connection': url if is_api else self.urls['api']},
+                database={'connection': self.urls['cell0'] if is_api else url},
+            )
+            kind = self.maker, is_api
+            if is_copied and kind in _TABLES:
+                _execute(url, _TABLES[kind])
+                continue
+            sync = ('api_db', 'sync') if is_api else ('db', 'sync', '--local_cell')
+            self.manage(conf, *sync)
+            if is_copied:
+                _TABLES[kind] = _statements(url)
 
     def _manage_all(self, commands):
         at_once((partial(self.manage, *command) for command in commands), most=2)
@@ -383,6 +364,28 @@ class Cloud:
             'hosts': [host.name for host in HOSTS if host.zone == zone],
             'metadata': {'availability_zone': zone},
         }
+
+
+def _statements(url):
+    """Return the statements that make the tables of a database, and their rows."""
+    found = [('SET FOREIGN_KEY_CHECKS = 0', None)]
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        for (table,) in connection.exec_driver_sql('SHOW TABLES').all():
+            shown = connection.exec_driver_sql(f'SHOW CREATE TABLE `{table}`')
+            found.append((shown.one()[1].replace('%', '%%'), None))
+            rows = connection.exec_driver_sql(f'SELECT * FROM `{table}`').all()
+            if rows:
+                places = ', '.join(['%s'] * len(rows[0]))
+                insert = f'INSERT INTO `{table}` VALUES ({places})'
+                found.append((insert, [tuple(row) for row in rows]))
+    return found
+
+
+def _execute(url, statements):
+    with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
+        for statement, rows in statements:
+            connection.exec_driver_sql(statement, rows)
 
 
 def _inventory(total):

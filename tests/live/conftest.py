@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import uuid
 
@@ -12,6 +13,8 @@ from tests.live.cloud import Cloud
 from tests.live.daemon import BACKEND, MANAGE, OURS, Daemon, own_program
 from tests.live.mixed_cloud import Mixed, MixedCloud
 from tests.live.peer import Client, Peer, preload_programs
+from tests.live.peer_api import PeerApi
+from tests.live.peer_cloud import ASIDE, FLAVORS, PeerCloud, scheduling
 from tests.live.servers.gate import Gate
 from tests.live.servers.keystone import Keystone
 from tests.live.servers.mariadb import MariaDB
@@ -149,6 +152,38 @@ def cloud(scratch, peer, rabbitmq, mariadb, placement, keystone, peer_programs):
     try:
         made.build()
         peer.wait_ready()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope='session')
+def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_programs):
+    """The peer's programs, all at work but for a scheduler; two computes stand aside.
+
+    Its hosts were mapped by the scheduler under test, which has ended.
+    """
+    made = PeerCloud(
+        tmp_path_factory.mktemp('peer'),
+        rabbitmq=rabbitmq,
+        mariadb=mariadb,
+        placement=placement,
+        keystone=keystone,
+        peer_programs=peer_programs,
+    )
+    try:
+        made.build()
+        made.start_peer()
+        with scheduling(made, 'first'):
+            if OURS:
+                made.wait_mapped()
+            else:
+                made.discover_hosts()
+            with contextlib.closing(PeerApi(made.port)) as api:
+                for flavor in FLAVORS:
+                    api.add_flavor(*flavor)
+                for host in ASIDE:
+                    api.set_service(host, status='disabled')
         yield made
     finally:
         made.close()

@@ -4,16 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import logging
 
 import oslo_messaging
 from oslo_config import cfg
 
-from novasched.cmd import manage
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.server_request import request_spec
-from novasched.manage.program import CommandProgram
 from novasched.objects.context import RequestContext
 from novasched.objects.flavor import Flavor
 from novasched.objects.instance_group import InstanceGroup
@@ -34,35 +30,11 @@ class FlowCloud(Cloud):
 
     def __init__(self, scratch, server, *neighbours, cells=CELLS):
         self.cells = cells
-        super().__init__(scratch, server, None, *neighbours)
+        super().__init__(scratch, server, own_program('novasched-manage'), *neighbours)
 
     def build(self):
-        self._make_tables()
+        self.make_tables(self.urls)
         self._make_cells()
-
-    def _manage_all(self, commands):
-        for command in commands:
-            self.manage(*command)
-
-    def manage(self, conf, *words):
-        """Run novasched-manage in this process: to load it takes seconds each time."""
-        root = logging.getLogger()
-        before, level = list(root.handlers), root.level
-        said = io.StringIO()
-        program = CommandProgram(manage.commands(), stdout=said, stderr=said)
-        try:
-            code = program.run(['--config-file', str(conf), *words])
-        finally:
-            root.handlers[:] = before
-            root.setLevel(level)
-        assert code == 0, said.getvalue()
-        return said.getvalue()
-
-    def cell_transport_url(self, cell):
-        """Every cell is on the one broker; how long clients wait parts their URLs."""
-        mark = '&' if '?' in self.transport_url else '?'
-        number = self.cells.index(cell)
-        return f'{self.transport_url}{mark}kombu_reconnect_delay=1.{number}'
 
 
 class Flow:

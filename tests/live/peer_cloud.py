@@ -7,6 +7,7 @@ has a conductor, a virtual host and computes of its own.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from tests.live.cloud import CELLS, Cloud
 from tests.live.daemon import QUEUE, command
 from tests.live.peer import peer_program
+from tests.live.peer_api import PeerApi
 from tests.live.servers.neighbours import Neighbours
 from tests.live.servers.process import Process, at_once, free_port, wait_until
 
@@ -32,6 +34,20 @@ COMPUTES = {
 MORTAL = 'peer-mortal'
 PICKY = 'peer-picky'
 ASIDE = (MORTAL, PICKY)
+# Name, vCPUs, MiB, GiB; of the half one fits on each of the medium computes.
+FLAVORS = (('small', 1, 512, 1), ('bigger', 2, 1024, 2), ('half', 6, 4096, 10))
+
+
+@contextlib.contextmanager
+def scheduling(cloud, name):
+    """Run the scheduler under test; no service of its name is left."""
+    process = cloud.start_scheduler(cloud.write_scheduler_conf(name), name=name)
+    cloud.wait_ready(process)
+    with contextlib.closing(PeerApi(cloud.port)) as api:
+        api.wait_ready(cloud['api'])
+        yield
+        process.stop()
+        api.delete_service('nova-scheduler', name)
 
 
 class _Renaming:
@@ -68,7 +84,7 @@ class PeerCloud(Cloud):
 
     def build(self):
         self._neighbours.start()
-        self._make_tables()
+        self.make_tables(self.urls)
         self._make_cells()
 
     def manage(self, conf, *words):

@@ -18,8 +18,6 @@ from novasched_lab.db import schema
 from tests import store_checks
 from tests.combinations import SERVERS
 from tests.databases import Databases, node
-from tests.live.peer import peer_program
-from tests.live.servers.process import run
 
 
 def conf_for(url):
@@ -62,17 +60,12 @@ def tables_of_ours(server, opened):
 
 
 @pytest.fixture(scope='module')
-def tables_of_the_peer(server, opened, scratch):
+def tables_of_the_peer(server, opened, cloud):
     """An API database and a cell's, made by the peer's nova-manage."""
-    urls = [server.create_database(f'peer_stores_{name}') for name in ('api', 'cell')]
-    conf = scratch / f'peer-stores-{type(server).__name__}.conf'
-    conf.write_text(
-        f'[api_database]\nconnection = {urls[0]}\n[database]\nconnection = {urls[1]}\n'
-    )
-    manage = peer_program('nova-manage')
-    run([manage, '--config-file', conf, 'api_db', 'sync'])
-    run([manage, '--config-file', conf, 'db', 'sync', '--local_cell'])
-    return Databases(*map(opened, urls))
+    names = ('api', 'cell0')
+    urls = {name: server.create_database(f'peer_stores_{name}') for name in names}
+    cloud.make_tables(urls, f'{type(server).__name__}-')
+    return Databases(*map(opened, urls.values()))
 
 
 @pytest.mark.parametrize('check', store_checks.CHECKS, ids=lambda check: check.__name__)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.live.daemon import OURS, own_program
 from tests.live.peer_api import PeerApi
-from tests.live.peer_cloud import ASIDE, COMPUTES, MORTAL, PICKY, PeerCloud
+from tests.live.peer_cloud import COMPUTES, MORTAL, PICKY, scheduling
 from tests.live.servers.process import completed
 
 COMMAND_S = 150
@@ -27,45 +27,13 @@ BIGGER = {'VCPU': 2, 'MEMORY_MB': 1024, 'DISK_GB': 2}
 
 
 @pytest.fixture(scope='module')
-def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_programs):
-    """The peer's programs and the scheduler under test, all at work."""
-    made = PeerCloud(
-        tmp_path_factory.mktemp('peer'),
-        rabbitmq=rabbitmq,
-        mariadb=mariadb,
-        placement=placement,
-        keystone=keystone,
-        peer_programs=peer_programs,
-    )
-    try:
-        made.build()
-        scheduler = made.start_scheduler(made.write_scheduler_conf('scheduler'))
-        made.start_peer()
-        made.wait_ready(scheduler)
-        if OURS:
-            made.wait_mapped()
-        else:
-            made.discover_hosts()
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture(scope='module')
 def opened(peer_cloud):
-    """The API, with the flavors; two computes stand aside."""
-    api = PeerApi(peer_cloud.port)
-    try:
-        api.wait_ready(peer_cloud['api'])
-        api.add_flavor('small', 1, 512, 1)
-        api.add_flavor('bigger', 2, 1024, 2)
-        # One fits on each of the medium computes.
-        api.add_flavor('half', 6, 4096, 10)
-        for host in ASIDE:
-            api.set_service(host, status='disabled')
+    """The API, with the scheduler under test."""
+    with (
+        scheduling(peer_cloud, 'scheduler'),
+        contextlib.closing(PeerApi(peer_cloud.port)) as api,
+    ):
         yield api
-    finally:
-        api.close()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from tests.examples import scaled
 from tests.live.cloud import CELLS
 from tests.live.daemon import own_program
 from tests.live.flow import HOSTS, fleet, running
@@ -16,7 +17,7 @@ from tests.live.servers.process import completed, free_port
 
 pytestmark = pytest.mark.ours
 RUN_S = 60
-SERVERS = 50
+SERVERS = scaled(50)
 SMALL = ('--flavor', 'vcpus=1,ram=512,disk=1')
 READER = {'username': 'reader', 'password': 'reader-secret'}
 

@@ -6,6 +6,7 @@ What the page says to type is read from the page: its files, its `sed`, its SQL.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import signal
@@ -21,7 +22,6 @@ import sqlalchemy as sa
 from tests.faults.audit import Audit
 from tests.live.daemon import own_program
 from tests.live.peer_api import PeerApi
-from tests.live.peer_cloud import ASIDE, PeerCloud
 from tests.live.servers.process import completed, free_port
 
 pytestmark = pytest.mark.ours
@@ -121,43 +121,18 @@ class Traffic:
         self._api.close()
 
 
-@pytest.fixture(scope='module')
-def peer_cloud(tmp_path_factory, rabbitmq, mariadb, placement, keystone, peer_programs):
-    """The peer's programs, with a scheduler of the peer's."""
-    made = PeerCloud(
-        tmp_path_factory.mktemp('replaced'),
-        rabbitmq=rabbitmq,
-        mariadb=mariadb,
-        placement=placement,
-        keystone=keystone,
-        peer_programs=peer_programs,
-    )
-    try:
-        made.build()
-        made.write_scheduler_conf(OLD)
-        made.start_peer_scheduler(OLD)
-        made.start_peer()
-        made.wait_ready(made[OLD])
-        made.discover_hosts()
-        yield made
-    finally:
-        made.close()
-
-
 @pytest.fixture
 def api(peer_cloud, eventually):
-    """The API with a flavor; the test's servers are deleted, and must be gone."""
-    api = PeerApi(peer_cloud.port)
-    try:
-        api.wait_ready(peer_cloud['api'])
-        api.add_flavor('small', 1, 512, 1)
-        for host in ASIDE:
-            api.set_service(host, status='disabled')
+    """The API, with a scheduler of the peer; nothing is left of the servers."""
+    peer_cloud.write_scheduler_conf(OLD)
+    peer_cloud.start_peer_scheduler(OLD)
+    peer_cloud.wait_ready(peer_cloud[OLD])
+    with contextlib.closing(PeerApi(peer_cloud.port)) as api:
         yield api
         api.delete_all()
         eventually(lambda: not peer_cloud.left_over(), 'nothing to be left')
-    finally:
-        api.close()
+        peer_cloud[OLD].end_by(signal.SIGTERM)
+        api.delete_service('nova-scheduler', OLD)
 
 
 @pytest.mark.scenario('F33', 'I1', 'I2', 'I4')

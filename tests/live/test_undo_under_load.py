@@ -103,6 +103,7 @@ def undo_late(claims, request, wanted, meanwhile):
         raise errors.NoValidHost('No host is left for the last one.')
 
 
+@pytest.mark.exhaustive('minutes of load; an outage leaves claims in the first tier')
 @pytest.mark.scenario('F40', 'I2')
 def test_what_a_busy_placement_leaves_is_undone_by_recovery(
     server, adapters, hosts, others, tmp_path

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from pathlib import Path
 
 import requests
 import sqlalchemy as sa
 
-from tests.live.servers.process import Process, free_port, run, wait_until
+from tests.live.servers.preloaded import placements
+from tests.live.servers.process import Process, free_port, wait_until
 
 VERSION = '1.36'
 # The server may close an idle connection just when it is used again: none is kept.
@@ -43,27 +43,17 @@ class Placement:
     def start(self):
         """Make the tables at the first start; run the server."""
         conf = self.dir / 'placement.conf'
-        bin_dir = Path(sys.executable).parent
         if not conf.exists():
             conf.write_text(
                 '[api]\nauth_strategy = noauth2\n'
                 f'[placement_database]\nconnection = {self.database_url}\n'
                 f'{self._options}\n'
             )
-            run(
-                [
-                    bin_dir / 'placement-manage',
-                    '--config-dir',
-                    self.dir,
-                    'db',
-                    'sync',
-                ],
-                env=self._env,
-            )
+            words = ('--config-dir', self.dir, 'db', 'sync')
+            done = placements().run('placement-manage', *words, env=self._env)
+            assert done.returncode == 0, done
         self._server = Process(
             [
-                sys.executable,
-                '-m',
                 'gunicorn',
                 f'--bind=127.0.0.1:{self.port}',
                 '--workers=1',
@@ -77,6 +67,7 @@ class Placement:
             ],
             self.dir / 'gunicorn.log',
             env=self._env,
+            fork_of=placements(),
         )
         wait_until(self._ready, 60, 'placement', self._server)
 

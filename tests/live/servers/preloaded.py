@@ -32,6 +32,8 @@ OURS = (
     'pymysql',
 )
 """What our programs import beyond their own module."""
+PLACEMENTS = ('placement.cmd.manage', 'placement.deploy', 'gunicorn.app.wsgiapp')
+"""What those of placement import, which is installed beside ours."""
 
 BIN = Path(sys.executable).parent
 
@@ -43,7 +45,7 @@ class Preloaded:
         """Load modules by an interpreter; its ``log`` is a path."""
         self._log = Path(log).open('a')  # noqa: SIM115  closed by close()
         self._process = subprocess.Popen(
-            [python, Path(__file__).with_name('forks.py'), *modules],
+            [python, '-P', Path(__file__).with_name('forks.py'), *modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -128,11 +130,21 @@ class Fork:
         return self.poll()
 
 
-@functools.cache
 def ours():
-    """Return the process whose forks are programs of ours; it ends with this one."""
+    """Return the process whose forks are programs of ours."""
+    return _lasting(OURS)
+
+
+def placements():
+    """Return the process whose forks are programs of placement."""
+    return _lasting(PLACEMENTS)
+
+
+@functools.cache
+def _lasting(modules):
+    """Load modules in a process that ends with this one."""
     log = tempfile.NamedTemporaryFile(prefix='novasched-forks-')  # noqa: SIM115
-    made = Preloaded(sys.executable, OURS, log.name)
+    made = Preloaded(sys.executable, modules, log.name)
     atexit.register(log.close)
     atexit.register(made.close)
     return made
