@@ -10,6 +10,7 @@ import pytest
 
 from tests.fake_databases import node, service
 from tests.fakes import SECOND
+from tests.tables import cases
 
 LONGEST_S = 59
 
@@ -72,18 +73,14 @@ def test_a_transaction_that_commits_late_is_seen(later):
     assert used(later)['h1'] == 7
 
 
-@pytest.mark.parametrize(
+@cases(
     'remove',
-    [
-        pytest.param(
-            lambda cloud: cloud.a.soft_delete(1, cloud.clock.utcnow() - 30 * SECOND),
-            id='marked as deleted by a clock that is behind',
-        ),
-        pytest.param(lambda cloud: cloud.a.nodes.pop(1), id='without a trace'),
-        pytest.param(
-            lambda cloud: cloud.a.change(1, None, deleted=None), id='deleted is null'
-        ),
-    ],
+    (
+        'marked as deleted by a clock that is behind',
+        lambda cloud: cloud.a.soft_delete(1, cloud.clock.utcnow() - 30 * SECOND),
+    ),
+    ('without a trace', lambda cloud: cloud.a.nodes.pop(1)),
+    ('deleted is null', lambda cloud: cloud.a.change(1, None, deleted=None)),
 )
 def test_a_node_that_is_gone_is_gone_at_once(later, remove):
     remove(later)

@@ -11,6 +11,7 @@ from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Window
 from tests.fake_databases import FakeCellStore, node, service
 from tests.fakes import NOON, SECOND, FakeClock
+from tests.tables import cases
 
 OVERLAP_S = 10
 
@@ -78,13 +79,11 @@ def test_without_a_change_nothing_is_made_anew(reader):
     assert reader.nodes.changes == before
 
 
-@pytest.mark.parametrize(
+@cases(
     'stamp',
-    [
-        pytest.param(NOON + 1 * SECOND, id='by a clock that is right'),
-        pytest.param(NOON - 9 * SECOND, id='by a clock that is behind'),
-        pytest.param(NOON + 3600 * SECOND, id='by a clock far ahead'),
-    ],
+    ('by a clock that is right', NOON + 1 * SECOND),
+    ('by a clock that is behind', NOON - 9 * SECOND),
+    ('by a clock far ahead', NOON + 3600 * SECOND),
 )
 def test_a_change_is_seen(reader, stamp):
     reader.store.change(1, stamp, vcpus_used=5)
@@ -92,13 +91,11 @@ def test_a_change_is_seen(reader, stamp):
     assert reader.hosts() == {'h1': 5, 'h2': 1}
 
 
-@pytest.mark.parametrize(
+@cases(
     'stamp',
-    [
-        pytest.param(NOON + 1 * SECOND, id='in the same second'),
-        pytest.param(NOON - 3 * SECOND, id='by a clock that is behind the first'),
-        pytest.param(None, id='without a stamp, but created just now'),
-    ],
+    ('in the same second', NOON + 1 * SECOND),
+    ('by a clock that is behind the first', NOON - 3 * SECOND),
+    ('without a stamp, but created just now', None),
 )
 def test_a_second_change_is_seen(reader, stamp):
     reader.store.put(
@@ -134,15 +131,11 @@ def test_a_node_may_get_another_uuid(reader):
     assert node(1).uuid not in reader.nodes.hosts.by_uuid
 
 
-@pytest.mark.parametrize(
-    ('set_back_s', 'since'),
-    [
-        pytest.param(0, NOON - 10 * SECOND, id='a clock that runs on'),
-        pytest.param(
-            3600, NOON - 3610 * SECOND, id='set back: the last read was earlier, too'
-        ),
-        pytest.param(-3600, NOON - 10 * SECOND, id='set forth: better too early'),
-    ],
+@cases(
+    'set_back_s, since',
+    ('a clock that runs on', 0, NOON - 10 * SECOND),
+    ('set back: the last read was earlier, too', 3600, NOON - 3610 * SECOND),
+    ('set forth: better too early', -3600, NOON - 10 * SECOND),
 )
 def test_a_clock_that_is_set_hides_no_change(reader, set_back_s, since):
     reader.clock.set_back(set_back_s)
@@ -329,12 +322,10 @@ def test_a_new_service_that_is_disabled_is_known_when_it_is_enabled(reader):
     assert not reader.nodes.cells['a'].services.is_disabled('h3')
 
 
-@pytest.mark.parametrize(
-    ('host', 'times'),
-    [
-        pytest.param('h3', 3, id='an unknown host'),
-        pytest.param(None, 0, id='no host: it has none'),
-    ],
+@cases(
+    'host, times',
+    ('an unknown host', 'h3', 3),
+    ('no host: it has none', None, 0),
 )
 def test_a_missing_service_is_looked_for_now_and_then(reader, host, times):
     reader.store.put(node(3, host=host, created_at=NOON))

@@ -10,6 +10,7 @@ import pytest
 from novasched import errors
 from tests.fake_databases import aggregate, cell, image, instance, node, service
 from tests.fakes import NOON, SECOND
+from tests.tables import cases
 from tests.unit.cluster.conftest import SHORT_S
 
 DEADLINE_S = 30
@@ -95,13 +96,11 @@ def test_a_service_that_is_removed_without_a_trace_is_noticed_later(cloud):
     assert cloud.shown() == ['h2', 'h3']
 
 
-@pytest.mark.parametrize(
+@cases(
     'leave',
-    [
-        pytest.param(lambda store: store.soft_delete(1, NOON), id='deleted behind it'),
-        pytest.param(lambda store: store.delete_service('h1', NOON), id='no service'),
-        pytest.param(lambda store: store.fail(), id='its old cell fails'),
-    ],
+    ('deleted behind it', lambda store: store.soft_delete(1, NOON)),
+    ('no service', lambda store: store.delete_service('h1', NOON)),
+    ('its old cell fails', lambda store: store.fail()),
 )
 def test_a_host_that_moved_to_another_cell_is_shown_once_and_there(cloud, leave):
     leave(cloud.a)
@@ -125,14 +124,12 @@ def state_of(cloud, host):
     return hosts[host].service_disabled, hosts[host].service_up
 
 
-@pytest.mark.parametrize(
-    ('fields', 'disabled', 'up'),
-    [
-        pytest.param({}, False, True, id='as before'),
-        pytest.param({'disabled': True}, True, True, id='disabled'),
-        pytest.param({'forced_down': True}, False, False, id='forced down'),
-        pytest.param({'last_seen_up': NOON - 61 * SECOND}, False, False, id='silent'),
-    ],
+@cases(
+    'fields, disabled, up',
+    ('as before', {}, False, True),
+    ('disabled', {'disabled': True}, True, True),
+    ('forced down', {'forced_down': True}, False, False),
+    ('silent', {'last_seen_up': NOON - 61 * SECOND}, False, False),
 )
 def test_a_service_is_seen_as_it_is_and_as_it_is_again(cloud, fields, disabled, up):
     cloud.a.services['h1'] = service('h1', **fields)
@@ -355,18 +352,16 @@ def test_a_request_that_cannot_learn_of_images_fails(cloud):
 # Nodes by name.
 
 
-@pytest.mark.parametrize(
-    ('host', 'name', 'of', 'found'),
-    [
-        pytest.param('h1', None, None, ['n1'], id='by host'),
-        pytest.param('H1', None, None, ['n1'], id='by host, in another case'),
-        pytest.param(None, 'N3', None, [], id='by name, in another case'),
-        pytest.param(None, 'n3', None, ['n3'], id='by name'),
-        pytest.param('h1', 'n3', None, [], id='by both, that do not fit'),
-        pytest.param('h3', None, 'a', [], id='in another cell'),
-        pytest.param('h3', None, 'b', ['n3'], id='in its cell'),
-        pytest.param('h8', None, None, ['n8'], id='without a service'),
-    ],
+@cases(
+    'host, name, of, found',
+    ('by host', 'h1', None, None, ['n1']),
+    ('by host, in another case', 'H1', None, None, ['n1']),
+    ('by name, in another case', None, 'N3', None, []),
+    ('by name', None, 'n3', None, ['n3']),
+    ('by both, that do not fit', 'h1', 'n3', None, []),
+    ('in another cell', 'h3', None, 'a', []),
+    ('in its cell', 'h3', None, 'b', ['n3']),
+    ('without a service', 'h8', None, None, ['n8']),
 )
 def test_nodes_are_found_by_name(cloud, host, name, of, found):
     cloud.a.put(node(8, created_at=NOON))
@@ -381,13 +376,11 @@ def test_a_node_that_never_reported_is_found_with_its_uuid(cloud):
     assert cloud.view.nodes_named('h1', None) == [('h1', 'n1', node(1).uuid)]
 
 
-@pytest.mark.parametrize(
-    ('mapped', 'uuid'),
-    [
-        pytest.param({'h1': 'b'}, 'twin', id='mapped to the second'),
-        pytest.param({'h1': 'a'}, node(1).uuid, id='mapped to the first'),
-        pytest.param({}, node(1).uuid, id='not mapped: the first'),
-    ],
+@cases(
+    'mapped, uuid',
+    ('mapped to the second', {'h1': 'b'}, 'twin'),
+    ('mapped to the first', {'h1': 'a'}, node(1).uuid),
+    ('not mapped: the first', {}, node(1).uuid),
 )
 def test_of_hosts_of_one_name_the_mapped_one_is_meant(cloud, mapped, uuid):
     cloud.b.add_host(1, uuid='twin', created_at=NOON)

@@ -12,6 +12,7 @@ from novasched.cluster.cells import FAILURES, Cells
 from novasched.cluster.view import ClusterView
 from tests.fake_databases import FakeCellStore, cell, instance, node
 from tests.fakes import NOON, SECOND
+from tests.tables import cases
 from tests.unit.cluster.conftest import SHORT_S
 
 DEADLINE_S = 30
@@ -205,15 +206,11 @@ def test_without_any_cell_there_are_no_hosts(new_cloud, caplog):
     assert 'No cells were found' in caplog.text
 
 
-@pytest.mark.parametrize(
-    ('found', 'shown'),
-    [
-        pytest.param([cell('a')], ['h1', 'h2'], id='a cell is gone'),
-        pytest.param(
-            [cell('a'), cell('b', disabled=True)], ['h1', 'h2'], id='one is disabled'
-        ),
-        pytest.param([cell('b'), cell('a')], ['h1', 'h2', 'h3'], id='another order'),
-    ],
+@cases(
+    'found, shown',
+    ('a cell is gone', [cell('a')], ['h1', 'h2']),
+    ('one is disabled', [cell('a'), cell('b', disabled=True)], ['h1', 'h2']),
+    ('another order', [cell('b'), cell('a')], ['h1', 'h2', 'h3']),
 )
 def test_cells_may_change_at_any_time(cloud, found, shown):
     cloud.api.found_cells = found
@@ -239,13 +236,11 @@ def test_a_cell_that_moves_to_another_database_keeps_nothing_of_the_old(cloud):
     assert cloud.shown() == ['h1', 'h2', 'h9']
 
 
-@pytest.mark.parametrize(
-    ('of', 'shown'),
-    [
-        pytest.param('b', ['h3'], id='an enabled cell'),
-        pytest.param('d', ['h7'], id='a disabled cell'),
-        pytest.param('e', [], id='an unknown cell'),
-    ],
+@cases(
+    'of, shown',
+    ('an enabled cell', 'b', ['h3']),
+    ('a disabled cell', 'd', ['h7']),
+    ('an unknown cell', 'e', []),
 )
 def test_a_request_may_stay_in_one_cell(cloud, of, shown):
     for uuid, id_ in (('d', 7), ('e', 8)):
@@ -260,12 +255,10 @@ def test_a_request_may_stay_in_one_cell(cloud, of, shown):
     assert 'e' not in [opened.uuid for opened in cloud.stores.opened]
 
 
-@pytest.mark.parametrize(
+@cases(
     'found',
-    [
-        pytest.param(cell('e'), id='enabled'),
-        pytest.param(cell('e', disabled=True), id='disabled'),
-    ],
+    ('enabled', cell('e')),
+    ('disabled', cell('e', disabled=True)),
 )
 def test_a_cell_that_nobody_has_told_of_is_looked_up(cloud, found):
     cloud.stores.stores['e'] = FakeCellStore()

@@ -11,6 +11,7 @@ from novasched.scheduler.filters.aggregate import (
 from novasched.scheduler.reasons import REJECTED, Code
 from tests import factories
 from tests.configuration import make_conf
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 
@@ -23,54 +24,45 @@ WINDOWS = {'os_distro': 'windows'}
 LINUX = {'os_distro': 'linux'}
 
 
-@pytest.mark.parametrize(
-    ('metadata', 'image', 'expected'),
-    [
-        pytest.param([], LINUX, True, id='in no aggregate'),
-        pytest.param([WINDOWS], WINDOWS, True, id='the same'),
-        pytest.param([WINDOWS], LINUX, False, id='another'),
-        pytest.param([WINDOWS], {}, True, id='the image does not say'),
-        pytest.param([WINDOWS], None, True, id='no image'),
-        pytest.param([{'os_distro': 'windows, linux'}], LINUX, True, id='one of two'),
-        pytest.param([WINDOWS, LINUX], LINUX, True, id='one of two aggregates'),
-        pytest.param([{'mykey': 'x'}], LINUX, True, id='a key of something else'),
-        pytest.param(
-            [{'hw_qemu_guest_agent': 'true'}],
-            {'hw_qemu_guest_agent': 'yes'},
-            False,
-            id='truth is written True',
-        ),
-        pytest.param(
-            [{'hw_qemu_guest_agent': 'True'}],
-            {'hw_qemu_guest_agent': 'yes'},
-            True,
-            id='true',
-        ),
-        pytest.param(
-            [{'hw_qemu_guest_agent': 'True'}],
-            {'hw_qemu_guest_agent': 'no'},
-            True,
-            id='false goes anywhere',
-        ),
-        pytest.param([{'hw_cpu_cores': '4'}], {'hw_cpu_cores': '4'}, True, id='number'),
-        pytest.param([{'hw_video_ram': '4'}], {'hw_video_ram': '0'}, True, id='zero'),
-        pytest.param(
-            [{'hw_numa_mem': '1'}], {'hw_numa_mem.0': '1'}, False, id='a list'
-        ),
-        pytest.param(
-            [{'hw_architecture': 'x86_64'}],
-            {'architecture': 'amd64'},
-            True,
-            id='an old name in the image',
-        ),
-        pytest.param(
-            [{'architecture': 'x86_64'}],
-            {'architecture': 'i686'},
-            True,
-            id='an old name in the aggregate',
-        ),
-        pytest.param([{'os_distro': ''}], LINUX, False, id='nothing is welcome'),
-    ],
+@cases(
+    'metadata, image, expected',
+    ('in no aggregate', [], LINUX, True),
+    ('the same', [WINDOWS], WINDOWS, True),
+    ('another', [WINDOWS], LINUX, False),
+    ('the image does not say', [WINDOWS], {}, True),
+    ('no image', [WINDOWS], None, True),
+    ('one of two', [{'os_distro': 'windows, linux'}], LINUX, True),
+    ('one of two aggregates', [WINDOWS, LINUX], LINUX, True),
+    ('a key of something else', [{'mykey': 'x'}], LINUX, True),
+    (
+        'truth is written True',
+        [{'hw_qemu_guest_agent': 'true'}],
+        {'hw_qemu_guest_agent': 'yes'},
+        False,
+    ),
+    ('true', [{'hw_qemu_guest_agent': 'True'}], {'hw_qemu_guest_agent': 'yes'}, True),
+    (
+        'false goes anywhere',
+        [{'hw_qemu_guest_agent': 'True'}],
+        {'hw_qemu_guest_agent': 'no'},
+        True,
+    ),
+    ('number', [{'hw_cpu_cores': '4'}], {'hw_cpu_cores': '4'}, True),
+    ('zero', [{'hw_video_ram': '4'}], {'hw_video_ram': '0'}, True),
+    ('a list', [{'hw_numa_mem': '1'}], {'hw_numa_mem.0': '1'}, False),
+    (
+        'an old name in the image',
+        [{'hw_architecture': 'x86_64'}],
+        {'architecture': 'amd64'},
+        True,
+    ),
+    (
+        'an old name in the aggregate',
+        [{'architecture': 'x86_64'}],
+        {'architecture': 'i686'},
+        True,
+    ),
+    ('nothing is welcome', [{'os_distro': ''}], LINUX, False),
 )
 def test_properties(metadata, image, expected):
     filter_ = AggregateImagePropertiesIsolation()
@@ -78,21 +70,17 @@ def test_properties(metadata, image, expected):
     assert_verdict(filter_, host_in(*metadata), request, expected)
 
 
-@pytest.mark.parametrize(
-    ('separator', 'metadata', 'image', 'expected'),
-    [
-        pytest.param(
-            '.', {'hw.os_distro': 'windows'}, LINUX, True, id='no property has the name'
-        ),
-        pytest.param('_', WINDOWS, LINUX, True, id='another namespace'),
-        pytest.param(
-            '_',
-            {'hw_architecture': 'x86_64'},
-            {'hw_architecture': 'aarch64'},
-            False,
-            id='the whole name',
-        ),
-    ],
+@cases(
+    'separator, metadata, image, expected',
+    ('no property has the name', '.', {'hw.os_distro': 'windows'}, LINUX, True),
+    ('another namespace', '_', WINDOWS, LINUX, True),
+    (
+        'the whole name',
+        '_',
+        {'hw_architecture': 'x86_64'},
+        {'hw_architecture': 'aarch64'},
+        False,
+    ),
 )
 def test_namespace(separator, metadata, image, expected):
     filter_ = AggregateImagePropertiesIsolation('hw', separator)

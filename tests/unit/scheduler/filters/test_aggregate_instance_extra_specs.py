@@ -10,6 +10,7 @@ from novasched.scheduler.filters.aggregate import (
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = AggregateInstanceExtraSpecsFilter()
@@ -23,36 +24,26 @@ def host_in(*metadata):
     return factories.hosts(aggregates=[aggregates])
 
 
-@pytest.mark.parametrize(
-    ('metadata', 'extra_specs', 'expected'),
-    [
-        pytest.param([], {}, True, id='nothing asked'),
-        pytest.param([{'ssd': 'true'}], {'ssd': 'true'}, True, id='no scope'),
-        pytest.param([{'ssd': 'true'}], {f'{SCOPE}ssd': 'true'}, True, id='the scope'),
-        pytest.param([], {'ssd': 'true'}, False, id='in no aggregate'),
-        pytest.param(
-            [],
-            {'capabilities:ssd': 'true', 'hw:cpu_policy': 'dedicated'},
-            True,
-            id='other scopes',
-        ),
-        pytest.param([{'opt': 'a,b'}], {'opt': 'b'}, True, id='an alternative'),
-        pytest.param(
-            [{'opt': 'a,b'}], {'opt': 'a,b'}, False, id='the requirement is not split'
-        ),
-        pytest.param([{'m': 'a'}, {'m': 'b'}], {'m': 'a'}, True, id='two aggregates'),
-        pytest.param(
-            [{'m': 'a,b'}], {'m': 's!= a'}, True, id='another value satisfies it'
-        ),
-        pytest.param([{'m': '5'}], {'m': '>= 3'}, True, id='a number'),
-        pytest.param(
-            [{'a:b': 'x'}], {f'{SCOPE}a:b': 'x'}, True, id='split at the first colon'
-        ),
-        pytest.param([{'m': ''}], {'m': ''}, True, id='empty'),
-        pytest.param(
-            [{'m': '1', 'n': '1'}], {'m': '1', 'n': '2'}, False, id='all must hold'
-        ),
-    ],
+@cases(
+    'metadata, extra_specs, expected',
+    ('nothing asked', [], {}, True),
+    ('no scope', [{'ssd': 'true'}], {'ssd': 'true'}, True),
+    ('the scope', [{'ssd': 'true'}], {f'{SCOPE}ssd': 'true'}, True),
+    ('in no aggregate', [], {'ssd': 'true'}, False),
+    (
+        'other scopes',
+        [],
+        {'capabilities:ssd': 'true', 'hw:cpu_policy': 'dedicated'},
+        True,
+    ),
+    ('an alternative', [{'opt': 'a,b'}], {'opt': 'b'}, True),
+    ('the requirement is not split', [{'opt': 'a,b'}], {'opt': 'a,b'}, False),
+    ('two aggregates', [{'m': 'a'}, {'m': 'b'}], {'m': 'a'}, True),
+    ('another value satisfies it', [{'m': 'a,b'}], {'m': 's!= a'}, True),
+    ('a number', [{'m': '5'}], {'m': '>= 3'}, True),
+    ('split at the first colon', [{'a:b': 'x'}], {f'{SCOPE}a:b': 'x'}, True),
+    ('empty', [{'m': ''}], {'m': ''}, True),
+    ('all must hold', [{'m': '1', 'n': '1'}], {'m': '1', 'n': '2'}, False),
 )
 def test_extra_specs(metadata, extra_specs, expected):
     request = factories.request(extra_specs=extra_specs)

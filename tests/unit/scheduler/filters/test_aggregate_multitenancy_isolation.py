@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from novasched.scheduler.filters.aggregate import (
     AggregateMultiTenancyIsolation,
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = AggregateMultiTenancyIsolation()
@@ -20,33 +19,27 @@ def host_in(*metadata):
     return factories.hosts(aggregates=[tuple(aggregates)])
 
 
-@pytest.mark.parametrize(
-    ('metadata', 'expected'),
-    [
-        pytest.param([], True, id='in no aggregate'),
-        pytest.param([{'x': 'y'}], True, id='for no project'),
-        pytest.param([{'filter_tenant_id': 'p1'}], True, id='for the project'),
-        pytest.param([{'filter_tenant_id': 'p2'}], False, id='for another'),
-        pytest.param([{'filter_tenant_id': 'p2, p1'}], True, id='for two'),
-        pytest.param([{'filter_tenant_id3': 'p1'}], True, id='a key with a number'),
-        pytest.param([{'filter_tenant_idX': 'p9'}], False, id='a key with a letter'),
-        pytest.param(
-            [{'filter_tenant_id': 'p2', 'filter_tenant_id2': 'p1'}],
-            True,
-            id='two keys',
-        ),
-        pytest.param(
-            [{'filter_tenant_id': 'p2'}, {'filter_tenant_id': 'p1'}],
-            True,
-            id='for one of two aggregates',
-        ),
-        pytest.param(
-            [{'filter_tenant_id': 'p2'}, {'x': 'y'}],
-            False,
-            id='an aggregate for all does not help',
-        ),
-        pytest.param([{'filter_tenant_id': ''}], False, id='for nobody'),
-    ],
+@cases(
+    'metadata, expected',
+    ('in no aggregate', [], True),
+    ('for no project', [{'x': 'y'}], True),
+    ('for the project', [{'filter_tenant_id': 'p1'}], True),
+    ('for another', [{'filter_tenant_id': 'p2'}], False),
+    ('for two', [{'filter_tenant_id': 'p2, p1'}], True),
+    ('a key with a number', [{'filter_tenant_id3': 'p1'}], True),
+    ('a key with a letter', [{'filter_tenant_idX': 'p9'}], False),
+    ('two keys', [{'filter_tenant_id': 'p2', 'filter_tenant_id2': 'p1'}], True),
+    (
+        'for one of two aggregates',
+        [{'filter_tenant_id': 'p2'}, {'filter_tenant_id': 'p1'}],
+        True,
+    ),
+    (
+        'an aggregate for all does not help',
+        [{'filter_tenant_id': 'p2'}, {'x': 'y'}],
+        False,
+    ),
+    ('for nobody', [{'filter_tenant_id': ''}], False),
 )
 def test_projects(metadata, expected):
     request = factories.request(project_id='p1')

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from novasched.scheduler.filters.aggregate import (
     AggregateTypeAffinityFilter,
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = AggregateTypeAffinityFilter()
@@ -20,27 +19,25 @@ def host_in(*metadata):
     return factories.hosts(aggregates=[tuple(aggregates)])
 
 
-@pytest.mark.parametrize(
-    ('metadata', 'expected'),
-    [
-        pytest.param([], True, id='in no aggregate'),
-        pytest.param([{'instance_type': 'small'}], True, id='for the flavor'),
-        pytest.param([{'instance_type': 'tiny, small'}], True, id='for two'),
-        pytest.param([{'instance_type': 'tiny'}], False, id='for another'),
-        pytest.param([{'instance_type': 'smal'}], False, id='not by its start'),
-        pytest.param(
-            [{'instance_type': 'tiny'}, {'instance_type': 'small'}],
-            True,
-            id='for one of two aggregates',
-        ),
-        pytest.param([{'instance_type': ''}], False, id='for none'),
-        pytest.param([{'flavor': 'tiny'}], True, id='another key'),
-        pytest.param(
-            [{'instance_type': 'tiny'}, {'x': 'y'}],
-            False,
-            id='an aggregate for all does not help',
-        ),
-    ],
+@cases(
+    'metadata, expected',
+    ('in no aggregate', [], True),
+    ('for the flavor', [{'instance_type': 'small'}], True),
+    ('for two', [{'instance_type': 'tiny, small'}], True),
+    ('for another', [{'instance_type': 'tiny'}], False),
+    ('not by its start', [{'instance_type': 'smal'}], False),
+    (
+        'for one of two aggregates',
+        [{'instance_type': 'tiny'}, {'instance_type': 'small'}],
+        True,
+    ),
+    ('for none', [{'instance_type': ''}], False),
+    ('another key', [{'flavor': 'tiny'}], True),
+    (
+        'an aggregate for all does not help',
+        [{'instance_type': 'tiny'}, {'x': 'y'}],
+        False,
+    ),
 )
 def test_flavors(metadata, expected):
     assert_verdict(FILTER, host_in(*metadata), factories.request(), expected)

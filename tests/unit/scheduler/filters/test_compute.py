@@ -10,19 +10,18 @@ import pytest
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = ComputeFilter()
 
 
-@pytest.mark.parametrize(
-    ('disabled', 'up', 'expected'),
-    [
-        pytest.param(False, True, True, id='enabled and up'),
-        pytest.param(True, True, False, id='disabled'),
-        pytest.param(False, False, False, id='down'),
-        pytest.param(True, False, False, id='disabled and down'),
-    ],
+@cases(
+    'disabled, up, expected',
+    ('enabled and up', False, True, True),
+    ('disabled', True, True, False),
+    ('down', False, False, False),
+    ('disabled and down', True, False, False),
 )
 def test_service(disabled, up, expected):
     hosts = factories.hosts(service_disabled=[disabled], service_up=[up])

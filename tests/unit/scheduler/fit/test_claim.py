@@ -13,6 +13,7 @@ from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.topology import Pages
 from tests import factories, topologies
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+from tests.tables import cases
 
 RIGHT, NOVA = Fitting(), Fitting(as_nova=True)
 BOTH = pytest.mark.parametrize('fitting', [RIGHT, NOVA], ids=['right', 'nova'])
@@ -87,15 +88,13 @@ def test_a_field_that_is_not_set_is_no_request(fitting):
 
 
 @BOTH
-@pytest.mark.parametrize(
+@cases(
     'limits',
-    [
-        pytest.param(limits(), id='too many CPUs'),
-        pytest.param(
-            limits(network_metadata=NetworkMetadata(physnets=set(), tunneled=True)),
-            id='with networks',
-        ),
-    ],
+    ('too many CPUs', limits()),
+    (
+        'with networks',
+        limits(network_metadata=NetworkMetadata(physnets=set(), tunneled=True)),
+    ),
 )
 def test_limits_hold_that_a_filter_recorded(fitting, limits):
     full = numa_topology(numa_cell(cpu_usage=4))
@@ -146,12 +145,10 @@ def test_for_nova_what_came_before_is_booked():
     assert host.num_io_ops == 2
 
 
-@pytest.mark.parametrize(
-    ('fitting', 'used_mb', 'left', 'failed'),
-    [
-        pytest.param(RIGHT, 1024, [1], False, id='right'),
-        pytest.param(NOVA, 0, [2], True, id='nova'),
-    ],
+@cases(
+    'fitting, used_mb, left, failed',
+    ('right', RIGHT, 1024, [1], False),
+    ('nova', NOVA, 0, [2], True),
 )
 def test_a_node_that_reports_no_pages(fitting, used_mb, left, failed):
     bare = numa_topology(numa_cell(pages={}))
@@ -163,14 +160,12 @@ def test_a_node_that_reports_no_pages(fitting, used_mb, left, failed):
     assert [cell.id for cell in found.topology.cells] == [0]
 
 
-@pytest.mark.parametrize(
-    ('groups', 'left'),
-    [
-        pytest.param(None, [2, 1], id='none were set'),
-        pytest.param([], [2, 1], id='there are none'),
-        pytest.param([(f'{GROUP}-0', 'b'), (None, 'a')], [2, 1], id='of one provider'),
-        pytest.param([('port', 'a')], [1, 2], id='of others'),
-    ],
+@cases(
+    'groups, left',
+    ('none were set', None, [2, 1]),
+    ('there are none', [], [2, 1]),
+    ('of one provider', [(f'{GROUP}-0', 'b'), (None, 'a')], [2, 1]),
+    ('of others', [('port', 'a')], [1, 2]),
 )
 def test_devices_are_those_of_the_claimed_candidate(groups, left):
     spec = {'vendor_id': '8086', 'rp_uuids': 'b'}

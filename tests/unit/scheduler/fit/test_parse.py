@@ -25,6 +25,7 @@ from novasched.scheduler.fit.pci import Pool
 from novasched.scheduler.fit.topology import HostCell, Networks, Pages
 from tests import factories
 from tests.factories import numa_cell, numa_topology
+from tests.tables import cases
 
 
 def text_of(*cells):
@@ -303,26 +304,22 @@ def stats(*pools):
     return json.dumps(PciDevicePoolList(objects=made).obj_to_primitive())
 
 
-@pytest.mark.parametrize(
-    ('text', 'pools'),
-    [
-        pytest.param(stats({'count': 2}), [(None, 2)], id='no node'),
-        pytest.param(stats({'numa_node': None}), [(None, 1)], id='null node'),
-        pytest.param(
-            stats({'numa_node': 1, 'count': 2}, {'numa_node': 0}),
-            [(1, 2), (0, 1)],
-            id='two pools',
-        ),
-        pytest.param(json.dumps({**NIC, 'count': 2}), [(None, 2)], id='one of old'),
-        pytest.param(
-            json.dumps(
-                [{**NIC, 'count': '3', 'numa_node': '1'}, {**NIC, 'count': 2.7}]
-            ),
-            [(1, 3), (None, 2)],
-            id='a list of old, with numbers of any kind',
-        ),
-        pytest.param(stats({'count': 0}), [(None, 0)], id='an empty pool'),
-    ],
+@cases(
+    'text, pools',
+    ('no node', stats({'count': 2}), [(None, 2)]),
+    ('null node', stats({'numa_node': None}), [(None, 1)]),
+    (
+        'two pools',
+        stats({'numa_node': 1, 'count': 2}, {'numa_node': 0}),
+        [(1, 2), (0, 1)],
+    ),
+    ('one of old', json.dumps({**NIC, 'count': 2}), [(None, 2)]),
+    (
+        'a list of old, with numbers of any kind',
+        json.dumps([{**NIC, 'count': '3', 'numa_node': '1'}, {**NIC, 'count': 2.7}]),
+        [(1, 3), (None, 2)],
+    ),
+    ('an empty pool', stats({'count': 0}), [(None, 0)]),
 )
 def test_pools(text, pools):
     found = parse_pools(text)
@@ -330,77 +327,69 @@ def test_pools(text, pools):
     assert {pool.tags for pool in found} == {NIC_TAGS}
 
 
-@pytest.mark.parametrize(
+@cases(
     'text',
-    [
-        pytest.param('[', id='no JSON'),
-        pytest.param('[' * 100000, id='too deep'),
-        pytest.param('7', id='a number'),
-        pytest.param('["x"]', id='text for a pool'),
-        pytest.param('[null]', id='null for a pool'),
-        pytest.param('[{}]', id='a pool of nothing'),
-        pytest.param(json.dumps([NIC]), id='no count'),
-        pytest.param('[{"count": 1}]', id='no product'),
-        pytest.param(json.dumps([{**NIC, 'vendor_id': None, 'count': 1}]), id='null'),
-        pytest.param(json.dumps([{**NIC, 'count': 'many'}]), id='no number'),
-        pytest.param(json.dumps([{**NIC, 'count': float('inf')}]), id='too many'),
-        pytest.param(json.dumps([{**NIC, 'count': 1, 'tag': ['x']}]), id='a list'),
-        pytest.param(json.dumps([{**NIC, 'count': -1}]), id='fewer than none'),
-        pytest.param(json.dumps([{**NIC, 'count': -1e300}]), id='far fewer'),
-        pytest.param(json.dumps([{**NIC, 'count': 2**31}]), id='one too many'),
-        pytest.param(
-            json.dumps([{**NIC, 'count': 1, 'numa_node': 2**53}]), id='no node'
-        ),
-        pytest.param(objects({**NIC, 'count': 1, 'tags': None}), id='no tags'),
-        pytest.param(objects([1]), id='a list for a pool'),
-        pytest.param('{"objects": 3}', id='no list of objects'),
-        pytest.param('{"nova_object.name": "PciDevicePoolList"}', id='no content'),
-        pytest.param(
-            json.dumps([{**NIC, 'count': 1}, {**NIC, 'count': 'many'}]),
-            id='one of two is nonsense',
-        ),
-    ],
+    ('no JSON', '['),
+    ('too deep', '[' * 100000),
+    ('a number', '7'),
+    ('text for a pool', '["x"]'),
+    ('null for a pool', '[null]'),
+    ('a pool of nothing', '[{}]'),
+    ('no count', json.dumps([NIC])),
+    ('no product', '[{"count": 1}]'),
+    ('null', json.dumps([{**NIC, 'vendor_id': None, 'count': 1}])),
+    ('no number', json.dumps([{**NIC, 'count': 'many'}])),
+    ('too many', json.dumps([{**NIC, 'count': float('inf')}])),
+    ('a list', json.dumps([{**NIC, 'count': 1, 'tag': ['x']}])),
+    ('fewer than none', json.dumps([{**NIC, 'count': -1}])),
+    ('far fewer', json.dumps([{**NIC, 'count': -1e300}])),
+    ('one too many', json.dumps([{**NIC, 'count': 2**31}])),
+    ('no node', json.dumps([{**NIC, 'count': 1, 'numa_node': 2**53}])),
+    ('no tags', objects({**NIC, 'count': 1, 'tags': None})),
+    ('a list for a pool', objects([1])),
+    ('no list of objects', '{"objects": 3}'),
+    ('no content', '{"nova_object.name": "PciDevicePoolList"}'),
+    (
+        'one of two is nonsense',
+        json.dumps([{**NIC, 'count': 1}, {**NIC, 'count': 'many'}]),
+    ),
 )
 def test_pools_that_cannot_be_read(text):
     with pytest.raises(Unreadable):
         parse_pools(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     'text',
-    [
-        pytest.param(None, id='never reported'),
-        pytest.param('', id='empty'),
-        pytest.param('null', id='null'),
-        pytest.param('{}', id='an empty object'),
-        pytest.param(stats(), id='no pools'),
-    ],
+    ('never reported', None),
+    ('empty', ''),
+    ('null', 'null'),
+    ('an empty object', '{}'),
+    ('no pools', stats()),
 )
 def test_no_pools(text):
     assert parse_pools(text) == ()
 
 
-@pytest.mark.parametrize(
+@cases(
     'text',
-    [
-        pytest.param(
-            stats({'numa_node': 1, 'tags': {'a': 'x', 'b': None, 'rp_uuid': 'rp'}}),
-            id='objects',
+    (
+        'objects',
+        stats({'numa_node': 1, 'tags': {'a': 'x', 'b': None, 'rp_uuid': 'rp'}}),
+    ),
+    (
+        'a plain dict',
+        json.dumps(
+            {
+                **NIC,
+                'count': 1,
+                'numa_node': 1,
+                'a': 'x',
+                'b': None,
+                'rp_uuid': 'rp',
+            }
         ),
-        pytest.param(
-            json.dumps(
-                {
-                    **NIC,
-                    'count': 1,
-                    'numa_node': 1,
-                    'a': 'x',
-                    'b': None,
-                    'rp_uuid': 'rp',
-                }
-            ),
-            id='a plain dict',
-        ),
-    ],
+    ),
 )
 def test_tags(text):
     (pool,) = parse_pools(text)

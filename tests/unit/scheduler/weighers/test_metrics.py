@@ -13,6 +13,7 @@ from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from tests import factories
 from tests.configuration import make_conf
+from tests.tables import cases
 
 ONE = ['cpu.frequency=1.0']
 
@@ -45,87 +46,81 @@ def test_what_is_absent_counts_by_the_multiplier_of_a_plugin():
     assert weights.tolist() == [-10000.0, 0.0, 5.0]
 
 
-@pytest.mark.parametrize(
-    ('weigher', 'columns', 'weights'),
-    [
-        pytest.param(
-            MetricsWeigher(1.0, ONE),
-            {'metrics': [text(frequency=f) for f in (512, 1024, 3072)]},
-            [0.0, 0.2, 1.0],
-            id='one metric',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.frequency=1.0', 'cpu.percent=-2']),
-            {
-                'metrics': [
-                    text(frequency=100, percent=0.1),
-                    text(frequency=90, percent=0),
-                ]
-            },
-            [0.0, 1.0],
-            id='two metrics',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.frequency=1', 'cpu.frequency=-1']),
-            {'metrics': [text(frequency=1), text(frequency=2)]},
-            [0, 0],
-            id='one metric twice adds up',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ONE), {'metrics': [text()]}, [0.0], id='only one host'
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ONE, required=False),
-            {'metrics': [text(frequency=512), text()]},
-            [1.0, 0.0],
-            id='absent',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.frequency=0'], required=False),
-            {'metrics': [text(frequency=512), text()]},
-            [0, 0],
-            id='absent, and does not count',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.percent=5', 'cpu.frequency=0'], required=False),
-            {'metrics': [text(percent=0.03), text(percent=0.1)]},
-            [0.0, 1.0],
-            id='the one that is absent does not count',
-        ),
-        pytest.param(
-            MetricsWeigher(0.0, ['cpu.frequency=1'], required=False),
-            {'metrics': [text(frequency=512), text()]},
-            [0, 0],
-            id='absent, and nothing counts',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.frequency=1'], required=False, unavailable=600),
-            {'metrics': [text(frequency=512), None]},
-            [0.0, 1.0],
-            id='absent is better',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.frequency=1'], required=False),
-            {
-                'metrics': [text(frequency=512), text(), text()],
-                'aggregates': [(), off('0'), off('2')],
-            },
-            [1.0, 0.0, 0.0],
-            id='absent, and an aggregate does not count metrics',
-        ),
-        pytest.param(
-            MetricsWeigher(0.0, ['cpu.frequency=1'], required=False),
-            {
-                'metrics': [text(frequency=512), text()],
-                'aggregates': [off('3'), off('3')],
-            },
-            [3.0, 0.0],
-            id='an aggregate counts metrics',
-        ),
-        pytest.param(
-            MetricsWeigher(), {'metrics': [text(frequency=1), None]}, [0, 0], id='empty'
-        ),
-    ],
+@cases(
+    'weigher, columns, weights',
+    (
+        'one metric',
+        MetricsWeigher(1.0, ONE),
+        {'metrics': [text(frequency=f) for f in (512, 1024, 3072)]},
+        [0.0, 0.2, 1.0],
+    ),
+    (
+        'two metrics',
+        MetricsWeigher(1.0, ['cpu.frequency=1.0', 'cpu.percent=-2']),
+        {
+            'metrics': [
+                text(frequency=100, percent=0.1),
+                text(frequency=90, percent=0),
+            ]
+        },
+        [0.0, 1.0],
+    ),
+    (
+        'one metric twice adds up',
+        MetricsWeigher(1.0, ['cpu.frequency=1', 'cpu.frequency=-1']),
+        {'metrics': [text(frequency=1), text(frequency=2)]},
+        [0, 0],
+    ),
+    ('only one host', MetricsWeigher(1.0, ONE), {'metrics': [text()]}, [0.0]),
+    (
+        'absent',
+        MetricsWeigher(1.0, ONE, required=False),
+        {'metrics': [text(frequency=512), text()]},
+        [1.0, 0.0],
+    ),
+    (
+        'absent, and does not count',
+        MetricsWeigher(1.0, ['cpu.frequency=0'], required=False),
+        {'metrics': [text(frequency=512), text()]},
+        [0, 0],
+    ),
+    (
+        'the one that is absent does not count',
+        MetricsWeigher(1.0, ['cpu.percent=5', 'cpu.frequency=0'], required=False),
+        {'metrics': [text(percent=0.03), text(percent=0.1)]},
+        [0.0, 1.0],
+    ),
+    (
+        'absent, and nothing counts',
+        MetricsWeigher(0.0, ['cpu.frequency=1'], required=False),
+        {'metrics': [text(frequency=512), text()]},
+        [0, 0],
+    ),
+    (
+        'absent is better',
+        MetricsWeigher(1.0, ['cpu.frequency=1'], required=False, unavailable=600),
+        {'metrics': [text(frequency=512), None]},
+        [0.0, 1.0],
+    ),
+    (
+        'absent, and an aggregate does not count metrics',
+        MetricsWeigher(1.0, ['cpu.frequency=1'], required=False),
+        {
+            'metrics': [text(frequency=512), text(), text()],
+            'aggregates': [(), off('0'), off('2')],
+        },
+        [1.0, 0.0, 0.0],
+    ),
+    (
+        'an aggregate counts metrics',
+        MetricsWeigher(0.0, ['cpu.frequency=1'], required=False),
+        {
+            'metrics': [text(frequency=512), text()],
+            'aggregates': [off('3'), off('3')],
+        },
+        [3.0, 0.0],
+    ),
+    ('empty', MetricsWeigher(), {'metrics': [text(frequency=1), None]}, [0, 0]),
 )
 def test_weights(weigher, columns, weights):
     hosts = factories.hosts(**columns)

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import pytest
 from oslo_config import cfg
 
 from novasched.scheduler.filters.legacy.removed import AvailabilityZoneFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = AvailabilityZoneFilter()
@@ -22,19 +22,17 @@ def host_in(*zones):
     return factories.hosts(aggregates=[aggregates])
 
 
-@pytest.mark.parametrize(
-    ('zone', 'zones', 'expected'),
-    [
-        pytest.param(None, ['az1'], True, id='no zone asked'),
-        pytest.param('', ['az1'], True, id='an empty zone asked'),
-        pytest.param('az1', ['az1'], True, id='in it'),
-        pytest.param('az1', ['az2'], False, id='in another'),
-        pytest.param('nova', [], True, id='the default zone'),
-        pytest.param('az1', [], False, id='in none'),
-        pytest.param('nova', ['az1'], False, id='not in the default zone'),
-        pytest.param('az2', ['az1,az2'], True, id='in one of two'),
-        pytest.param('az2', ['az1', 'az2'], True, id='in one of two aggregates'),
-    ],
+@cases(
+    'zone, zones, expected',
+    ('no zone asked', None, ['az1'], True),
+    ('an empty zone asked', '', ['az1'], True),
+    ('in it', 'az1', ['az1'], True),
+    ('in another', 'az1', ['az2'], False),
+    ('the default zone', 'nova', [], True),
+    ('in none', 'az1', [], False),
+    ('not in the default zone', 'nova', ['az1'], False),
+    ('in one of two', 'az2', ['az1,az2'], True),
+    ('in one of two aggregates', 'az2', ['az1', 'az2'], True),
 )
 def test_zone(zone, zones, expected):
     request = factories.request(availability_zone=zone)

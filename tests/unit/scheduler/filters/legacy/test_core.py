@@ -12,6 +12,7 @@ from novasched.scheduler.filters.legacy.overcommit import (
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.warnings import PluginWarning
 from tests import factories
+from tests.tables import cases
 
 NAN = float('nan')
 
@@ -37,52 +38,46 @@ def outcome(filter_, hosts, asked):
     return passes, state.limits
 
 
-@pytest.mark.parametrize(
-    ('total', 'used', 'ratio', 'asked', 'passes', 'limits'),
-    [
-        pytest.param(4, 7, 2.0, 1, True, {'vcpu': 8.0}, id='the last one'),
-        pytest.param(4, 8, 2.0, 1, False, {'vcpu': 8.0}, id='none left'),
-        pytest.param(0, 8, 2.0, 1, True, {}, id='the host does not tell'),
-        pytest.param(1, 0, 16.0, 2, False, {'vcpu': 16.0}, id='larger than the host'),
-        pytest.param(4, 0, 0.0, 1, False, {}, id='a ratio of nothing'),
-        pytest.param(4, 0, NAN, 1, False, {}, id='the ratio is unknown'),
-        pytest.param(4, -9, -1.0, 5, True, {}, id='larger, but no limit'),
-    ],
+@cases(
+    'total, used, ratio, asked, passes, limits',
+    ('the last one', 4, 7, 2.0, 1, True, {'vcpu': 8.0}),
+    ('none left', 4, 8, 2.0, 1, False, {'vcpu': 8.0}),
+    ('the host does not tell', 0, 8, 2.0, 1, True, {}),
+    ('larger than the host', 1, 0, 16.0, 2, False, {'vcpu': 16.0}),
+    ('a ratio of nothing', 4, 0, 0.0, 1, False, {}),
+    ('the ratio is unknown', 4, 0, NAN, 1, False, {}),
+    ('larger, but no limit', 4, -9, -1.0, 5, True, {}),
 )
 def test_core(total, used, ratio, asked, passes, limits):
     hosts = host(total, used, ratio, '99')
     assert outcome(CoreFilter(), hosts, asked) == (passes, limits)
 
 
-@pytest.mark.parametrize(
-    ('ratio', 'of_aggregates', 'passes', 'limit'),
-    [
-        pytest.param(2.0, ['3'], True, 12.0, id='of the aggregate'),
-        pytest.param(16.0, ['2', '3'], False, 8.0, id='the smallest of two'),
-        pytest.param(16.0, ['XX'], True, 64.0, id='no number'),
-        pytest.param(16.0, [], True, 64.0, id='of the host'),
-    ],
+@cases(
+    'ratio, of_aggregates, passes, limit',
+    ('of the aggregate', 2.0, ['3'], True, 12.0),
+    ('the smallest of two', 16.0, ['2', '3'], False, 8.0),
+    ('no number', 16.0, ['XX'], True, 64.0),
+    ('of the host', 16.0, [], True, 64.0),
 )
 def test_aggregate_core(ratio, of_aggregates, passes, limit):
     hosts = host(4, 8, ratio, *of_aggregates)
     assert outcome(AggregateCoreFilter(), hosts, 1) == (passes, {'vcpu': limit})
 
 
-@pytest.mark.parametrize(
-    ('hosts', 'text'),
-    [
-        pytest.param(
-            host(1, 0, 16.0),
-            'does not have 2 total cpus before overcommit, it only has 1',
-            id='larger than the host',
-        ),
-        pytest.param(
-            host(4, 7, 2.0),
-            'does not have 2 usable vcpus, it only has 1.0 usable vcpus '
-            '(cpu_allocation_ratio 2.0)',
-            id='too few left',
-        ),
-    ],
+@cases(
+    'hosts, text',
+    (
+        'larger than the host',
+        host(1, 0, 16.0),
+        'does not have 2 total cpus before overcommit, it only has 1',
+    ),
+    (
+        'too few left',
+        host(4, 7, 2.0),
+        'does not have 2 usable vcpus, it only has 1.0 usable vcpus '
+        '(cpu_allocation_ratio 2.0)',
+    ),
 )
 def test_why(hosts, text):
     reason = CoreFilter().why(hosts.state(0), factories.request(vcpus=2))
@@ -94,16 +89,14 @@ def test_operators_are_told_that_it_is_of_the_past(filter_):
     assert filter_.deprecated.startswith(f'The {filter_.__name__} is deprecated since')
 
 
-@pytest.mark.parametrize(
-    ('totals', 'said'),
-    [
-        pytest.param([8, 8], [], id='all hosts report CPUs'),
-        pytest.param(
-            [0, 8],
-            [PluginWarning('VCPUs not set; assuming CPU collection broken: h1')],
-            id='one does not',
-        ),
-    ],
+@cases(
+    'totals, said',
+    ('all hosts report CPUs', [8, 8], []),
+    (
+        'one does not',
+        [0, 8],
+        [PluginWarning('VCPUs not set; assuming CPU collection broken: h1')],
+    ),
 )
 def test_hosts_that_report_no_cpus_are_named(totals, said):
     hosts = factories.hosts(vcpus_total=totals)

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from novasched.scheduler.filters.legacy.own import DedicatedCloudFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = DedicatedCloudFilter()
@@ -33,62 +32,51 @@ def asks(hint=None, spec=None):
     )
 
 
-@pytest.mark.parametrize(
-    ('hosts', 'request_', 'passes'),
-    [
-        pytest.param(host(), asks(), True, id='no pool is asked'),
-        pytest.param(host(('a', None)), asks(), False, id='kept for others'),
-        pytest.param(host(('', None)), asks(), True, id='a pool without a name'),
-        pytest.param(host(('a', None)), asks(['a']), True, id='the hint'),
-        pytest.param(host(('a', None)), asks(spec='a'), True, id='the flavor'),
-        pytest.param(host(('a', None)), asks(['b'], 'a'), False, id='the hint wins'),
-        pytest.param(host(('a', None)), asks([], 'a'), True, id='an empty hint'),
-        pytest.param(host(('a', None)), asks([''], 'a'), True, id='a hint of no text'),
-        pytest.param(host(('a', None)), asks(['a', 'b']), False, id='two hints'),
-        pytest.param(host(('a', 'p2')), asks(['a']), False, id='of another project'),
-        pytest.param(host(('a', 'p2, p1')), asks(['a']), True, id='of the project'),
-        pytest.param(host(('a', None)), asks(['b']), False, id='another pool'),
-        pytest.param(host(('a, b', None)), asks(['b']), True, id='one of two pools'),
-        pytest.param(
-            host(('a', 'p2'), ('b', 'p1')),
-            asks(['a']),
-            False,
-            id='the project is of the other pool',
-        ),
-        pytest.param(
-            host(('a', 'p2'), ('a', 'p1')),
-            asks(['a']),
-            True,
-            id='one aggregate will do',
-        ),
-        pytest.param(host(), asks(['a']), False, id='in no pool'),
-    ],
+@cases(
+    'hosts, request_, passes',
+    ('no pool is asked', host(), asks(), True),
+    ('kept for others', host(('a', None)), asks(), False),
+    ('a pool without a name', host(('', None)), asks(), True),
+    ('the hint', host(('a', None)), asks(['a']), True),
+    ('the flavor', host(('a', None)), asks(spec='a'), True),
+    ('the hint wins', host(('a', None)), asks(['b'], 'a'), False),
+    ('an empty hint', host(('a', None)), asks([], 'a'), True),
+    ('a hint of no text', host(('a', None)), asks([''], 'a'), True),
+    ('two hints', host(('a', None)), asks(['a', 'b']), False),
+    ('of another project', host(('a', 'p2')), asks(['a']), False),
+    ('of the project', host(('a', 'p2, p1')), asks(['a']), True),
+    ('another pool', host(('a', None)), asks(['b']), False),
+    ('one of two pools', host(('a, b', None)), asks(['b']), True),
+    (
+        'the project is of the other pool',
+        host(('a', 'p2'), ('b', 'p1')),
+        asks(['a']),
+        False,
+    ),
+    ('one aggregate will do', host(('a', 'p2'), ('a', 'p1')), asks(['a']), True),
+    ('in no pool', host(), asks(['a']), False),
 )
 def test_dedicated_cloud(hosts, request_, passes):
     assert_verdict(FILTER, hosts, request_, passes)
 
 
-@pytest.mark.parametrize(
-    ('hosts', 'request_', 'code', 'text'),
-    [
-        pytest.param(
-            host(('a', None), ('b', None)),
-            asks(),
-            Code.WRONG_POOL,
-            'in pool a, b, not None',
-            id='no pool is asked',
-        ),
-        pytest.param(
-            host(), asks(['a']), Code.WRONG_POOL, 'in pool None, not a', id='in none'
-        ),
-        pytest.param(
-            host(('a', 'p2')),
-            asks(['a']),
-            Code.PROJECT_NOT_ALLOWED,
-            'pool a is not for project p1',
-            id='of another project',
-        ),
-    ],
+@cases(
+    'hosts, request_, code, text',
+    (
+        'no pool is asked',
+        host(('a', None), ('b', None)),
+        asks(),
+        Code.WRONG_POOL,
+        'in pool a, b, not None',
+    ),
+    ('in none', host(), asks(['a']), Code.WRONG_POOL, 'in pool None, not a'),
+    (
+        'of another project',
+        host(('a', 'p2')),
+        asks(['a']),
+        Code.PROJECT_NOT_ALLOWED,
+        'pool a is not for project p1',
+    ),
 )
 def test_why(hosts, request_, code, text):
     assert FILTER.why(hosts.state(0), request_) == (code, text)

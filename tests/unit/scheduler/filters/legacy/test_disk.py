@@ -12,6 +12,7 @@ from novasched.scheduler.filters.legacy.overcommit import (
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 
 
 def host(total_gb, free_mb, ratio, *of_aggregates):
@@ -37,29 +38,23 @@ def limit(filter_, hosts, *asked):
     return passed.limits.tolist()[0]['disk_gb'] if len(passed) else None
 
 
-@pytest.mark.parametrize(
-    ('total', 'free', 'ratio', 'asked', 'expected'),
-    [
-        pytest.param(13, 11264, 1.0, (1, 1, 512), 13.0, id='enough'),
-        pytest.param(13, 2048, 1.0, (1, 1, 1024), None, id='swap counts'),
-        pytest.param(12, -10240, 10.0, (10, 1, 1024), 120.0, id='oversubscribed'),
-        pytest.param(1, 1024, 10.0, (1, 0, 1), None, id='larger than the host'),
-        pytest.param(
-            13, 11264, float('nan'), (1, 1, 512), None, id='the ratio is unknown'
-        ),
-    ],
+@cases(
+    'total, free, ratio, asked, expected',
+    ('enough', 13, 11264, 1.0, (1, 1, 512), 13.0),
+    ('swap counts', 13, 2048, 1.0, (1, 1, 1024), None),
+    ('oversubscribed', 12, -10240, 10.0, (10, 1, 1024), 120.0),
+    ('larger than the host', 1, 1024, 10.0, (1, 0, 1), None),
+    ('the ratio is unknown', 13, 11264, float('nan'), (1, 1, 512), None),
 )
 def test_disk(total, free, ratio, asked, expected):
     assert limit(DiskFilter(), host(total, free, ratio, '99'), *asked) == expected
 
 
-@pytest.mark.parametrize(
-    ('total', 'free', 'ratio', 'asked', 'expected'),
-    [
-        pytest.param(16, 1024, '2', (2, 1, 0), 32.0, id='of the aggregate'),
-        pytest.param(10, 0, '1.25', (2, 0, 512), 12.5, id='not a whole number'),
-        pytest.param(10, 0, 'XX', (2, 0, 512), None, id='no number'),
-    ],
+@cases(
+    'total, free, ratio, asked, expected',
+    ('of the aggregate', 16, 1024, '2', (2, 1, 0), 32.0),
+    ('not a whole number', 10, 0, '1.25', (2, 0, 512), 12.5),
+    ('no number', 10, 0, 'XX', (2, 0, 512), None),
 )
 def test_aggregate_disk(total, free, ratio, asked, expected):
     hosts = host(total, free, 1.0, ratio)
@@ -71,22 +66,20 @@ def test_the_selection_has_whole_gigabytes():
     assert selected_limits(hosts.state(0)).disk_gb == 12
 
 
-@pytest.mark.parametrize(
-    ('hosts', 'text'),
-    [
-        pytest.param(
-            host(1, 1024, 10.0),
-            'does not have 1025 MB usable disk space before overcommit, it only has '
-            '1024 MB',
-            id='larger than the host',
-        ),
-        pytest.param(
-            host(2, 0, 1.5),
-            'does not have 1025 MB usable disk, it only has 1024.0 MB usable disk '
-            '(disk_allocation_ratio 1.5)',
-            id='too little left',
-        ),
-    ],
+@cases(
+    'hosts, text',
+    (
+        'larger than the host',
+        host(1, 1024, 10.0),
+        'does not have 1025 MB usable disk space before overcommit, it only has '
+        '1024 MB',
+    ),
+    (
+        'too little left',
+        host(2, 0, 1.5),
+        'does not have 1025 MB usable disk, it only has 1024.0 MB usable disk '
+        '(disk_allocation_ratio 1.5)',
+    ),
 )
 def test_why(hosts, text):
     reason = DiskFilter().why(hosts.state(0), request(1, 0, 1))

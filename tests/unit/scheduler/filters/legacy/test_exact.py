@@ -12,6 +12,7 @@ from novasched.scheduler.filters.legacy.overcommit import (
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 
 
 def limits(filter_, hosts, request):
@@ -20,13 +21,11 @@ def limits(filter_, hosts, request):
     return passed.limits.tolist()[0] if len(passed) else None
 
 
-@pytest.mark.parametrize(
-    ('free', 'expected'),
-    [
-        pytest.param(1024, {'memory_mb': 16384}, id='exactly'),
-        pytest.param(1023, None, id='less'),
-        pytest.param(1025, None, id='more'),
-    ],
+@cases(
+    'free, expected',
+    ('exactly', 1024, {'memory_mb': 16384}),
+    ('less', 1023, None),
+    ('more', 1025, None),
 )
 def test_ram(free, expected):
     hosts = factories.hosts(free_ram_mb=[free])
@@ -34,13 +33,11 @@ def test_ram(free, expected):
     assert limits(ExactRamFilter(), hosts, request) == expected
 
 
-@pytest.mark.parametrize(
-    ('total', 'used', 'asked', 'expected'),
-    [
-        pytest.param(4, 1, 3, {'vcpu': 4}, id='exactly'),
-        pytest.param(4, 1, 2, None, id='more'),
-        pytest.param(0, 0, 0, None, id='the host does not tell'),
-    ],
+@cases(
+    'total, used, asked, expected',
+    ('exactly', 4, 1, 3, {'vcpu': 4}),
+    ('more', 4, 1, 2, None),
+    ('the host does not tell', 0, 0, 0, None),
 )
 def test_core(total, used, asked, expected):
     hosts = factories.hosts(vcpus_total=[total], vcpus_used=[used])
@@ -48,12 +45,10 @@ def test_core(total, used, asked, expected):
     assert limits(ExactCoreFilter(), hosts, request) == expected
 
 
-@pytest.mark.parametrize(
-    ('asked', 'free', 'expected'),
-    [
-        pytest.param((1, 1, 512), 2560, {'disk_gb': 100}, id='exactly, with swap'),
-        pytest.param((1, 0, 0), 2048, None, id='more'),
-    ],
+@cases(
+    'asked, free, expected',
+    ('exactly, with swap', (1, 1, 512), 2560, {'disk_gb': 100}),
+    ('more', (1, 0, 0), 2048, None),
 )
 def test_disk(asked, free, expected):
     root_gb, ephemeral_gb, swap = asked
@@ -62,38 +57,36 @@ def test_disk(asked, free, expected):
     assert limits(ExactDiskFilter(), hosts, request) == expected
 
 
-@pytest.mark.parametrize(
-    ('filter_', 'columns', 'code', 'text'),
-    [
-        pytest.param(
-            ExactRamFilter(),
-            {'free_ram_mb': [5]},
-            Code.RAM_DIFFERS,
-            'does not have exactly 512 MB usable RAM, it has 5 MB',
-            id='RAM',
-        ),
-        pytest.param(
-            ExactCoreFilter(),
-            {'vcpus_used': [6]},
-            Code.CPUS_DIFFER,
-            'does not have exactly 1 cores of usable vcpu, it has 2',
-            id='CPUs',
-        ),
-        pytest.param(
-            ExactCoreFilter(),
-            {'vcpus_total': [0]},
-            Code.CPUS_DIFFER,
-            'VCPUs not set; assuming CPU collection broken',
-            id='no CPUs',
-        ),
-        pytest.param(
-            ExactDiskFilter(),
-            {'free_disk_mb': [3]},
-            Code.DISK_DIFFERS,
-            'does not have exactly 1024 MB usable disk, it has 3',
-            id='disk',
-        ),
-    ],
+@cases(
+    'filter_, columns, code, text',
+    (
+        'RAM',
+        ExactRamFilter(),
+        {'free_ram_mb': [5]},
+        Code.RAM_DIFFERS,
+        'does not have exactly 512 MB usable RAM, it has 5 MB',
+    ),
+    (
+        'CPUs',
+        ExactCoreFilter(),
+        {'vcpus_used': [6]},
+        Code.CPUS_DIFFER,
+        'does not have exactly 1 cores of usable vcpu, it has 2',
+    ),
+    (
+        'no CPUs',
+        ExactCoreFilter(),
+        {'vcpus_total': [0]},
+        Code.CPUS_DIFFER,
+        'VCPUs not set; assuming CPU collection broken',
+    ),
+    (
+        'disk',
+        ExactDiskFilter(),
+        {'free_disk_mb': [3]},
+        Code.DISK_DIFFERS,
+        'does not have exactly 1024 MB usable disk, it has 3',
+    ),
 )
 def test_why(filter_, columns, code, text):
     host = factories.hosts(**columns).state(0)

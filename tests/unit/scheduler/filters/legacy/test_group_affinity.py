@@ -11,6 +11,7 @@ from novasched.scheduler.filters.affinity import (
 )
 from novasched.scheduler.reasons import REJECTED, Code
 from tests import factories
+from tests.tables import cases
 
 
 def passes(filter_, hosts, group):
@@ -18,21 +19,13 @@ def passes(filter_, hosts, group):
     return filter_.apply(hosts, request).host.tolist() == hosts.host.tolist()
 
 
-@pytest.mark.parametrize(
-    ('group', 'host', 'together', 'apart'),
-    [
-        pytest.param(None, 'h1', True, True, id='no group'),
-        pytest.param(
-            factories.group('affinity', hosts=['h1']), 'h3', True, True, id='of today'
-        ),
-        pytest.param(factories.group('legacy'), 'h1', True, True, id='nowhere yet'),
-        pytest.param(
-            factories.group('legacy', hosts=['h1', 'h2']), 'h1', True, False, id='here'
-        ),
-        pytest.param(
-            factories.group('legacy', hosts=['h1']), 'h3', False, True, id='elsewhere'
-        ),
-    ],
+@cases(
+    'group, host, together, apart',
+    ('no group', None, 'h1', True, True),
+    ('of today', factories.group('affinity', hosts=['h1']), 'h3', True, True),
+    ('nowhere yet', factories.group('legacy'), 'h1', True, True),
+    ('here', factories.group('legacy', hosts=['h1', 'h2']), 'h1', True, False),
+    ('elsewhere', factories.group('legacy', hosts=['h1']), 'h3', False, True),
 )
 def test_groups_of_old(group, host, together, apart):
     hosts = factories.hosts(host=[host])

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from novasched.scheduler.filters.legacy.own import LocalDiskFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = LocalDiskFilter()
@@ -32,77 +31,67 @@ LOCAL = {'local_disk': 'true'}
 NVME = {'local_disk_type': 'ssd, nvme'}
 
 
-@pytest.mark.parametrize(
-    ('hosts', 'request_', 'passes'),
-    [
-        pytest.param(host(), asks(), True, id='nothing is asked'),
-        pytest.param(host(200, LOCAL), asks('100', root_gb=20), True, id='enough'),
-        pytest.param(host(100, LOCAL), asks('100', root_gb=20), False, id='too little'),
-        pytest.param(host(120, LOCAL), asks('100', root_gb=20), True, id='just enough'),
-        pytest.param(
-            host(120, LOCAL), asks('100', root_gb=20, swap=1), False, id='swap counts'
-        ),
-        pytest.param(
-            host(120, LOCAL),
-            asks('100', root_gb=19, ephemeral_gb=2),
-            False,
-            id='ephemeral disks count',
-        ),
-        pytest.param(host(200), asks('1'), False, id='no local disks'),
-        pytest.param(host(200), asks('0'), False, id='none is enough, but of these'),
-        pytest.param(
-            host(200, {'local_disk': 'false'}), asks('1'), False, id='not said to be'
-        ),
-        pytest.param(host(200, NVME), asks(type_='nvme'), True, id='the type'),
-        pytest.param(host(200), asks(type_='nvme'), False, id='no type'),
-        pytest.param(host(200, NVME), asks(type_='hdd'), False, id='another type'),
-        pytest.param(host(200, NVME), asks(type_='NVMe'), False, id='case counts'),
-        pytest.param(
-            host(200, NVME, LOCAL), asks('9', 'ssd'), True, id='of two aggregates'
-        ),
-        pytest.param(host(200, LOCAL), asks('big'), False, id='a size of no number'),
-        pytest.param(host(200, LOCAL), asks(''), False, id='an empty size'),
-        pytest.param(host(200, LOCAL), asks('-1'), False, id='a negative size'),
-        pytest.param(host(200, LOCAL), asks('9' * 30), False, id='a huge size'),
-        pytest.param(host(200, LOCAL), asks('9' * 9999), False, id='no such number'),
-    ],
+@cases(
+    'hosts, request_, passes',
+    ('nothing is asked', host(), asks(), True),
+    ('enough', host(200, LOCAL), asks('100', root_gb=20), True),
+    ('too little', host(100, LOCAL), asks('100', root_gb=20), False),
+    ('just enough', host(120, LOCAL), asks('100', root_gb=20), True),
+    ('swap counts', host(120, LOCAL), asks('100', root_gb=20, swap=1), False),
+    (
+        'ephemeral disks count',
+        host(120, LOCAL),
+        asks('100', root_gb=19, ephemeral_gb=2),
+        False,
+    ),
+    ('no local disks', host(200), asks('1'), False),
+    ('none is enough, but of these', host(200), asks('0'), False),
+    ('not said to be', host(200, {'local_disk': 'false'}), asks('1'), False),
+    ('the type', host(200, NVME), asks(type_='nvme'), True),
+    ('no type', host(200), asks(type_='nvme'), False),
+    ('another type', host(200, NVME), asks(type_='hdd'), False),
+    ('case counts', host(200, NVME), asks(type_='NVMe'), False),
+    ('of two aggregates', host(200, NVME, LOCAL), asks('9', 'ssd'), True),
+    ('a size of no number', host(200, LOCAL), asks('big'), False),
+    ('an empty size', host(200, LOCAL), asks(''), False),
+    ('a negative size', host(200, LOCAL), asks('-1'), False),
+    ('a huge size', host(200, LOCAL), asks('9' * 30), False),
+    ('no such number', host(200, LOCAL), asks('9' * 9999), False),
 )
 def test_local_disk(hosts, request_, passes):
     assert_verdict(FILTER, hosts, request_, passes)
 
 
-@pytest.mark.parametrize(
-    ('hosts', 'request_', 'code', 'text'),
-    [
-        pytest.param(
-            host(),
-            asks('big'),
-            Code.EXTRA_SPEC_INVALID,
-            "local_disk:size_gb is 'big', not a number of GiB",
-            id='a size of no number',
-        ),
-        pytest.param(
-            host(200, NVME),
-            asks(type_='hdd'),
-            Code.LOCAL_DISK_DIFFERS,
-            'local disks are of type nvme, ssd, not hdd',
-            id='another type',
-        ),
-        pytest.param(
-            host(200, NVME),
-            asks('1', 'ssd'),
-            Code.LOCAL_DISK_MISSING,
-            'no aggregate says local_disk=true',
-            id='no local disks',
-        ),
-        pytest.param(
-            host(1, LOCAL),
-            asks('1'),
-            Code.NOT_ENOUGH_DISK,
-            '2048 MB of local disk asked, 1024 MB free',
-            id='too little',
-        ),
-    ],
+@cases(
+    'hosts, request_, code, text',
+    (
+        'a size of no number',
+        host(),
+        asks('big'),
+        Code.EXTRA_SPEC_INVALID,
+        "local_disk:size_gb is 'big', not a number of GiB",
+    ),
+    (
+        'another type',
+        host(200, NVME),
+        asks(type_='hdd'),
+        Code.LOCAL_DISK_DIFFERS,
+        'local disks are of type nvme, ssd, not hdd',
+    ),
+    (
+        'no local disks',
+        host(200, NVME),
+        asks('1', 'ssd'),
+        Code.LOCAL_DISK_MISSING,
+        'no aggregate says local_disk=true',
+    ),
+    (
+        'too little',
+        host(1, LOCAL),
+        asks('1'),
+        Code.NOT_ENOUGH_DISK,
+        '2048 MB of local disk asked, 1024 MB free',
+    ),
 )
 def test_why(hosts, request_, code, text):
     assert FILTER.why(hosts.state(0), request_) == (code, text)

@@ -9,6 +9,7 @@ from novasched.compat.plugin_adapter import adapted
 from novasched.scheduler.filters.legacy.overcommit import AggregateRamFilter, RamFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 
 NAN = float('nan')
 
@@ -32,16 +33,14 @@ def limits(filter_, hosts, asked):
     return passed.limits.tolist()[0] if len(passed) else None
 
 
-@pytest.mark.parametrize(
-    ('total', 'free', 'ratio', 'asked', 'expected'),
-    [
-        pytest.param(1024, 1024, 1.0, 1024, 1024.0, id='all of it'),
-        pytest.param(1024, 1023, 1.0, 1024, None, id='one too few'),
-        pytest.param(2048, -1024, 2.0, 1024, 4096.0, id='oversubscribed'),
-        pytest.param(2048, -1025, 2.0, 1024, None, id='oversubscribed, one too few'),
-        pytest.param(512, 512, 4.0, 1024, None, id='larger than the host'),
-        pytest.param(1024, 1024, NAN, 512, None, id='the ratio is unknown'),
-    ],
+@cases(
+    'total, free, ratio, asked, expected',
+    ('all of it', 1024, 1024, 1.0, 1024, 1024.0),
+    ('one too few', 1024, 1023, 1.0, 1024, None),
+    ('oversubscribed', 2048, -1024, 2.0, 1024, 4096.0),
+    ('oversubscribed, one too few', 2048, -1025, 2.0, 1024, None),
+    ('larger than the host', 512, 512, 4.0, 1024, None),
+    ('the ratio is unknown', 1024, 1024, NAN, 512, None),
 )
 def test_ram(total, free, ratio, asked, expected):
     hosts = host(total, free, ratio, '9')
@@ -49,17 +48,15 @@ def test_ram(total, free, ratio, asked, expected):
     assert limits(RamFilter(), hosts, asked) == expected
 
 
-@pytest.mark.parametrize(
-    ('free', 'ratio', 'of_aggregates', 'expected'),
-    [
-        pytest.param(0, 1.0, ['2.0'], 2048.0, id='of the aggregate'),
-        pytest.param(0, 1.0, ['1.5', '2.0'], None, id='the smallest of two'),
-        pytest.param(1024, 1.0, ['XX'], 1024.0, id='no number'),
-        pytest.param(1024, 1.0, ['nan', '0.1'], 1024.0, id='nan is no number'),
-        pytest.param(1024, 1.0, ['2', 'XX'], 1024.0, id='one of two is no number'),
-        pytest.param(0, 2.0, [], 2048.0, id='of the host'),
-        pytest.param(1024, 1.0, [''], 1024.0, id='empty'),
-    ],
+@cases(
+    'free, ratio, of_aggregates, expected',
+    ('of the aggregate', 0, 1.0, ['2.0'], 2048.0),
+    ('the smallest of two', 0, 1.0, ['1.5', '2.0'], None),
+    ('no number', 1024, 1.0, ['XX'], 1024.0),
+    ('nan is no number', 1024, 1.0, ['nan', '0.1'], 1024.0),
+    ('one of two is no number', 1024, 1.0, ['2', 'XX'], 1024.0),
+    ('of the host', 0, 2.0, [], 2048.0),
+    ('empty', 1024, 1.0, [''], 1024.0),
 )
 def test_aggregate_ram(free, ratio, of_aggregates, expected):
     hosts = host(1024, free, ratio, *of_aggregates)
@@ -92,37 +89,35 @@ def test_a_subclass_goes_host_by_host_and_keeps_the_limits():
     assert passed.limits.tolist() == [{'memory_mb': 16384.0}]
 
 
-@pytest.mark.parametrize(
-    ('filter_', 'hosts', 'text'),
-    [
-        pytest.param(
-            RamFilter(),
-            host(512, 512, 4.0),
-            'does not have 1024 MB usable ram before overcommit, it only has 512 MB',
-            id='larger than the host',
-        ),
-        pytest.param(
-            RamFilter(),
-            host(2048, -1025, 2.0),
-            'does not have 1024 MB usable ram, it only has 1023.0 MB usable ram '
-            '(ram_allocation_ratio 2.0)',
-            id='too little left',
-        ),
-        pytest.param(
-            AggregateRamFilter(),
-            host(1024, 0, 1.0, '1.5'),
-            'does not have 1024 MB usable ram, it only has 512.0 MB usable ram '
-            '(ram_allocation_ratio 1.5)',
-            id='the ratio of the aggregate',
-        ),
-        pytest.param(
-            AggregateRamFilter(),
-            host(1024, 0, 1.0, 'XX', '2'),
-            'does not have 1024 MB usable ram, it only has 0.0 MB usable ram '
-            '(ram_allocation_ratio 1.0, as 2, XX of its aggregates is no number)',
-            id='a ratio that is no number',
-        ),
-    ],
+@cases(
+    'filter_, hosts, text',
+    (
+        'larger than the host',
+        RamFilter(),
+        host(512, 512, 4.0),
+        'does not have 1024 MB usable ram before overcommit, it only has 512 MB',
+    ),
+    (
+        'too little left',
+        RamFilter(),
+        host(2048, -1025, 2.0),
+        'does not have 1024 MB usable ram, it only has 1023.0 MB usable ram '
+        '(ram_allocation_ratio 2.0)',
+    ),
+    (
+        'the ratio of the aggregate',
+        AggregateRamFilter(),
+        host(1024, 0, 1.0, '1.5'),
+        'does not have 1024 MB usable ram, it only has 512.0 MB usable ram '
+        '(ram_allocation_ratio 1.5)',
+    ),
+    (
+        'a ratio that is no number',
+        AggregateRamFilter(),
+        host(1024, 0, 1.0, 'XX', '2'),
+        'does not have 1024 MB usable ram, it only has 0.0 MB usable ram '
+        '(ram_allocation_ratio 1.0, as 2, XX of its aggregates is no number)',
+    ),
 )
 def test_why(filter_, hosts, text):
     reason = filter_.why(hosts.state(0), factories.request(memory_mb=1024))

@@ -14,6 +14,7 @@ from novasched.scheduler.filters.legacy.removed import RetryFilter
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.warnings import PluginWarning
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = RetryFilter()
@@ -24,19 +25,15 @@ def retry(*tried):
     return SchedulerRetries(num_attempts=1, hosts=ComputeNodeList(objects=nodes))
 
 
-@pytest.mark.parametrize(
-    ('before', 'host', 'passes'),
-    [
-        pytest.param(None, ('h1', 'n1'), True, id='the first attempt'),
-        pytest.param(retry(('h1', 'n1')), ('h1', 'n1'), False, id='tried'),
-        pytest.param(retry(('h1', 'n1')), ('h1', 'n2'), True, id='another node'),
-        pytest.param(retry(('h1', 'n1')), ('h2', 'n1'), True, id='another host'),
-        pytest.param(retry(), ('h1', 'n1'), True, id='none was tried'),
-        pytest.param(
-            retry(('h9', 'n9'), ('h1', 'n1')), ('h1', 'n1'), False, id='one of two'
-        ),
-        pytest.param(retry(('h1', None)), ('h1', 'n1'), True, id='no node'),
-    ],
+@cases(
+    'before, host, passes',
+    ('the first attempt', None, ('h1', 'n1'), True),
+    ('tried', retry(('h1', 'n1')), ('h1', 'n1'), False),
+    ('another node', retry(('h1', 'n1')), ('h1', 'n2'), True),
+    ('another host', retry(('h1', 'n1')), ('h2', 'n1'), True),
+    ('none was tried', retry(), ('h1', 'n1'), True),
+    ('one of two', retry(('h9', 'n9'), ('h1', 'n1')), ('h1', 'n1'), False),
+    ('no node', retry(('h1', None)), ('h1', 'n1'), True),
 )
 def test_retry(before, host, passes):
     hosts = factories.hosts(host=[host[0]], nodename=[host[1]])

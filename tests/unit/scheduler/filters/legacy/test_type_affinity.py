@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import types
 
-import pytest
-
 from novasched.objects.instance import Instance
 from novasched.ports import InstanceRow
 from novasched.scheduler.filters.legacy.removed import TypeAffinityFilter
 from novasched.scheduler.hosts import Member
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = TypeAffinityFilter()
@@ -23,17 +22,15 @@ def of(flavor_id):
     return types.SimpleNamespace(instance_type_id=flavor_id)
 
 
-@pytest.mark.parametrize(
-    ('instances', 'passes'),
-    [
-        pytest.param([], True, id='empty'),
-        pytest.param([of(FLAVOR), of(FLAVOR)], True, id='all of the flavor'),
-        pytest.param([of(FLAVOR), of(7)], False, id='one of another'),
-        pytest.param([Instance(instance_type_id=FLAVOR)], True, id='as computes tell'),
-        pytest.param([Instance(uuid='u')], False, id='it was not told'),
-        pytest.param([InstanceRow('u', 'h1')], False, id='a row that does not tell'),
-        pytest.param([Member('u', 'h1')], True, id='placed by this request'),
-    ],
+@cases(
+    'instances, passes',
+    ('empty', [], True),
+    ('all of the flavor', [of(FLAVOR), of(FLAVOR)], True),
+    ('one of another', [of(FLAVOR), of(7)], False),
+    ('as computes tell', [Instance(instance_type_id=FLAVOR)], True),
+    ('it was not told', [Instance(uuid='u')], False),
+    ('a row that does not tell', [InstanceRow('u', 'h1')], False),
+    ('placed by this request', [Member('u', 'h1')], True),
 )
 def test_type_affinity(instances, passes):
     by_uuid = {f'u{number}': instance for number, instance in enumerate(instances)}

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from novasched.scheduler.filters.legacy.own import VGPUFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 
 FILTER = VGPUFilter()
 
@@ -35,43 +34,37 @@ def left(hosts, request_):
     return passed.allocation_candidates.tolist()
 
 
-@pytest.mark.parametrize(
-    ('specs', 'candidates', 'expected'),
-    [
-        pytest.param({}, [candidate()], [candidate()], id='a plain flavor'),
-        pytest.param(
-            {'resources__VGPU': '1'}, [candidate(1)], [candidate(1)], id='has one'
-        ),
-        pytest.param({'resources__VGPU': '1'}, [candidate()], None, id='has none'),
-        pytest.param(
-            {'resources__VGPU': '2'},
-            [candidate(1), candidate(1, 1), candidate(), candidate(3)],
-            [candidate(1, 1), candidate(3)],
-            id='of all providers together',
-        ),
-        pytest.param(
-            {'resources1__VGPU': '1', 'resources_GPU__VGPU': '1'},
-            [candidate(1)],
-            None,
-            id='of all groups together',
-        ),
-        pytest.param({'resources__VGPU': '1'}, [], [], id='placement was not asked'),
-        pytest.param(
-            {'resources__VGPU': '0'}, [candidate()], [candidate()], id='none is asked'
-        ),
-        pytest.param(
-            {'resources__VGPU': 'x', 'resources2__VGPU': '-1'},
-            [candidate()],
-            [candidate()],
-            id='amounts that do not count',
-        ),
-        pytest.param(
-            {'resources__VGPUX': '1', 'trait__VGPU': '1'},
-            [candidate()],
-            [candidate()],
-            id='other extra specs',
-        ),
-    ],
+@cases(
+    'specs, candidates, expected',
+    ('a plain flavor', {}, [candidate()], [candidate()]),
+    ('has one', {'resources__VGPU': '1'}, [candidate(1)], [candidate(1)]),
+    ('has none', {'resources__VGPU': '1'}, [candidate()], None),
+    (
+        'of all providers together',
+        {'resources__VGPU': '2'},
+        [candidate(1), candidate(1, 1), candidate(), candidate(3)],
+        [candidate(1, 1), candidate(3)],
+    ),
+    (
+        'of all groups together',
+        {'resources1__VGPU': '1', 'resources_GPU__VGPU': '1'},
+        [candidate(1)],
+        None,
+    ),
+    ('placement was not asked', {'resources__VGPU': '1'}, [], []),
+    ('none is asked', {'resources__VGPU': '0'}, [candidate()], [candidate()]),
+    (
+        'amounts that do not count',
+        {'resources__VGPU': 'x', 'resources2__VGPU': '-1'},
+        [candidate()],
+        [candidate()],
+    ),
+    (
+        'other extra specs',
+        {'resources__VGPUX': '1', 'trait__VGPU': '1'},
+        [candidate()],
+        [candidate()],
+    ),
 )
 def test_candidates(specs, candidates, expected):
     hosts = factories.hosts(allocation_candidates=[candidates])
@@ -86,23 +79,21 @@ def test_each_host_keeps_its_own_candidates():
     assert left(hosts[[3, 2, 1, 0]], request(resources__VGPU='1')) == expected[::-1]
 
 
-@pytest.mark.parametrize(
-    ('wanted', 'of_aggregate', 'reported', 'passes'),
-    [
-        pytest.param('v35', 'v35,v36', None, True, id='of an aggregate'),
-        pytest.param('v35', None, None, False, id='not declared'),
-        pytest.param('v37', 'v35,v36', None, False, id='another'),
-        pytest.param('v37, v36', 'v35,v36', None, True, id='any of two'),
-        pytest.param('v35', None, '["v35", "v36"]', True, id='reported as JSON'),
-        pytest.param('v35', None, 'v34, v35', True, id='reported with commas'),
-        pytest.param('v35', None, '{"v35": 1}', False, id='reported as nonsense'),
-        pytest.param('v35', None, '[35, "v36"]', False, id='reported a number'),
-        pytest.param('35', None, '35', True, id='a type that looks like a number'),
-        pytest.param('v35', None, '[' * 99999, False, id='reported without an end'),
-        pytest.param('v35', 'v1', 'v35', True, id='either of both'),
-        pytest.param('', 'v1', 'v1', False, id='an empty type'),
-        pytest.param(None, None, None, True, id='none is asked'),
-    ],
+@cases(
+    'wanted, of_aggregate, reported, passes',
+    ('of an aggregate', 'v35', 'v35,v36', None, True),
+    ('not declared', 'v35', None, None, False),
+    ('another', 'v37', 'v35,v36', None, False),
+    ('any of two', 'v37, v36', 'v35,v36', None, True),
+    ('reported as JSON', 'v35', None, '["v35", "v36"]', True),
+    ('reported with commas', 'v35', None, 'v34, v35', True),
+    ('reported as nonsense', 'v35', None, '{"v35": 1}', False),
+    ('reported a number', 'v35', None, '[35, "v36"]', False),
+    ('a type that looks like a number', '35', None, '35', True),
+    ('reported without an end', 'v35', None, '[' * 99999, False),
+    ('either of both', 'v35', 'v1', 'v35', True),
+    ('an empty type', '', 'v1', 'v1', False),
+    ('none is asked', None, None, None, True),
 )
 def test_types(wanted, of_aggregate, reported, passes):
     aggregates = ()
@@ -121,31 +112,29 @@ def test_both_must_hold():
     assert left(hosts, request(vgpu__type='v1', resources__VGPU='1')) == []
 
 
-@pytest.mark.parametrize(
-    ('columns', 'code', 'text'),
-    [
-        pytest.param(
-            {'stats': [{'vgpu_types': 'v3, v2'}]},
-            Code.VGPU_DIFFERS,
-            'virtual GPUs are v2, v3, not v1,v9',
-            id='another type',
-        ),
-        pytest.param(
-            {},
-            Code.VGPU_DIFFERS,
-            'virtual GPUs are of no known type, not v1,v9',
-            id='not declared',
-        ),
-        pytest.param(
-            {
-                'stats': [{'vgpu_types': 'v9'}],
-                'allocation_candidates': [[candidate(), candidate(1)]],
-            },
-            Code.VGPU_MISSING,
-            '2 virtual GPUs asked, candidates have 1',
-            id='too few',
-        ),
-    ],
+@cases(
+    'columns, code, text',
+    (
+        'another type',
+        {'stats': [{'vgpu_types': 'v3, v2'}]},
+        Code.VGPU_DIFFERS,
+        'virtual GPUs are v2, v3, not v1,v9',
+    ),
+    (
+        'not declared',
+        {},
+        Code.VGPU_DIFFERS,
+        'virtual GPUs are of no known type, not v1,v9',
+    ),
+    (
+        'too few',
+        {
+            'stats': [{'vgpu_types': 'v9'}],
+            'allocation_candidates': [[candidate(), candidate(1)]],
+        },
+        Code.VGPU_MISSING,
+        '2 virtual GPUs asked, candidates have 1',
+    ),
 )
 def test_why(columns, code, text):
     host = factories.hosts(**columns or {'count': 1}).state(0)
