@@ -155,53 +155,23 @@ def _changed(states, change):
 SSD = factories.aggregate(1, ssd='true')
 
 
+X86 = 'x86_64'
+MEASURED, IMAGES = MetricsFilter([LOAD]), ImagePropertiesFilter()
+IN_SSD = AggregateInstanceExtraSpecsFilter()
+
+
 @cases(
-    'change, filter_, request_, passes',
-    (
-        'a host that was put into an aggregate',
-        lambda host: host.aggregates.append(SSD),
-        AggregateInstanceExtraSpecsFilter(),
-        capable('ssd', 'true'),
-        ['h2'],
-    ),
-    (
-        'a host that lost an architecture',
-        lambda host: host.supported_instances[0].remove('x86_64'),
-        ImagePropertiesFilter(),
-        factories.request(image={'hw_architecture': 'x86_64'}),
-        ['h1'],
-    ),
-    (
-        'a host that was given a metric',
-        lambda host: host.metrics.append(HostMetric(LOAD, 5)),
-        MetricsFilter([LOAD]),
-        factories.request(),
-        ['h2'],
-    ),
-    (
-        'a host that was given metrics',
-        setting('metrics', [HostMetric(LOAD, 5)]),
-        MetricsFilter([LOAD]),
-        factories.request(),
-        ['h2'],
-    ),
-    (
-        'a host whose service was disabled',
-        setting('service', {'disabled': True}),
-        ComputeFilter(),
-        factories.request(),
-        ['h1'],
-    ),
-    (
-        'a service that says nothing of being disabled',
-        setting('service', {'forced_down': False}),
-        ComputeFilter(),
-        factories.request(),
-        ['h1', 'h2'],
-    ),
+    'change, filter_, passes',
+    ('a metric', lambda h: h.metrics.append(HostMetric(LOAD, 5)), MEASURED, ['h2']),
+    ('metrics', setting('metrics', [HostMetric(LOAD, 5)]), MEASURED, ['h2']),
+    ('an aggregate', lambda h: h.aggregates.append(SSD), IN_SSD, ['h2']),
+    ('no architecture', lambda h: h.supported_instances[0].remove(X86), IMAGES, ['h1']),
+    ('disabled', setting('service', {'disabled': True}), ComputeFilter(), ['h1']),
+    ('up', setting('service', {'forced_down': False}), ComputeFilter(), ['h1', 'h2']),
 )
-def test_other_filters(change, filter_, request_, passes):
-    assert left(change, filter_, request_) == passes
+def test_other_filters(change, filter_, passes):
+    asked = {'extra_specs': {'ssd': 'true'}, 'image': {'hw_architecture': X86}}
+    assert left(change, filter_, factories.request(**asked)) == passes
 
 
 def test_metrics_weigher():

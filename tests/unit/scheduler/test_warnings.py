@@ -58,77 +58,60 @@ def warned_of(plugins, groups):
     return Profile(filters, weighers).config_warnings(groups)
 
 
+IO_OPS, INSTANCES = 'max_io_ops_per_host', 'max_instances_per_host'
+CPUS, RAM = 'cpu_allocation_ratio', 'ram_weight_multiplier'
+SEVERAL = '2 values found, of which the minimum value will be used. '
+NOT_WHOLE = "Could not decode max_io_ops_per_host: 'invalid literal for int() with base"
+NO_RATIO = "Could not decode cpu_allocation_ratio: 'could not convert string to float: "
+NO_MULTIPLIER = "Could not decode 'ram_weight_multiplier' weight multiplier: could not "
+NO_PROPERTY = "Aggregate 'agg1' has a metadata key 'ssd' that is not present in the "
+
+
 @cases(
     'plugin, key, values, texts',
     (
         'a limit that is no whole number',
         AggregateIoOpsFilter(),
-        'max_io_ops_per_host',
+        IO_OPS,
         ['8.5'],
-        [
-            "Could not decode max_io_ops_per_host: 'invalid literal for int() with "
-            "base 10: '8.5'' (aggregate agg1)"
-        ],
+        [f"{NOT_WHOLE} 10: '8.5'' (aggregate agg1)"],
     ),
     (
         'two limits',
         AggregateNumInstancesFilter(),
-        'max_instances_per_host',
+        INSTANCES,
         ['10', '9'],
-        [
-            '2 values found, of which the minimum value will be used. '
-            '(max_instances_per_host of aggregates agg1, agg2)'
-        ],
+        [f'{SEVERAL}({INSTANCES} of aggregates agg1, agg2)'],
     ),
-    (
-        'the same limit twice',
-        AggregateNumInstancesFilter(),
-        'max_instances_per_host',
-        ['9', '9'],
-        [],
-    ),
+    ('the same limit twice', AggregateNumInstancesFilter(), INSTANCES, ['9', '9'], []),
     (
         'a ratio that is no number',
         AggregateCoreFilter(),
-        'cpu_allocation_ratio',
+        CPUS,
         ['many'],
-        [
-            "Could not decode cpu_allocation_ratio: 'could not convert string to "
-            "float: 'many'' (aggregate agg1)"
-        ],
+        [f"{NO_RATIO}'many'' (aggregate agg1)"],
     ),
     (
         'a multiplier that is no number, and another',
         RAMWeigher(),
-        'ram_weight_multiplier',
+        RAM,
         ['2', 'abc'],
         [
-            '2 values found, of which the minimum value will be used. '
-            '(ram_weight_multiplier of aggregates agg1, agg2)',
-            "Could not decode 'ram_weight_multiplier' weight multiplier: could not "
-            "convert string to float: 'abc' (aggregate agg2)",
+            f'{SEVERAL}({RAM} of aggregates agg1, agg2)',
+            f"{NO_MULTIPLIER}convert string to float: 'abc' (aggregate agg2)",
         ],
     ),
-    ('a key that nobody reads', IoOpsFilter(), 'max_io_ops_per_host', ['x'], []),
-    ('a ratio nobody reads', CoreFilter(), 'cpu_allocation_ratio', ['x'], []),
+    ('a key that nobody reads', IoOpsFilter(), IO_OPS, ['x'], []),
+    ('a ratio nobody reads', CoreFilter(), CPUS, ['x'], []),
     ('a plugin made for nova', PassesAll(), 'os_distro', ['linux'], []),
     (
         'a key that is no property',
         AggregateImagePropertiesIsolation(),
         'ssd',
         ['true'],
-        [
-            "Aggregate 'agg1' has a metadata key 'ssd' that is not present in the "
-            'image metadata.'
-        ],
+        [f'{NO_PROPERTY}image metadata.'],
     ),
-    (
-        'a key that is a property',
-        AggregateImagePropertiesIsolation(),
-        'os_distro',
-        ['linux'],
-        [],
-    ),
+    ('a property', AggregateImagePropertiesIsolation(), 'os_distro', ['linux'], []),
 )
 def test_aggregates(plugin, key, values, texts):
     assert [n.text for n in warned_of([plugin], [group(**{key: values})])] == texts

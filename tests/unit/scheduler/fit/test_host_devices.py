@@ -14,6 +14,9 @@ from tests.tables import cases
 INTEL = {'vendor_id': '8086'}
 A = {'rp_uuid': 'rpA'}
 LIVE = {'live_migratable': 'true'}
+NVIDIA = {'vendor_id': '10de'}
+OF_PLACEMENT = {'resource_class': 'X', 'traits': 'Y'}
+TWICE_A = {'R-0': ['rpA'], 'R-1': ['rpA']}
 
 
 def pool(count=1, numa_node=None, rp_uuid=None, **tags):
@@ -30,126 +33,54 @@ def devices(pools, requests, mapping=None, sockets=None):
     return HostDevices(tuple(pools), wanted, mapping, sockets or {})
 
 
+def kind(name, value, wanted=None):
+    """A pool of devices with a tag, and a request for them."""
+    return [pool(**{name: value})], [asked(1, {name: wanted or value})]
+
+
 @cases(
-    'pools, requests, mapping, passes',
-    ('no pools', [], [asked()], {}, False),
-    ('as many as asked for', [pool(2)], [asked(2)], {}, True),
-    ('one too few', [pool(1)], [asked(2)], {}, False),
-    ('two pools', [pool(x='a'), pool(x='b')], [asked(2)], {}, True),
-    (
-        'in other letters',
-        [pool(net='PhysNet1')],
-        [asked(1, {'net': 'physnet1'})],
-        {},
-        True,
-    ),
-    ('no such tag', [pool()], [asked(1, {'net': 'n'})], {}, False),
-    (
-        'one of two alternatives',
-        [pool(vendor_id='10de')],
-        [asked(1, INTEL, {'vendor_id': '10de'})],
-        {},
-        True,
-    ),
-    ('a function', [pool(dev_type='type-PF')], [asked()], {}, False),
-    (
-        'a function asked for',
-        [pool(dev_type='type-PF')],
-        [asked(1, {'dev_type': 'type-PF'})],
-        {},
-        True,
-    ),
-    ('vDPA', [pool(dev_type='vdpa')], [asked()], {}, False),
-    (
-        'vDPA asked for',
-        [pool(dev_type='vdpa')],
-        [asked(1, {'dev_type': 'vdpa'})],
-        {},
-        True,
-    ),
-    ('remote-managed', [pool(remote_managed='true')], [asked()], {}, False),
-    (
-        'remote-managed asked for',
-        [pool(remote_managed='True')],
-        [asked(1, {'remote_managed': 'true'})],
-        {},
-        True,
-    ),
-    ('two want the one', [pool(1)], [asked(), asked()], {}, False),
-    ('one for each', [pool(2)], [asked(), asked()], {}, True),
-    (
-        'what placement looks at',
-        [pool()],
-        [asked(1, {**INTEL, 'resource_class': 'X', 'traits': 'Y'})],
-        {},
-        True,
-    ),
-    (
-        'the provider of the candidate',
-        [pool(**A), pool(rp_uuid='rpB')],
-        [asked()],
-        {'R-0': ['rpA']},
-        True,
-    ),
-    (
-        'a provider without devices',
-        [pool(**A), pool(rp_uuid='rpB')],
-        [asked()],
-        {'R-0': ['rpZ']},
-        False,
-    ),
-    ('not tracked', [pool()], [asked()], {'R-0': ['rpA']}, False),
-    (
-        'two of one provider',
-        [pool(2, **A)],
-        [asked(2)],
-        {'R-0': ['rpA'], 'R-1': ['rpA']},
-        True,
-    ),
-    (
-        'two of one provider that has one',
-        [pool(1, **A)],
-        [asked(2)],
-        {'R-0': ['rpA'], 'R-1': ['rpA']},
-        False,
-    ),
-    (
-        'a port is not tracked',
-        [pool()],
-        [asked(alias_name=None)],
-        {'R-0': ['rpA']},
-        True,
-    ),
-    ('no group: any', [pool()], [asked()], {'': ['rpCN']}, True),
-    (
-        'two pools of one provider',
-        [pool(**A), pool(x='y', **A)],
-        [asked()],
-        {'R-0': ['rpA']},
-        False,
-    ),
-    (
-        'the provider of an earlier claim',
-        [pool(**A)],
-        [asked(1, {**INTEL, 'rp_uuids': 'rpA'})],
-        {},
-        True,
-    ),
-    (
-        'another provider of an earlier claim',
-        [pool(**A)],
-        [asked(1, {**INTEL, 'rp_uuids': 'rpB'})],
-        {},
-        False,
-    ),
-    ('migrates live', [pool(**LIVE)], [asked(1, LIVE)], {}, True),
-    ('may not migrate live', [pool()], [asked(1, LIVE)], {}, False),
+    'pools, requests, passes',
+    ('no pools', [], [asked()], False),
+    ('as many as asked for', [pool(2)], [asked(2)], True),
+    ('one too few', [pool(1)], [asked(2)], False),
+    ('two pools', [pool(x='a'), pool(x='b')], [asked(2)], True),
+    ('in other letters', *kind('net', 'PhysNet1', 'physnet1'), True),
+    ('no such tag', [pool()], [asked(1, {'net': 'n'})], False),
+    ('one of two', [pool(**NVIDIA)], [asked(1, INTEL, NVIDIA)], True),
+    ('a function', [pool(dev_type='type-PF')], [asked()], False),
+    ('a function asked for', *kind('dev_type', 'type-PF'), True),
+    ('vDPA', [pool(dev_type='vdpa')], [asked()], False),
+    ('vDPA asked for', *kind('dev_type', 'vdpa'), True),
+    ('remote-managed', [pool(remote_managed='true')], [asked()], False),
+    ('remote-managed asked for', *kind('remote_managed', 'True', 'true'), True),
+    ('two want the one', [pool(1)], [asked(), asked()], False),
+    ('one for each', [pool(2)], [asked(), asked()], True),
+    ('what placement looks at', [pool()], [asked(1, {**INTEL, **OF_PLACEMENT})], True),
+    ('an earlier claim', [pool(**A)], [asked(1, {**INTEL, 'rp_uuids': 'rpA'})], True),
+    ('another one', [pool(**A)], [asked(1, {**INTEL, 'rp_uuids': 'rpB'})], False),
+    ('migrates live', [pool(**LIVE)], [asked(1, LIVE)], True),
+    ('may not migrate live', [pool()], [asked(1, LIVE)], False),
 )
-def test_support_without_nodes(pools, requests, mapping, passes):
-    found = devices(pools, requests, mapping)
+def test_support_without_nodes(pools, requests, passes):
+    found = devices(pools, requests, {})
     assert found.wanted
     assert found.supports(frozenset()) is passes
     assert found.supports(frozenset()) is passes
+
+
+@cases(
+    'pools, wanted, mapping, passes',
+    ('the provider', [pool(**A), pool(rp_uuid='rpB')], asked(), {'R-0': ['rpA']}, True),
+    ('another', [pool(**A), pool(rp_uuid='rpB')], asked(), {'R-0': ['rpZ']}, False),
+    ('not tracked', [pool()], asked(), {'R-0': ['rpA']}, False),
+    ('two of one provider', [pool(2, **A)], asked(2), TWICE_A, True),
+    ('two of one that has one', [pool(1, **A)], asked(2), TWICE_A, False),
+    ('a port', [pool()], asked(alias_name=None), {'R-0': ['rpA']}, True),
+    ('no group: any', [pool()], asked(), {'': ['rpCN']}, True),
+    ('two pools', [pool(**A), pool(x='y', **A)], asked(), {'R-0': ['rpA']}, False),
+)
+def test_support_of_a_candidate(pools, wanted, mapping, passes):
+    assert devices(pools, [wanted], mapping).supports(frozenset()) is passes
 
 
 @cases(
