@@ -180,19 +180,11 @@ def test_they_are_named_again_once_they_were_right(later, caplog):
     assert len(lines(caplog, 'behind our clock')) == 2
 
 
-@pytest.mark.parametrize(
-    ('behind_s', 'where', 'down'),
-    [
-        pytest.param(30, '29 s behind our clock:', False, id='behind'),
-        pytest.param(
-            300, '299 s behind our clock, more than service_down_time:', True, id='far'
-        ),
-        pytest.param(-30, '30 s ahead of our clock:', False, id='ahead'),
-        pytest.param(
-            -300, '300 s ahead of our clock, more than service_down_time:', True,
-            id='far ahead',
-        ),
-    ],
+@cases('behind_s, where, down',
+    ('behind', 30, '29 s behind our clock:', False),
+    ('far', 300, '299 s behind our clock, more than service_down_time:', True),
+    ('ahead', -30, '30 s ahead of our clock:', False),
+    ('far ahead', -300, '300 s ahead of our clock, more than service_down_time:', True),
 )  # fmt: skip
 def test_how_much_a_clock_differs_is_named(later, caplog, behind_s, where, down):
     later.a.change(1, later.clock.utcnow() - behind_s * SECOND, vcpus_used=7)

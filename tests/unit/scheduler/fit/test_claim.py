@@ -188,68 +188,49 @@ PAGES = (Pages(2048, 600, 1), Pages(4, 1048576))
 
 
 @pytest.mark.parametrize('as_nova', [False, True])
-@pytest.mark.parametrize(('host', 'guest', 'after'), [
-    pytest.param(
-        {}, {'shared': {0, 1}},
-        {'cpu_usage': 2, 'memory_usage': 1024,
-         'mempages': (Pages(4, 1048576, 262144),)},
-        id='shared CPUs and the smallest pages',
-    ),
-    pytest.param(
-        {'mempages': PAGES, 'cpu_usage': 1, 'memory_usage': 5},
-        {'shared': {0}, 'pagesize': 2048},
-        {'cpu_usage': 2, 'memory_usage': 1029,
-         'mempages': (Pages(2048, 600, 513), Pages(4, 1048576))},
-        id='the pages that were chosen',
-    ),
-    pytest.param(
-        {}, {'dedicated': {0, 1}, 'pinning': ((0, 2), (1, 3)), 'pagesize': 2048,
-             'reserved': frozenset({1})},
-        {'memory_usage': 1024, 'pinned_cpus': {1, 2, 3}},
-        id='dedicated CPUs and that of the emulator',
-    ),
-    pytest.param(
-        {}, {'dedicated': {0}, 'shared': {1, 2}, 'pinning': ((0, 2),), 'pagesize': 1},
-        {'memory_usage': 1024, 'cpu_usage': 2, 'pinned_cpus': {2}}, id='some of both',
-    ),
-    pytest.param(
-        {'cores': CORES},
-        {'dedicated': {0, 1}, 'pinning': ((0, 0), (1, 1)), 'pagesize': 1,
-         'cpu_thread_policy': 'isolate'},
-        {'memory_usage': 1024, 'pinned_cpus': {0, 1, 4, 5}}, id='whole cores',
-    ),
-    pytest.param(
-        {}, {'dedicated': (), 'shared': {0}, 'cpu_policy': 'mixed', 'pagesize': 1},
-        {'memory_usage': 1024, 'cpu_usage': 1}, id='mixed without dedicated CPUs',
-    ),
-    pytest.param({}, {'id': 8, 'shared': {0}}, {}, id='on another node'),
-])  # fmt: skip
+@cases('host, guest, after',
+    ('shared CPUs and the smallest pages', {}, {'shared': {0, 1}},
+     {'cpu_usage': 2, 'memory_usage': 1024, 'mempages': (Pages(4, 1048576, 262144),)}),
+    ('the pages that were chosen',
+     {'mempages': PAGES, 'cpu_usage': 1, 'memory_usage': 5},
+     {'shared': {0}, 'pagesize': 2048},
+     {'cpu_usage': 2, 'memory_usage': 1029,
+      'mempages': (Pages(2048, 600, 513), Pages(4, 1048576))}),
+    ('dedicated CPUs and that of the emulator', {},
+     {'dedicated': {0, 1}, 'pinning': ((0, 2), (1, 3)), 'pagesize': 2048,
+      'reserved': frozenset({1})}, {'memory_usage': 1024, 'pinned_cpus': {1, 2, 3}}),
+    ('some of both', {},
+     {'dedicated': {0}, 'shared': {1, 2}, 'pinning': ((0, 2),), 'pagesize': 1},
+     {'memory_usage': 1024, 'cpu_usage': 2, 'pinned_cpus': {2}}),
+    ('whole cores', {'cores': CORES},
+     {'dedicated': {0, 1}, 'pinning': ((0, 0), (1, 1)), 'pagesize': 1,
+      'cpu_thread_policy': 'isolate'},
+     {'memory_usage': 1024, 'pinned_cpus': {0, 1, 4, 5}}),
+    ('mixed without dedicated CPUs', {},
+     {'dedicated': (), 'shared': {0}, 'cpu_policy': 'mixed', 'pagesize': 1},
+     {'memory_usage': 1024, 'cpu_usage': 1}),
+    ('on another node', {}, {'id': 8, 'shared': {0}}, {}),
+)  # fmt: skip
 def test_what_is_used(host, guest, after, as_nova):
     cells = (topologies.host_cell(**host),)
     used = with_usage(cells, topologies.guest(topologies.guest_cell(**guest)), as_nova)
     assert used == (topologies.host_cell(**{**host, **after}),)
 
 
-@pytest.mark.parametrize(('host', 'guest', 'error', 'after'), [
-    pytest.param(
-        {'mempages': ()}, {'shared': {0}},
-        'IndexError: cell 0: the compute reports no memory pages',
-        {'cpu_usage': 1, 'memory_usage': 1024}, id='no page data',
-    ),
-    pytest.param(
-        {'pcpuset': None}, {'shared': {0}, 'pagesize': 2048},
-        'UnsetField: cell 0: the compute reports no dedicated CPUs',
-        {'cpu_usage': 1, 'memory_usage': 1024}, id='an old compute',
-    ),
-    pytest.param(
-        {'cores': CORES, 'pinned_cpus': {5}},
-        {'dedicated': {0}, 'pinning': ((0, 0),), 'reserved': frozenset({1}),
-         'cpu_thread_policy': 'isolate', 'pagesize': 1},
-        'CPUPinningInvalid: cell 0: CPUs 5 are pinned already',
-        {'memory_usage': 1024, 'pinned_cpus': {0, 1, 4, 5}},
-        id='the CPU of the emulator is on a core that is in use',
-    ),
-])  # fmt: skip
+@cases('host, guest, error, after',
+    ('no page data', {'mempages': ()}, {'shared': {0}},
+     'IndexError: cell 0: the compute reports no memory pages',
+     {'cpu_usage': 1, 'memory_usage': 1024}),
+    ('an old compute', {'pcpuset': None}, {'shared': {0}, 'pagesize': 2048},
+     'UnsetField: cell 0: the compute reports no dedicated CPUs',
+     {'cpu_usage': 1, 'memory_usage': 1024}),
+    ('the CPU of the emulator is on a core that is in use',
+     {'cores': CORES, 'pinned_cpus': {5}},
+     {'dedicated': {0}, 'pinning': ((0, 0),), 'reserved': frozenset({1}),
+      'cpu_thread_policy': 'isolate', 'pagesize': 1},
+     'CPUPinningInvalid: cell 0: CPUs 5 are pinned already',
+     {'memory_usage': 1024, 'pinned_cpus': {0, 1, 4, 5}}),
+)  # fmt: skip
 def test_nova_fails_where_we_book_what_there_is(host, guest, error, after):
     cells = (topologies.host_cell(**host),)
     guest = topologies.guest(topologies.guest_cell(**guest))
@@ -261,10 +242,10 @@ def test_nova_fails_where_we_book_what_there_is(host, guest, error, after):
 
 
 @pytest.mark.parametrize('as_nova', [False, True])
-@pytest.mark.parametrize(('taken', 'cpu', 'error'), [
-    pytest.param((), 9, 'CPUPinningUnknown', id='of another node'),
-    pytest.param({1}, 1, 'CPUPinningInvalid', id='that others have'),
-])  # fmt: skip
+@cases('taken, cpu, error',
+    ('of another node', (), 9, 'CPUPinningUnknown'),
+    ('that others have', {1}, 1, 'CPUPinningInvalid'),
+)  # fmt: skip
 def test_nobody_books_host_cpus(taken, cpu, error, as_nova):
     cells = (topologies.host_cell(pinned_cpus=set(taken)),)
     node = topologies.guest_cell(dedicated={0}, pinning=((0, cpu),))

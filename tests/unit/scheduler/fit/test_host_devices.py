@@ -197,39 +197,25 @@ NONE, ONE, TWO = frozenset(), frozenset({1}), frozenset({1, 2})
 NEAR = {'numa_policy': 'required'}
 
 
-@pytest.mark.parametrize(('pools', 'requests', 'nodes', 'passes'), [
-    pytest.param([pool(2, 1)], [asked(3)], TWO, False, id='too few near, and nowhere'),
-    pytest.param([pool(2, 1), pool()], [asked(3)], ONE, True, id='one near to no node'),
-    pytest.param(
-        [pool(2, 1), pool()], [asked(3, **NEAR)], ONE, False,
-        id='one near to no node, where they must be near',
-    ),
-    pytest.param(
-        [pool(2, 1), pool(1, 2)], [asked(2, **NEAR), asked(2, **NEAR)], TWO, False,
-        id='too few for both',
-    ),
-    pytest.param(
-        [pool(2, 1), pool(2, 2)], [asked(2, **NEAR), asked(2, **NEAR)], TWO, True,
-        id='enough for both',
-    ),
-    pytest.param(
-        [pool(2, 1), pool(1)], [asked(2, **NEAR), asked(1)], ONE, True,
-        id='enough for both, one of them near to no node',
-    ),
-    pytest.param(
-        [pool(2, 1), pool(2, 1, vendor_id='10de')], [asked(2), asked(2)], ONE, False,
-        id='devices that nobody asks for do not count',
-    ),
-    pytest.param(
-        [pool(1, 1), pool(3, 2)], [asked(2, numa_policy='preferred'), asked(1)], ONE,
-        False, id='one that may go elsewhere takes those that are near',
-    ),
-    pytest.param(
-        [pool(1, 1), pool(3, 2)], [asked(1), asked(3, numa_policy='preferred')], ONE,
-        True, id='one that may go elsewhere does',
-    ),
-    pytest.param([pool(1, 1)], [asked(1), asked(1)], NONE, False, id='without nodes'),
-])  # fmt: skip
+@cases('pools, requests, nodes, passes',
+    ('too few near, and nowhere', [pool(2, 1)], [asked(3)], TWO, False),
+    ('one near to no node', [pool(2, 1), pool()], [asked(3)], ONE, True),
+    ('one near to no node, where they must be near', [pool(2, 1), pool()],
+     [asked(3, **NEAR)], ONE, False),
+    ('too few for both', [pool(2, 1), pool(1, 2)], [asked(2, **NEAR), asked(2, **NEAR)],
+     TWO, False),
+    ('enough for both', [pool(2, 1), pool(2, 2)], [asked(2, **NEAR), asked(2, **NEAR)],
+     TWO, True),
+    ('enough for both, one of them near to no node', [pool(2, 1), pool(1)],
+     [asked(2, **NEAR), asked(1)], ONE, True),
+    ('devices that nobody asks for do not count',
+     [pool(2, 1), pool(2, 1, vendor_id='10de')], [asked(2), asked(2)], ONE, False),
+    ('one that may go elsewhere takes those that are near', [pool(1, 1), pool(3, 2)],
+     [asked(2, numa_policy='preferred'), asked(1)], ONE, False),
+    ('one that may go elsewhere does', [pool(1, 1), pool(3, 2)],
+     [asked(1), asked(3, numa_policy='preferred')], ONE, True),
+    ('without nodes', [pool(1, 1)], [asked(1), asked(1)], NONE, False),
+)  # fmt: skip
 def test_devices_near_the_nodes(pools, requests, nodes, passes):
     assert devices(pools, requests, sockets={1: 0, 2: 0}).supports(nodes) is passes
 

@@ -64,12 +64,12 @@ def test_a_node_with_nothing_where_something_may_be():
     )
 
 
-@pytest.mark.parametrize(('cpus', 'cpuset'), [
-    pytest.param('0-2', {0, 1, 2}, id='a range'),
-    pytest.param('0, 3', {0, 3}, id='a list'),
-    pytest.param('0-3,^1-2', {0, 3}, id='all but some'),
-    pytest.param('', set(), id='none'),
-])  # fmt: skip
+@cases('cpus, cpuset',
+    ('a range', '0-2', {0, 1, 2}),
+    ('a list', '0, 3', {0, 3}),
+    ('all but some', '0-3,^1-2', {0, 3}),
+    ('none', '', set()),
+)  # fmt: skip
 def test_a_node_in_the_form_of_before_2015(cpus, cpuset):
     memory = {'total': 1024, 'used': 5}
     cell = {'id': 1, 'cpus': cpus, 'cpu_usage': 2.0, 'mem': memory}

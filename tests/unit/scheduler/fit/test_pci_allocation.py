@@ -226,50 +226,34 @@ def asked(alternatives=A, count=1, policy='legacy'):
     return DeviceRequest(count, alternatives, 'a', 'R', policy)
 
 
-@pytest.mark.parametrize(('pools', 'requests', 'sockets', 'alike'), [
-    pytest.param([], [asked()], FOUR_SOCKETS, [0, 1, 2, 3], id='no devices'),
-    pytest.param(
-        [card('a', 1), card('b', 2), card('a', 3, 9)], [asked()], FOUR_SOCKETS,
-        [1, 3], id='more devices than are asked for',
-    ),
-    pytest.param(
-        [card('a', 1), card('a', 3, 2)], [asked(count=2)], FOUR_SOCKETS,
-        [1], id='fewer than are asked for',
-    ),
-    pytest.param(
-        [card('a', 1), card('b', 1), card('a', 3), card('b', 2)], [asked(), asked(B)],
-        FOUR_SOCKETS, [1], id='requests that do not meet',
-    ),
-    pytest.param(
-        [card('a', 1), card('a', 3, 2), card('a', 2, 3)], [asked(), asked()],
-        FOUR_SOCKETS, [2, 3], id='requests for the same: the sum counts',
-    ),
-    pytest.param(
-        [card('a', 1), card('a', 3), card('a', None)], [asked(), asked()],
-        FOUR_SOCKETS, [0, 2], id='requests for the same, and devices near to no node',
-    ),
-    pytest.param(
-        [card('a', 1), card('a', 3), card('a', None)],
-        [asked(policy='required'), asked(policy='required')],
-        FOUR_SOCKETS, [1, 3], id='devices near to no node are not admitted',
-    ),
-    pytest.param(
-        [card('a', 1), card('b', 3), card('a', 2)], [asked(), asked(A_OR_B), asked(B)],
-        FOUR_SOCKETS, [1], id='requests that may take from each other',
-    ),
-    pytest.param(
-        [card('a', 1), card('a', 2), card('b', 3)], [asked(), asked(A_OR_B), asked(B)],
-        FOUR_SOCKETS, [1, 2], id='and never have to tell devices apart',
-    ),
-    pytest.param(
-        [card('a', 1)], [asked(policy='socket')], FOUR_SOCKETS, [0, 2, 3],
-        id='sockets with one node each',
-    ),
-    pytest.param(
-        [card('a', 1)], [asked(policy='socket')], TWO_SOCKETS, [2, 3],
-        id='a socket with devices on another node',
-    ),
-])  # fmt: skip
+@cases('pools, requests, sockets, alike',
+    ('no devices', [], [asked()], FOUR_SOCKETS, [0, 1, 2, 3]),
+    ('more devices than are asked for', [card('a', 1), card('b', 2), card('a', 3, 9)],
+     [asked()], FOUR_SOCKETS, [1, 3]),
+    ('fewer than are asked for', [card('a', 1), card('a', 3, 2)], [asked(count=2)],
+     FOUR_SOCKETS, [1]),
+    ('requests that do not meet',
+     [card('a', 1), card('b', 1), card('a', 3), card('b', 2)], [asked(), asked(B)],
+     FOUR_SOCKETS, [1]),
+    ('requests for the same: the sum counts',
+     [card('a', 1), card('a', 3, 2), card('a', 2, 3)], [asked(), asked()], FOUR_SOCKETS,
+     [2, 3]),
+    ('requests for the same, and devices near to no node',
+     [card('a', 1), card('a', 3), card('a', None)], [asked(), asked()], FOUR_SOCKETS,
+     [0, 2]),
+    ('devices near to no node are not admitted',
+     [card('a', 1), card('a', 3), card('a', None)],
+     [asked(policy='required'), asked(policy='required')], FOUR_SOCKETS, [1, 3]),
+    ('requests that may take from each other',
+     [card('a', 1), card('b', 3), card('a', 2)], [asked(), asked(A_OR_B), asked(B)],
+     FOUR_SOCKETS, [1]),
+    ('and never have to tell devices apart', [card('a', 1), card('a', 2), card('b', 3)],
+     [asked(), asked(A_OR_B), asked(B)], FOUR_SOCKETS, [1, 2]),
+    ('sockets with one node each', [card('a', 1)], [asked(policy='socket')],
+     FOUR_SOCKETS, [0, 2, 3]),
+    ('a socket with devices on another node', [card('a', 1)], [asked(policy='socket')],
+     TWO_SOCKETS, [2, 3]),
+)  # fmt: skip
 def test_nodes_that_look_alike(pools, requests, sockets, alike):
     seen = cell_classes([PciAllocation(each, {}, pools) for each in requests], sockets)
     found = [node for node in seen if seen[node] == seen[alike[0]]]
