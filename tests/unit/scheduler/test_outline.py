@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -449,11 +448,3 @@ def test_a_weigher_is_decisive_if_another_host_is_the_best_without_it(
 def test_names_tell_the_nodes_of_one_host_apart(hosts, nodes, names):
     found = host_names(factories.objects(hosts), factories.objects(nodes))
     assert found == names
-
-
-def test_no_host_is_counted_twice_in_the_reasons_of_a_step():
-    hosts = factories.hosts(num_instances=[n % 7 for n in range(700)])
-    made = outline(decided([Rejects(2), Rejects(3, 4), Rejects(0, 1, 5, 6)], (), hosts))
-    counts = Counter(made.outcomes)
-    for number, step in enumerate(made.steps):
-        assert sum(r.hosts for r in step.reasons) == counts[FIRST_STEP + number]

@@ -12,6 +12,8 @@ from novasched import errors
 from novasched.objects.instance_group import InstanceGroup
 from novasched.scheduler.filters.affinity import (
     DifferentHostFilter,
+    GroupAffinityFilter,
+    GroupAntiAffinityFilter,
     SameHostFilter,
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
@@ -232,3 +234,31 @@ def test_nobody_is_asked_nonsense():
 def test_why_of_networks():
     reason = NEAR.why(host_at('10.0.0.5').state(0), near('10.1.0.1', '/16'))
     assert reason == (Code.WRONG_NETWORK, '10.0.0.5 is not in 10.1.0.1/16')
+
+
+@cases(
+    'group, host, together, apart',
+    ('no group', None, 'h1', True, True),
+    ('of today', factories.group('affinity', hosts=['h1']), 'h3', True, True),
+    ('nowhere yet', factories.group('legacy'), 'h1', True, True),
+    ('here', factories.group('legacy', hosts=['h1', 'h2']), 'h1', True, False),
+    ('elsewhere', factories.group('legacy', hosts=['h1']), 'h3', False, True),
+)
+def test_groups_of_old(group, host, together, apart):
+    hosts = factories.hosts(host=[host])
+    assert passes(GroupAffinityFilter(), hosts, group) is together
+    assert passes(GroupAntiAffinityFilter(), hosts, group) is apart
+
+
+@pytest.mark.parametrize(
+    ('filter_', 'code'),
+    [
+        (GroupAffinityFilter(), Code.NOT_IN_GROUP),
+        (GroupAntiAffinityFilter(), Code.GROUP_LIMIT),
+    ],
+)
+def test_why_groups_of_old(filter_, code):
+    host = factories.hosts(1).state(0)
+    request = factories.request(instance_group=factories.group('legacy', hosts=['h2']))
+    assert filter_.why(host, request) == (code, 'the group is on h2')
+    assert filter_.why(host, factories.request()) == REJECTED
