@@ -258,15 +258,14 @@ def test_heartbeats_that_lag_behind_the_others_are_named_once(three, caplog):
     assert 'count as down' in caplog.messages[-1]
 
 
-def test_a_compute_that_has_ended_is_no_clock_that_is_behind(three, caplog):
-    for after_s in range(0, 300, 60):
-        beat(three, {'h2': after_s + 60})
-    assert caplog.messages == []
-
-
-def test_heartbeats_that_differ_by_little_are_not_named(three, caplog):
-    for _ in range(3):
-        beat(three, {'h2': 29})
+@cases(
+    'behind_s',
+    ('a compute that has ended', range(60, 360, 60)),
+    ('heartbeats that differ by little', [29] * 3),
+)
+def test_what_is_no_clock_that_is_behind(three, caplog, behind_s):
+    for seconds in behind_s:
+        beat(three, {'h2': seconds})
     assert caplog.messages == []
 
 

@@ -13,10 +13,9 @@ from novasched.cluster.cells import FAILURES, STEADY_S, Cells
 from tests.fake_databases import CELL0, FakeCellStore, FakeCellStores, cell
 from tests.fakes import FakeClock
 from tests.tables import cases
+from tests.unit.cluster.conftest import SHORT_S, TIMEOUT_S
 
 DEADLINE_S = 30
-TIMEOUT_S = 1.5
-SHORT_S = 0.05
 
 
 @pytest.fixture
@@ -35,13 +34,6 @@ def cells(stores, clock):
     made.replace([CELL0, cell('a'), cell('b')])
     yield made
     made.close()
-
-
-@pytest.fixture
-def gate():
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def version(cell, store):
@@ -185,26 +177,22 @@ def test_when_none_has_answered_the_first_is_waited_for(stores, clock):
     cells.close()
 
 
-def test_patience_has_an_end(stores, clock, gate):
-    cells = Cells(stores, clock, SHORT_S, 15, 3, patience_s=2 * SHORT_S)
+@cases(
+    'late, fails, patience_s, found',
+    ('it has an end', 'b', 'a', 2 * SHORT_S, {}),
+    ('it is not for those who are behind others', 'a', None, DEADLINE_S, {'b': 0}),
+)
+def test_patience(stores, clock, gate, late, fails, patience_s, found):
+    cells = Cells(stores, clock, SHORT_S, 15, 3, patience_s=patience_s)
     cells.replace([cell('a'), cell('b')])
-    stores.stores['a'].fail()
-    stores.stores['b'].on_call = lambda name: gate.wait(DEADLINE_S)
+    stores.stores[late].on_call = lambda name: gate.wait(DEADLINE_S)
+    if fails:
+        stores.stores[fails].fail()
     started = time.monotonic()
-    assert cells.ask(version, cells.all()) == {}
-    assert 2 * SHORT_S <= time.monotonic() - started < DEADLINE_S / 2
-    assert uuids(cells.unavailable()) == ['b']
-    cells.close()
-
-
-def test_patience_is_not_for_those_who_are_behind_others(stores, clock, gate):
-    cells = Cells(stores, clock, SHORT_S, 15, 3, patience_s=DEADLINE_S)
-    cells.replace([cell('a'), cell('b')])
-    stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
-    started = time.monotonic()
-    assert cells.ask(version, cells.all()) == {'b': 0}
-    assert time.monotonic() - started < DEADLINE_S / 2
-    assert uuids(cells.unavailable()) == ['a']
+    assert cells.ask(version, cells.all()) == found
+    least_s = SHORT_S if found else patience_s
+    assert least_s <= time.monotonic() - started < DEADLINE_S / 2
+    assert uuids(cells.unavailable()) == [late]
     gate.set()
     cells.close()
 

@@ -37,35 +37,22 @@ def test_a_service_is_up_within_the_window(last_seen_up, created_at, up):
     assert Services().with_unavailable([row], WINDOW).is_up('h1') == up
 
 
-def test_a_service_that_is_not_unavailable_is_up_and_enabled():
-    services = Services().with_rows([service()])
-    assert services.knows('h1')
-    assert services.is_up('h1')
-    assert not services.is_disabled('h1')
+@cases(
+    'fields, up, disabled, unavailable',
+    ('as usual', {}, True, False, False),
+    ('forced down, whatever it says', {'forced_down': True}, False, False, True),
+    ('disabled, but it may be up', {'disabled': True}, True, True, True),
+)
+def test_services_that_are_not_as_usual(fields, up, disabled, unavailable):
+    services = Services().with_unavailable([service(**fields)], WINDOW)
+    assert (services.is_up('h1'), services.is_disabled('h1')) == (up, disabled)
+    assert bool(services.unavailable) == unavailable
+    assert services.knows('h1') == unavailable
 
 
-def test_a_service_that_is_forced_down_is_down_whatever_it_says():
-    row = service(forced_down=True, last_seen_up=NOON)
-    services = Services().with_unavailable([row], WINDOW)
-    assert not services.is_up('h1')
-    assert not services.is_disabled('h1')
-
-
-def test_a_disabled_service_may_be_up():
-    services = Services().with_unavailable([service(disabled=True)], WINDOW)
-    assert services.is_disabled('h1')
-    assert services.is_up('h1')
-
-
-def test_a_service_that_is_only_among_the_unavailable_is_known():
-    row = service('h9', disabled=True)
-    assert Services().with_unavailable([row], WINDOW).knows('h9')
+def test_a_service_is_known_by_its_host():
+    assert Services().with_rows([service()]).knows('h1')
     assert not Services().knows(None)
-
-
-def test_a_service_that_is_as_usual_is_not_among_the_unavailable():
-    rows = [service('h1'), service('h2', disabled=True)]
-    assert set(Services().with_unavailable(rows, WINDOW).unavailable) == {'h2'}
 
 
 @cases(

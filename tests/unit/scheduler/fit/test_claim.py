@@ -121,28 +121,21 @@ def test_a_host_without_nodes_gives_its_devices(fitting):
     assert counts(host) == [1]
 
 
-def test_devices_that_are_not_there_are_left_out():
+@cases(
+    'fitting, left, cells, io_ops',
+    ('they are left out', RIGHT, [2, 1], [0], 3),
+    ('for nova what came before is booked', NOVA, [1], None, 2),
+)
+def test_devices_that_are_not_there(fitting, left, cells, io_ops):
     table = hosts(pools=factories.pools(2, {'tag': 'x'}))
     asked = factories.devices(2)
     asked.requests.append(factories.devices(9).requests[0])
-    found, host = booked(table, RIGHT, guest_cell(), pci_requests=asked)
+    found, host = booked(table, fitting, guest_cell(), pci_requests=asked)
     assert type(found.problem).__name__ == 'DeviceRequestFailed'
-    assert counts(host) == [2, 1]
+    assert counts(host) == left
     assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 0]
-    assert [cell.id for cell in found.topology.cells] == [0]
-    assert host.num_io_ops == 3
-
-
-def test_for_nova_what_came_before_is_booked():
-    table = hosts(pools=factories.pools(2, {'tag': 'x'}))
-    asked = factories.devices(2)
-    asked.requests.append(factories.devices(9).requests[0])
-    found, host = booked(table, NOVA, guest_cell(), pci_requests=asked)
-    assert type(found.problem).__name__ == 'DeviceRequestFailed'
-    assert counts(host) == [1]
-    assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 0]
-    assert found.topology is None
-    assert host.num_io_ops == 2
+    assert (found.topology and [cell.id for cell in found.topology.cells]) == cells
+    assert host.num_io_ops == io_ops
 
 
 @cases(

@@ -13,12 +13,9 @@ from novasched.scheduler.fit.search import Attempt
 from novasched.scheduler.fit.topology import LARGE, SMALL, Pages
 from tests import topologies
 from tests.tables import cases
+from tests.topologies import hosts
 
 HUGE, LARGE_PAGES = Pages(1048576, 4), Pages(2048, 512)
-
-
-def hosts(*cells):
-    return [topologies.host_cell(id=n, **cell) for n, cell in enumerate(cells)]
 
 
 def shares(*counts, **given):

@@ -177,8 +177,7 @@ DEDICATED = topologies.guest(topologies.guest_cell(dedicated={0}))
 
 
 def order(cells, guest=SHARED, devices=None, pack=False):
-    cells = [topologies.host_cell(id=n, **cell) for n, cell in enumerate(cells)]
-    return [cell.id for cell in ordered(cells, guest, devices, pack)]
+    return [cell.id for cell in ordered(hosts(*cells), guest, devices, pack)]
 
 
 @cases('cells, guest, spread, packed',
