@@ -152,33 +152,23 @@ def test_without_a_grace_it_is_only_told(cloud, caplog):
     assert 'have fallen silent at once' in fallen
 
 
+NEVER = {'last_seen_up': None, 'created_at': None}
+OUT = {**NEVER, 'disabled': True}
+
+
+def seen(after_s):
+    return {'last_seen_up': NOON + after_s * SECOND}
+
+
 @cases(
     'changes, kept',
     ('one is disabled', {3: {'disabled': True}}, ALL),
     ('one is forced down', {3: {'forced_down': True}}, [1, 2, 4]),
-    ('one was down', {3: {'last_seen_up': NOON - 100 * SECOND}}, [1, 2, 4]),
-    ('one is ahead', {3: {'last_seen_up': NOON + 9000 * SECOND}}, [1, 2, 4]),
-    (
-        'one was never heard of',
-        {3: {'last_seen_up': None, 'created_at': None}},
-        [1, 2, 4],
-    ),
-    (
-        'they went one by one',
-        {
-            2: {'last_seen_up': NOON - 100 * SECOND},
-            3: {'last_seen_up': NOON - 200 * SECOND},
-        },
-        [],
-    ),
-    (
-        'none was ever heard of',
-        {
-            id_: {'last_seen_up': None, 'created_at': None, 'disabled': True}
-            for id_ in ALL
-        },
-        [],
-    ),
+    ('one was down', {3: seen(-100)}, [1, 2, 4]),
+    ('one is ahead', {3: seen(9000)}, [1, 2, 4]),
+    ('one was never heard of', {3: NEVER}, [1, 2, 4]),
+    ('they went one by one', {2: seen(-100), 3: seen(-200)}, []),
+    ('none was ever heard of', dict.fromkeys(ALL, OUT), []),
 )
 def test_who_is_kept(cloud, changes, kept):
     for id_, fields in changes.items():

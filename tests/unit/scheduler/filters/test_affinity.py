@@ -35,34 +35,23 @@ def passes(filter_, hosts, group):
     return filter_.apply(hosts, request).host.tolist() == hosts.host.tolist()
 
 
+def limited_to(limit, *members):
+    return factories.group(members=list(members), max_server_per_host=limit)
+
+
 @cases(
     'group, running, expected',
-    ('no group', None, ['U5', 'U6'], True),
     ('another policy', factories.group('affinity', ['U5']), ['U5'], True),
     ('soft', factories.group('soft-anti-affinity', ['U5']), ['U5'], True),
+    ('no group', None, ['U5', 'U6'], True),
     ('no member here', factories.group(members=['U8']), ['U5', 'U6'], True),
     ('a member here', factories.group(members=['U5']), ['U5', 'U6'], False),
-    (
-        'below the limit',
-        factories.group(members=['U5', 'U6'], max_server_per_host=3),
-        ['U5', 'U6'],
-        True,
-    ),
-    (
-        'at the limit',
-        factories.group(members=['U5', 'U6'], max_server_per_host=2),
-        ['U5', 'U6'],
-        False,
-    ),
+    ('below the limit', limited_to(3, 'U5', 'U6'), ['U5', 'U6'], True),
+    ('at the limit', limited_to(2, 'U5', 'U6'), ['U5', 'U6'], False),
     ('here itself', factories.group(members=[ME, 'U5']), [ME, 'U5'], True),
-    ('a limit of none', factories.group(max_server_per_host=0), [], False),
-    ('below none', factories.group(max_server_per_host=-1), ['U5'], False),
-    (
-        'a limit of none, here itself',
-        factories.group(max_server_per_host=0),
-        [ME],
-        True,
-    ),
+    ('a limit of none', limited_to(0), [], False),
+    ('below none', limited_to(-1), ['U5'], False),
+    ('a limit of none, here itself', limited_to(0), [ME], True),
     ('not yet a member', factories.group(members=['U5']), [ME, 'U5'], True),
 )
 def test_anti_affinity(group, running, expected):

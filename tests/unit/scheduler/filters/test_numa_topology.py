@@ -94,38 +94,25 @@ def test_an_image_may_have_no_properties(asked):
     assert_verdict(NUMATopologyFilter(), table, request(guest_cell(), **asked), True)
 
 
+def specs(cpus, threads):
+    return {'hw:cpu_policy': cpus, 'hw:cpu_thread_policy': threads}
+
+
+OWN, THREADS = {'hw:cpu_policy': 'dedicated'}, {'hw_cpu_thread_policy': 'require'}
+
+
 @cases(
-    'specs, image, passes',
+    'extra_specs, image, passes',
     ('nothing asked', {}, None, True),
-    (
-        'the flavor asks',
-        {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'require'},
-        None,
-        False,
-    ),
-    (
-        'flavor and image ask',
-        {'hw:cpu_policy': 'dedicated'},
-        {'hw_cpu_thread_policy': 'require'},
-        False,
-    ),
-    (
-        'mixed policy is not held against it',
-        {'hw:cpu_policy': 'mixed', 'hw:cpu_thread_policy': 'require'},
-        None,
-        True,
-    ),
-    (
-        'threads are only preferred',
-        {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'prefer'},
-        {'hw_cpu_policy': 'dedicated'},
-        True,
-    ),
+    ('the flavor asks', specs('dedicated', 'require'), None, False),
+    ('flavor and image ask', OWN, THREADS, False),
+    ('mixed policy is not held against it', specs('mixed', 'require'), None, True),
+    ('preferred', specs('dedicated', 'prefer'), {'hw_cpu_policy': 'dedicated'}, True),
 )
-def test_threads_are_asked_for_even_without_nodes(specs, image, passes):
+def test_threads_are_asked_for_even_without_nodes(extra_specs, image, passes):
     threads = numa_topology(numa_cell(threads=2))
     table = hosts(FOUR, threads, None)
-    asked = factories.request(extra_specs=specs, image=image)
+    asked = factories.request(extra_specs=extra_specs, image=image)
     passed = NUMATopologyFilter().apply(table, asked).host.tolist()
     assert passed == (['h1', 'h2', 'h3'] if passes else ['h2', 'h3'])
     if not passes:

@@ -362,30 +362,18 @@ def test_no_pools(text):
     assert parse_pools(text) == ()
 
 
+TAGS = {'a': 'x', 'b': None, 'rp_uuid': 'rp'}
+
+
 @cases(
     'text',
-    (
-        'objects',
-        stats({'numa_node': 1, 'tags': {'a': 'x', 'b': None, 'rp_uuid': 'rp'}}),
-    ),
-    (
-        'a plain dict',
-        json.dumps(
-            {
-                **NIC,
-                'count': 1,
-                'numa_node': 1,
-                'a': 'x',
-                'b': None,
-                'rp_uuid': 'rp',
-            }
-        ),
-    ),
+    ('objects', stats({'numa_node': 1, 'tags': TAGS})),
+    ('a plain dict', json.dumps({**NIC, **TAGS, 'count': 1, 'numa_node': 1})),
 )
 def test_tags(text):
     (pool,) = parse_pools(text)
     assert pool.rp_uuid == 'rp'
-    assert pool.keys == {**NIC, 'a': 'x', 'b': None, 'rp_uuid': 'rp'}
+    assert pool.keys == {**NIC, **TAGS}
     assert pool.flat() == {**pool.keys, 'numa_node': 1, 'count': 1}
 
 

@@ -29,6 +29,9 @@ def asked(*alternatives, count=1, **fields):
 
 PF, VF, VDPA = ({'dev_type': kind} for kind in ('type-PF', 'type-VF', 'vdpa'))
 REMOTE = {'remote_managed': 'true'}
+LIVE = {'live_migratable': 'true'}
+MAY_NOT = {'live_migratable': 'False'}, [{'live_migratable': 'false'}]
+OF_PLACEMENT = dict.fromkeys(('resource_class', 'traits', 'rp_uuid', 'rp_uuids'), 'x')
 
 
 @cases(
@@ -43,24 +46,14 @@ REMOTE = {'remote_managed': 'true'}
     ('null matches a tag not there', {}, [{'net': None}], None),
     ('null matches null', {'net': None}, [{'net': None}], None),
     ('null and text', {'net': 'a'}, [{'net': None}], PoolMismatch.SPEC),
-    (
-        'what placement looks at',
-        {},
-        [{'resource_class': 'X', 'traits': 'Y', 'rp_uuid': 'z', 'rp_uuids': 'z'}],
-        None,
-    ),
+    ('what placement looks at', {}, [OF_PLACEMENT], None),
     ('no node', {}, [{'numa_node': None}], None),
     ('text is no node', {}, [{'numa_node': '0'}], PoolMismatch.SPEC),
     ('text is no count', {}, [{'count': '1'}], PoolMismatch.SPEC),
     ('a function not asked for', PF, [NIC], PoolMismatch.FUNCTION),
     ('a function asked for', PF, [NIC, PF], None),
     ('a function for a virtual one', PF, [VF], PoolMismatch.SPEC),
-    (
-        'asked for in other letters',
-        PF,
-        [{'dev_type': 'TYPE-pf'}],
-        PoolMismatch.FUNCTION,
-    ),
+    ('in other letters', PF, [{'dev_type': 'TYPE-pf'}], PoolMismatch.FUNCTION),
     ('a virtual function', VF, [NIC], None),
     ('vDPA not asked for', VDPA, [NIC], PoolMismatch.VDPA),
     ('vDPA asked for', VDPA, [VDPA], None),
@@ -69,26 +62,11 @@ REMOTE = {'remote_managed': 'true'}
     ('tru is not', {'remote_managed': 'tru'}, [NIC], None),
     ('null is not', {'remote_managed': None}, [NIC], None),
     ('remote asked for, case', {'remote_managed': 'True'}, [REMOTE], None),
-    ('live', {'live_migratable': 'true'}, [{'live_migratable': 'true'}], None),
-    ('not live', {}, [{'live_migratable': 'true'}], PoolMismatch.SPEC),
-    (
-        'live in other letters',
-        {'live_migratable': 'True'},
-        [{'live_migratable': 'true'}],
-        PoolMismatch.MIGRATION,
-    ),
-    (
-        'not live in other letters',
-        {'live_migratable': 'False'},
-        [{'live_migratable': 'false'}],
-        PoolMismatch.MIGRATION,
-    ),
-    (
-        'live or any',
-        {'live_migratable': 'true'},
-        [{'live_migratable': 'true'}, NIC],
-        None,
-    ),
+    ('live', LIVE, [LIVE], None),
+    ('not live', {}, [LIVE], PoolMismatch.SPEC),
+    ('other letters', {'live_migratable': 'True'}, [LIVE], PoolMismatch.MIGRATION),
+    ('no, in other letters', *MAY_NOT, PoolMismatch.MIGRATION),
+    ('live or any', LIVE, [LIVE, NIC], None),
 )
 def test_match(tags, alternatives, lost):
     request = asked(*alternatives)

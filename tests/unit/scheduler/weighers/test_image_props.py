@@ -32,34 +32,20 @@ def hosts_with(images, **columns):
 
 
 @cases(
-    'weigher, aggregates, weights',
-    ('on', ImagePropertiesWeigher(1.0), (), [1, 1, 0]),
-    ('off', ImagePropertiesWeigher(0.0), (), [0, 0, 0]),
-    ('off, an aggregate is on', ImagePropertiesWeigher(0.0), FIVE, [0, 0, 0]),
-    ('an aggregate counts more', ImagePropertiesWeigher(1.0), FIVE, [5, 1, 0]),
-    ('apart', ImagePropertiesWeigher(-1.0), (), [-1, -1, 0]),
-    (
-        'two ratios',
-        ImagePropertiesWeigher(1.0, ['os_distro=2', 'hw_machine_type=-1']),
-        (),
-        [1, 0, 0],
-    ),
-    ('one ratio', ImagePropertiesWeigher(1.0, ['os_distro=2']), (), [1, 0.5, 0]),
-    (
-        'the last ratio of a name counts',
-        ImagePropertiesWeigher(1.0, ['os_distro=1', 'os_distro=0']),
-        (),
-        [0, 0, 0],
-    ),
-    (
-        'no valid ratio',
-        ImagePropertiesWeigher(1.0, ['bad', 'os_distro=x']),
-        (),
-        [1, 1, 0],
-    ),
+    'multiplier, setting, aggregates, weights',
+    ('on', 1.0, [], (), [1, 1, 0]),
+    ('off', 0.0, [], (), [0, 0, 0]),
+    ('off, an aggregate is on', 0.0, [], FIVE, [0, 0, 0]),
+    ('an aggregate counts more', 1.0, [], FIVE, [5, 1, 0]),
+    ('apart', -1.0, [], (), [-1, -1, 0]),
+    ('two ratios', 1.0, ['os_distro=2', 'hw_machine_type=-1'], (), [1, 0, 0]),
+    ('one ratio', 1.0, ['os_distro=2'], (), [1, 0.5, 0]),
+    ('the last of a name counts', 1.0, ['os_distro=1', 'os_distro=0'], (), [0, 0, 0]),
+    ('no valid ratio', 1.0, ['bad', 'os_distro=x'], (), [1, 1, 0]),
 )
-def test_weights(weigher, aggregates, weights):
+def test_weights(multiplier, setting, aggregates, weights):
     hosts = hosts_with(IMAGES, aggregates=[aggregates, (), ()])
+    weigher = ImagePropertiesWeigher(multiplier, setting)
     request = factories.request(image=Q35)
     assert weigh([weigher], hosts, request).totals.tolist() == weights
 

@@ -204,41 +204,33 @@ def left(hosts, request_):
     return passed.allocation_candidates.tolist()
 
 
+NONE, ONE, TWO, THREE = candidate(), candidate(1), candidate(1, 1), candidate(3)
+GPU = {'resources__VGPU': '1'}
+GROUPS = {'resources1__VGPU': '1', 'resources_GPU__VGPU': '1'}
+NO_NUMBERS = {'resources__VGPU': 'x', 'resources2__VGPU': '-1'}
+OTHERS = {'resources__VGPUX': '1', 'trait__VGPU': '1'}
+
+
 @cases(
     'specs, candidates, expected',
-    ('a plain flavor', {}, [candidate()], [candidate()]),
-    ('has one', {'resources__VGPU': '1'}, [candidate(1)], [candidate(1)]),
-    ('has none', {'resources__VGPU': '1'}, [candidate()], None),
+    ('a plain flavor', {}, [NONE], [[NONE]]),
+    ('has one', GPU, [ONE], [[ONE]]),
+    ('has none', GPU, [NONE], []),
     (
-        'of all providers together',
+        'of all providers',
         {'resources__VGPU': '2'},
-        [candidate(1), candidate(1, 1), candidate(), candidate(3)],
-        [candidate(1, 1), candidate(3)],
+        [ONE, TWO, NONE, THREE],
+        [[TWO, THREE]],
     ),
-    (
-        'of all groups together',
-        {'resources1__VGPU': '1', 'resources_GPU__VGPU': '1'},
-        [candidate(1)],
-        None,
-    ),
-    ('placement was not asked', {'resources__VGPU': '1'}, [], []),
-    ('none is asked', {'resources__VGPU': '0'}, [candidate()], [candidate()]),
-    (
-        'amounts that do not count',
-        {'resources__VGPU': 'x', 'resources2__VGPU': '-1'},
-        [candidate()],
-        [candidate()],
-    ),
-    (
-        'other extra specs',
-        {'resources__VGPUX': '1', 'trait__VGPU': '1'},
-        [candidate()],
-        [candidate()],
-    ),
+    ('of all groups', GROUPS, [ONE], []),
+    ('placement was not asked', GPU, [], [[]]),
+    ('none is asked', {'resources__VGPU': '0'}, [NONE], [[NONE]]),
+    ('amounts that do not count', NO_NUMBERS, [NONE], [[NONE]]),
+    ('other extra specs', OTHERS, [NONE], [[NONE]]),
 )
 def test_candidates_with_gpus(specs, candidates, expected):
     hosts = factories.hosts(allocation_candidates=[candidates])
-    assert left(hosts, gpu_request(**specs)) == ([] if expected is None else [expected])
+    assert left(hosts, gpu_request(**specs)) == expected
     assert hosts.allocation_candidates.tolist() == [candidates]
 
 
