@@ -17,6 +17,7 @@ from novasched.cluster.aggregates import (
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
 from tests.fakes import FakeClock, FakePlacement, FakeView
+from tests.tables import cases
 
 NODES = [('h1', 'n1', 'uuid-1'), ('h2', 'n2', 'uuid-2')]
 
@@ -82,15 +83,13 @@ def test_an_aggregate_that_placement_does_not_know_is_told_with_its_cure(look):
     ]
 
 
-@pytest.mark.parametrize(
-    ('aggregates', 'wanted', 'known', 'asks'),
-    [
-        pytest.param([aggregate(1, 'h1')], 'agg-1', {'h1': ['agg-1']}, 1, id='known'),
-        pytest.param([aggregate(1, 'h1')], 'agg-1', {}, 1, id='placement is silent'),
-        pytest.param([aggregate(1)], 'agg-1', {}, 0, id='no hosts'),
-        pytest.param([aggregate(1, 'h9')], 'agg-1', {}, 0, id='an unknown host'),
-        pytest.param([aggregate(1, 'h1')], 'agg-2', {}, 0, id='not one of nova'),
-    ],
+@cases(
+    'aggregates, wanted, known, asks',
+    ('known', [aggregate(1, 'h1')], 'agg-1', {'h1': ['agg-1']}, 1),
+    ('placement is silent', [aggregate(1, 'h1')], 'agg-1', {}, 1),
+    ('no hosts', [aggregate(1)], 'agg-1', {}, 0),
+    ('an unknown host', [aggregate(1, 'h9')], 'agg-1', {}, 0),
+    ('not one of nova', [aggregate(1, 'h1')], 'agg-2', {}, 0),
 )
 def test_nothing_is_told_of_others(look, aggregates, wanted, known, asks):
     asked, said = look(*aggregates, **known)(wanted)

@@ -10,6 +10,7 @@ from novasched.cluster.aggregates import ATTEMPTS, AggregateReader, AggregateVie
 from novasched.ports import AggregatesMark
 from tests.fake_databases import FakeApiStore, aggregate
 from tests.fakes import NOON, SECOND, FakeClock
+from tests.tables import cases
 
 
 @pytest.fixture
@@ -50,17 +51,13 @@ def test_a_deleted_aggregate_leaves_its_hosts(view):
     assert ids(view.of_hosts(['h2'])[0]) == []
 
 
-@pytest.mark.parametrize(
-    ('change', 'grows'),
-    [
-        pytest.param(lambda v: v.delete(9), False, id='an unknown one is deleted'),
-        pytest.param(lambda v: v.delete(1), True, id='a known one is deleted'),
-        pytest.param(lambda v: v.update([aggregate(2, 'h1')]), False, id='no news'),
-        pytest.param(
-            lambda v: v.update([aggregate(2, 'h1', ssd='true')]), True, id='metadata'
-        ),
-        pytest.param(lambda v: v.replace([]), True, id='all are gone'),
-    ],
+@cases(
+    'change, grows',
+    ('an unknown one is deleted', lambda v: v.delete(9), False),
+    ('a known one is deleted', lambda v: v.delete(1), True),
+    ('no news', lambda v: v.update([aggregate(2, 'h1')]), False),
+    ('metadata', lambda v: v.update([aggregate(2, 'h1', ssd='true')]), True),
+    ('all are gone', lambda v: v.replace([]), True),
 )
 def test_the_version_grows_with_every_change(view, change, grows):
     before = view.version
@@ -97,16 +94,10 @@ class Cloud:
         self.api.mark = mark
 
 
-@pytest.mark.parametrize(
+@cases(
     'mark',
-    [
-        pytest.param(
-            LONG_AGO._replace(newest=NOON + SECOND), id='one was changed just now'
-        ),
-        pytest.param(
-            LONG_AGO._replace(counts=((0, 0),)), id='one was deleted: no stamp is left'
-        ),
-    ],
+    ('one was changed just now', LONG_AGO._replace(newest=NOON + SECOND)),
+    ('one was deleted: no stamp is left', LONG_AGO._replace(counts=((0, 0),))),
 )
 def test_aggregates_that_have_changed_are_read_again(mark):
     cloud = Cloud()

@@ -100,12 +100,6 @@ def test_a_row_that_shows_it_ends_it(cloud):
     assert len(cloud.assumed) == 0
 
 
-def test_a_pick_is_forgotten_in_time(cloud):
-    cloud.pick(1)
-    cloud.clock.advance(60)
-    assert cloud.free_ram_mb == [8192] * 3
-
-
 def test_what_a_host_tells_is_looked_for_now_and_then(cloud):
     cloud.pick(1, memory_mb=1000)
     cloud.report(1)

@@ -12,14 +12,13 @@ from novasched.cluster import assumed
 from novasched.scheduler.columns import Instances, Lazy
 from novasched.scheduler.hosts import Categories, Snapshot
 from tests import factories
+from tests.tables import cases
 
 
-@pytest.mark.parametrize(
-    ('values', 'expected'),
-    [
-        pytest.param([7, 9], [7, 2, 9], id='numbers'),
-        pytest.param([7, 2**70], [7, 2, 2**70], id='one that no column holds'),
-    ],
+@cases(
+    'values, expected',
+    ('numbers', [7, 9], [7, 2, 9]),
+    ('one that no column holds', [7, 2**70], [7, 2, 2**70]),
 )
 def test_numbers(values, expected):
     given = np.array([1, 2, 3])

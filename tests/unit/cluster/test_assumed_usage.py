@@ -17,6 +17,7 @@ from novasched.cluster.assumed import (
 )
 from novasched.scheduler.fit.fitting import Fitting
 from tests import factories
+from tests.tables import cases
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 A, B = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab')
@@ -87,45 +88,31 @@ def host():
     return Host()
 
 
-@pytest.mark.parametrize(
-    ('other', 'follows'),
-    [
-        pytest.param(row(), False, id='the same row'),
-        pytest.param(row(1), True, id='a newer stamp'),
-        pytest.param(row(-1, 7000), False, id='an older stamp'),
-        pytest.param(row(0, 7000), True, id='another usage within the second'),
-        pytest.param(row(None, 7000), True, id='another usage without a stamp'),
-        pytest.param(row(0, shapes=('x', None)), True, id='another shape'),
-    ],
+@cases(
+    'other, follows',
+    ('the same row', row(), False),
+    ('a newer stamp', row(1), True),
+    ('an older stamp', row(-1, 7000), False),
+    ('another usage within the second', row(0, 7000), True),
+    ('another usage without a stamp', row(None, 7000), True),
+    ('another shape', row(0, shapes=('x', None)), True),
 )
 def test_a_row_follows_another(other, follows):
     assert other.follows(row()) is follows
 
 
-@pytest.mark.parametrize(
-    ('usage', 'shown'),
-    [
-        pytest.param({'seconds': 1}, False, id='nothing was taken'),
-        pytest.param(
-            {'seconds': 1, 'free_ram_mb': 7000, 'vcpus_used': 1}, True, id='it is in'
-        ),
-        pytest.param(
-            {'seconds': 1, 'free_ram_mb': 6000, 'vcpus_used': 4}, True, id='with others'
-        ),
-        pytest.param(
-            {'seconds': 1, 'free_ram_mb': 7500, 'vcpus_used': 1},
-            False,
-            id='a smaller one is in',
-        ),
-        pytest.param(
-            {'seconds': 1, 'free_ram_mb': 7000}, False, id='memory without CPUs'
-        ),
-        pytest.param(
-            {'seconds': -1, 'free_ram_mb': 7000, 'vcpus_used': 1},
-            False,
-            id='an older row',
-        ),
-    ],
+@cases(
+    'usage, shown',
+    ('nothing was taken', {'seconds': 1}, False),
+    ('it is in', {'seconds': 1, 'free_ram_mb': 7000, 'vcpus_used': 1}, True),
+    ('with others', {'seconds': 1, 'free_ram_mb': 6000, 'vcpus_used': 4}, True),
+    (
+        'a smaller one is in',
+        {'seconds': 1, 'free_ram_mb': 7500, 'vcpus_used': 1},
+        False,
+    ),
+    ('memory without CPUs', {'seconds': 1, 'free_ram_mb': 7000}, False),
+    ('an older row', {'seconds': -1, 'free_ram_mb': 7000, 'vcpus_used': 1}, False),
 )
 def test_usage_shows_a_pick(host, usage, shown):
     host.pick()
@@ -148,13 +135,11 @@ def test_picks_are_shown_in_order(host):
     assert (host.left, host.free_ram_mb) == ([], None)
 
 
-@pytest.mark.parametrize(
-    ('seconds', 'known', 'left'),
-    [
-        pytest.param(1, False, [], id='the row is newer'),
-        pytest.param(0, False, [A], id='the row is the same'),
-        pytest.param(1, True, [A], id='it was there before, as for a resize'),
-    ],
+@cases(
+    'seconds, known, left',
+    ('the row is newer', 1, False, []),
+    ('the row is the same', 0, False, [A]),
+    ('it was there before, as for a resize', 1, True, [A]),
 )
 def test_an_instance_that_the_host_names(host, seconds, known, left):
     host.pick(known=known)
@@ -208,16 +193,14 @@ def test_where_the_host_is_gone_a_pick_waits(host):
     assert (host.left, host.free_ram_mb) == ([A], None)
 
 
-@pytest.mark.parametrize(
-    ('later_s', 'reported', 'member', 'kept'),
-    [
-        pytest.param(0, nobody, False, [A], id='a request may have looked before'),
-        pytest.param(KNOWN_FOR_S, saying(), False, [], id='nobody needs it any more'),
-        pytest.param(0, saying(A), True, [A], id='a request may come late'),
-        pytest.param(KNOWN_FOR_S, saying(A), True, [], id='the host names it'),
-        pytest.param(KNOWN_FOR_S, saying(), True, [A], id='the host does not name it'),
-        pytest.param(KNOWN_FOR_S, nobody, True, [], id='the database is asked'),
-    ],
+@cases(
+    'later_s, reported, member, kept',
+    ('a request may have looked before', 0, nobody, False, [A]),
+    ('nobody needs it any more', KNOWN_FOR_S, saying(), False, []),
+    ('a request may come late', 0, saying(A), True, [A]),
+    ('the host names it', KNOWN_FOR_S, saying(A), True, []),
+    ('the host does not name it', KNOWN_FOR_S, saying(), True, [A]),
+    ('the database is asked', KNOWN_FOR_S, nobody, True, []),
 )
 def test_a_pick_is_known_for_longer_than_it_counts(
     host, later_s, reported, member, kept

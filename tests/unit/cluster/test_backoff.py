@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from novasched.cluster.cells import STEADY_S, CircuitBreaker
+from tests.tables import cases
 
 LONGEST_S = 15
 
 
-@pytest.mark.parametrize(
-    ('alone', 'answers_s', 'second_s'),
-    [
-        pytest.param(False, None, 2, id='it did not answer'),
-        pytest.param(False, 2, 2, id='it answered for a moment'),
-        pytest.param(False, STEADY_S, 1, id='it has answered for long'),
-        pytest.param(True, None, 1, id='there is no other'),
-    ],
+@cases(
+    'alone, answers_s, second_s',
+    ('it did not answer', False, None, 2),
+    ('it answered for a moment', False, 2, 2),
+    ('it has answered for long', False, STEADY_S, 1),
+    ('there is no other', True, None, 1),
 )
 def test_the_second_pause(alone, answers_s, second_s):
     circuit = CircuitBreaker()

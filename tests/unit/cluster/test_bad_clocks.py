@@ -10,6 +10,7 @@ import pytest
 
 from tests.fake_databases import node, service
 from tests.fakes import SECOND
+from tests.tables import cases
 
 LONGEST_S = 59
 
@@ -72,18 +73,14 @@ def test_a_transaction_that_commits_late_is_seen(later):
     assert used(later)['h1'] == 7
 
 
-@pytest.mark.parametrize(
+@cases(
     'remove',
-    [
-        pytest.param(
-            lambda cloud: cloud.a.soft_delete(1, cloud.clock.utcnow() - 30 * SECOND),
-            id='marked as deleted by a clock that is behind',
-        ),
-        pytest.param(lambda cloud: cloud.a.nodes.pop(1), id='without a trace'),
-        pytest.param(
-            lambda cloud: cloud.a.change(1, None, deleted=None), id='deleted is null'
-        ),
-    ],
+    (
+        'marked as deleted by a clock that is behind',
+        lambda cloud: cloud.a.soft_delete(1, cloud.clock.utcnow() - 30 * SECOND),
+    ),
+    ('without a trace', lambda cloud: cloud.a.nodes.pop(1)),
+    ('deleted is null', lambda cloud: cloud.a.change(1, None, deleted=None)),
 )
 def test_a_node_that_is_gone_is_gone_at_once(later, remove):
     remove(later)
@@ -183,19 +180,11 @@ def test_they_are_named_again_once_they_were_right(later, caplog):
     assert len(lines(caplog, 'behind our clock')) == 2
 
 
-@pytest.mark.parametrize(
-    ('behind_s', 'where', 'down'),
-    [
-        pytest.param(30, '29 s behind our clock:', False, id='behind'),
-        pytest.param(
-            300, '299 s behind our clock, more than service_down_time:', True, id='far'
-        ),
-        pytest.param(-30, '30 s ahead of our clock:', False, id='ahead'),
-        pytest.param(
-            -300, '300 s ahead of our clock, more than service_down_time:', True,
-            id='far ahead',
-        ),
-    ],
+@cases('behind_s, where, down',
+    ('behind', 30, '29 s behind our clock:', False),
+    ('far', 300, '299 s behind our clock, more than service_down_time:', True),
+    ('ahead', -30, '30 s ahead of our clock:', False),
+    ('far ahead', -300, '300 s ahead of our clock, more than service_down_time:', True),
 )  # fmt: skip
 def test_how_much_a_clock_differs_is_named(later, caplog, behind_s, where, down):
     later.a.change(1, later.clock.utcnow() - behind_s * SECOND, vcpus_used=7)
@@ -269,15 +258,14 @@ def test_heartbeats_that_lag_behind_the_others_are_named_once(three, caplog):
     assert 'count as down' in caplog.messages[-1]
 
 
-def test_a_compute_that_has_ended_is_no_clock_that_is_behind(three, caplog):
-    for after_s in range(0, 300, 60):
-        beat(three, {'h2': after_s + 60})
-    assert caplog.messages == []
-
-
-def test_heartbeats_that_differ_by_little_are_not_named(three, caplog):
-    for _ in range(3):
-        beat(three, {'h2': 29})
+@cases(
+    'behind_s',
+    ('a compute that has ended', range(60, 360, 60)),
+    ('heartbeats that differ by little', [29] * 3),
+)
+def test_what_is_no_clock_that_is_behind(three, caplog, behind_s):
+    for seconds in behind_s:
+        beat(three, {'h2': seconds})
     assert caplog.messages == []
 
 

@@ -21,13 +21,6 @@ def executor():
     made.join(DEADLINE_S)
 
 
-@pytest.fixture
-def gate():
-    event = threading.Event()
-    yield event
-    event.set()
-
-
 def threads_named(name):
     return [thread for thread in threading.enumerate() if thread.name == name]
 

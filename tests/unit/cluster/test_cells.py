@@ -12,10 +12,10 @@ import pytest
 from novasched.cluster.cells import FAILURES, STEADY_S, Cells
 from tests.fake_databases import CELL0, FakeCellStore, FakeCellStores, cell
 from tests.fakes import FakeClock
+from tests.tables import cases
+from tests.unit.cluster.conftest import SHORT_S, TIMEOUT_S
 
 DEADLINE_S = 30
-TIMEOUT_S = 1.5
-SHORT_S = 0.05
 
 
 @pytest.fixture
@@ -34,13 +34,6 @@ def cells(stores, clock):
     made.replace([CELL0, cell('a'), cell('b')])
     yield made
     made.close()
-
-
-@pytest.fixture
-def gate():
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def version(cell, store):
@@ -69,28 +62,22 @@ def test_a_disabled_cell_is_known_but_not_enabled(cells):
     assert uuids(cells.enabled()) == ['a']
 
 
-@pytest.mark.parametrize(
-    ('found', 'changed'),
-    [
-        pytest.param([CELL0, cell('a'), cell('b')], set(), id='the same cells'),
-        pytest.param([CELL0, cell('a')], {'b'}, id='a cell is gone'),
-        pytest.param(
-            [CELL0, cell('a'), cell('b'), cell('c')], {'c'}, id='a cell is new'
-        ),
-        pytest.param(
-            [CELL0, cell('a', database_connection='sqlite://other'), cell('b')],
-            {'a'},
-            id='a cell has another database',
-        ),
-        pytest.param(
-            [CELL0, cell('a', disabled=True), cell('b')], {'a'}, id='one is disabled'
-        ),
-        pytest.param(
-            [CELL0._replace(database_connection='x'), cell('a'), cell('b')],
-            {CELL0.uuid},
-            id='cell0 has another database',
-        ),
-    ],
+@cases(
+    'found, changed',
+    ('the same cells', [CELL0, cell('a'), cell('b')], set()),
+    ('a cell is gone', [CELL0, cell('a')], {'b'}),
+    ('a cell is new', [CELL0, cell('a'), cell('b'), cell('c')], {'c'}),
+    (
+        'a cell has another database',
+        [CELL0, cell('a', database_connection='sqlite://other'), cell('b')],
+        {'a'},
+    ),
+    ('one is disabled', [CELL0, cell('a', disabled=True), cell('b')], {'a'}),
+    (
+        'cell0 has another database',
+        [CELL0._replace(database_connection='x'), cell('a'), cell('b')],
+        {CELL0.uuid},
+    ),
 )
 def test_replace_tells_what_changed_and_closes_its_connections(
     cells, stores, found, changed
@@ -190,26 +177,22 @@ def test_when_none_has_answered_the_first_is_waited_for(stores, clock):
     cells.close()
 
 
-def test_patience_has_an_end(stores, clock, gate):
-    cells = Cells(stores, clock, SHORT_S, 15, 3, patience_s=2 * SHORT_S)
+@cases(
+    'late, fails, patience_s, found',
+    ('it has an end', 'b', 'a', 2 * SHORT_S, {}),
+    ('it is not for those who are behind others', 'a', None, DEADLINE_S, {'b': 0}),
+)
+def test_patience(stores, clock, gate, late, fails, patience_s, found):
+    cells = Cells(stores, clock, SHORT_S, 15, 3, patience_s=patience_s)
     cells.replace([cell('a'), cell('b')])
-    stores.stores['a'].fail()
-    stores.stores['b'].on_call = lambda name: gate.wait(DEADLINE_S)
+    stores.stores[late].on_call = lambda name: gate.wait(DEADLINE_S)
+    if fails:
+        stores.stores[fails].fail()
     started = time.monotonic()
-    assert cells.ask(version, cells.all()) == {}
-    assert 2 * SHORT_S <= time.monotonic() - started < DEADLINE_S / 2
-    assert uuids(cells.unavailable()) == ['b']
-    cells.close()
-
-
-def test_patience_is_not_for_those_who_are_behind_others(stores, clock, gate):
-    cells = Cells(stores, clock, SHORT_S, 15, 3, patience_s=DEADLINE_S)
-    cells.replace([cell('a'), cell('b')])
-    stores.stores['a'].on_call = lambda name: gate.wait(DEADLINE_S)
-    started = time.monotonic()
-    assert cells.ask(version, cells.all()) == {'b': 0}
-    assert time.monotonic() - started < DEADLINE_S / 2
-    assert uuids(cells.unavailable()) == ['a']
+    assert cells.ask(version, cells.all()) == found
+    least_s = SHORT_S if found else patience_s
+    assert least_s <= time.monotonic() - started < DEADLINE_S / 2
+    assert uuids(cells.unavailable()) == [late]
     gate.set()
     cells.close()
 
@@ -236,12 +219,10 @@ def test_a_cell_that_was_late_is_asked_anew(cells, stores, gate):
     assert not gate.is_set()
 
 
-@pytest.mark.parametrize(
+@cases(
     'of',
-    [
-        pytest.param(CELL0, id='cell0'),
-        pytest.param(cell('c', disabled=True), id='a disabled cell'),
-    ],
+    ('cell0', CELL0),
+    ('a disabled cell', cell('c', disabled=True)),
 )
 def test_a_cell_that_gives_no_hosts_is_tried_again_too(cells, stores, clock, gate, of):
     stores.stores[CELL0.uuid] = FakeCellStore()
@@ -289,12 +270,10 @@ def answer_again(cells, store):
     assert cells.unavailable() == []
 
 
-@pytest.mark.parametrize(
-    ('steady_s', 'second_s'),
-    [
-        pytest.param(2, 2, id='it answered for a moment'),
-        pytest.param(STEADY_S, 1, id='it has answered for long'),
-    ],
+@cases(
+    'steady_s, second_s',
+    ('it answered for a moment', 2, 2),
+    ('it has answered for long', STEADY_S, 1),
 )
 def test_a_cell_that_is_left_out_again_waits_longer_unless_that_is_long_ago(
     cells, stores, clock, steady_s, second_s
@@ -321,14 +300,10 @@ def test_when_no_cell_is_left_each_is_tried_every_second(cells, stores, clock):
         assert uuids(cells.due_for_retry()) == ['a', 'b']
 
 
-@pytest.mark.parametrize(
+@cases(
     'found',
-    [
-        pytest.param([cell('a', disabled=True), cell('b')], id='it is disabled'),
-        pytest.param(
-            [cell('a', database_connection='x'), cell('b')], id='it is mended'
-        ),
-    ],
+    ('it is disabled', [cell('a', disabled=True), cell('b')]),
+    ('it is mended', [cell('a', database_connection='x'), cell('b')]),
 )
 def test_a_cell_that_is_mapped_otherwise_is_asked_at_once(cells, stores, found):
     lose(cells, stores.stores['a'])
@@ -350,14 +325,10 @@ def test_a_cell_without_a_mapping_is_not_opened(cells, stores, caplog):
     assert 'no such cell' in caplog.text
 
 
-@pytest.mark.parametrize(
+@cases(
     'problem',
-    [
-        pytest.param(LookupError('a defect'), id='a defect'),
-        pytest.param(
-            UnicodeDecodeError('utf-8', b'\xff', 0, 1, 'a defect'), id='not UTF-8'
-        ),
-    ],
+    ('a defect', LookupError('a defect')),
+    ('not UTF-8', UnicodeDecodeError('utf-8', b'\xff', 0, 1, 'a defect')),
 )
 def test_a_defect_in_one_cell_leaves_the_answers_of_the_others(cells, caplog, problem):
     def defective(cell, store):

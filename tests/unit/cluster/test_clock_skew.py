@@ -11,6 +11,7 @@ from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import ClockSkew
 from tests.fake_databases import FakeCellStore, FakeCellStores, cell
 from tests.fakes import NOON, SECOND, FakeClock
+from tests.tables import cases
 
 
 @pytest.fixture
@@ -35,21 +36,11 @@ def ahead(store, id_, seconds):
     store.services[f'h{id_}'] = row._replace(last_seen_up=NOON + seconds * SECOND)
 
 
-@pytest.mark.parametrize(
-    ('seconds', 'told'),
-    [
-        pytest.param(10, [], id='by as much as it may'),
-        pytest.param(
-            11,
-            ['The clock of the database of cell a is 11 s ahead of ours'],
-            id='ahead',
-        ),
-        pytest.param(
-            -11,
-            ['The clock of the database of cell a is 11 s behind ours'],
-            id='behind',
-        ),
-    ],
+@cases(
+    'seconds, told',
+    ('by as much as it may', 10, []),
+    ('ahead', 11, ['The clock of the database of cell a is 11 s ahead of ours']),
+    ('behind', -11, ['The clock of the database of cell a is 11 s behind ours']),
 )
 def test_the_clock_of_a_database(clock_skew, store, caplog, seconds, told):
     store.ahead = seconds * SECOND

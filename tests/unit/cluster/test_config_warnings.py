@@ -23,12 +23,6 @@ def config_warnings(aggregates):
     return ConfigWarnings(profile, aggregates)
 
 
-def said(caplog):
-    found = [(r.levelname, r.message) for r in caplog.records]
-    caplog.clear()
-    return found
-
-
 def test_an_odd_value_is_told_once_until_it_was_mended(
     aggregates, config_warnings, caplog
 ):
@@ -36,9 +30,8 @@ def test_an_odd_value_is_told_once_until_it_was_mended(
     for aggregate in (GOOD, BAD, BAD, GOOD, BAD):
         aggregates.update([aggregate])
         config_warnings.log()
-    told = said(caplog)
-    assert [level for level, _ in told] == ['WARNING', 'WARNING']
-    assert 'Could not decode max_io_ops_per_host' in told[0][1]
+    assert [record.levelname for record in caplog.records] == ['WARNING', 'WARNING']
+    assert 'Could not decode max_io_ops_per_host' in caplog.messages[0]
 
 
 def test_nobody_is_asked_while_aggregates_stay(aggregates, caplog):

@@ -15,6 +15,7 @@ from novasched.ports import Cell
 from tests.configuration import make_conf
 from tests.fake_databases import service
 from tests.fakes import NOON, SECOND, FakeClock
+from tests.tables import cases
 
 DEADLINE_S = 30
 LOGGER = 'novasched.cluster.discovery'
@@ -58,37 +59,23 @@ def discovery(searches, *rows, host='b', has_turn=lambda: True):
     return Discovery(FakeDirectory(*rows), host, FakeClock(), 60, searches, has_turn)
 
 
-@pytest.mark.parametrize(
-    ('rows', 'searched'),
-    [
-        pytest.param([scheduler('b')], 1, id='alone'),
-        pytest.param([scheduler('b'), scheduler('c')], 1, id='the first of two'),
-        pytest.param([scheduler('b'), scheduler('a')], 0, id='the second of two'),
-        pytest.param(
-            [scheduler('b'), scheduler('a', silent_s=61)], 1, id='the first is silent'
-        ),
-        pytest.param(
-            [scheduler('b'), scheduler('a', silent_s=60)], 0, id='it is not, just so'
-        ),
-        pytest.param(
-            [scheduler('b'), scheduler('a', disabled=True)],
-            1,
-            id='the first is disabled',
-        ),
-        pytest.param(
-            [scheduler('b'), scheduler('a', forced_down=True)],
-            1,
-            id='the first is forced down',
-        ),
-        pytest.param(
-            [scheduler('b', silent_s=999), scheduler('c')],
-            1,
-            id='who asks is alive, whatever its row says',
-        ),
-        pytest.param([scheduler('b', disabled=True)], 0, id='who asks is disabled'),
-        pytest.param([], 0, id='no rows at all'),
-        pytest.param([scheduler('c', silent_s=999)], 0, id='nobody is alive'),
-    ],
+@cases(
+    'rows, searched',
+    ('alone', [scheduler('b')], 1),
+    ('the first of two', [scheduler('b'), scheduler('c')], 1),
+    ('the second of two', [scheduler('b'), scheduler('a')], 0),
+    ('the first is silent', [scheduler('b'), scheduler('a', silent_s=61)], 1),
+    ('it is not, just so', [scheduler('b'), scheduler('a', silent_s=60)], 0),
+    ('the first is disabled', [scheduler('b'), scheduler('a', disabled=True)], 1),
+    ('the first is forced down', [scheduler('b'), scheduler('a', forced_down=True)], 1),
+    (
+        'who asks is alive, whatever its row says',
+        [scheduler('b', silent_s=999), scheduler('c')],
+        1,
+    ),
+    ('who asks is disabled', [scheduler('b', disabled=True)], 0),
+    ('no rows at all', [], 0),
+    ('nobody is alive', [scheduler('c', silent_s=999)], 0),
 )
 def test_the_leader_searches(rows, searched):
     searches = Searches()
@@ -144,12 +131,10 @@ def test_a_cell_that_fails_is_told_until_it_is_back(caplog):
     assert told == [[line], [], [], [line]]
 
 
-@pytest.mark.parametrize(
+@cases(
     'problem',
-    [
-        pytest.param(errors.StoreFailed('main', 'refused'), id='a database is away'),
-        pytest.param(LookupError('a defect'), id='a defect'),
-    ],
+    ('a database is away', errors.StoreFailed('main', 'refused')),
+    ('a defect', LookupError('a defect')),
 )
 def test_a_search_that_fails_is_told(problem, caplog):
     directory = FakeDirectory()
@@ -190,14 +175,12 @@ def conf():
     return make_conf()
 
 
-@pytest.mark.parametrize(
-    ('interval', 'enabled', 'intervals'),
-    [
-        pytest.param(-1, True, [], id='never, by default'),
-        pytest.param(0, True, [60], id='0 is a minute'),
-        pytest.param(300, True, [300], id='so many seconds'),
-        pytest.param(300, False, [], id='nothing periodic'),
-    ],
+@cases(
+    'interval, enabled, intervals',
+    ('never, by default', -1, True, []),
+    ('0 is a minute', 0, True, [60]),
+    ('so many seconds', 300, True, [300]),
+    ('nothing periodic', 300, False, []),
 )
 def test_the_options_say_how_often(conf, interval, enabled, intervals):
     conf.set_override('discover_hosts_in_cells_interval', interval, 'scheduler')

@@ -9,7 +9,7 @@ import pytest
 
 from novasched import errors
 from novasched.cluster.heartbeat import Heartbeat
-from novasched.ports import ServiceRow
+from tests.fake_databases import service
 
 
 class FakeServiceStore:
@@ -24,21 +24,8 @@ class FakeServiceStore:
         self.beaten = threading.Event()
 
     def register(self, host, binary, topic, version):
-        row = ServiceRow(
-            id=7,
-            uuid='uuid',
-            host=host,
-            binary=binary,
-            topic=topic,
-            report_count=self.report_count,
-            disabled=False,
-            disabled_reason=None,
-            forced_down=False,
-            last_seen_up=None,
-            version=version,
-            created_at=None,
-            updated_at=None,
-        )
+        given = {'id': 7, 'binary': binary, 'topic': topic, 'version': version}
+        row = service(host)._replace(report_count=self.report_count, **given)
         return row, self.created
 
     def beat(self, service_id, report_count):

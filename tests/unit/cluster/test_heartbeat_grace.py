@@ -18,6 +18,7 @@ from tests.fake_databases import (
     service,
 )
 from tests.fakes import NOON, SECOND, FakeClock
+from tests.tables import cases
 
 ALL = [1, 2, 3, 4]
 
@@ -151,39 +152,23 @@ def test_without_a_grace_it_is_only_told(cloud, caplog):
     assert 'have fallen silent at once' in fallen
 
 
-@pytest.mark.parametrize(
-    ('changes', 'kept'),
-    [
-        pytest.param({3: {'disabled': True}}, ALL, id='one is disabled'),
-        pytest.param({3: {'forced_down': True}}, [1, 2, 4], id='one is forced down'),
-        pytest.param(
-            {3: {'last_seen_up': NOON - 100 * SECOND}}, [1, 2, 4], id='one was down'
-        ),
-        pytest.param(
-            {3: {'last_seen_up': NOON + 9000 * SECOND}}, [1, 2, 4], id='one is ahead'
-        ),
-        pytest.param(
-            {3: {'last_seen_up': None, 'created_at': None}},
-            [1, 2, 4],
-            id='one was never heard of',
-        ),
-        pytest.param(
-            {
-                2: {'last_seen_up': NOON - 100 * SECOND},
-                3: {'last_seen_up': NOON - 200 * SECOND},
-            },
-            [],
-            id='they went one by one',
-        ),
-        pytest.param(
-            {
-                id_: {'last_seen_up': None, 'created_at': None, 'disabled': True}
-                for id_ in ALL
-            },
-            [],
-            id='none was ever heard of',
-        ),
-    ],
+NEVER = {'last_seen_up': None, 'created_at': None}
+OUT = {**NEVER, 'disabled': True}
+
+
+def seen(after_s):
+    return {'last_seen_up': NOON + after_s * SECOND}
+
+
+@cases(
+    'changes, kept',
+    ('one is disabled', {3: {'disabled': True}}, ALL),
+    ('one is forced down', {3: {'forced_down': True}}, [1, 2, 4]),
+    ('one was down', {3: seen(-100)}, [1, 2, 4]),
+    ('one is ahead', {3: seen(9000)}, [1, 2, 4]),
+    ('one was never heard of', {3: NEVER}, [1, 2, 4]),
+    ('they went one by one', {2: seen(-100), 3: seen(-200)}, []),
+    ('none was ever heard of', dict.fromkeys(ALL, OUT), []),
 )
 def test_who_is_kept(cloud, changes, kept):
     for id_, fields in changes.items():

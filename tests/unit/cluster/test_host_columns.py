@@ -8,6 +8,7 @@ import pytest
 from novasched.cluster.host_columns import HostColumns, Ratios, host_values
 from tests import factories
 from tests.fake_databases import node
+from tests.tables import cases
 
 
 def host(id_=1, **fields):
@@ -91,15 +92,13 @@ def test_all_hosts_may_go(three):
     assert three.by_uuid == {}
 
 
-@pytest.mark.parametrize(
-    ('changed', 'gone', 'grows'),
-    [
-        pytest.param({('a', 1): host(1, vcpus=5)}, [], False, id='a number changes'),
-        pytest.param({('a', 9): host(9)}, [], True, id='a host comes'),
-        pytest.param({}, [('a', 1)], True, id='a host goes'),
-        pytest.param({('a', 9): host(9)}, [('a', 1)], True, id='one for another'),
-        pytest.param({('a', 1): host(1, host='new')}, [], True, id='a new service'),
-    ],
+@cases(
+    'changed, gone, grows',
+    ('a number changes', {('a', 1): host(1, vcpus=5)}, [], False),
+    ('a host comes', {('a', 9): host(9)}, [], True),
+    ('a host goes', {}, [('a', 1)], True),
+    ('one for another', {('a', 9): host(9)}, [('a', 1)], True),
+    ('a new service', {('a', 1): host(1, host='new')}, [], True),
 )
 def test_members_grow_when_hosts_come_go_or_belong_elsewhere(
     three, changed, gone, grows

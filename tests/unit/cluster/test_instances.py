@@ -10,6 +10,7 @@ from novasched import errors
 from novasched.cluster.instances import InstanceView
 from novasched.scheduler.hosts import Categories, HostTable, Snapshot
 from tests.fake_databases import instance
+from tests.tables import cases
 
 
 def view(*messages, tracked=True):
@@ -24,81 +25,39 @@ def told(*uuids):
     return {uuid: instance(uuid) for uuid in uuids}
 
 
-@pytest.mark.parametrize(
-    ('messages', 'believed'),
-    [
-        pytest.param([], None, id='nothing was said'),
-        pytest.param([('update', told())], None, id='an unknown host says it has none'),
-        pytest.param([('update', told('a'))], None, id='an unknown host says one'),
-        pytest.param(
-            [('update', told('a')), ('update', told('b'))],
-            None,
-            id='one and one are not known to be all',
-        ),
-        pytest.param(
-            [('update', told('a', 'b'))], {'a', 'b'}, id='an unknown host says several'
-        ),
-        pytest.param(
-            [('update', told('a', 'b')), ('update', told('c'))],
-            {'a', 'b', 'c'},
-            id='a known host says one more',
-        ),
-        pytest.param(
-            [('update', told('a', 'b')), ('update', told('b'))],
-            {'a', 'b'},
-            id='a known host says one again',
-        ),
-        pytest.param(
-            [('update', told('a', 'b')), ('update', told())],
-            {'a', 'b'},
-            id='a known host says nothing new',
-        ),
-        pytest.param([('delete', 'a')], None, id='an unknown host lost one'),
-        pytest.param(
-            [('update', told('a', 'b')), ('delete', 'a')], {'b'}, id='one is gone'
-        ),
-        pytest.param(
-            [('update', told('a', 'b')), ('delete', 'z')],
-            {'a', 'b'},
-            id='one is gone that was not there',
-        ),
-        pytest.param([('sync', ['a'])], None, id='an unknown host lists all'),
-        pytest.param(
-            [('sync', ['a']), ('sync', ['a'])], {'a'}, id='it lists the same again'
-        ),
-        pytest.param(
-            [('sync', []), ('sync', [])], set(), id='it says twice that it has none'
-        ),
-        pytest.param(
-            [('sync', ['a']), ('sync', ['b'])], None, id='it lists others then'
-        ),
-        pytest.param(
-            [('sync', ['a']), ('update', told('b'))],
-            {'a', 'b'},
-            id='it listed all, then says one more',
-        ),
-        pytest.param(
-            [('sync', ['a', 'b']), ('delete', 'a')],
-            {'b'},
-            id='it listed all, then lost one',
-        ),
-        pytest.param(
-            [('update', told('a', 'b')), ('sync', ['b', 'a'])],
-            {'a', 'b'},
-            id='the list agrees',
-        ),
-        pytest.param(
-            [('update', told('a', 'b')), ('sync', ['a'])], None, id='it disagrees'
-        ),
-        pytest.param(
-            [('update', told('a', 'b')), ('sync', ['a']), ('sync', ['a'])],
-            {'a'},
-            id='it disagrees, and agrees with itself',
-        ),
-    ],
+def message(text):
+    """Return a message about h1: that it says some, has lost one, or lists all."""
+    verb, *uuids = text.split()
+    if verb == 'says':
+        return 'update', told(*uuids)
+    return ('delete', uuids[0]) if verb == 'lost' else ('sync', uuids)
+
+
+@cases(
+    'messages, believed',
+    ('nothing was said', [], None),
+    ('an unknown host says it has none', ['says'], None),
+    ('an unknown host says one', ['says a'], None),
+    ('one and one are not known to be all', ['says a', 'says b'], None),
+    ('an unknown host says several', ['says a b'], {'a', 'b'}),
+    ('a known host says one more', ['says a b', 'says c'], {'a', 'b', 'c'}),
+    ('a known host says one again', ['says a b', 'says b'], {'a', 'b'}),
+    ('a known host says nothing new', ['says a b', 'says'], {'a', 'b'}),
+    ('an unknown host lost one', ['lost a'], None),
+    ('one is gone', ['says a b', 'lost a'], {'b'}),
+    ('one is gone that was not there', ['says a b', 'lost z'], {'a', 'b'}),
+    ('an unknown host lists all', ['lists a'], None),
+    ('it lists the same again', ['lists a', 'lists a'], {'a'}),
+    ('it says twice that it has none', ['lists', 'lists'], set()),
+    ('it lists others then', ['lists a', 'lists b'], None),
+    ('it listed all, then says one more', ['lists a', 'says b'], {'a', 'b'}),
+    ('it listed all, then lost one', ['lists a b', 'lost a'], {'b'}),
+    ('the list agrees', ['says a b', 'lists b a'], {'a', 'b'}),
+    ('it disagrees', ['says a b', 'lists a'], None),
+    ('it disagrees, then agrees', ['says a b', 'lists a', 'lists a'], {'a'}),
 )
 def test_what_is_believed(messages, believed):
-    found = view(*messages).reported('h1')
+    found = view(*map(message, messages)).reported('h1')
     assert (None if found is None else set(found)) == believed
 
 
@@ -106,12 +65,10 @@ def test_untracked_instances_are_not_believed():
     assert view(('update', told('a', 'b')), tracked=False).reported('h1') is None
 
 
-@pytest.mark.parametrize(
-    ('before', 'line'),
-    [
-        pytest.param([], 'a sync request from an unknown host', id='unknown host'),
-        pytest.param([('sync', ['b'])], 'did not match', id='another list'),
-    ],
+@cases(
+    'before, line',
+    ('unknown host', [], 'a sync request from an unknown host'),
+    ('another list', [('sync', ['b'])], 'did not match'),
 )
 def test_a_list_that_disagrees_is_logged(caplog, before, line):
     caplog.set_level('INFO')
@@ -179,13 +136,11 @@ def test_what_was_found_is_a_list_that_messages_complete(table):
     assert known.reported('h1') == {'x', 'w'}
 
 
-@pytest.mark.parametrize(
-    ('message', 'believed'),
-    [
-        pytest.param(('update', told('w')), {'x', 'y', 'w'}, id='one more'),
-        pytest.param(('delete', 'y'), {'x'}, id='one less'),
-        pytest.param(('sync', ['x', 'y']), {'x', 'y'}, id='the same'),
-    ],
+@cases(
+    'message, believed',
+    ('one more', ('update', told('w')), {'x', 'y', 'w'}),
+    ('one less', ('delete', 'y'), {'x'}),
+    ('the same', ('sync', ['x', 'y']), {'x', 'y'}),
 )
 def test_what_a_host_says_while_it_is_read_counts(table, message, believed):
     known = Compared(h1=['x', 'y'])

@@ -10,6 +10,7 @@ import pytest
 from novasched import errors
 from novasched.cluster.cell_executor import FAST_S, retry_once
 from novasched.cluster.cells import FAILURES
+from tests.tables import cases
 
 LOST = errors.StoreInterrupted('a cell', 'Lost connection to server during query')
 REFUSED = errors.StoreFailed('a cell', 'no such table')
@@ -35,13 +36,11 @@ def test_a_statement_that_is_lost_in_all_cells_costs_no_host(cloud, caplog, name
     assert caplog.messages == []
 
 
-@pytest.mark.parametrize(
-    ('problems', 'shown'),
-    [
-        pytest.param([LOST], ['h1', 'h2', 'h3'], id='once'),
-        pytest.param([LOST, LOST], ['h3'], id='twice'),
-        pytest.param([REFUSED], ['h3'], id='what another try does not mend'),
-    ],
+@cases(
+    'problems, shown',
+    ('once', [LOST], ['h1', 'h2', 'h3']),
+    ('twice', [LOST, LOST], ['h3']),
+    ('what another try does not mend', [REFUSED], ['h3']),
 )
 def test_how_often_a_cell_is_asked(cloud, problems, shown):
     cloud.a.on_call = failing(*problems)

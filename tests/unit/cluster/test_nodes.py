@@ -11,6 +11,7 @@ from novasched.cluster.nodes import ComputeNodes
 from novasched.cluster.services import Window
 from tests.fake_databases import FakeCellStore, node, service
 from tests.fakes import NOON, SECOND, FakeClock
+from tests.tables import cases
 
 OVERLAP_S = 10
 
@@ -22,6 +23,14 @@ class Reader:
         self.clock = FakeClock()
         self.store = FakeCellStore()
         self.nodes = ComputeNodes(Ratios(), OVERLAP_S)
+
+    @property
+    def services(self):
+        return self.nodes.cells['a'].services
+
+    @property
+    def hosts_without_service(self):
+        return self.nodes.cells['a'].hosts_without_service
 
     def begin(self, **how):
         moment = QueryTime(
@@ -78,13 +87,11 @@ def test_without_a_change_nothing_is_made_anew(reader):
     assert reader.nodes.changes == before
 
 
-@pytest.mark.parametrize(
+@cases(
     'stamp',
-    [
-        pytest.param(NOON + 1 * SECOND, id='by a clock that is right'),
-        pytest.param(NOON - 9 * SECOND, id='by a clock that is behind'),
-        pytest.param(NOON + 3600 * SECOND, id='by a clock far ahead'),
-    ],
+    ('by a clock that is right', NOON + 1 * SECOND),
+    ('by a clock that is behind', NOON - 9 * SECOND),
+    ('by a clock far ahead', NOON + 3600 * SECOND),
 )
 def test_a_change_is_seen(reader, stamp):
     reader.store.change(1, stamp, vcpus_used=5)
@@ -92,13 +99,11 @@ def test_a_change_is_seen(reader, stamp):
     assert reader.hosts() == {'h1': 5, 'h2': 1}
 
 
-@pytest.mark.parametrize(
+@cases(
     'stamp',
-    [
-        pytest.param(NOON + 1 * SECOND, id='in the same second'),
-        pytest.param(NOON - 3 * SECOND, id='by a clock that is behind the first'),
-        pytest.param(None, id='without a stamp, but created just now'),
-    ],
+    ('in the same second', NOON + 1 * SECOND),
+    ('by a clock that is behind the first', NOON - 3 * SECOND),
+    ('without a stamp, but created just now', None),
 )
 def test_a_second_change_is_seen(reader, stamp):
     reader.store.put(
@@ -134,15 +139,11 @@ def test_a_node_may_get_another_uuid(reader):
     assert node(1).uuid not in reader.nodes.hosts.by_uuid
 
 
-@pytest.mark.parametrize(
-    ('set_back_s', 'since'),
-    [
-        pytest.param(0, NOON - 10 * SECOND, id='a clock that runs on'),
-        pytest.param(
-            3600, NOON - 3610 * SECOND, id='set back: the last read was earlier, too'
-        ),
-        pytest.param(-3600, NOON - 10 * SECOND, id='set forth: better too early'),
-    ],
+@cases(
+    'set_back_s, since',
+    ('a clock that runs on', 0, NOON - 10 * SECOND),
+    ('set back: the last read was earlier, too', 3600, NOON - 3610 * SECOND),
+    ('set forth: better too early', -3600, NOON - 10 * SECOND),
 )
 def test_a_clock_that_is_set_hides_no_change(reader, set_back_s, since):
     reader.clock.set_back(set_back_s)
@@ -160,14 +161,19 @@ def test_an_answer_that_never_came_is_made_up_for(reader):
 # Answers that overlap: each test asks twice, and takes the later answer first.
 
 
+def shown_after(reader, older):
+    """The hosts, once a delta was read and then an older answer taken in."""
+    reader.read()
+    reader.take(older)
+    return reader.hosts()
+
+
 @pytest.mark.parametrize('complete', [True, False], ids=['full read', 'delta'])
 def test_an_older_answer_does_not_undo_a_change_of_the_same_second(reader, complete):
     reader.store.change(1, NOON, vcpus_used=5)
     older = reader.ask(complete=complete)
     reader.store.change(1, NOON, vcpus_used=6)
-    reader.read()
-    reader.take(older)
-    assert reader.hosts()['h1'] == 6
+    assert shown_after(reader, older)['h1'] == 6
 
 
 @pytest.mark.parametrize('complete', [True, False], ids=['full read', 'delta'])
@@ -175,17 +181,13 @@ def test_an_older_answer_does_not_bring_back_a_deleted_node(reader, complete):
     reader.store.change(1, NOON)
     older = reader.ask(complete=complete)
     reader.store.soft_delete(1, NOON)
-    reader.read()
-    reader.take(older)
-    assert set(reader.hosts()) == {'h2'}
+    assert set(shown_after(reader, older)) == {'h2'}
 
 
 def test_an_older_full_read_does_not_take_away_a_new_node(reader):
     older = reader.ask(complete=True)
     reader.store.add_host(3, created_at=NOON, updated_at=None)
-    reader.read()
-    reader.take(older)
-    assert set(reader.hosts()) == {'h1', 'h2', 'h3'}
+    assert set(shown_after(reader, older)) == {'h1', 'h2', 'h3'}
 
 
 def test_an_older_full_read_does_not_take_away_a_node_that_came_back(reader):
@@ -193,18 +195,14 @@ def test_an_older_full_read_does_not_take_away_a_node_that_came_back(reader):
     reader.read()
     older = reader.ask(complete=True)
     reader.store.change(1, NOON, deleted=0)
-    reader.read()
-    reader.take(older)
-    assert set(reader.hosts()) == {'h1', 'h2'}
+    assert set(shown_after(reader, older)) == {'h1', 'h2'}
 
 
 def test_an_older_full_read_still_brings_what_no_delta_showed(reader):
     reader.store.change(1, NOON - 600 * SECOND, vcpus_used=9)
     older = reader.ask(complete=True)
     reader.store.change(2, NOON, vcpus_used=5)
-    reader.read()
-    reader.take(older)
-    assert reader.hosts() == {'h1': 9, 'h2': 5}
+    assert shown_after(reader, older) == {'h1': 9, 'h2': 5}
 
 
 def test_an_older_delta_does_not_bring_back_what_a_full_read_did_not_show(reader):
@@ -231,7 +229,7 @@ def test_an_older_answer_does_not_enable_a_disabled_service(reader):
     reader.store.services['h1'] = row._replace(disabled=True)
     reader.read()
     reader.take(older)
-    assert reader.nodes.cells['a'].services.is_disabled('h1')
+    assert reader.services.is_disabled('h1')
 
 
 def test_an_older_list_of_services_does_not_hide_a_new_one(reader):
@@ -239,7 +237,7 @@ def test_an_older_list_of_services_does_not_hide_a_new_one(reader):
     reader.store.add_host(3, created_at=NOON)
     reader.read()
     reader.take(older)
-    assert reader.nodes.cells['a'].services.knows('h3')
+    assert reader.services.knows('h3')
 
 
 def test_an_older_answer_that_comes_in_between_is_made_up_for(reader):
@@ -301,7 +299,7 @@ def test_an_answer_of_a_cell_that_was_forgotten_meanwhile_is_dropped(reader):
 def test_a_new_node_brings_its_service(reader):
     reader.store.add_host(3, created_at=NOON)
     reader.read()
-    assert reader.nodes.cells['a'].services.knows('h3')
+    assert reader.services.knows('h3')
     asked = ['compute_node_news', 'compute_nodes_of', 'service_news']
     assert reader.store.calls == [*asked, 'compute_services_of']
     reader.store.calls.clear()
@@ -315,7 +313,7 @@ def test_a_new_service_is_known_before_its_node(reader):
     reader.store.services['h3'] = service('h3')
     reader.store.put(node(3, created_at=NOON))
     reader.read()
-    assert reader.nodes.cells['a'].services.knows('h3')
+    assert reader.services.knows('h3')
     assert 'compute_services_of' not in reader.store.calls
 
 
@@ -325,16 +323,14 @@ def test_a_new_service_that_is_disabled_is_known_when_it_is_enabled(reader):
     reader.read()
     reader.store.services['h3'] = service('h3')
     reader.read()
-    assert reader.nodes.cells['a'].services.knows('h3')
-    assert not reader.nodes.cells['a'].services.is_disabled('h3')
+    assert reader.services.knows('h3')
+    assert not reader.services.is_disabled('h3')
 
 
-@pytest.mark.parametrize(
-    ('host', 'times'),
-    [
-        pytest.param('h3', 3, id='an unknown host'),
-        pytest.param(None, 0, id='no host: it has none'),
-    ],
+@cases(
+    'host, times',
+    ('an unknown host', 'h3', 3),
+    ('no host: it has none', None, 0),
 )
 def test_a_missing_service_is_looked_for_now_and_then(reader, host, times):
     reader.store.put(node(3, host=host, created_at=NOON))
@@ -351,8 +347,8 @@ def test_a_missing_service_is_looked_for_now_and_then(reader, host, times):
 def test_a_service_that_is_deleted_is_noticed_and_looked_for_no_more(reader):
     reader.store.delete_service('h1', NOON)
     reader.read()
-    assert not reader.nodes.cells['a'].services.knows('h1')
-    assert reader.nodes.cells['a'].hosts_without_service == {'h1'}
+    assert not reader.services.knows('h1')
+    assert reader.hosts_without_service == {'h1'}
     reader.store.soft_delete(1, NOON)
     reader.read()
     assert reader.hosts() == {'h2': 1}
@@ -363,8 +359,8 @@ def test_a_service_that_is_made_anew_is_known(reader):
     reader.read()
     reader.store.services['h1'] = service('h1', id=99, created_at=NOON)
     reader.read()
-    assert reader.nodes.cells['a'].services.rows['h1'].id == 99
-    assert reader.nodes.cells['a'].hosts_without_service == set()
+    assert reader.services.rows['h1'].id == 99
+    assert reader.hosts_without_service == set()
 
 
 def test_an_older_list_of_services_does_not_undo_what_was_heard_since(reader):
@@ -374,7 +370,7 @@ def test_an_older_list_of_services_does_not_undo_what_was_heard_since(reader):
     reader.store.services['h3'] = service('h3', created_at=NOON)
     reader.read()
     reader.take(older)
-    known = reader.nodes.cells['a'].services
+    known = reader.services
     assert [known.knows(host) for host in ('h1', 'h2', 'h3')] == [False, True, True]
     reader.read(all_services=True)
     assert reader.nodes.cells['a'].heard == {}
@@ -385,26 +381,26 @@ def test_of_two_lists_of_services_the_later_counts(reader):
     del reader.store.services['h1']
     reader.read(all_services=True)
     reader.take(older)
-    assert not reader.nodes.cells['a'].services.knows('h1')
+    assert not reader.services.knows('h1')
 
 
 def test_a_missing_service_is_found_when_it_appears(reader):
     reader.store.put(node(3, created_at=NOON))
     reader.read()
-    assert reader.nodes.cells['a'].hosts_without_service == {'h3'}
+    assert reader.hosts_without_service == {'h3'}
     reader.store.add_host(3, created_at=NOON)  # its service is as if it had been there
     reader.clock.advance(5)
     reader.read()
-    assert reader.nodes.cells['a'].hosts_without_service == set()
-    assert reader.nodes.cells['a'].services.knows('h3')
+    assert reader.hosts_without_service == set()
+    assert reader.services.knows('h3')
 
 
 def test_a_service_that_is_removed_is_noticed_when_all_are_listed(reader):
     del reader.store.services['h1']
     reader.read()
-    assert reader.nodes.cells['a'].services.knows('h1')
+    assert reader.services.knows('h1')
     reader.read(all_services=True)
-    assert not reader.nodes.cells['a'].services.knows('h1')
+    assert not reader.services.knows('h1')
     assert reader.store.calls.count('compute_nodes') == 0
 
 
@@ -425,17 +421,3 @@ def test_nodes_are_found_by_host_and_by_name(reader):
     assert ids('H1', None) == {'a': [1, 9]}
     assert ids(None, 'N2') == {}
     assert ids('h2', 'n1') == {}
-
-
-def test_nodes_with_null_stamps_are_read_once_and_kept():
-    reader = Reader()
-    reader.store.add_host(1, created_at=None, updated_at=None)
-    reader.read()
-    reader.read()
-    assert reader.hosts() == {'h1': 1}
-
-
-def test_a_row_whose_deleted_is_null_is_not_live(reader):
-    reader.store.change(1, NOON, deleted=None)
-    reader.read()
-    assert set(reader.hosts()) == {'h2'}

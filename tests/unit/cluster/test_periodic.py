@@ -6,11 +6,10 @@ from __future__ import annotations
 import logging
 import threading
 
-import pytest
-
 from novasched import errors
 from novasched.cluster.periodic import PeriodicRunner
 from tests.fakes import FakeClock
+from tests.tables import cases
 
 DEADLINE_S = 30
 DEFECT = AssertionError('Protocol error, expecting EOF')
@@ -45,16 +44,12 @@ def run(chore, times):
         clock.advance(10)
 
 
-@pytest.mark.parametrize(
-    ('problems', 'told'),
-    [
-        pytest.param([DEFECT] * 3, [(DEFECT, True)], id='a defect, time and again'),
-        pytest.param([AWAY] * 3, [(AWAY, False)], id='a database that is away'),
-        pytest.param([AWAY, DEFECT], [(AWAY, False), (DEFECT, True)], id='two'),
-        pytest.param(
-            [DEFECT, None, DEFECT], [(DEFECT, True), (DEFECT, True)], id='in between'
-        ),
-    ],
+@cases(
+    'problems, told',
+    ('a defect, time and again', [DEFECT] * 3, [(DEFECT, True)]),
+    ('a database that is away', [AWAY] * 3, [(AWAY, False)]),
+    ('two', [AWAY, DEFECT], [(AWAY, False), (DEFECT, True)]),
+    ('in between', [DEFECT, None, DEFECT], [(DEFECT, True), (DEFECT, True)]),
 )
 def test_a_failure_is_told_once_until_it_is_over(caplog, problems, told):
     caplog.set_level(logging.WARNING)

@@ -10,6 +10,7 @@ import pytest
 from novasched import errors
 from novasched.cluster.periodic import PeriodicTasks
 from tests.fakes import FakeClock
+from tests.tables import cases
 
 DEADLINE_S = 30
 
@@ -66,16 +67,12 @@ def test_the_first_check_is_at_once(upkeep, chores):
     assert chores.done == ['check']
 
 
-@pytest.mark.parametrize(
-    ('after_s', 'done'),
-    [
-        pytest.param(0.5, [], id='nothing is due'),
-        pytest.param(1, ['retry'], id='a retry'),
-        pytest.param(60, ['retry', 'check', 'services', 'instances'], id='a check'),
-        pytest.param(
-            600, ['retry', 'check', 'services', 'instances', 'reconcile'], id='all'
-        ),
-    ],
+@cases(
+    'after_s, done',
+    ('nothing is due', 0.5, []),
+    ('a retry', 1, ['retry']),
+    ('a check', 60, ['retry', 'check', 'services', 'instances']),
+    ('all', 600, ['retry', 'check', 'services', 'instances', 'reconcile']),
 )
 def test_chores_are_done_when_they_are_due(upkeep, chores, clock, after_s, done):
     upkeep.run_due()
@@ -100,12 +97,10 @@ def test_other_chores_are_due_at_once_and_again(chores, clock):
     assert told == ['tasks', 'tasks']
 
 
-@pytest.mark.parametrize(
+@cases(
     'problem',
-    [
-        pytest.param(errors.StoreFailed('the API', 'refused'), id='a database is away'),
-        pytest.param(LookupError('a defect'), id='a defect'),
-    ],
+    ('a database is away', errors.StoreFailed('the API', 'refused')),
+    ('a defect', LookupError('a defect')),
 )
 def test_a_chore_that_fails_is_done_again_and_holds_up_no_other(
     upkeep, chores, clock, problem, caplog

@@ -10,6 +10,7 @@ import pytest
 
 from novasched.cluster.view import Refresh
 from tests.fakes import FakeClock
+from tests.tables import cases
 
 DEADLINE_S = 30
 
@@ -96,12 +97,10 @@ def test_a_failed_read_counts_for_nobody(threads):
     assert reads == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ('age', 'reads'),
-    [
-        pytest.param(4.9, 1, id='young enough'),
-        pytest.param(5.0, 2, id='too old'),
-    ],
+@cases(
+    'age, reads',
+    ('young enough', 4.9, 1),
+    ('too old', 5.0, 2),
 )
 def test_a_caller_may_be_content_with_an_older_read(age, reads):
     clock = FakeClock()

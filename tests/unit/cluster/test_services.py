@@ -11,6 +11,7 @@ from novasched.cluster.services import Services, Window, down_time
 from tests.configuration import make_conf
 from tests.fake_databases import service
 from tests.fakes import NOON, SECOND
+from tests.tables import cases
 
 WINDOW = Window.around(NOON, 60)
 
@@ -19,18 +20,16 @@ def utc(moment):
     return moment.replace(tzinfo=datetime.UTC)
 
 
-@pytest.mark.parametrize(
-    ('last_seen_up', 'created_at', 'up'),
-    [
-        pytest.param(NOON, NOON, True, id='heard from just now'),
-        pytest.param(NOON - 60 * SECOND, NOON, True, id='as long ago as allowed'),
-        pytest.param(NOON - 61 * SECOND, NOON, False, id='too long ago'),
-        pytest.param(NOON + 60 * SECOND, NOON, True, id='by a clock that is ahead'),
-        pytest.param(NOON + 61 * SECOND, NOON, False, id='by one too far ahead'),
-        pytest.param(None, NOON, True, id='never, but it is new'),
-        pytest.param(None, NOON - 61 * SECOND, False, id='never, and it is old'),
-        pytest.param(None, None, False, id='never, and nobody knows since when'),
-    ],
+@cases(
+    'last_seen_up, created_at, up',
+    ('heard from just now', NOON, NOON, True),
+    ('as long ago as allowed', NOON - 60 * SECOND, NOON, True),
+    ('too long ago', NOON - 61 * SECOND, NOON, False),
+    ('by a clock that is ahead', NOON + 60 * SECOND, NOON, True),
+    ('by one too far ahead', NOON + 61 * SECOND, NOON, False),
+    ('never, but it is new', None, NOON, True),
+    ('never, and it is old', None, NOON - 61 * SECOND, False),
+    ('never, and nobody knows since when', None, None, False),
 )
 def test_a_service_is_up_within_the_window(last_seen_up, created_at, up):
     row = service(last_seen_up=last_seen_up, created_at=created_at)
@@ -38,56 +37,32 @@ def test_a_service_is_up_within_the_window(last_seen_up, created_at, up):
     assert Services().with_unavailable([row], WINDOW).is_up('h1') == up
 
 
-def test_a_service_that_is_not_unavailable_is_up_and_enabled():
-    services = Services().with_rows([service()])
-    assert services.knows('h1')
-    assert services.is_up('h1')
-    assert not services.is_disabled('h1')
+@cases(
+    'fields, up, disabled, unavailable',
+    ('as usual', {}, True, False, False),
+    ('forced down, whatever it says', {'forced_down': True}, False, False, True),
+    ('disabled, but it may be up', {'disabled': True}, True, True, True),
+)
+def test_services_that_are_not_as_usual(fields, up, disabled, unavailable):
+    services = Services().with_unavailable([service(**fields)], WINDOW)
+    assert (services.is_up('h1'), services.is_disabled('h1')) == (up, disabled)
+    assert bool(services.unavailable) == unavailable
+    assert services.knows('h1') == unavailable
 
 
-def test_a_service_that_is_forced_down_is_down_whatever_it_says():
-    row = service(forced_down=True, last_seen_up=NOON)
-    services = Services().with_unavailable([row], WINDOW)
-    assert not services.is_up('h1')
-    assert not services.is_disabled('h1')
-
-
-def test_a_disabled_service_may_be_up():
-    services = Services().with_unavailable([service(disabled=True)], WINDOW)
-    assert services.is_disabled('h1')
-    assert services.is_up('h1')
-
-
-def test_a_service_that_is_only_among_the_unavailable_is_known():
-    row = service('h9', disabled=True)
-    assert Services().with_unavailable([row], WINDOW).knows('h9')
+def test_a_service_is_known_by_its_host():
+    assert Services().with_rows([service()]).knows('h1')
     assert not Services().knows(None)
 
 
-def test_a_service_that_is_as_usual_is_not_among_the_unavailable():
-    rows = [service('h1'), service('h2', disabled=True)]
-    assert set(Services().with_unavailable(rows, WINDOW).unavailable) == {'h2'}
-
-
-@pytest.mark.parametrize(
-    ('rows', 'deleted', 'known'),
-    [
-        pytest.param([], [], {'h1': 1, 'h2': 2}, id='nothing is new'),
-        pytest.param([service('h3', id=3)], [], {'h1': 1, 'h2': 2, 'h3': 3}, id='new'),
-        pytest.param([], [1, 9], {'h2': 2}, id='deleted'),
-        pytest.param(
-            [service('h1', id=3)], [1], {'h1': 3, 'h2': 2}, id='deleted and made anew'
-        ),
-        pytest.param(
-            [service('h1', id=3)], [], {'h1': 3, 'h2': 2}, id='made anew without a word'
-        ),
-        pytest.param(
-            [service('h1', id=1, version=75)],
-            [],
-            {'h1': 1, 'h2': 2},
-            id='known already',
-        ),
-    ],
+@cases(
+    'rows, deleted, known',
+    ('nothing is new', [], [], {'h1': 1, 'h2': 2}),
+    ('new', [service('h3', id=3)], [], {'h1': 1, 'h2': 2, 'h3': 3}),
+    ('deleted', [], [1, 9], {'h2': 2}),
+    ('deleted and made anew', [service('h1', id=3)], [1], {'h1': 3, 'h2': 2}),
+    ('made anew without a word', [service('h1', id=3)], [], {'h1': 3, 'h2': 2}),
+    ('known already', [service('h1', id=1, version=75)], [], {'h1': 1, 'h2': 2}),
 )
 def test_services_that_came_and_went_are_known(rows, deleted, known):
     services = Services().with_rows([service('h1', id=1), service('h2', id=2)])
@@ -99,18 +74,16 @@ def test_services_that_came_and_went_are_known(rows, deleted, known):
 NORMAL = Services().with_rows([service()])
 
 
-@pytest.mark.parametrize(
-    ('other', 'same'),
-    [
-        pytest.param(NORMAL.with_rows([service(version=75)]), True, id='a newer beat'),
-        pytest.param(NORMAL.with_rows([service('h2')]), False, id='another host'),
-        pytest.param(
-            NORMAL.with_unavailable([service(disabled=True)], WINDOW),
-            False,
-            id='it was disabled',
-        ),
-        pytest.param(NORMAL.with_unavailable([], WINDOW), True, id='nothing is wrong'),
-    ],
+@cases(
+    'other, same',
+    ('a newer beat', NORMAL.with_rows([service(version=75)]), True),
+    ('another host', NORMAL.with_rows([service('h2')]), False),
+    (
+        'it was disabled',
+        NORMAL.with_unavailable([service(disabled=True)], WINDOW),
+        False,
+    ),
+    ('nothing is wrong', NORMAL.with_unavailable([], WINDOW), True),
 )
 def test_services_look_alike_to_filters(other, same):
     assert NORMAL.looks_like(other) == same
@@ -132,12 +105,10 @@ def test_a_service_that_was_enabled_since_is_described_as_enabled():
     assert not described['forced_down']
 
 
-@pytest.mark.parametrize(
+@cases(
     'last_seen_up',
-    [
-        pytest.param(NOON, id='heard from when it was read'),
-        pytest.param(None, id='not yet heard from when it was read'),
-    ],
+    ('heard from when it was read', NOON),
+    ('not yet heard from when it was read', None),
 )
 def test_a_service_that_still_beats_is_described_as_alive(last_seen_up):
     services = Services().with_rows([service(last_seen_up=last_seen_up)])
@@ -159,19 +130,17 @@ def test_an_unavailable_service_is_described_as_it_is():
     assert described['last_seen_up'] is None
 
 
-@pytest.mark.parametrize(
+@cases(
     'change',
-    [
-        pytest.param(lambda d: d.__setitem__('disabled', True), id='set an item'),
-        pytest.param(lambda d: d.__delitem__('disabled'), id='delete an item'),
-        pytest.param(lambda d: d.clear(), id='clear'),
-        pytest.param(lambda d: d.pop('disabled'), id='pop'),
-        pytest.param(lambda d: d.popitem(), id='popitem'),
-        pytest.param(lambda d: d.update(), id='update with nothing'),
-        pytest.param(lambda d: d.update(disabled=True), id='update'),
-        pytest.param(lambda d: d.setdefault('new', 1), id='setdefault of a new key'),
-        pytest.param(lambda d: d.__ior__({'new': 1}), id='merge'),
-    ],
+    ('set an item', lambda d: d.__setitem__('disabled', True)),
+    ('delete an item', lambda d: d.__delitem__('disabled')),
+    ('clear', lambda d: d.clear()),
+    ('pop', lambda d: d.pop('disabled')),
+    ('popitem', lambda d: d.popitem()),
+    ('update with nothing', lambda d: d.update()),
+    ('update', lambda d: d.update(disabled=True)),
+    ('setdefault of a new key', lambda d: d.setdefault('new', 1)),
+    ('merge', lambda d: d.__ior__({'new': 1})),
 )
 def test_a_described_service_cannot_be_changed(change):
     described = NORMAL.describe('h1', WINDOW)
@@ -182,14 +151,12 @@ def test_a_described_service_cannot_be_changed(change):
     assert described.setdefault('host') == 'h1'
 
 
-@pytest.mark.parametrize(
-    ('service_down_time', 'report_interval', 'expected', 'warns'),
-    [
-        pytest.param(60, 10, 60, False, id='the defaults'),
-        pytest.param(10, 10, 25, True, id='as short as the interval'),
-        pytest.param(10, 15, 37, True, id='shorter than the interval'),
-        pytest.param(60, 0, 60, False, id='no heartbeats'),
-    ],
+@cases(
+    'service_down_time, report_interval, expected, warns',
+    ('the defaults', 60, 10, 60, False),
+    ('as short as the interval', 10, 10, 25, True),
+    ('shorter than the interval', 10, 15, 37, True),
+    ('no heartbeats', 60, 0, 60, False),
 )
 def test_down_time(service_down_time, report_interval, expected, warns):
     seconds, warning = down_time(service_down_time, report_interval)
@@ -197,13 +164,11 @@ def test_down_time(service_down_time, report_interval, expected, warns):
     assert bool(warning) == warns
 
 
-@pytest.mark.parametrize(
-    ('driver', 'taken'),
-    [
-        pytest.param('db', True, id='the database'),
-        pytest.param('mc', True, id='memcached, which is refused later'),
-        pytest.param('zk', False, id='what nova has no more'),
-    ],
+@cases(
+    'driver, taken',
+    ('the database', 'db', True),
+    ('memcached, which is refused later', 'mc', True),
+    ('what nova has no more', 'zk', False),
 )
 def test_the_choices_of_servicegroup_driver_are_those_of_nova(driver, taken):
     conf = make_conf()

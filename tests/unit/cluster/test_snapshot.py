@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from novasched.cluster.services import Services, Window
 from novasched.cluster.snapshot import Composed, candidates_column, limits_column
 from novasched.scheduler.hosts import Categories, HostTable, Snapshot
 from tests.fake_databases import service
 from tests.fakes import NOON
+from tests.tables import cases
 
 UUIDS = {'one': 0, 'two': 1, 'three': 2}
 
@@ -37,26 +37,14 @@ def places_of(table):
     return np.array([UUIDS.get(uuid, -1) for uuid in table.uuids])
 
 
-@pytest.mark.parametrize(
-    ('usable', 'duplicate_uuids', 'wanted', 'places'),
-    [
-        pytest.param([1, 1, 1], {}, ['three', 'one'], [2, 0], id='in their order'),
-        pytest.param([1, 1, 1], {}, ['new', 'two'], [1], id='an unknown one'),
-        pytest.param([0, 1, 1], {}, ['one', 'two'], [1], id='one that does not count'),
-        pytest.param(
-            [1, 1, 0], {'three': [0, 2]}, ['three'], [0], id='the twin that counts'
-        ),
-        pytest.param(
-            [1, 1, 1], {'three': [0, 2]}, ['three'], [0], id='the first of two twins'
-        ),
-        pytest.param(
-            [0, 1, 0],
-            {'three': [0, 2]},
-            ['three', 'two'],
-            [1],
-            id='no twin that counts',
-        ),
-    ],
+@cases(
+    'usable, duplicate_uuids, wanted, places',
+    ('in their order', [1, 1, 1], {}, ['three', 'one'], [2, 0]),
+    ('an unknown one', [1, 1, 1], {}, ['new', 'two'], [1]),
+    ('one that does not count', [0, 1, 1], {}, ['one', 'two'], [1]),
+    ('the twin that counts', [1, 1, 0], {'three': [0, 2]}, ['three'], [0]),
+    ('the first of two twins', [1, 1, 1], {'three': [0, 2]}, ['three'], [0]),
+    ('no twin that counts', [0, 1, 0], {'three': [0, 2]}, ['three', 'two'], [1]),
 )
 def test_places(usable, duplicate_uuids, wanted, places):
     found = composed([bool(u) for u in usable], duplicate_uuids)

@@ -10,6 +10,7 @@ import pytest
 from novasched import errors
 from tests.fake_databases import aggregate, cell, image, instance, node, service
 from tests.fakes import NOON, SECOND
+from tests.tables import cases
 from tests.unit.cluster.conftest import SHORT_S
 
 DEADLINE_S = 30
@@ -19,10 +20,6 @@ def used(cloud):
     """The CPUs used of h1, h2 and h3."""
     hosts = cloud.view.hosts({node(id_).uuid: [] for id_ in (1, 2, 3)})
     return hosts.vcpus_used.tolist()
-
-
-def test_all_hosts_are_shown(cloud):
-    assert cloud.shown() == ['h1', 'h2', 'h3']
 
 
 def test_hosts_come_in_the_order_of_their_candidates(cloud):
@@ -69,19 +66,6 @@ def test_a_node_without_a_service_is_not_shown(cloud, caplog):
     assert 'No compute service record found for host h4' in caplog.text
 
 
-def test_its_service_may_appear_later(cloud):
-    cloud.a.put(node(4, created_at=NOON))
-    cloud.shown()
-    cloud.a.add_host(4, created_at=NOON)
-    cloud.clock.advance(5)
-    assert cloud.shown() == ['h1', 'h2', 'h3', 'h4']
-
-
-def test_a_node_without_a_host_is_not_shown(cloud):
-    cloud.a.put(node(4, host=None, created_at=NOON))
-    assert cloud.shown() == ['h1', 'h2', 'h3']
-
-
 def test_a_service_that_is_deleted_is_noticed_at_once(cloud):
     cloud.a.delete_service('h1', NOON)
     assert cloud.shown() == ['h2', 'h3']
@@ -95,13 +79,11 @@ def test_a_service_that_is_removed_without_a_trace_is_noticed_later(cloud):
     assert cloud.shown() == ['h2', 'h3']
 
 
-@pytest.mark.parametrize(
+@cases(
     'leave',
-    [
-        pytest.param(lambda store: store.soft_delete(1, NOON), id='deleted behind it'),
-        pytest.param(lambda store: store.delete_service('h1', NOON), id='no service'),
-        pytest.param(lambda store: store.fail(), id='its old cell fails'),
-    ],
+    ('deleted behind it', lambda store: store.soft_delete(1, NOON)),
+    ('no service', lambda store: store.delete_service('h1', NOON)),
+    ('its old cell fails', lambda store: store.fail()),
 )
 def test_a_host_that_moved_to_another_cell_is_shown_once_and_there(cloud, leave):
     leave(cloud.a)
@@ -112,27 +94,18 @@ def test_a_host_that_moved_to_another_cell_is_shown_once_and_there(cloud, leave)
     assert (hosts.host.tolist(), hosts.cell_uuid.tolist()) == (['h1'], ['b'])
 
 
-def test_a_host_that_is_in_two_cells_for_a_moment_is_shown_once(cloud):
-    cloud.b.put(node(7, uuid=node(1).uuid, host='h1', created_at=NOON))
-    cloud.b.services['h1'] = service('h1', created_at=NOON)
-    cloud.view.refresh()
-    assert len(cloud.view.hosts({node(1).uuid: ['one']})) == 1
-
-
 def state_of(cloud, host):
     cloud.view.refresh()
     hosts = {found.host: found for found in cloud.view.hosts(None).states()}
     return hosts[host].service_disabled, hosts[host].service_up
 
 
-@pytest.mark.parametrize(
-    ('fields', 'disabled', 'up'),
-    [
-        pytest.param({}, False, True, id='as before'),
-        pytest.param({'disabled': True}, True, True, id='disabled'),
-        pytest.param({'forced_down': True}, False, False, id='forced down'),
-        pytest.param({'last_seen_up': NOON - 61 * SECOND}, False, False, id='silent'),
-    ],
+@cases(
+    'fields, disabled, up',
+    ('as before', {}, False, True),
+    ('disabled', {'disabled': True}, True, True),
+    ('forced down', {'forced_down': True}, False, False),
+    ('silent', {'last_seen_up': NOON - 61 * SECOND}, False, False),
 )
 def test_a_service_is_seen_as_it_is_and_as_it_is_again(cloud, fields, disabled, up):
     cloud.a.services['h1'] = service('h1', **fields)
@@ -197,40 +170,6 @@ def test_the_version_of_a_cell_that_is_gone_does_not_count(cloud):
     assert cloud.view.minimum_compute_version() == 74
 
 
-def test_a_host_is_in_its_aggregates(cloud):
-    cloud.api.found_aggregates = [aggregate(1, 'h1')]
-    cloud.view.check()
-    ids = [
-        [a.id for a in of_host]
-        for of_host in cloud.view.hosts(None).aggregates.tolist()
-    ]
-    assert ids == [[1], [], []]
-
-
-def test_a_message_that_comes_while_aggregates_are_read_is_not_lost(cloud):
-    new = aggregate(2, 'h2')
-    messages = [lambda: cloud.view.aggregates.update([new])]
-
-    def hear():
-        if messages:
-            messages.pop()()
-            cloud.api.found_aggregates = [new]
-
-    cloud.api.on_aggregates = hear
-    cloud.view.check()
-    assert cloud.view.aggregates.all() == [new]
-
-
-def test_aggregates_that_change_all_the_time_are_read_again_later(cloud):
-    numbers = iter(range(100))
-    cloud.api.on_aggregates = lambda: cloud.view.aggregates.update(
-        [aggregate(next(numbers), 'h2')]
-    )
-    cloud.view.check()
-    assert next(numbers) == 3
-    assert [found.id for found in cloud.view.aggregates.all()] == [0, 1, 2]
-
-
 def test_a_host_that_is_renamed_is_in_the_aggregates_of_its_new_name(cloud):
     cloud.api.found_aggregates = [aggregate(1, 'new')]
     cloud.view.check()
@@ -255,12 +194,15 @@ def test_instances_are_read_when_they_are_first_looked_at(cloud):
     assert cloud.a.calls.count('instances_on') == 1
 
 
-def test_a_request_that_cannot_learn_of_instances_fails(cloud):
+@pytest.mark.parametrize(
+    ('column', 'of'), [('instances', 'instances'), ('instance_images', 'images')]
+)
+def test_a_request_that_cannot_learn_of_instances_fails(cloud, column, of):
     cloud.view.refresh()
     hosts = cloud.view.hosts(None)
     cloud.b.fail()
-    with pytest.raises(errors.StoreFailed, match='no list of its instances'):
-        _ = hosts.instances
+    with pytest.raises(errors.StoreFailed, match=f'no list of its {of}'):
+        getattr(hosts, column)
 
 
 def test_hosts_of_one_name_in_two_cells_have_each_their_own_instances(cloud):
@@ -278,20 +220,6 @@ def test_a_full_read_forgets_the_instances_of_hosts_that_are_gone(cloud):
     cloud.view.reconcile()
     assert cloud.view.instances.reported('h1') is not None
     assert cloud.view.instances.reported('h9') is None
-
-
-def test_a_move_that_nobody_told_of_is_found_between_requests(cloud):
-    cloud.a.instances = [instance('x', 'h1')]
-    for _ in range(2):
-        cloud.view.instances.sync('h1', ['x', 'y'])
-
-    def on_h1():
-        cloud.view.refresh()
-        return set(cloud.view.hosts({node(1).uuid: []}).instances[0])
-
-    assert on_h1() == {'x', 'y'}
-    cloud.view.check_instances()
-    assert on_h1() == {'x'}
 
 
 def test_instances_are_compared_without_the_haste_of_a_request(cloud, gate):
@@ -344,29 +272,19 @@ def test_images_of_a_disabled_cell_are_read_when_it_is_asked_for(cloud):
     assert images(hosts) == [{'z': {'os_distro': 'b'}}]
 
 
-def test_a_request_that_cannot_learn_of_images_fails(cloud):
-    cloud.view.refresh()
-    hosts = cloud.view.hosts(None)
-    cloud.b.fail()
-    with pytest.raises(errors.StoreFailed, match='no list of its images'):
-        images(hosts)
-
-
 # Nodes by name.
 
 
-@pytest.mark.parametrize(
-    ('host', 'name', 'of', 'found'),
-    [
-        pytest.param('h1', None, None, ['n1'], id='by host'),
-        pytest.param('H1', None, None, ['n1'], id='by host, in another case'),
-        pytest.param(None, 'N3', None, [], id='by name, in another case'),
-        pytest.param(None, 'n3', None, ['n3'], id='by name'),
-        pytest.param('h1', 'n3', None, [], id='by both, that do not fit'),
-        pytest.param('h3', None, 'a', [], id='in another cell'),
-        pytest.param('h3', None, 'b', ['n3'], id='in its cell'),
-        pytest.param('h8', None, None, ['n8'], id='without a service'),
-    ],
+@cases(
+    'host, name, of, found',
+    ('by host', 'h1', None, None, ['n1']),
+    ('by host, in another case', 'H1', None, None, ['n1']),
+    ('by name, in another case', None, 'N3', None, []),
+    ('by name', None, 'n3', None, ['n3']),
+    ('by both, that do not fit', 'h1', 'n3', None, []),
+    ('in another cell', 'h3', None, 'a', []),
+    ('in its cell', 'h3', None, 'b', ['n3']),
+    ('without a service', 'h8', None, None, ['n8']),
 )
 def test_nodes_are_found_by_name(cloud, host, name, of, found):
     cloud.a.put(node(8, created_at=NOON))
@@ -381,13 +299,11 @@ def test_a_node_that_never_reported_is_found_with_its_uuid(cloud):
     assert cloud.view.nodes_named('h1', None) == [('h1', 'n1', node(1).uuid)]
 
 
-@pytest.mark.parametrize(
-    ('mapped', 'uuid'),
-    [
-        pytest.param({'h1': 'b'}, 'twin', id='mapped to the second'),
-        pytest.param({'h1': 'a'}, node(1).uuid, id='mapped to the first'),
-        pytest.param({}, node(1).uuid, id='not mapped: the first'),
-    ],
+@cases(
+    'mapped, uuid',
+    ('mapped to the second', {'h1': 'b'}, 'twin'),
+    ('mapped to the first', {'h1': 'a'}, node(1).uuid),
+    ('not mapped: the first', {}, node(1).uuid),
 )
 def test_of_hosts_of_one_name_the_mapped_one_is_meant(cloud, mapped, uuid):
     cloud.b.add_host(1, uuid='twin', created_at=NOON)

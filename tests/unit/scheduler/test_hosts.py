@@ -106,11 +106,6 @@ def test_replace_changes_one_row_in_a_new_table():
     assert changed.snapshot.column('host') is hosts.snapshot.column('host')
 
 
-def test_a_host_is_a_table_of_one_row():
-    hosts = factories.hosts(3)
-    assert hosts.state(1).as_table().host.tolist() == ['h2']
-
-
 def test_a_lazy_column_is_made_once_for_all_tables_of_a_request():
     made = []
 

@@ -28,6 +28,7 @@ from novasched.scheduler.reasons import Code
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from tests import factories
+from tests.tables import cases
 
 LOAD = 'cpu.percent'
 REQUEST = factories.request()
@@ -82,76 +83,42 @@ def left(change, filter_, request, **columns):
     return found.host.tolist()
 
 
-@pytest.mark.parametrize(
-    ('change', 'query', 'passes'),
-    [
-        pytest.param(
-            setting('rack', {'row': 'a'}),
-            ['=', '$rack.row', 'a'],
-            ['h2'],
-            id='a key of an attribute',
-        ),
-        pytest.param(
-            setting('rack', 'a'), ['=', '$rack', 'a'], ['h2'], id='an attribute'
-        ),
-        pytest.param(
-            setting('rack', None), ['=', '$rack', 'a'], [], id='an attribute of None'
-        ),
-        pytest.param(
-            setting('rack', {}),
-            ['not', ['=', '$rack.row', 'a']],
-            ['h1', 'h2'],
-            id='a key that is missing',
-        ),
-        pytest.param(
-            put('stats', 'gpu', '1'), ['=', '$stats.gpu', '1'], ['h2'], id='a new stat'
-        ),
-        pytest.param(
-            lambda host: host.limits.update(vcpu=7),
-            ['=', '$limits.vcpu', 7],
-            ['h2'],
-            id='a limit',
-        ),
-    ],
+IN_ROW_A = setting('rack', {'row': 'a'})
+
+
+@cases(
+    'change, query, passes',
+    ('a key of an attribute', IN_ROW_A, ['=', '$rack.row', 'a'], ['h2']),
+    ('an attribute', setting('rack', 'a'), ['=', '$rack', 'a'], ['h2']),
+    ('an attribute of None', setting('rack', None), ['=', '$rack', 'a'], []),
+    ('no key', setting('rack', {}), ['not', ['=', '$rack.row', 'a']], ['h1', 'h2']),
+    ('a new stat', put('stats', 'gpu', '1'), ['=', '$stats.gpu', '1'], ['h2']),
+    ('a limit', put('limits', 'vcpu', 7), ['=', '$limits.vcpu', 7], ['h2']),
 )
 def test_json_filter(change, query, passes):
     assert left(change, JsonFilter(), queried(*query)) == passes
 
 
-@pytest.mark.parametrize(
-    ('change', 'key', 'passes'),
-    [
-        pytest.param(
-            setting('rack', {'row': 'a'}),
-            'capabilities:rack:row',
-            ['h2'],
-            id='a key of an attribute',
-        ),
-        pytest.param(
-            setting('rack', 'a'), 'capabilities:rack', ['h2'], id='an attribute'
-        ),
-        pytest.param(
-            setting('rack', 'b'), 'capabilities:rack', [], id='another attribute'
-        ),
-        pytest.param(
-            setting('rack', None), 'capabilities:rack', [], id='an attribute of None'
-        ),
-        pytest.param(
-            setting('rack', 'b'), 'rack', ['h1'], id='a name counts where it is known'
-        ),
-        pytest.param(
-            setting('rack', None), 'rack', ['h1'], id='None is a name that is known'
-        ),
-        pytest.param(
-            put('stats', 'gpu', 'a'), 'capabilities:gpu', ['h2'], id='a new stat'
-        ),
-        pytest.param(
-            put('stats', 'gpu', {'type': 'a'}),
-            'capabilities:gpu:type',
-            ['h2'],
-            id='a stat that is a dict',
-        ),
-    ],
+@cases(
+    'change, key, passes',
+    (
+        'a key of an attribute',
+        setting('rack', {'row': 'a'}),
+        'capabilities:rack:row',
+        ['h2'],
+    ),
+    ('an attribute', setting('rack', 'a'), 'capabilities:rack', ['h2']),
+    ('another attribute', setting('rack', 'b'), 'capabilities:rack', []),
+    ('an attribute of None', setting('rack', None), 'capabilities:rack', []),
+    ('a name counts where it is known', setting('rack', 'b'), 'rack', ['h1']),
+    ('None is a name that is known', setting('rack', None), 'rack', ['h1']),
+    ('a new stat', put('stats', 'gpu', 'a'), 'capabilities:gpu', ['h2']),
+    (
+        'a stat that is a dict',
+        put('stats', 'gpu', {'type': 'a'}),
+        'capabilities:gpu:type',
+        ['h2'],
+    ),
 )
 def test_compute_capabilities_filter(change, key, passes):
     assert left(change, ComputeCapabilitiesFilter(), capable(key)) == passes
@@ -176,55 +143,23 @@ def _changed(states, change):
 SSD = factories.aggregate(1, ssd='true')
 
 
-@pytest.mark.parametrize(
-    ('change', 'filter_', 'request_', 'passes'),
-    [
-        pytest.param(
-            lambda host: host.aggregates.append(SSD),
-            AggregateInstanceExtraSpecsFilter(),
-            capable('ssd', 'true'),
-            ['h2'],
-            id='a host that was put into an aggregate',
-        ),
-        pytest.param(
-            lambda host: host.supported_instances[0].remove('x86_64'),
-            ImagePropertiesFilter(),
-            factories.request(image={'hw_architecture': 'x86_64'}),
-            ['h1'],
-            id='a host that lost an architecture',
-        ),
-        pytest.param(
-            lambda host: host.metrics.append(HostMetric(LOAD, 5)),
-            MetricsFilter([LOAD]),
-            factories.request(),
-            ['h2'],
-            id='a host that was given a metric',
-        ),
-        pytest.param(
-            setting('metrics', [HostMetric(LOAD, 5)]),
-            MetricsFilter([LOAD]),
-            factories.request(),
-            ['h2'],
-            id='a host that was given metrics',
-        ),
-        pytest.param(
-            setting('service', {'disabled': True}),
-            ComputeFilter(),
-            factories.request(),
-            ['h1'],
-            id='a host whose service was disabled',
-        ),
-        pytest.param(
-            setting('service', {'forced_down': False}),
-            ComputeFilter(),
-            factories.request(),
-            ['h1', 'h2'],
-            id='a service that says nothing of being disabled',
-        ),
-    ],
+X86 = 'x86_64'
+MEASURED, IMAGES = MetricsFilter([LOAD]), ImagePropertiesFilter()
+IN_SSD = AggregateInstanceExtraSpecsFilter()
+
+
+@cases(
+    'change, filter_, passes',
+    ('a metric', lambda h: h.metrics.append(HostMetric(LOAD, 5)), MEASURED, ['h2']),
+    ('metrics', setting('metrics', [HostMetric(LOAD, 5)]), MEASURED, ['h2']),
+    ('an aggregate', lambda h: h.aggregates.append(SSD), IN_SSD, ['h2']),
+    ('no architecture', lambda h: h.supported_instances[0].remove(X86), IMAGES, ['h1']),
+    ('disabled', setting('service', {'disabled': True}), ComputeFilter(), ['h1']),
+    ('up', setting('service', {'forced_down': False}), ComputeFilter(), ['h1', 'h2']),
 )
-def test_other_filters(change, filter_, request_, passes):
-    assert left(change, filter_, request_) == passes
+def test_other_filters(change, filter_, passes):
+    asked = {'extra_specs': {'ssd': 'true'}, 'image': {'hw_architecture': X86}}
+    assert left(change, filter_, factories.request(**asked)) == passes
 
 
 def test_metrics_weigher():

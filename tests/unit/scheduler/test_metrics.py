@@ -8,6 +8,7 @@ import json
 import pytest
 
 from novasched.scheduler.metrics import HostMetric, parse
+from tests.tables import cases
 
 
 def entry(name, **values):
@@ -19,18 +20,16 @@ def test_no_metrics(text):
     assert parse(text) == ()
 
 
-@pytest.mark.parametrize(
-    ('name', 'reported', 'value'),
-    [
-        pytest.param('cpu.frequency', 512, 512, id='a number'),
-        pytest.param('cpu.frequency', '512', 512, id='text'),
-        pytest.param('cpu.frequency', 1.7, 1, id='cut to a whole number'),
-        pytest.param('cpu.user.time', 0.5, 0, id='a time'),
-        pytest.param('cpu.percent', 0.35, 35, id='a fraction'),
-        pytest.param('cpu.percent', 0.29, 28, id='a fraction cut after multiplying'),
-        pytest.param('cpu.iowait.percent', 1, 100, id='the whole'),
-        pytest.param('numa.membw.max', 3, 3, id='a NUMA metric with a number'),
-    ],
+@cases(
+    'name, reported, value',
+    ('a number', 'cpu.frequency', 512, 512),
+    ('text', 'cpu.frequency', '512', 512),
+    ('cut to a whole number', 'cpu.frequency', 1.7, 1),
+    ('a time', 'cpu.user.time', 0.5, 0),
+    ('a fraction', 'cpu.percent', 0.35, 35),
+    ('a fraction cut after multiplying', 'cpu.percent', 0.29, 28),
+    ('the whole', 'cpu.iowait.percent', 1, 100),
+    ('a NUMA metric with a number', 'numa.membw.max', 3, 3),
 )
 def test_values(name, reported, value):
     assert parse(json.dumps([entry(name, value=reported)])) == (
@@ -49,22 +48,20 @@ def test_metrics_keep_their_order_and_may_come_twice():
     assert [metric.name for metric in parse(text)] == names
 
 
-@pytest.mark.parametrize(
+@cases(
     'text',
-    [
-        pytest.param('no JSON', id='no JSON'),
-        pytest.param('5', id='no list'),
-        pytest.param('null', id='null in JSON'),
-        pytest.param('[5]', id='no object'),
-        pytest.param('[{"value": 5}]', id='no name'),
-        pytest.param('[{"name": "bogus", "value": 5}]', id='another name'),
-        pytest.param('[{"name": "CPU.percent", "value": 5}]', id='another case'),
-        pytest.param('[{"name": "cpu.percent", "value": null}]', id='a null value'),
-        pytest.param('[{"name": "cpu.frequency", "value": "1.7"}]', id='no number'),
-        pytest.param('[{"name": "cpu.frequency", "value": Infinity}]', id='infinite'),
-        pytest.param('[{"name": ["cpu.percent"], "value": 1}]', id='a list for a name'),
-        pytest.param('[' * 100_000, id='too deep'),
-    ],
+    ('no JSON', 'no JSON'),
+    ('no list', '5'),
+    ('null in JSON', 'null'),
+    ('no object', '[5]'),
+    ('no name', '[{"value": 5}]'),
+    ('another name', '[{"name": "bogus", "value": 5}]'),
+    ('another case', '[{"name": "CPU.percent", "value": 5}]'),
+    ('a null value', '[{"name": "cpu.percent", "value": null}]'),
+    ('no number', '[{"name": "cpu.frequency", "value": "1.7"}]'),
+    ('infinite', '[{"name": "cpu.frequency", "value": Infinity}]'),
+    ('a list for a name', '[{"name": ["cpu.percent"], "value": 1}]'),
+    ('too deep', '[' * 100_000),
 )
 def test_nonsense_raises_as_in_nova(text):
     with pytest.raises(ValueError):

@@ -9,6 +9,7 @@ from novasched import errors
 from novasched.objects.request_spec import Destination
 from novasched.scheduler.narrow import narrow
 from tests import factories
+from tests.tables import cases
 
 ALL = ['n1', 'n2', 'n3', 'n4']
 
@@ -17,33 +18,23 @@ def four_hosts():
     return factories.hosts(host=['h1', 'h1', 'h2', 'H3'], nodename=ALL)
 
 
-@pytest.mark.parametrize(
-    ('asked', 'nodes', 'filters_run'),
-    [
-        pytest.param({}, ALL, True, id='nothing named'),
-        pytest.param({'ignore_hosts': ['H1', 'h3']}, ['n3'], True, id='ignored'),
-        pytest.param({'ignore_hosts': ['zz']}, ALL, True, id='ignored, not there'),
-        pytest.param(
-            {'ignore_hosts': ['h1', 'h2', 'h3']}, [], False, id='all are ignored'
-        ),
-        pytest.param({'force_hosts': ['H1']}, ['n1', 'n2'], False, id='forced host'),
-        pytest.param(
-            {'force_nodes': ['n2', 'n4']}, ['n2', 'n4'], False, id='forced nodes'
-        ),
-        pytest.param({'force_nodes': ['N2']}, [], False, id='case counts in nodes'),
-        pytest.param(
-            {'force_hosts': ['h2'], 'force_nodes': ['n2']}, [], False, id='both forced'
-        ),
-        pytest.param(
-            {'force_hosts': ['h1'], 'scheduler_hints': {'_nova_check_type': ['x']}},
-            ['n1', 'n2'],
-            True,
-            id='forced and checked',
-        ),
-        pytest.param(
-            {'ignore_hosts': ['h1'], 'force_hosts': ['h1']}, [], False, id='ignore wins'
-        ),
-    ],
+@cases(
+    'asked, nodes, filters_run',
+    ('nothing named', {}, ALL, True),
+    ('ignored', {'ignore_hosts': ['H1', 'h3']}, ['n3'], True),
+    ('ignored, not there', {'ignore_hosts': ['zz']}, ALL, True),
+    ('all are ignored', {'ignore_hosts': ['h1', 'h2', 'h3']}, [], False),
+    ('forced host', {'force_hosts': ['H1']}, ['n1', 'n2'], False),
+    ('forced nodes', {'force_nodes': ['n2', 'n4']}, ['n2', 'n4'], False),
+    ('case counts in nodes', {'force_nodes': ['N2']}, [], False),
+    ('both forced', {'force_hosts': ['h2'], 'force_nodes': ['n2']}, [], False),
+    (
+        'forced and checked',
+        {'force_hosts': ['h1'], 'scheduler_hints': {'_nova_check_type': ['x']}},
+        ['n1', 'n2'],
+        True,
+    ),
+    ('ignore wins', {'ignore_hosts': ['h1'], 'force_hosts': ['h1']}, [], False),
 )
 def test_named_hosts(asked, nodes, filters_run):
     narrowed = narrow(four_hosts(), factories.request(**asked))
@@ -51,13 +42,11 @@ def test_named_hosts(asked, nodes, filters_run):
     assert narrowed.filters_run is filters_run
 
 
-@pytest.mark.parametrize(
-    ('host', 'node', 'nodes'),
-    [
-        pytest.param('h1', None, ['n1', 'n2'], id='a host'),
-        pytest.param('h1', 'n2', ['n2'], id='a node of a host'),
-        pytest.param('H1', None, [], id='case counts'),
-    ],
+@cases(
+    'host, node, nodes',
+    ('a host', 'h1', None, ['n1', 'n2']),
+    ('a node of a host', 'h1', 'n2', ['n2']),
+    ('case counts', 'H1', None, []),
 )
 def test_a_destination(host, node, nodes):
     request = factories.request(requested_destination=factories.destination(host, node))
@@ -84,45 +73,41 @@ def test_a_destination_with_a_host_must_say_its_node():
         narrow(four_hosts(), request)
 
 
-@pytest.mark.parametrize(
-    ('asked', 'notes'),
-    [
-        pytest.param({}, (), id='nothing named'),
-        pytest.param(
-            {'ignore_hosts': ['H1', 'h3', 'h1']},
-            ('Host filter ignoring hosts: H1, H1, h3',),
-            id='once per dropped node, as the caller spelled it',
+@cases(
+    'asked, notes',
+    ('nothing named', {}, ()),
+    (
+        'once per dropped node, as the caller spelled it',
+        {'ignore_hosts': ['H1', 'h3', 'h1']},
+        ('Host filter ignoring hosts: H1, H1, h3',),
+    ),
+    ('none there', {'ignore_hosts': ['zz']}, ('Host filter ignoring hosts: ',)),
+    (
+        'forced',
+        {'force_hosts': ['H1'], 'force_nodes': ['n1']},
+        (
+            'Host filter forcing available hosts to h1, h1',
+            'Host filter forcing available nodes to n1',
         ),
-        pytest.param(
-            {'ignore_hosts': ['zz']}, ('Host filter ignoring hosts: ',), id='none there'
+    ),
+    (
+        'both lines, even if the first emptied the list',
+        {'force_hosts': ['zz', 'yy'], 'force_nodes': ['n2']},
+        (
+            "No hosts matched due to not matching 'force_hosts' value of 'zz, yy'",
+            "No nodes matched due to not matching 'force_nodes' value of 'n2'",
         ),
-        pytest.param(
-            {'force_hosts': ['H1'], 'force_nodes': ['n1']},
-            (
-                'Host filter forcing available hosts to h1, h1',
-                'Host filter forcing available nodes to n1',
-            ),
-            id='forced',
-        ),
-        pytest.param(
-            {'force_hosts': ['zz', 'yy'], 'force_nodes': ['n2']},
-            (
-                "No hosts matched due to not matching 'force_hosts' value of 'zz, yy'",
-                "No nodes matched due to not matching 'force_nodes' value of 'n2'",
-            ),
-            id='both lines, even if the first emptied the list',
-        ),
-        pytest.param(
-            {'requested_destination': factories.destination('h1', 'n1')},
-            ('Host filter only checking host h1 and node n1',),
-            id='destination',
-        ),
-        pytest.param(
-            {'requested_destination': factories.destination('zz')},
-            ('No hosts matched due to not matching requested destination (zz, None)',),
-            id='destination elsewhere',
-        ),
-    ],
+    ),
+    (
+        'destination',
+        {'requested_destination': factories.destination('h1', 'n1')},
+        ('Host filter only checking host h1 and node n1',),
+    ),
+    (
+        'destination elsewhere',
+        {'requested_destination': factories.destination('zz')},
+        ('No hosts matched due to not matching requested destination (zz, None)',),
+    ),
 )
 def test_notes_are_novas_log_lines(asked, notes):
     assert narrow(four_hosts(), factories.request(**asked)).notes == notes

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.nearest import Change, asked_of_all, joined, nearest
 from tests import factories
+from tests.tables import cases
 
 NAMES = ['a', 'b', 'c', 'd']
 
@@ -18,48 +18,29 @@ def met(**rows):
     return {name: np.array([c == '1' for c in text]) for name, text in rows.items()}
 
 
-@pytest.mark.parametrize(
-    ('conditions', 'expected'),
-    [
-        pytest.param({}, [], id='there are no conditions'),
-        pytest.param(met(x='1111'), [], id='all are met by all'),
-        pytest.param(
-            met(x='0011', y='1100'),
-            [Change(('x',), 2, ('a', 'b')), Change(('y',), 2, ('c', 'd'))],
-            id='each is the only obstacle of some',
-        ),
-        pytest.param(
-            met(x='1000', y='0111'),
-            [Change(('x',), 3, ('b', 'c', 'd')), Change(('y',), 1, ('a',))],
-            id='the one that gives most comes first',
-        ),
-        pytest.param(
-            met(x='0001', y='1110', z='1110'),
-            [
-                Change(('x',), 3, ('a', 'b', 'c')),
-                Change(('y',), 0, (), 'z'),
-                Change(('z',), 0, (), 'y'),
-            ],
-            id='one that gives none names what else stands against it',
-        ),
-        pytest.param(
-            met(x='0000', y='0000', z='1110'),
-            [Change(('x', 'y'), 3, ('a', 'b', 'c'))],
-            id='a pair, where no single one gives hosts',
-        ),
-        pytest.param(
-            met(x='0000', y='0000', z='0000'),
-            [
-                Change(('x',), 0, (), 'y'),
-                Change(('y',), 0, (), 'x'),
-                Change(('z',), 0, (), 'x'),
-            ],
-            id='neither single ones nor pairs',
-        ),
-    ],
+@cases(
+    'conditions, expected',
+    ('there are no conditions', {}, {}),
+    ('all are met by all', met(x='1111'), {}),
+    ('each is the only obstacle', met(x='0011', y='1100'), {'x': 'ab', 'y': 'cd'}),
+    ('the most comes first', met(x='1000', y='0111'), {'x': 'bcd', 'y': 'a'}),
+    ('a pair', met(x='0000', y='0000', z='1110'), {'xy': 'abc'}),
 )
 def test_nearest(conditions, expected):
-    assert nearest(conditions, NAMES) == expected
+    assert nearest(conditions, NAMES) == [
+        Change(tuple(names), len(gained), tuple(gained))
+        for names, gained in expected.items()
+    ]
+
+
+@cases(
+    'conditions, expected',
+    ('z, or y', met(x='0001', y='1110', z='1110'), {'y': 'z', 'z': 'y'}),
+    ('all', met(x='0000', y='0000', z='0000'), {'x': 'y', 'y': 'x', 'z': 'x'}),
+)
+def test_one_that_gives_none_names_what_else_stands_against_it(conditions, expected):
+    found = [each for each in nearest(conditions, NAMES) if not each.hosts]
+    assert found == [Change((name,), 0, (), other) for name, other in expected.items()]
 
 
 def test_a_single_condition_that_gives_none_has_nothing_else_against_it():

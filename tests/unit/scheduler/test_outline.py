@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -38,6 +37,7 @@ from novasched.scheduler.weighers import Weigher
 from novasched.scheduler.weighers.resources import CPUWeigher, DiskWeigher, RAMWeigher
 from tests import factories
 from tests.examples import examples
+from tests.tables import cases
 
 SEVERAL = (Code.REJECTED, *list(Code)[11:40])
 
@@ -169,14 +169,10 @@ def test_very_many_reasons_are_kept_as_one_sum():
     assert reasons(step)[-1] == ('not-asked', '', 10, '')
 
 
-@pytest.mark.parametrize(
-    ('numbers', 'most'),
-    [
-        pytest.param([3] * (ASKED_OF_FAILURE + 7), ASKED_OF_FAILURE, id='a failure'),
-        pytest.param(
-            [3] * (ASKED_OF_SUCCESS + 7) + [4], ASKED_OF_SUCCESS, id='success'
-        ),
-    ],
+@cases(
+    'numbers, most',
+    ('a failure', [3] * (ASKED_OF_FAILURE + 7), ASKED_OF_FAILURE),
+    ('success', [3] * (ASKED_OF_SUCCESS + 7) + [4], ASKED_OF_SUCCESS),
 )
 def test_of_very_many_hosts_some_are_asked_about(numbers, most):
     filter_ = Rejects(3)
@@ -198,15 +194,13 @@ def test_a_filter_that_is_not_asked_any_more_counts_as_such():
     assert reasons(step) == [('not-asked', '', 6, '')]
 
 
-@pytest.mark.parametrize(
+@cases(
     'answer',
-    [
-        pytest.param(None, id='nothing'),
-        pytest.param('a text', id='a text'),
-        pytest.param(('code', 'text'), id='a pair'),
-        pytest.param(ValueError('h1'), id='it raises'),
-        pytest.param(type('Bad', (), {'__str__': lambda self: 1 // 0})(), id='no text'),
-    ],
+    ('nothing', None),
+    ('a text', 'a text'),
+    ('a pair', ('code', 'text')),
+    ('it raises', ValueError('h1')),
+    ('no text', type('Bad', (), {'__str__': lambda self: 1 // 0})()),
 )
 def test_a_plugin_may_answer_anything(answer):
     class Plugin(BaseHostFilter):
@@ -278,14 +272,12 @@ def test_of_very_many_filters_the_last_share_an_outcome():
     ]
 
 
-@pytest.mark.parametrize(
-    ('filters', 'rows', 'blocking'),
-    [
-        pytest.param([Rejects(1)], None, None, id='hosts are left'),
-        pytest.param([], [], None, id='there were none'),
-        pytest.param([ComputeFilter()], [], None, id='none came to the filter'),
-        pytest.param([Rejects(1), Rejects(*range(6))], None, 5, id='the last one'),
-    ],
+@cases(
+    'filters, rows, blocking',
+    ('hosts are left', [Rejects(1)], None, None),
+    ('there were none', [], [], None),
+    ('none came to the filter', [ComputeFilter()], [], None),
+    ('the last one', [Rejects(1), Rejects(*range(6))], None, 5),
 )
 def test_the_filter_that_took_the_last_host(filters, rows, blocking):
     made = outline(decided(filters, rows=rows))
@@ -379,19 +371,13 @@ def test_totals_that_are_no_numbers_decide_nothing():
     assert made.decisive == {}
 
 
-@pytest.mark.parametrize(
-    ('weighers', 'decisive'),
-    [
-        pytest.param([('a', [0, 1, 2])], {}, id='without it they tie'),
-        pytest.param(
-            [('a', [0, 4, 2]), ('b', [4, 3, 0])], {'a': 'h1'}, id='one of two'
-        ),
-        pytest.param(
-            [('a', [4, 3, 0]), ('b', [0, 3, 4])], {'a': 'h3', 'b': 'h1'}, id='both'
-        ),
-        pytest.param([('a', [0, 1, 2]), ('b', [0, 1, 2])], {}, id='either will do'),
-        pytest.param([('a', [0, 1, 2]), ('b', [2, 2, 2])], {}, id='one has no say'),
-    ],
+@cases(
+    'weighers, decisive',
+    ('without it they tie', [('a', [0, 1, 2])], {}),
+    ('one of two', [('a', [0, 4, 2]), ('b', [4, 3, 0])], {'a': 'h1'}),
+    ('both', [('a', [4, 3, 0]), ('b', [0, 3, 4])], {'a': 'h3', 'b': 'h1'}),
+    ('either will do', [('a', [0, 1, 2]), ('b', [0, 1, 2])], {}),
+    ('one has no say', [('a', [0, 1, 2]), ('b', [2, 2, 2])], {}),
 )
 def test_weighers_without_which_another_host_had_won(weighers, decisive):
     made = outline(decided((), [Plain(*each) for each in weighers], factories.hosts(3)))
@@ -462,11 +448,3 @@ def test_a_weigher_is_decisive_if_another_host_is_the_best_without_it(
 def test_names_tell_the_nodes_of_one_host_apart(hosts, nodes, names):
     found = host_names(factories.objects(hosts), factories.objects(nodes))
     assert found == names
-
-
-def test_no_host_is_counted_twice_in_the_reasons_of_a_step():
-    hosts = factories.hosts(num_instances=[n % 7 for n in range(700)])
-    made = outline(decided([Rejects(2), Rejects(3, 4), Rejects(0, 1, 5, 6)], (), hosts))
-    counts = Counter(made.outcomes)
-    for number, step in enumerate(made.steps):
-        assert sum(r.hosts for r in step.reasons) == counts[FIRST_STEP + number]

@@ -24,6 +24,7 @@ from novasched.scheduler.pipeline import (
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.tables import cases
 
 NAN = float('nan')
 REBUILD = factories.request(scheduler_hints={'_nova_check_type': ['rebuild']})
@@ -150,74 +151,38 @@ def funnel(filters, count, request=None, index=0):
     return decide(profile, hosts, request, random.Random(1), index).funnel()
 
 
-@pytest.mark.parametrize(
-    ('filters', 'count', 'request_', 'index', 'expected'),
-    [
-        pytest.param(
-            [PassF(), FailF()],
-            4,
-            None,
-            0,
-            ['PassF: (start: 4, end: 4)', 'FailF: (start: 4, end: 0)'],
-            id='none is left',
-        ),
-        pytest.param(
-            [FailF(), PassF()], 4, None, 0, ['FailF: (start: 4, end: 0)'], id='stops'
-        ),
-        pytest.param(
-            [PassF(), PassF()],
-            0,
-            None,
-            0,
-            ['PassF: (start: 0, end: 0)'],
-            id='no host at the start: the first filter is blamed',
-        ),
-        pytest.param([], 4, None, 0, [], id='no filters'),
-        pytest.param(
-            [OnceF()], 4, None, 0, ['OnceF: (start: 4, end: 0)'], id='once, first'
-        ),
-        pytest.param([OnceF()], 4, None, 1, [], id='once, second: no trace'),
-        pytest.param([NeverRuns()], 4, None, 0, [], id='its own idea of when'),
-        pytest.param(
-            [PassF(), FailF(), RebF()],
-            4,
-            REBUILD,
-            0,
-            [
-                'PassF: (start: 4, end: 4)',
-                'FailF: (start: 4, end: 4)',
-                'RebF: (start: 4, end: 0)',
-            ],
-            id='rebuild',
-        ),
-        pytest.param(
-            [AllF()],
-            4,
-            REBUILD,
-            0,
-            ['AllF: (start: 4, end: 1)'],
-            id='rebuild, a rule about the whole set',
-        ),
-        pytest.param(
-            [PassF(), Stops(), FailF()],
-            4,
-            None,
-            0,
-            ['PassF: (start: 4, end: 4)'],
-            id='who says to stop leaves no trace',
-        ),
-        pytest.param(
-            [Twice(), PassF()],
-            2,
-            None,
-            0,
-            ['Twice: (start: 2, end: 4)', 'PassF: (start: 4, end: 4)'],
-            id='the same host twice',
-        ),
-    ],
+def steps(text):
+    """Return nova's text of filters, given as their names and counts."""
+    found = [step.split() for step in text.split(', ') if step]
+    return [f'{name}: (start: {start}, end: {end})' for name, start, end in found]
+
+
+@cases(
+    'filters, count, expected',
+    ('none is left', [PassF(), FailF()], 4, 'PassF 4 4, FailF 4 0'),
+    ('stops', [FailF(), PassF()], 4, 'FailF 4 0'),
+    ('no host: the first filter is blamed', [PassF(), PassF()], 0, 'PassF 0 0'),
+    ('no filters', [], 4, ''),
+    ('once, first', [OnceF()], 4, 'OnceF 4 0'),
+    ('its own idea of when', [NeverRuns()], 4, ''),
+    ('who says to stop leaves no trace', [PassF(), Stops(), FailF()], 4, 'PassF 4 4'),
+    ('the same host twice', [Twice(), PassF()], 2, 'Twice 2 4, PassF 4 4'),
 )
-def test_filters(filters, count, request_, index, expected):
-    assert funnel(filters, count, request_, index) == expected
+def test_filters(filters, count, expected):
+    assert funnel(filters, count) == steps(expected)
+
+
+@cases(
+    'filters, expected',
+    ('only those for it', [PassF(), FailF(), RebF()], 'PassF 4 4, FailF 4 4, RebF 4 0'),
+    ('a rule about the whole set', [AllF()], 'AllF 4 1'),
+)
+def test_filters_of_a_rebuild(filters, expected):
+    assert funnel(filters, 4, REBUILD) == steps(expected)
+
+
+def test_a_filter_that_runs_once_leaves_no_trace_of_the_second_instance():
+    assert funnel([OnceF()], 4, index=1) == []
 
 
 def test_a_rebuild_asks_only_filters_for_rebuilds():
@@ -229,13 +194,11 @@ def test_without_filters_the_hosts_stay_as_they_are():
     assert run_filters([], hosts, factories.request())[0] is hosts
 
 
-@pytest.mark.parametrize(
-    ('asked', 'hosts', 'ran'),
-    [
-        pytest.param({}, [], True, id='anywhere'),
-        pytest.param({'force_hosts': ['h2']}, ['h2'], False, id='forced'),
-        pytest.param({'ignore_hosts': ['h1', 'h2']}, [], False, id='all ignored'),
-    ],
+@cases(
+    'asked, hosts, ran',
+    ('anywhere', {}, [], True),
+    ('forced', {'force_hosts': ['h2']}, ['h2'], False),
+    ('all ignored', {'ignore_hosts': ['h1', 'h2']}, [], False),
 )
 def test_forced_hosts_skip_filters(asked, hosts, ran):
     decision = decide(
@@ -275,13 +238,11 @@ def test_a_weigher_that_raises_is_named(weigher):
     assert raised.value.extension == type(weigher).__name__
 
 
-@pytest.mark.parametrize(
+@cases(
     'problem',
-    [
-        pytest.param(errors.NoValidHost('for a reason'), id='it wants no host'),
-        pytest.param(errors.MetricNotFound('m', 'h', 'n'), id='a metric is missing'),
-        pytest.param(errors.StoreFailed('cell1', 'down'), id='a database is down'),
-    ],
+    ('it wants no host', errors.NoValidHost('for a reason')),
+    ('a metric is missing', errors.MetricNotFound('m', 'h', 'n')),
+    ('a database is down', errors.StoreFailed('cell1', 'down')),
 )
 def test_errors_that_say_all_pass_as_they_are(problem):
     with pytest.raises(type(problem)):
@@ -392,25 +353,19 @@ def test_descending_keeps_ties_in_order(totals, order):
     assert descending(np.array(totals)).tolist() == order
 
 
-@pytest.mark.parametrize(
+@cases(
     'totals',
-    [
-        pytest.param(lambda rng: rng.random(1000), id='no ties'),
-        pytest.param(lambda rng: rng.integers(0, 30, 1000), id='many ties'),
-        pytest.param(lambda rng: rng.integers(0, 9999, 1000), id='a few ties'),
-        pytest.param(
-            lambda rng: np.repeat(rng.permutation(500), 2), id='ties side by side'
-        ),
-        pytest.param(lambda rng: np.r_[5, np.arange(1000, 0, -1)], id='one moves'),
-        pytest.param(lambda rng: np.r_[5, np.arange(1000, 0, -1) // 9], id='and ties'),
-        pytest.param(lambda rng: np.r_[np.arange(1000, 0, -1) // 9, 5], id='upwards'),
-        pytest.param(lambda rng: np.r_[9, 1, 7, 7, 5, 1], id='up or down'),
-        pytest.param(lambda rng: np.r_[9, 7, 6, 8, 7, 5], id='up, past another'),
-        pytest.param(
-            lambda rng: np.r_[np.arange(99, 50, -1), np.arange(80, 20, -1)], id='runs'
-        ),
-        pytest.param(lambda rng: np.arange(1000), id='turned around'),
-    ],
+    ('no ties', lambda rng: rng.random(1000)),
+    ('many ties', lambda rng: rng.integers(0, 30, 1000)),
+    ('a few ties', lambda rng: rng.integers(0, 9999, 1000)),
+    ('ties side by side', lambda rng: np.repeat(rng.permutation(500), 2)),
+    ('one moves', lambda rng: np.r_[5, np.arange(1000, 0, -1)]),
+    ('and ties', lambda rng: np.r_[5, np.arange(1000, 0, -1) // 9]),
+    ('upwards', lambda rng: np.r_[np.arange(1000, 0, -1) // 9, 5]),
+    ('up or down', lambda rng: np.r_[9, 1, 7, 7, 5, 1]),
+    ('up, past another', lambda rng: np.r_[9, 7, 6, 8, 7, 5]),
+    ('runs', lambda rng: np.r_[np.arange(99, 50, -1), np.arange(80, 20, -1)]),
+    ('turned around', lambda rng: np.arange(1000)),
 )
 def test_descending_orders_as_a_stable_sort_does(totals):
     made = totals(np.random.default_rng(1)).astype(float)
@@ -428,45 +383,24 @@ def frequencies(shuffle, size, draws=3000):
     )
 
 
-@pytest.mark.parametrize(
-    ('shuffle', 'size', 'expected'),
-    [
-        pytest.param(False, 1, {'h2 h3 h4 h1': 1}, id='defaults'),
-        pytest.param(
-            False, 2, {'h2 h3 h4 h1': 1 / 2, 'h3 h2 h4 h1': 1 / 2}, id='best two'
-        ),
-        pytest.param(
-            False,
-            99,
-            {
-                'h2 h3 h4 h1': 1 / 4,
-                'h3 h2 h4 h1': 1 / 4,
-                'h4 h2 h3 h1': 1 / 4,
-                'h1 h2 h3 h4': 1 / 4,
-            },
-            id='any',
-        ),
-        pytest.param(
-            True, 1, {'h2 h3 h4 h1': 1 / 2, 'h3 h2 h4 h1': 1 / 2}, id='shuffled'
-        ),
-        pytest.param(
-            True,
-            3,
-            {
-                'h2 h3 h4 h1': 1 / 3,
-                'h3 h2 h4 h1': 1 / 3,
-                'h4 h2 h3 h1': 1 / 6,
-                'h4 h3 h2 h1': 1 / 6,
-            },
-            id='shuffled, best three',
-        ),
-    ],
+ANY = ('h2 h3 h4 h1', 'h3 h2 h4 h1', 'h4 h2 h3 h1', 'h1 h2 h3 h4')
+BEST_THREE = ('h2 h3 h4 h1', 'h3 h2 h4 h1', 'h4 h2 h3 h1', 'h4 h3 h2 h1')
+
+
+@cases(
+    'shuffle, size, expected',
+    ('defaults', False, 1, {'h2 h3 h4 h1': 6}),
+    ('best two', False, 2, {'h2 h3 h4 h1': 3, 'h3 h2 h4 h1': 3}),
+    ('any', False, 99, dict.fromkeys(ANY, 1.5)),
+    ('shuffled', True, 1, {'h2 h3 h4 h1': 3, 'h3 h2 h4 h1': 3}),
+    ('shuffled, best three', True, 3, dict(zip(BEST_THREE, (2, 2, 1, 1), strict=True))),
 )
 def test_chance(shuffle, size, expected):
+    """Orders come as often as expected, in sixths of all draws."""
     found = frequencies(shuffle, size)
     assert found.keys() == expected.keys()
-    for order, share in expected.items():
-        assert found[order] / 3000 == pytest.approx(share, abs=0.04)
+    for order, sixths in expected.items():
+        assert found[order] / 3000 == pytest.approx(sixths / 6, abs=0.04)
 
 
 @pytest.mark.parametrize('count', [0, 1])

@@ -6,11 +6,11 @@ from __future__ import annotations
 import fractions
 
 import numpy as np
-import pytest
 
 from novasched.scheduler.hosts import Snapshot
 from novasched.scheduler.snapshot import Snapshot as Defined
 from tests import factories
+from tests.tables import cases
 
 NAN = float('nan')
 
@@ -23,20 +23,18 @@ def with_value(name, value):
     return hosts.keep([hosts.state(0), host])
 
 
-@pytest.mark.parametrize(
-    ('name', 'value'),
-    [
-        pytest.param('free_ram_mb', 8190.5, id='a fraction of a MiB'),
-        pytest.param('free_ram_mb', None, id='None instead of a number'),
-        pytest.param('num_instances', 2**70, id='more than 64 bits'),
-        pytest.param('num_instances', '16', id='a text instead of a number'),
-        pytest.param('num_io_ops', [1, 2], id='a list instead of a number'),
-        pytest.param('vcpus_used', NAN, id='not a number'),
-        pytest.param('cpu_allocation_ratio', '16.0', id='a text for a ratio'),
-        pytest.param('cpu_allocation_ratio', 10**400, id='more than a float holds'),
-        pytest.param('ram_allocation_ratio', fractions.Fraction(1, 3), id='a third'),
-        pytest.param('service_disabled', 'no', id='a text instead of a flag'),
-    ],
+@cases(
+    'name, value',
+    ('a fraction of a MiB', 'free_ram_mb', 8190.5),
+    ('None instead of a number', 'free_ram_mb', None),
+    ('more than 64 bits', 'num_instances', 2**70),
+    ('a text instead of a number', 'num_instances', '16'),
+    ('a list instead of a number', 'num_io_ops', [1, 2]),
+    ('not a number', 'vcpus_used', NAN),
+    ('a text for a ratio', 'cpu_allocation_ratio', '16.0'),
+    ('more than a float holds', 'cpu_allocation_ratio', 10**400),
+    ('a third', 'ram_allocation_ratio', fractions.Fraction(1, 3)),
+    ('a text instead of a flag', 'service_disabled', 'no'),
 )
 def test_a_host_shows_what_is_not_of_the_kind_of_its_column(name, value):
     before = factories.hosts(1).state(0)
@@ -48,20 +46,18 @@ def test_a_host_shows_what_is_not_of_the_kind_of_its_column(name, value):
     assert type(getattr(first, name)) is type(getattr(before, name))
 
 
-@pytest.mark.parametrize(
-    ('name', 'value', 'shown'),
-    [
-        pytest.param('free_ram_mb', 7, 7, id='a number'),
-        pytest.param('free_ram_mb', 7.0, 7, id='a whole number'),
-        pytest.param('free_ram_mb', np.int64(-7), -7, id='a number of numpy'),
-        pytest.param('free_ram_mb', True, 1, id='a flag'),
-        pytest.param('cpu_allocation_ratio', 2, 2.0, id='a whole ratio'),
-        pytest.param('cpu_allocation_ratio', None, None, id='no ratio'),
-        pytest.param('cpu_allocation_ratio', NAN, None, id='a ratio that is none'),
-        pytest.param('hypervisor_version', None, None, id='no version'),
-        pytest.param('hypervisor_version', 7.5, 7.5, id='half a version'),
-        pytest.param('service_disabled', True, True, id='a flag for a flag'),
-    ],
+@cases(
+    'name, value, shown',
+    ('a number', 'free_ram_mb', 7, 7),
+    ('a whole number', 'free_ram_mb', 7.0, 7),
+    ('a number of numpy', 'free_ram_mb', np.int64(-7), -7),
+    ('a flag', 'free_ram_mb', True, 1),
+    ('a whole ratio', 'cpu_allocation_ratio', 2, 2.0),
+    ('no ratio', 'cpu_allocation_ratio', None, None),
+    ('a ratio that is none', 'cpu_allocation_ratio', NAN, None),
+    ('no version', 'hypervisor_version', None, None),
+    ('half a version', 'hypervisor_version', 7.5, 7.5),
+    ('a flag for a flag', 'service_disabled', True, True),
 )
 def test_a_column_of_numbers_stays_one(name, value, shown):
     hosts = with_value(name, value)

@@ -17,6 +17,7 @@ from novasched.scheduler.successive import decide_next
 from novasched.scheduler.weighers import Weigher
 from novasched.scheduler.weighers.resources import PCIWeigher, RAMWeigher
 from tests import factories
+from tests.tables import cases
 
 OTHER = 'c0000000-0000-4000-8000-000000000002'
 
@@ -94,15 +95,11 @@ def test_nobody_is_asked_who_depends_on_nothing_that_changed():
     assert (asked.hosts, weighs.hosts) == ([3], [3])
 
 
-@pytest.mark.parametrize(
+@cases(
     'profile',
-    [
-        pytest.param(([Asked(None)], [Weighs()]), id='a filter looks at more'),
-        pytest.param(([Asked()], [Weighs(None)]), id='a weigher looks at more'),
-        pytest.param(
-            ([], [Weighs(weight=lambda mb: math.nan if mb == 7500 else mb)]), id='NaN'
-        ),
-    ],
+    ('a filter looks at more', ([Asked(None)], [Weighs()])),
+    ('a weigher looks at more', ([Asked()], [Weighs(None)])),
+    ('NaN', ([], [Weighs(weight=lambda mb: math.nan if mb == 7500 else mb)])),
 )
 def test_all_hosts_are_looked_at_where_one_is_not_enough(profile):
     filters, weighers = profile

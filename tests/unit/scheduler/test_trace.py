@@ -14,6 +14,7 @@ from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.tables import cases
 
 
 class Odd(BaseHostFilter):
@@ -101,16 +102,7 @@ def test_a_filter_that_says_to_stop_is_named_but_not_in_the_funnel():
     assert made.stopped_by == 'Stops'
     assert made.funnel() == ['ComputeFilter: (start: 2, end: 2)']
     assert not len(made.ranked)
-
-
-def test_without_filters_nobody_stops():
     assert decide_on([], factories.hosts(2)).stopped_by is None
-
-
-def test_who_gives_a_host_twice_is_named():
-    made = decide_on([Odd()], factories.hosts(7))
-    line = 'Odd gave more than once: h1, h2, h3, h4, h5 and 2 more'
-    assert said(made) == [line]
 
 
 def test_who_gives_what_another_rejected_is_named():
@@ -118,26 +110,6 @@ def test_who_gives_what_another_rejected_is_named():
     made = decide_on([NumInstancesFilter(5), Remembers(hosts[[0]])], hosts)
     assert said(made) == ['Remembers gave what was rejected before: h1']
     assert made.ranked.host.tolist() == ['h2', 'h1']
-
-
-def test_every_host_may_be_without_a_weight():
-    made = decide_on([], factories.hosts(2), RAMWeigher(), Lazy())
-    assert said(made) == ['Lazy gave no weight: h1, h2']
-
-
-def test_who_gives_odd_weights_is_named():
-    made = decide_on([], factories.hosts(4), Unclear())
-    assert said(made) == [
-        'Unclear gave no weight: h4',
-        'Unclear gave what is no number: h3',
-    ]
-
-
-def test_a_score_of_infinite_times_zero_is_named():
-    aggregate = factories.aggregate(1, ram_weight_multiplier='inf')
-    hosts = factories.hosts(free_ram_mb=[0, 2], aggregates=[(aggregate,), ()])
-    made = decide_on([], hosts, RAMWeigher())
-    assert said(made) == ['RAMWeigher times its multiplier is no number: h1']
 
 
 class Multiplies(Unclear):
@@ -150,10 +122,30 @@ class Multiplies(Unclear):
         return float('nan')
 
 
-def test_a_multiplier_that_is_no_number_is_named():
-    made = decide_on([], factories.hosts(2), Multiplies())
-    line = 'Multiplies times its multiplier is no number: h1, h2'
-    assert said(made) == [line]
+FIVE, TIMES = 'h1, h2, h3, h4, h5', 'times its multiplier is no number'
+
+
+@cases(
+    'filters, count, weighers, lines',
+    ('twice', [Odd()], 7, [], [f'Odd gave more than once: {FIVE} and 2 more']),
+    ('no weights', [], 2, [RAMWeigher(), Lazy()], ['Lazy gave no weight: h1, h2']),
+    (
+        'odd weights',
+        [],
+        4,
+        [Unclear()],
+        ['Unclear gave no weight: h4', 'Unclear gave what is no number: h3'],
+    ),
+    ('odd multipliers', [], 2, [Multiplies()], [f'Multiplies {TIMES}: h1, h2']),
+)
+def test_who_gives_something_odd_is_named(filters, count, weighers, lines):
+    assert said(decide_on(filters, factories.hosts(count), *weighers)) == lines
+
+
+def test_a_score_of_infinite_times_zero_is_named():
+    aggregate = factories.aggregate(1, ram_weight_multiplier='inf')
+    hosts = factories.hosts(free_ram_mb=[0, 2], aggregates=[(aggregate,), ()])
+    assert said(decide_on([], hosts, RAMWeigher())) == [f'RAMWeigher {TIMES}: h1']
 
 
 def decision():
@@ -164,20 +156,13 @@ def decision():
     return decide(profile, hosts, factories.request(), random.Random(1))
 
 
-def test_the_funnel_is_novas_text():
-    assert decision().funnel() == [
+def test_rejected_hosts_have_reasons():
+    made = decision()
+    assert made.funnel() == [
         'ComputeFilter: (start: 4, end: 3)',
         'NumInstancesFilter: (start: 3, end: 1)',
     ]
-
-
-def test_every_step_has_the_name_of_its_filter():
-    steps = decision().steps
-    assert [step.name for step in steps] == ['ComputeFilter', 'NumInstancesFilter']
-
-
-def test_rejected_hosts_have_reasons():
-    made = decision()
+    assert [step.name for step in made.steps] == ['ComputeFilter', 'NumInstancesFilter']
     reasons = [
         [(host.host, reason) for host, reason in step.reasons(made.request)]
         for step in made.steps

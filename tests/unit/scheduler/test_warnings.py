@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import logging
 
-import pytest
-
 from novasched.compat import plugin_adapter
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.filters.aggregate import (
@@ -29,6 +27,7 @@ from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.tables import cases
 
 
 def group(**metadata):
@@ -59,89 +58,60 @@ def warned_of(plugins, groups):
     return Profile(filters, weighers).config_warnings(groups)
 
 
-@pytest.mark.parametrize(
-    ('plugin', 'key', 'values', 'texts'),
-    [
-        pytest.param(
-            AggregateIoOpsFilter(),
-            'max_io_ops_per_host',
-            ['8.5'],
-            [
-                "Could not decode max_io_ops_per_host: 'invalid literal for int() with "
-                "base 10: '8.5'' (aggregate agg1)"
-            ],
-            id='a limit that is no whole number',
-        ),
-        pytest.param(
-            AggregateNumInstancesFilter(),
-            'max_instances_per_host',
-            ['10', '9'],
-            [
-                '2 values found, of which the minimum value will be used. '
-                '(max_instances_per_host of aggregates agg1, agg2)'
-            ],
-            id='two limits',
-        ),
-        pytest.param(
-            AggregateNumInstancesFilter(),
-            'max_instances_per_host',
-            ['9', '9'],
-            [],
-            id='the same limit twice',
-        ),
-        pytest.param(
-            AggregateCoreFilter(),
-            'cpu_allocation_ratio',
-            ['many'],
-            [
-                "Could not decode cpu_allocation_ratio: 'could not convert string to "
-                "float: 'many'' (aggregate agg1)"
-            ],
-            id='a ratio that is no number',
-        ),
-        pytest.param(
-            RAMWeigher(),
-            'ram_weight_multiplier',
-            ['2', 'abc'],
-            [
-                '2 values found, of which the minimum value will be used. '
-                '(ram_weight_multiplier of aggregates agg1, agg2)',
-                "Could not decode 'ram_weight_multiplier' weight multiplier: could not "
-                "convert string to float: 'abc' (aggregate agg2)",
-            ],
-            id='a multiplier that is no number, and another',
-        ),
-        pytest.param(
-            IoOpsFilter(),
-            'max_io_ops_per_host',
-            ['x'],
-            [],
-            id='a key that nobody reads',
-        ),
-        pytest.param(
-            CoreFilter(), 'cpu_allocation_ratio', ['x'], [], id='a ratio nobody reads'
-        ),
-        pytest.param(
-            PassesAll(), 'os_distro', ['linux'], [], id='a plugin made for nova'
-        ),
-        pytest.param(
-            AggregateImagePropertiesIsolation(),
-            'ssd',
-            ['true'],
-            [
-                "Aggregate 'agg1' has a metadata key 'ssd' that is not present in the "
-                'image metadata.'
-            ],
-            id='a key that is no property',
-        ),
-        pytest.param(
-            AggregateImagePropertiesIsolation(),
-            'os_distro',
-            ['linux'],
-            [],
-            id='a key that is a property',
-        ),
-    ],
+IO_OPS, INSTANCES = 'max_io_ops_per_host', 'max_instances_per_host'
+CPUS, RAM = 'cpu_allocation_ratio', 'ram_weight_multiplier'
+SEVERAL = '2 values found, of which the minimum value will be used. '
+NOT_WHOLE = "Could not decode max_io_ops_per_host: 'invalid literal for int() with base"
+NO_RATIO = "Could not decode cpu_allocation_ratio: 'could not convert string to float: "
+NO_MULTIPLIER = "Could not decode 'ram_weight_multiplier' weight multiplier: could not "
+NO_PROPERTY = "Aggregate 'agg1' has a metadata key 'ssd' that is not present in the "
+
+
+@cases(
+    'plugin, key, values, texts',
+    (
+        'a limit that is no whole number',
+        AggregateIoOpsFilter(),
+        IO_OPS,
+        ['8.5'],
+        [f"{NOT_WHOLE} 10: '8.5'' (aggregate agg1)"],
+    ),
+    (
+        'two limits',
+        AggregateNumInstancesFilter(),
+        INSTANCES,
+        ['10', '9'],
+        [f'{SEVERAL}({INSTANCES} of aggregates agg1, agg2)'],
+    ),
+    ('the same limit twice', AggregateNumInstancesFilter(), INSTANCES, ['9', '9'], []),
+    (
+        'a ratio that is no number',
+        AggregateCoreFilter(),
+        CPUS,
+        ['many'],
+        [f"{NO_RATIO}'many'' (aggregate agg1)"],
+    ),
+    (
+        'a multiplier that is no number, and another',
+        RAMWeigher(),
+        RAM,
+        ['2', 'abc'],
+        [
+            f'{SEVERAL}({RAM} of aggregates agg1, agg2)',
+            f"{NO_MULTIPLIER}convert string to float: 'abc' (aggregate agg2)",
+        ],
+    ),
+    ('a key that nobody reads', IoOpsFilter(), IO_OPS, ['x'], []),
+    ('a ratio nobody reads', CoreFilter(), CPUS, ['x'], []),
+    ('a plugin made for nova', PassesAll(), 'os_distro', ['linux'], []),
+    (
+        'a key that is no property',
+        AggregateImagePropertiesIsolation(),
+        'ssd',
+        ['true'],
+        [f'{NO_PROPERTY}image metadata.'],
+    ),
+    ('a property', AggregateImagePropertiesIsolation(), 'os_distro', ['linux'], []),
 )
 def test_aggregates(plugin, key, values, texts):
     assert [n.text for n in warned_of([plugin], [group(**{key: values})])] == texts
@@ -190,12 +160,10 @@ def test_hosts_in_the_same_aggregates_are_told_of_once():
     ]
 
 
-@pytest.mark.parametrize(
-    ('key', 'warnings_of_keys'),
-    [
-        pytest.param('hw.os_distro', 1, id='of the namespace, no property'),
-        pytest.param('os_distro', 0, id='of another namespace'),
-    ],
+@cases(
+    'key, warnings_of_keys',
+    ('of the namespace, no property', 'hw.os_distro', 1),
+    ('of another namespace', 'os_distro', 0),
 )
 def test_the_namespace_is_warned_of(key, warnings_of_keys):
     filter_ = AggregateImagePropertiesIsolation('hw')
@@ -213,20 +181,18 @@ def ignoring(option, items):
 SETTING = ['bad', 'cpu.percent=x', 'cpu.percent=3', '=1']
 
 
-@pytest.mark.parametrize(
-    ('plugins', 'option'),
-    [
-        pytest.param(
-            [MetricsFilter([], SETTING[:2]), MetricsWeigher(1.0, SETTING[:3])],
-            'metrics.weight_setting',
-            id='metrics, for both who read it',
-        ),
-        pytest.param(
-            [ImagePropertiesWeigher(1.0, iter(SETTING[:3]))],
-            'filter_scheduler.image_props_weight_setting',
-            id='image properties',
-        ),
-    ],
+@cases(
+    'plugins, option',
+    (
+        'metrics, for both who read it',
+        [MetricsFilter([], SETTING[:2]), MetricsWeigher(1.0, SETTING[:3])],
+        'metrics.weight_setting',
+    ),
+    (
+        'image properties',
+        [ImagePropertiesWeigher(1.0, iter(SETTING[:3]))],
+        'filter_scheduler.image_props_weight_setting',
+    ),
 )
 def test_settings(plugins, option):
     assert warned_of(plugins, []) == ignoring(option, 'bad, cpu.percent=x')

@@ -12,6 +12,8 @@ from novasched import errors
 from novasched.objects.instance_group import InstanceGroup
 from novasched.scheduler.filters.affinity import (
     DifferentHostFilter,
+    GroupAffinityFilter,
+    GroupAntiAffinityFilter,
     SameHostFilter,
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
@@ -20,6 +22,7 @@ from novasched.scheduler.filters.affinity import (
 )
 from novasched.scheduler.reasons import REJECTED, Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 ANTI = ServerGroupAntiAffinityFilter()
@@ -32,56 +35,24 @@ def passes(filter_, hosts, group):
     return filter_.apply(hosts, request).host.tolist() == hosts.host.tolist()
 
 
-@pytest.mark.parametrize(
-    ('group', 'running', 'expected'),
-    [
-        pytest.param(None, ['U5', 'U6'], True, id='no group'),
-        pytest.param(
-            factories.group('affinity', ['U5']), ['U5'], True, id='another policy'
-        ),
-        pytest.param(
-            factories.group('soft-anti-affinity', ['U5']), ['U5'], True, id='soft'
-        ),
-        pytest.param(
-            factories.group(members=['U8']), ['U5', 'U6'], True, id='no member here'
-        ),
-        pytest.param(
-            factories.group(members=['U5']), ['U5', 'U6'], False, id='a member here'
-        ),
-        pytest.param(
-            factories.group(members=['U5', 'U6'], max_server_per_host=3),
-            ['U5', 'U6'],
-            True,
-            id='below the limit',
-        ),
-        pytest.param(
-            factories.group(members=['U5', 'U6'], max_server_per_host=2),
-            ['U5', 'U6'],
-            False,
-            id='at the limit',
-        ),
-        pytest.param(
-            factories.group(members=[ME, 'U5']),
-            [ME, 'U5'],
-            True,
-            id='here itself',
-        ),
-        pytest.param(
-            factories.group(max_server_per_host=0), [], False, id='a limit of none'
-        ),
-        pytest.param(
-            factories.group(max_server_per_host=-1), ['U5'], False, id='below none'
-        ),
-        pytest.param(
-            factories.group(max_server_per_host=0),
-            [ME],
-            True,
-            id='a limit of none, here itself',
-        ),
-        pytest.param(
-            factories.group(members=['U5']), [ME, 'U5'], True, id='not yet a member'
-        ),
-    ],
+def limited_to(limit, *members):
+    return factories.group(members=list(members), max_server_per_host=limit)
+
+
+@cases(
+    'group, running, expected',
+    ('another policy', factories.group('affinity', ['U5']), ['U5'], True),
+    ('soft', factories.group('soft-anti-affinity', ['U5']), ['U5'], True),
+    ('no group', None, ['U5', 'U6'], True),
+    ('no member here', factories.group(members=['U8']), ['U5', 'U6'], True),
+    ('a member here', factories.group(members=['U5']), ['U5', 'U6'], False),
+    ('below the limit', limited_to(3, 'U5', 'U6'), ['U5', 'U6'], True),
+    ('at the limit', limited_to(2, 'U5', 'U6'), ['U5', 'U6'], False),
+    ('here itself', factories.group(members=[ME, 'U5']), [ME, 'U5'], True),
+    ('a limit of none', limited_to(0), [], False),
+    ('below none', limited_to(-1), ['U5'], False),
+    ('a limit of none, here itself', limited_to(0), [ME], True),
+    ('not yet a member', factories.group(members=['U5']), [ME, 'U5'], True),
 )
 def test_anti_affinity(group, running, expected):
     hosts = factories.hosts(instances=[dict.fromkeys(running)])
@@ -99,30 +70,15 @@ def test_a_host_that_has_the_instance_needs_no_limit():
     assert passes(ANTI, hosts, factories.group(max_server_per_host='two'))
 
 
-@pytest.mark.parametrize(
-    ('group', 'host', 'expected'),
-    [
-        pytest.param(None, 'h3', True, id='no group'),
-        pytest.param(
-            factories.group('anti-affinity', hosts=['h1']), 'h3', True, id='apart'
-        ),
-        pytest.param(
-            factories.group('soft-affinity', hosts=['h1']), 'h3', True, id='soft'
-        ),
-        pytest.param(factories.group('affinity'), 'h3', True, id='nowhere yet'),
-        pytest.param(
-            factories.group('affinity', hosts=['h1', 'h2']), 'h1', True, id='here'
-        ),
-        pytest.param(
-            factories.group('affinity', hosts=['h1', 'h2']), 'h3', False, id='elsewhere'
-        ),
-        pytest.param(
-            factories.group('affinity', hosts=['h1', 'h2']),
-            'H1',
-            False,
-            id='case counts',
-        ),
-    ],
+@cases(
+    'group, host, expected',
+    ('no group', None, 'h3', True),
+    ('apart', factories.group('anti-affinity', hosts=['h1']), 'h3', True),
+    ('soft', factories.group('soft-affinity', hosts=['h1']), 'h3', True),
+    ('nowhere yet', factories.group('affinity'), 'h3', True),
+    ('here', factories.group('affinity', hosts=['h1', 'h2']), 'h1', True),
+    ('elsewhere', factories.group('affinity', hosts=['h1', 'h2']), 'h3', False),
+    ('case counts', factories.group('affinity', hosts=['h1', 'h2']), 'H1', False),
 )
 def test_affinity(group, host, expected):
     assert passes(TOGETHER, factories.hosts(host=[host]), group) is expected
@@ -141,14 +97,12 @@ class Together(_GroupHostsFilter):
     policy_name = 'together'
 
 
-@pytest.mark.parametrize(
-    ('filter_', 'policy', 'expected'),
-    [
-        pytest.param(Apart(), 'apart', False, id='apart'),
-        pytest.param(Apart(), 'anti-affinity', True, id='apart, another policy'),
-        pytest.param(Together(), 'together', False, id='together'),
-        pytest.param(Together(), 'affinity', True, id='together, another policy'),
-    ],
+@cases(
+    'filter_, policy, expected',
+    ('apart', Apart(), 'apart', False),
+    ('apart, another policy', Apart(), 'anti-affinity', True),
+    ('together', Together(), 'together', False),
+    ('together, another policy', Together(), 'affinity', True),
 )
 def test_a_subclass_may_be_for_another_policy(filter_, policy, expected):
     hosts = factories.hosts(instances=[{'U5': None}])
@@ -180,16 +134,14 @@ def test_why_of_groups(filter_, group, reason):
     assert filter_.why(host, factories.request(instance_group=group)) == reason
 
 
-@pytest.mark.parametrize(
-    ('hint', 'different', 'same'),
-    [
-        pytest.param(None, True, True, id='no hint'),
-        pytest.param([], True, True, id='an empty hint'),
-        pytest.param([''], True, True, id='an empty text'),
-        pytest.param(['U5'], False, True, id='here'),
-        pytest.param(['U7'], True, False, id='not here'),
-        pytest.param(['U7', 'U6'], False, True, id='one of them here'),
-    ],
+@cases(
+    'hint, different, same',
+    ('no hint', None, True, True),
+    ('an empty hint', [], True, True),
+    ('an empty text', [''], True, True),
+    ('here', ['U5'], False, True),
+    ('not here', ['U7'], True, False),
+    ('one of them here', ['U7', 'U6'], False, True),
 )
 def test_different_and_same_host(hint, different, same):
     hosts = factories.hosts(instances=[{'U5': None, 'U6': None}])
@@ -232,22 +184,18 @@ def host_at(address):
     return factories.hosts(host_ip=[address and ipaddress.ip_address(address)])
 
 
-@pytest.mark.parametrize(
-    ('address', 'request_', 'expected'),
-    [
-        pytest.param('192.168.1.12', near('192.168.1.1'), True, id='near'),
-        pytest.param('192.168.2.12', near('192.168.1.1'), False, id='far'),
-        pytest.param('192.168.2.12', near('192.168.1.1', '/16'), True, id='wider'),
-        pytest.param('192.168.2.12', near(None, '/32'), True, id='no address hint'),
-        pytest.param(None, near(), True, id='no hint, no address'),
-        pytest.param(
-            '192.168.1.12', near('192.168.1.1', '24'), False, id='without the slash'
-        ),
-        pytest.param('10.0.0.5', near('10.0.0.1', ''), False, id='a single address'),
-        pytest.param('10.0.0.1', near('10.0.0.1', ''), True, id='that very address'),
-        pytest.param('fd00::5', near('fd00::1', '/64'), True, id='version 6'),
-        pytest.param('10.0.0.5', near('fd00::1'), False, id='another version'),
-    ],
+@cases(
+    'address, request_, expected',
+    ('near', '192.168.1.12', near('192.168.1.1'), True),
+    ('far', '192.168.2.12', near('192.168.1.1'), False),
+    ('wider', '192.168.2.12', near('192.168.1.1', '/16'), True),
+    ('no address hint', '192.168.2.12', near(None, '/32'), True),
+    ('no hint, no address', None, near(), True),
+    ('without the slash', '192.168.1.12', near('192.168.1.1', '24'), False),
+    ('a single address', '10.0.0.5', near('10.0.0.1', ''), False),
+    ('that very address', '10.0.0.1', near('10.0.0.1', ''), True),
+    ('version 6', 'fd00::5', near('fd00::1', '/64'), True),
+    ('another version', '10.0.0.5', near('fd00::1'), False),
 )
 def test_near_an_address(address, request_, expected):
     assert_verdict(NEAR, host_at(address), request_, expected)
@@ -258,17 +206,10 @@ def test_addresses_of_nova_are_understood():
     assert_verdict(NEAR, hosts, near('192.168.1.1'), True)
 
 
-@pytest.mark.parametrize(
-    ('address', 'request_', 'error'),
-    [
-        pytest.param(
-            '192.168.1.12',
-            near('192.168.1.1', 'bad'),
-            netaddr.AddrFormatError,
-            id='no network',
-        ),
-        pytest.param(None, near('192.168.1.1'), TypeError, id='a host without one'),
-    ],
+@cases(
+    'address, request_, error',
+    ('no network', '192.168.1.12', near('192.168.1.1', 'bad'), netaddr.AddrFormatError),
+    ('a host without one', None, near('192.168.1.1'), TypeError),
 )
 def test_nonsense_raises_as_in_nova(address, request_, error):
     with pytest.raises(error):
@@ -282,3 +223,31 @@ def test_nobody_is_asked_nonsense():
 def test_why_of_networks():
     reason = NEAR.why(host_at('10.0.0.5').state(0), near('10.1.0.1', '/16'))
     assert reason == (Code.WRONG_NETWORK, '10.0.0.5 is not in 10.1.0.1/16')
+
+
+@cases(
+    'group, host, together, apart',
+    ('no group', None, 'h1', True, True),
+    ('of today', factories.group('affinity', hosts=['h1']), 'h3', True, True),
+    ('nowhere yet', factories.group('legacy'), 'h1', True, True),
+    ('here', factories.group('legacy', hosts=['h1', 'h2']), 'h1', True, False),
+    ('elsewhere', factories.group('legacy', hosts=['h1']), 'h3', False, True),
+)
+def test_groups_of_old(group, host, together, apart):
+    hosts = factories.hosts(host=[host])
+    assert passes(GroupAffinityFilter(), hosts, group) is together
+    assert passes(GroupAntiAffinityFilter(), hosts, group) is apart
+
+
+@pytest.mark.parametrize(
+    ('filter_', 'code'),
+    [
+        (GroupAffinityFilter(), Code.NOT_IN_GROUP),
+        (GroupAntiAffinityFilter(), Code.GROUP_LIMIT),
+    ],
+)
+def test_why_groups_of_old(filter_, code):
+    host = factories.hosts(1).state(0)
+    request = factories.request(instance_group=factories.group('legacy', hosts=['h2']))
+    assert filter_.why(host, request) == (code, 'the group is on h2')
+    assert filter_.why(host, factories.request()) == REJECTED

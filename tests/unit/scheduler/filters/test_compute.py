@@ -5,68 +5,48 @@ from __future__ import annotations
 
 import datetime
 
-import pytest
-
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = ComputeFilter()
 
 
-@pytest.mark.parametrize(
-    ('disabled', 'up', 'expected'),
-    [
-        pytest.param(False, True, True, id='enabled and up'),
-        pytest.param(True, True, False, id='disabled'),
-        pytest.param(False, False, False, id='down'),
-        pytest.param(True, False, False, id='disabled and down'),
-    ],
+@cases(
+    'disabled, up, expected',
+    ('enabled and up', False, True, True),
+    ('disabled', True, True, False),
+    ('down', False, False, False),
+    ('disabled and down', True, False, False),
 )
 def test_service(disabled, up, expected):
     hosts = factories.hosts(service_disabled=[disabled], service_up=[up])
     assert_verdict(FILTER, hosts, factories.request(), expected)
 
 
-@pytest.mark.parametrize(
-    ('disabled', 'service', 'code', 'text'),
-    [
-        (
-            True,
-            {'disabled_reason': 'maint'},
-            Code.SERVICE_DISABLED,
-            'is disabled, reason: maint',
-        ),
-        (True, {}, Code.SERVICE_DISABLED, 'is disabled, reason: none given'),
-        (False, {'forced_down': True}, Code.SERVICE_FORCED_DOWN, 'is forced down'),
-        (
-            False,
-            {'last_seen_up': 'noon'},
-            Code.SERVICE_DOWN,
-            'has not been heard from since noon',
-        ),
-        (
-            False,
-            {
-                'last_seen_up': datetime.datetime(
-                    2026, 11, 22, 12, 0, 7, 868168, datetime.UTC
-                )
-            },
-            Code.SERVICE_DOWN,
-            'has not been heard from since 2026-11-22 12:00:07 UTC',
-        ),
-        (
-            False,
-            {'last_seen_up': None, 'created_at': 'dawn'},
-            Code.SERVICE_DOWN,
-            'has not been heard from since dawn',
-        ),
-    ],
+NOON = datetime.datetime(2026, 11, 22, 12, 0, 7, 868168, datetime.UTC)
+TIME = '2026-11-22 12:00:07'
+DISABLED = {'disabled_reason': 'maint'}
+NEVER = {'last_seen_up': None, 'created_at': 'dawn'}
+SILENT = 'has not been heard from since'
+
+
+@cases(
+    'service, code, text',
+    ('disabled', DISABLED, Code.SERVICE_DISABLED, 'is disabled, reason: maint'),
+    ('no reason', {}, Code.SERVICE_DISABLED, 'is disabled, reason: none given'),
+    ('forced down', {'forced_down': True}, Code.SERVICE_FORCED_DOWN, 'is forced down'),
+    ('a text', {'last_seen_up': 'noon'}, Code.SERVICE_DOWN, f'{SILENT} noon'),
+    ('a time', {'last_seen_up': NOON}, Code.SERVICE_DOWN, f'{SILENT} {TIME} UTC'),
+    ('never', NEVER, Code.SERVICE_DOWN, f'{SILENT} dawn'),
 )
-def test_why(disabled, service, code, text):
+def test_why(service, code, text):
     hosts = factories.hosts(
-        service_disabled=[disabled], service_up=[False], service=[service]
+        service_disabled=[code is Code.SERVICE_DISABLED],
+        service_up=[False],
+        service=[service],
     )
     assert FILTER.why(hosts.state(0), factories.request()) == (code, text)
 

@@ -8,6 +8,7 @@ import pytest
 from novasched.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = ComputeCapabilitiesFilter()
@@ -77,13 +78,11 @@ def test_capabilities(name, requirement, expected):
     assert passes(host(), {name: requirement}) is expected
 
 
-@pytest.mark.parametrize(
+@cases(
     'cpu_info',
-    [
-        pytest.param('notjson', id='no JSON'),
-        pytest.param(None, id='nothing'),
-        pytest.param('[' * 100_000, id='too deep'),
-    ],
+    ('no JSON', 'notjson'),
+    ('nothing', None),
+    ('too deep', '[' * 100_000),
 )
 def test_cpu_info_that_says_nothing(cpu_info):
     assert not passes(host(cpu_info), {'capabilities:cpu_info:model': 'core2duo'})
@@ -108,12 +107,10 @@ def test_hosts_that_are_out_already_are_not_asked():
     assert not passes(host(), extra_specs)
 
 
-@pytest.mark.parametrize(
-    ('path', 'expected'),
-    [
-        pytest.param('service:host', False, id='its keys are out of reach'),
-        pytest.param('service:data:host', True, id='but through what wraps them'),
-    ],
+@cases(
+    'path, expected',
+    ('its keys are out of reach', 'service:host', False),
+    ('but through what wraps them', 'service:data:host', True),
 )
 def test_the_row_of_the_service(path, expected):
     hosts = factories.hosts(service=[{'host': 'h1'}])
@@ -150,24 +147,22 @@ def test_why(extra_specs, code, text):
     assert FILTER.why(host().state(0), request) == (code, text)
 
 
-@pytest.mark.parametrize(
-    ('extra_specs', 'groups'),
-    [
-        pytest.param({'capabilities:cpu_info:model': 'x'}, [0, 1, 0, 0], id='one'),
-        pytest.param(
-            {
-                'capabilities:cpu_info:model': 'x',
-                'capabilities:hypervisor_type': 'y',
-            },
-            [0, 1, 0, 2],
-            id='two',
-        ),
-        pytest.param({'capabilities:gpu': '1'}, None, id='stats'),
-        pytest.param({'capabilities:metrics': '1'}, None, id='what is decoded'),
-        pytest.param({'capabilities:vcpus_total': '1'}, None, id='numbers'),
-        pytest.param({'capabilities:numa_topology': '1'}, None, id='not reported'),
-        pytest.param({}, None, id='nothing'),
-    ],
+@cases(
+    'extra_specs, groups',
+    ('one', {'capabilities:cpu_info:model': 'x'}, [0, 1, 0, 0]),
+    (
+        'two',
+        {
+            'capabilities:cpu_info:model': 'x',
+            'capabilities:hypervisor_type': 'y',
+        },
+        [0, 1, 0, 2],
+    ),
+    ('stats', {'capabilities:gpu': '1'}, None),
+    ('what is decoded', {'capabilities:metrics': '1'}, None),
+    ('numbers', {'capabilities:vcpus_total': '1'}, None),
+    ('not reported', {'capabilities:numa_topology': '1'}, None),
+    ('nothing', {}, None),
 )
 def test_hosts_are_grouped_by_the_values_that_are_asked_for(extra_specs, groups):
     hosts = factories.hosts(

@@ -13,6 +13,7 @@ from novasched.scheduler.filters.image_props import (
 from novasched.scheduler.reasons import Code
 from tests import factories
 from tests.configuration import make_conf
+from tests.tables import cases
 
 K = [['x86_64', 'kvm', 'hvm'], ['i686', 'kvm', 'hvm']]
 XEN = [['x86_64', 'xen', 'xen']]
@@ -29,30 +30,26 @@ def passes(image, supported=K, version=6000000, cpu_info=None, filter_=None):
     return len(filter_.apply(hosts, factories.request(image=image))) == 1
 
 
-@pytest.mark.parametrize(
-    ('image', 'supported', 'expected'),
-    [
-        pytest.param({}, [], True, id='asks nothing'),
-        pytest.param(None, [], True, id='no image'),
-        pytest.param({'hw_architecture': 'amd64'}, K, True, id='another name'),
-        pytest.param({'architecture': 'i386'}, K, True, id='a legacy property'),
-        pytest.param({'hw_architecture': 'aarch64'}, K, False, id='not there'),
-        pytest.param({'img_hv_type': 'kvm'}, K, True, id='hypervisor'),
-        pytest.param({'img_hv_type': 'xen'}, K, False, id='another hypervisor'),
-        pytest.param({'hw_vm_mode': 'hv'}, K, True, id='mode'),
-        pytest.param({'hw_vm_mode': 'pv'}, K + XEN, True, id='mode of another'),
-        pytest.param(
-            {'img_hv_type': 'xen'}, [['x86_64', 'kvm', 'xen']], True, id='any position'
-        ),
-        pytest.param(
-            {'hw_architecture': 'i686', 'img_hv_type': 'kvm'},
-            [['x86_64', 'kvm', 'hvm'], ['i686', 'xen', 'xen']],
-            False,
-            id='one must have all',
-        ),
-        pytest.param({'hw_architecture': 'x86_64'}, [], False, id='host supports none'),
-        pytest.param({'hw_architecture': 'x86_64'}, None, False, id='says nothing'),
-    ],
+@cases(
+    'image, supported, expected',
+    ('asks nothing', {}, [], True),
+    ('no image', None, [], True),
+    ('another name', {'hw_architecture': 'amd64'}, K, True),
+    ('a legacy property', {'architecture': 'i386'}, K, True),
+    ('not there', {'hw_architecture': 'aarch64'}, K, False),
+    ('hypervisor', {'img_hv_type': 'kvm'}, K, True),
+    ('another hypervisor', {'img_hv_type': 'xen'}, K, False),
+    ('mode', {'hw_vm_mode': 'hv'}, K, True),
+    ('mode of another', {'hw_vm_mode': 'pv'}, K + XEN, True),
+    ('any position', {'img_hv_type': 'xen'}, [['x86_64', 'kvm', 'xen']], True),
+    (
+        'one must have all',
+        {'hw_architecture': 'i686', 'img_hv_type': 'kvm'},
+        [['x86_64', 'kvm', 'hvm'], ['i686', 'xen', 'xen']],
+        False,
+    ),
+    ('host supports none', {'hw_architecture': 'x86_64'}, [], False),
+    ('says nothing', {'hw_architecture': 'x86_64'}, None, False),
 )
 def test_supported_instances(image, supported, expected):
     assert passes(image, supported) is expected
@@ -98,29 +95,25 @@ def test_an_address_width_alone_is_not_looked_at():
     assert passes({'hw_maxphysaddr_bits': 43}, cpu_info=BITS)
 
 
-@pytest.mark.parametrize(
+@cases(
     'cpu_info',
-    [
-        pytest.param('notjson', id='no JSON'),
-        pytest.param('[]', id='no object'),
-        pytest.param('{"maxphysaddr": null}', id='null'),
-        pytest.param('{"maxphysaddr": []}', id='no bits'),
-        pytest.param('', id='empty'),
-        pytest.param('{"maxphysaddr": {"bits": 1e999}}', id='infinite'),
-        pytest.param('[' * 100_000, id='too deep'),
-    ],
+    ('no JSON', 'notjson'),
+    ('no object', '[]'),
+    ('null', '{"maxphysaddr": null}'),
+    ('no bits', '{"maxphysaddr": []}'),
+    ('empty', ''),
+    ('infinite', '{"maxphysaddr": {"bits": 1e999}}'),
+    ('too deep', '[' * 100_000),
 )
 def test_cpu_info_that_does_not_tell_its_address_width(cpu_info):
     assert address_bits(cpu_info) == 0
 
 
-@pytest.mark.parametrize(
-    ('image', 'expected'),
-    [
-        pytest.param({}, False, id='image does not say'),
-        pytest.param(None, False, id='no image'),
-        pytest.param({'hw_architecture': 'aarch64'}, True, id='image says'),
-    ],
+@cases(
+    'image, expected',
+    ('image does not say', {}, False),
+    ('no image', None, False),
+    ('image says', {'hw_architecture': 'aarch64'}, True),
 )
 def test_default_architecture(image, expected):
     conf = make_conf()

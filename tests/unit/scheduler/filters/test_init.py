@@ -11,6 +11,7 @@ from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import REJECTED
 from tests import factories
+from tests.tables import cases
 
 
 class OddHosts(BaseHostFilter):
@@ -93,19 +94,17 @@ class EvenCandidates(CandidateFilter):
         return candidate % 2 == 0
 
 
-@pytest.mark.parametrize(
-    ('filter_', 'expected'),
-    [
-        pytest.param(OddHosts(), ['h1', 'h3'], id='host by host'),
-        pytest.param(FirstTwo(), ['h1', 'h2'], id='a rule about the whole set'),
-        pytest.param(Backwards(), ['h4', 'h3', 'h2', 'h1'], id='another order'),
-        pytest.param(Twice(), ['h1', 'h1', 'h2', 'h2'], id='the same host twice'),
-        pytest.param(OddRows(), ['h2', 'h4'], id='_filter_one'),
-        pytest.param(NotHost2(3), ['h1', 'h3'], id='a subclass with _filter_one'),
-        pytest.param(Busy(), ['h3', 'h4'], id='columns'),
-        pytest.param(NotHost1(3), ['h2', 'h3'], id='a subclass with host_passes'),
-        pytest.param(FirstThatPasses(3), ['h1'], id='a subclass with filter_all'),
-    ],
+@cases(
+    'filter_, expected',
+    ('host by host', OddHosts(), ['h1', 'h3']),
+    ('a rule about the whole set', FirstTwo(), ['h1', 'h2']),
+    ('another order', Backwards(), ['h4', 'h3', 'h2', 'h1']),
+    ('the same host twice', Twice(), ['h1', 'h1', 'h2', 'h2']),
+    ('_filter_one', OddRows(), ['h2', 'h4']),
+    ('a subclass with _filter_one', NotHost2(3), ['h1', 'h3']),
+    ('columns', Busy(), ['h3', 'h4']),
+    ('a subclass with host_passes', NotHost1(3), ['h2', 'h3']),
+    ('a subclass with filter_all', FirstThatPasses(3), ['h1']),
 )
 def test_apply(filter_, expected):
     hosts = factories.hosts(num_instances=[0, 1, 2, 3])
@@ -118,13 +117,11 @@ def test_none_means_stop_filtering():
     assert filter_.apply(factories.hosts(2), factories.request()) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     'given',
-    [
-        pytest.param(['h1'], id='names'),
-        pytest.param([None], id='None'),
-        pytest.param(factories.hosts(2).states(), id='hosts of another request'),
-    ],
+    ('names', ['h1']),
+    ('None', [None]),
+    ('hosts of another request', factories.hosts(2).states()),
 )
 def test_what_is_no_host_of_the_request_is_refused(given):
     with pytest.raises(TypeError, match='which is no host of this request'):
@@ -143,27 +140,23 @@ def test_a_filter_without_a_hook_says_so():
         Nothing().apply(factories.hosts(1), factories.request())
 
 
-@pytest.mark.parametrize(
-    ('filter_', 'expected'),
-    [
-        pytest.param(OddHosts(), False, id='host_passes'),
-        pytest.param(NotHost1(3), False, id='a built-in'),
-        pytest.param(OnRebuild(), True, id='RUN_ON_REBUILD'),
-        pytest.param(FirstTwo(), True, id='filter_all tells by itself'),
-        pytest.param(OddRows(), True, id='_filter_one tells by itself'),
-    ],
+@cases(
+    'filter_, expected',
+    ('host_passes', OddHosts(), False),
+    ('a built-in', NotHost1(3), False),
+    ('RUN_ON_REBUILD', OnRebuild(), True),
+    ('filter_all tells by itself', FirstTwo(), True),
+    ('_filter_one tells by itself', OddRows(), True),
 )
 def test_rebuild(filter_, expected):
     assert adapted(filter_).runs_on_rebuild() is expected
 
 
-@pytest.mark.parametrize(
-    ('filter_', 'expected'),
-    [
-        pytest.param(OddHosts(), 4, id='passes all in a rebuild'),
-        pytest.param(NotHost2(1), 3, id='_filter_one of a subclass'),
-        pytest.param(FirstThatPasses(0), 1, id='filter_all of a subclass'),
-    ],
+@cases(
+    'filter_, expected',
+    ('passes all in a rebuild', OddHosts(), 4),
+    ('_filter_one of a subclass', NotHost2(1), 3),
+    ('filter_all of a subclass', FirstThatPasses(0), 1),
 )
 def test_nova_s_hooks_pass_every_host_of_a_rebuild(filter_, expected):
     request = factories.request(scheduler_hints={'_nova_check_type': ['rebuild']})
@@ -196,14 +189,12 @@ def test_candidates_that_all_pass_stay_the_same_list():
     assert left.allocation_candidates[0] is hosts.allocation_candidates[0]
 
 
-@pytest.mark.parametrize(
-    ('once', 'index', 'runs'),
-    [
-        pytest.param(False, 0, True, id='first instance'),
-        pytest.param(False, 1, True, id='second instance'),
-        pytest.param(True, 0, True, id='once, first instance'),
-        pytest.param(True, 1, False, id='once, second instance'),
-    ],
+@cases(
+    'once, index, runs',
+    ('first instance', False, 0, True),
+    ('second instance', False, 1, True),
+    ('once, first instance', True, 0, True),
+    ('once, second instance', True, 1, False),
 )
 def test_once_per_request(once, index, runs):
     filter_ = OddHosts()

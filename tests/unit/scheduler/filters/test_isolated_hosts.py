@@ -11,6 +11,7 @@ from novasched.scheduler.filters.isolated_hosts import IsolatedHostsFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
 from tests.configuration import make_conf
+from tests.tables import cases
 
 HOSTS = factories.hosts(2)
 
@@ -23,28 +24,14 @@ def request(image_id):
 
 
 @pytest.mark.parametrize('image_id', ['I1', 'I2', None])
-@pytest.mark.parametrize(
-    ('images', 'hosts', 'restrict', 'expected'),
-    [
-        pytest.param(
-            ['I1'], ['h1'], True, {'I1': ['h1'], 'other': ['h2']}, id='restricted'
-        ),
-        pytest.param(
-            ['I1'], ['h1'], False, {'I1': ['h1'], 'other': ['h1', 'h2']}, id='open'
-        ),
-        pytest.param([], ['h1'], True, {'I1': ['h2'], 'other': ['h2']}, id='no image'),
-        pytest.param(
-            [],
-            ['h1'],
-            False,
-            {'I1': ['h1', 'h2'], 'other': ['h1', 'h2']},
-            id='no image, open',
-        ),
-        pytest.param(['I1'], [], True, {'I1': [], 'other': ['h1', 'h2']}, id='no host'),
-        pytest.param(
-            ['I1'], [], False, {'I1': [], 'other': ['h1', 'h2']}, id='no host, open'
-        ),
-    ],
+@cases(
+    'images, hosts, restrict, expected',
+    ('restricted', ['I1'], ['h1'], True, {'I1': ['h1'], 'other': ['h2']}),
+    ('open', ['I1'], ['h1'], False, {'I1': ['h1'], 'other': ['h1', 'h2']}),
+    ('no image', [], ['h1'], True, {'I1': ['h2'], 'other': ['h2']}),
+    ('no image, open', [], ['h1'], False, {'I1': ['h1', 'h2'], 'other': ['h1', 'h2']}),
+    ('no host', ['I1'], [], True, {'I1': [], 'other': ['h1', 'h2']}),
+    ('no host, open', ['I1'], [], False, {'I1': [], 'other': ['h1', 'h2']}),
 )
 def test_isolation(images, hosts, restrict, expected, image_id):
     filter_ = IsolatedHostsFilter(images, hosts, restrict)
@@ -52,13 +39,11 @@ def test_isolation(images, hosts, restrict, expected, image_id):
     assert survivors == expected['I1' if image_id == 'I1' else 'other']
 
 
-@pytest.mark.parametrize(
+@cases(
     'made',
-    [
-        pytest.param(factories.request(), id='no image'),
-        pytest.param(RequestSpec(), id='an image that was never set'),
-        pytest.param(RequestSpec(image=ImageMeta()), id='an image without an id'),
-    ],
+    ('no image', factories.request()),
+    ('an image that was never set', RequestSpec()),
+    ('an image without an id', RequestSpec(image=ImageMeta())),
 )
 def test_requests_without_an_image(made):
     filter_ = IsolatedHostsFilter(['I1'], ['h1'])

@@ -12,6 +12,7 @@ from novasched.scheduler.filters.json_query import JsonFilter
 from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 FILTER = JsonFilter()
@@ -139,42 +140,32 @@ def nested(depth):
     return '["and",' * (depth - 1) + '["and"]' + ']' * (depth - 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     'query',
-    [
-        pytest.param(json.dumps(['and', *[1] * 999]), id='many arguments'),
-        pytest.param(nested(50), id='deeply nested'),
-        pytest.param(json.dumps(['or', 'x' * 130_000]), id='long'),
-        pytest.param('["or", "$stats' + '.x' * 60_000 + '", 1]', id='a long path'),
-    ],
+    ('many arguments', json.dumps(['and', *[1] * 999])),
+    ('deeply nested', nested(50)),
+    ('long', json.dumps(['or', 'x' * 130_000])),
+    ('a long path', '["or", "$stats' + '.x' * 60_000 + '", 1]'),
 )
 def test_a_query_may_be_large(query):
     assert_verdict(FILTER, HOSTS, request(query), True)
 
 
-@pytest.mark.parametrize(
-    ('query', 'bound'),
-    [
-        pytest.param(
-            json.dumps(['and', *[1] * 1000]),
-            '1000 commands and arguments',
-            id='too many arguments',
-        ),
-        pytest.param(
-            json.dumps(['and', *[['and', *[1] * 99]] * 10]),
-            '1000 commands and arguments',
-            id='too many arguments of nested queries',
-        ),
-        pytest.param(nested(51), '50 nested queries', id='too deeply nested'),
-        pytest.param(
-            '[' * 50_000 + ']' * 50_000,
-            '50 nested queries',
-            id='too deeply nested to be read',
-        ),
-        pytest.param(
-            json.dumps(['or', 'x' * 131_072]), '131072 characters', id='too long'
-        ),
-    ],
+@cases(
+    'query, bound',
+    (
+        'too many arguments',
+        json.dumps(['and', *[1] * 1000]),
+        '1000 commands and arguments',
+    ),
+    (
+        'too many arguments of nested queries',
+        json.dumps(['and', *[['and', *[1] * 99]] * 10]),
+        '1000 commands and arguments',
+    ),
+    ('too deeply nested', nested(51), '50 nested queries'),
+    ('too deeply nested to be read', '[' * 50_000 + ']' * 50_000, '50 nested queries'),
+    ('too long', json.dumps(['or', 'x' * 131_072]), '131072 characters'),
 )
 def test_no_host_is_valid_for_a_query_that_is_too_large(query, bound):
     with pytest.raises(errors.NoValidHost, match=f'"query" has more than {bound}'):

@@ -11,6 +11,7 @@ from oslo_config import cfg
 from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 
@@ -25,26 +26,19 @@ def filter_of(*setting):
     return MetricsFilter.from_conf(conf)
 
 
-@pytest.mark.parametrize(
-    ('setting', 'names', 'expected'),
-    [
-        pytest.param([], [], True, id='nothing asked'),
-        pytest.param(['cpu.frequency=1.0'], ['cpu.frequency'], True, id='there'),
-        pytest.param(
-            ['cpu.frequency=1.0', 'cpu.percent=2'],
-            ['cpu.frequency'],
-            False,
-            id='one of two',
-        ),
-        pytest.param(['cpu.frequency=1.0'], ['cpu.percent'], False, id='another'),
-        pytest.param(['cpu.percent=0'], [], False, id='a ratio of 0 counts'),
-        pytest.param(
-            ['bad', 'cpu.percent=x', 'cpu.percent=3'],
-            ['cpu.percent'],
-            True,
-            id='nonsense is left out',
-        ),
-    ],
+@cases(
+    'setting, names, expected',
+    ('nothing asked', [], [], True),
+    ('there', ['cpu.frequency=1.0'], ['cpu.frequency'], True),
+    ('one of two', ['cpu.frequency=1.0', 'cpu.percent=2'], ['cpu.frequency'], False),
+    ('another', ['cpu.frequency=1.0'], ['cpu.percent'], False),
+    ('a ratio of 0 counts', ['cpu.percent=0'], [], False),
+    (
+        'nonsense is left out',
+        ['bad', 'cpu.percent=x', 'cpu.percent=3'],
+        ['cpu.percent'],
+        True,
+    ),
 )
 def test_metrics(setting, names, expected):
     assert_verdict(filter_of(*setting), host(*names), factories.request(), expected)

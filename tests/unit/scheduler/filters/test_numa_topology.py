@@ -12,6 +12,7 @@ from novasched.scheduler.reasons import Code
 from tests import factories
 from tests.configuration import make_conf
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 PLAIN = {'mappings': {'': ['root']}}
@@ -93,83 +94,64 @@ def test_an_image_may_have_no_properties(asked):
     assert_verdict(NUMATopologyFilter(), table, request(guest_cell(), **asked), True)
 
 
-@pytest.mark.parametrize(
-    ('specs', 'image', 'passes'),
-    [
-        pytest.param({}, None, True, id='nothing asked'),
-        pytest.param(
-            {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'require'},
-            None,
-            False,
-            id='the flavor asks',
-        ),
-        pytest.param(
-            {'hw:cpu_policy': 'dedicated'},
-            {'hw_cpu_thread_policy': 'require'},
-            False,
-            id='flavor and image ask',
-        ),
-        pytest.param(
-            {'hw:cpu_policy': 'mixed', 'hw:cpu_thread_policy': 'require'},
-            None,
-            True,
-            id='mixed policy is not held against it',
-        ),
-        pytest.param(
-            {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'prefer'},
-            {'hw_cpu_policy': 'dedicated'},
-            True,
-            id='threads are only preferred',
-        ),
-    ],
+def specs(cpus, threads):
+    return {'hw:cpu_policy': cpus, 'hw:cpu_thread_policy': threads}
+
+
+OWN, THREADS = {'hw:cpu_policy': 'dedicated'}, {'hw_cpu_thread_policy': 'require'}
+
+
+@cases(
+    'extra_specs, image, passes',
+    ('nothing asked', {}, None, True),
+    ('the flavor asks', specs('dedicated', 'require'), None, False),
+    ('flavor and image ask', OWN, THREADS, False),
+    ('mixed policy is not held against it', specs('mixed', 'require'), None, True),
+    ('preferred', specs('dedicated', 'prefer'), {'hw_cpu_policy': 'dedicated'}, True),
 )
-def test_threads_are_asked_for_even_without_nodes(specs, image, passes):
+def test_threads_are_asked_for_even_without_nodes(extra_specs, image, passes):
     threads = numa_topology(numa_cell(threads=2))
     table = hosts(FOUR, threads, None)
-    asked = factories.request(extra_specs=specs, image=image)
+    asked = factories.request(extra_specs=extra_specs, image=image)
     passed = NUMATopologyFilter().apply(table, asked).host.tolist()
     assert passed == (['h1', 'h2', 'h3'] if passes else ['h2', 'h3'])
     if not passes:
         assert why(table, asked).code is Code.THREADS_MISSING
 
 
-@pytest.mark.parametrize(
-    ('table', 'code', 'text'),
-    [
-        pytest.param(
-            hosts(None), Code.NUMA_MISSING, 'reports no NUMA nodes', id='no nodes'
-        ),
-        pytest.param(
-            hosts('nonsense'),
-            Code.NODE_DATA_MISSING,
-            'numa_topology of the compute cannot be read: JSONDecodeError: ',
-            id='nonsense',
-        ),
-        pytest.param(
-            hosts(FOUR, cpu_allocation_ratio=[float('nan')]),
-            Code.RATIO_UNKNOWN,
-            'cpu_allocation_ratio is unknown',
-            id='no CPU ratio',
-        ),
-        pytest.param(
-            hosts(FOUR, ram_allocation_ratio=[float('nan')]),
-            Code.RATIO_UNKNOWN,
-            'ram_allocation_ratio is unknown',
-            id='no memory ratio',
-        ),
-        pytest.param(
-            hosts(FOUR, candidates=[]),
-            Code.CANDIDATE_MISSING,
-            'no allocation candidate is left',
-            id='no candidates',
-        ),
-        pytest.param(
-            hosts(numa_topology(numa_cell(0, range(2)), numa_cell(1, range(2, 5)))),
-            Code.NOT_ENOUGH_DEDICATED_CPUS,
-            '2 of 4 dedicated CPUs in cell 0, 3 in cell 1; no cell holds 4',
-            id='too few CPUs',
-        ),
-    ],
+@cases(
+    'table, code, text',
+    ('no nodes', hosts(None), Code.NUMA_MISSING, 'reports no NUMA nodes'),
+    (
+        'nonsense',
+        hosts('nonsense'),
+        Code.NODE_DATA_MISSING,
+        'numa_topology of the compute cannot be read: JSONDecodeError: ',
+    ),
+    (
+        'no CPU ratio',
+        hosts(FOUR, cpu_allocation_ratio=[float('nan')]),
+        Code.RATIO_UNKNOWN,
+        'cpu_allocation_ratio is unknown',
+    ),
+    (
+        'no memory ratio',
+        hosts(FOUR, ram_allocation_ratio=[float('nan')]),
+        Code.RATIO_UNKNOWN,
+        'ram_allocation_ratio is unknown',
+    ),
+    (
+        'no candidates',
+        hosts(FOUR, candidates=[]),
+        Code.CANDIDATE_MISSING,
+        'no allocation candidate is left',
+    ),
+    (
+        'too few CPUs',
+        hosts(numa_topology(numa_cell(0, range(2)), numa_cell(1, range(2, 5)))),
+        Code.NOT_ENOUGH_DEDICATED_CPUS,
+        '2 of 4 dedicated CPUs in cell 0, 3 in cell 1; no cell holds 4',
+    ),
 )
 @pytest.mark.parametrize('as_nova', [False, True])
 def test_a_host_that_is_rejected_says_why(table, code, text, as_nova):

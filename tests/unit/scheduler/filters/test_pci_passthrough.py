@@ -10,6 +10,7 @@ from novasched.scheduler.filters.pci_passthrough import PciPassthroughFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
 from tests.factories import devices, pools
+from tests.tables import cases
 
 ID = '7c676751-512d-41c1-b313-66dc92a3b8f6'
 PLAIN = {'mappings': {'': ['root']}}
@@ -44,16 +45,14 @@ def test_without_devices_every_host_passes(asked):
     assert FILTER.apply(table, request) is table
 
 
-@pytest.mark.parametrize(
-    ('candidates', 'kept'),
-    [
-        pytest.param([of_provider('a'), of_provider('z')], [0], id='no such provider'),
-        pytest.param([of_provider('b'), of_provider('a')], [0, 1], id='both'),
-        pytest.param([PLAIN], [0], id='of any provider'),
-        pytest.param([{'allocations': {}}], [0], id='without mappings'),
-        pytest.param([of_provider('z')], [], id='none'),
-        pytest.param([], [], id='none given'),
-    ],
+@cases(
+    'candidates, kept',
+    ('no such provider', [of_provider('a'), of_provider('z')], [0]),
+    ('both', [of_provider('b'), of_provider('a')], [0, 1]),
+    ('of any provider', [PLAIN], [0]),
+    ('without mappings', [{'allocations': {}}], [0]),
+    ('none', [of_provider('z')], []),
+    ('none given', [], []),
 )
 def test_candidates_are_kept_one_by_one(candidates, kept):
     table = hosts(
@@ -87,13 +86,11 @@ def test_hosts_whose_providers_stand_alike_are_looked_at_alike():
     ]
 
 
-@pytest.mark.parametrize(
-    ('table', 'code'),
-    [
-        pytest.param(hosts(None), Code.PCI_DEVICES_MISSING, id='no pools'),
-        pytest.param(hosts('{}}'), Code.NODE_DATA_MISSING, id='nonsense'),
-        pytest.param(hosts(pools(2), candidates=[]), Code.CANDIDATE_MISSING, id='left'),
-    ],
+@cases(
+    'table, code',
+    ('no pools', hosts(None), Code.PCI_DEVICES_MISSING),
+    ('nonsense', hosts('{}}'), Code.NODE_DATA_MISSING),
+    ('left', hosts(pools(2), candidates=[]), Code.CANDIDATE_MISSING),
 )
 def test_a_host_that_is_rejected_says_why(table, code):
     request = factories.request(pci_requests=devices())
@@ -104,14 +101,10 @@ def test_a_host_that_is_rejected_says_why(table, code):
     assert reason.code in FILTER.codes
 
 
-@pytest.mark.parametrize(
-    ('asked', 'text'),
-    [
-        pytest.param(
-            devices(request_id=ID), 'candidate 1 of 2: nic (', id='named providers'
-        ),
-        pytest.param(devices(alias=None), 'port (', id='candidates are all the same'),
-    ],
+@cases(
+    'asked, text',
+    ('named providers', devices(request_id=ID), 'candidate 1 of 2: nic ('),
+    ('candidates are all the same', devices(alias=None), 'port ('),
 )
 def test_which_of_the_candidates_a_reason_is_about(asked, text):
     table = hosts(None, candidates=[of_provider('a'), of_provider('b')])

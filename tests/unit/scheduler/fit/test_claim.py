@@ -13,6 +13,7 @@ from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.topology import Pages
 from tests import factories, topologies
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+from tests.tables import cases
 
 RIGHT, NOVA = Fitting(), Fitting(as_nova=True)
 BOTH = pytest.mark.parametrize('fitting', [RIGHT, NOVA], ids=['right', 'nova'])
@@ -87,15 +88,13 @@ def test_a_field_that_is_not_set_is_no_request(fitting):
 
 
 @BOTH
-@pytest.mark.parametrize(
+@cases(
     'limits',
-    [
-        pytest.param(limits(), id='too many CPUs'),
-        pytest.param(
-            limits(network_metadata=NetworkMetadata(physnets=set(), tunneled=True)),
-            id='with networks',
-        ),
-    ],
+    ('too many CPUs', limits()),
+    (
+        'with networks',
+        limits(network_metadata=NetworkMetadata(physnets=set(), tunneled=True)),
+    ),
 )
 def test_limits_hold_that_a_filter_recorded(fitting, limits):
     full = numa_topology(numa_cell(cpu_usage=4))
@@ -122,36 +121,27 @@ def test_a_host_without_nodes_gives_its_devices(fitting):
     assert counts(host) == [1]
 
 
-def test_devices_that_are_not_there_are_left_out():
+@cases(
+    'fitting, left, cells, io_ops',
+    ('they are left out', RIGHT, [2, 1], [0], 3),
+    ('for nova what came before is booked', NOVA, [1], None, 2),
+)
+def test_devices_that_are_not_there(fitting, left, cells, io_ops):
     table = hosts(pools=factories.pools(2, {'tag': 'x'}))
     asked = factories.devices(2)
     asked.requests.append(factories.devices(9).requests[0])
-    found, host = booked(table, RIGHT, guest_cell(), pci_requests=asked)
+    found, host = booked(table, fitting, guest_cell(), pci_requests=asked)
     assert type(found.problem).__name__ == 'DeviceRequestFailed'
-    assert counts(host) == [2, 1]
+    assert counts(host) == left
     assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 0]
-    assert [cell.id for cell in found.topology.cells] == [0]
-    assert host.num_io_ops == 3
+    assert (found.topology and [cell.id for cell in found.topology.cells]) == cells
+    assert host.num_io_ops == io_ops
 
 
-def test_for_nova_what_came_before_is_booked():
-    table = hosts(pools=factories.pools(2, {'tag': 'x'}))
-    asked = factories.devices(2)
-    asked.requests.append(factories.devices(9).requests[0])
-    found, host = booked(table, NOVA, guest_cell(), pci_requests=asked)
-    assert type(found.problem).__name__ == 'DeviceRequestFailed'
-    assert counts(host) == [1]
-    assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 0]
-    assert found.topology is None
-    assert host.num_io_ops == 2
-
-
-@pytest.mark.parametrize(
-    ('fitting', 'used_mb', 'left', 'failed'),
-    [
-        pytest.param(RIGHT, 1024, [1], False, id='right'),
-        pytest.param(NOVA, 0, [2], True, id='nova'),
-    ],
+@cases(
+    'fitting, used_mb, left, failed',
+    ('right', RIGHT, 1024, [1], False),
+    ('nova', NOVA, 0, [2], True),
 )
 def test_a_node_that_reports_no_pages(fitting, used_mb, left, failed):
     bare = numa_topology(numa_cell(pages={}))
@@ -163,14 +153,12 @@ def test_a_node_that_reports_no_pages(fitting, used_mb, left, failed):
     assert [cell.id for cell in found.topology.cells] == [0]
 
 
-@pytest.mark.parametrize(
-    ('groups', 'left'),
-    [
-        pytest.param(None, [2, 1], id='none were set'),
-        pytest.param([], [2, 1], id='there are none'),
-        pytest.param([(f'{GROUP}-0', 'b'), (None, 'a')], [2, 1], id='of one provider'),
-        pytest.param([('port', 'a')], [1, 2], id='of others'),
-    ],
+@cases(
+    'groups, left',
+    ('none were set', None, [2, 1]),
+    ('there are none', [], [2, 1]),
+    ('of one provider', [(f'{GROUP}-0', 'b'), (None, 'a')], [2, 1]),
+    ('of others', [('port', 'a')], [1, 2]),
 )
 def test_devices_are_those_of_the_claimed_candidate(groups, left):
     spec = {'vendor_id': '8086', 'rp_uuids': 'b'}
@@ -193,68 +181,49 @@ PAGES = (Pages(2048, 600, 1), Pages(4, 1048576))
 
 
 @pytest.mark.parametrize('as_nova', [False, True])
-@pytest.mark.parametrize(('host', 'guest', 'after'), [
-    pytest.param(
-        {}, {'shared': {0, 1}},
-        {'cpu_usage': 2, 'memory_usage': 1024,
-         'mempages': (Pages(4, 1048576, 262144),)},
-        id='shared CPUs and the smallest pages',
-    ),
-    pytest.param(
-        {'mempages': PAGES, 'cpu_usage': 1, 'memory_usage': 5},
-        {'shared': {0}, 'pagesize': 2048},
-        {'cpu_usage': 2, 'memory_usage': 1029,
-         'mempages': (Pages(2048, 600, 513), Pages(4, 1048576))},
-        id='the pages that were chosen',
-    ),
-    pytest.param(
-        {}, {'dedicated': {0, 1}, 'pinning': ((0, 2), (1, 3)), 'pagesize': 2048,
-             'reserved': frozenset({1})},
-        {'memory_usage': 1024, 'pinned_cpus': {1, 2, 3}},
-        id='dedicated CPUs and that of the emulator',
-    ),
-    pytest.param(
-        {}, {'dedicated': {0}, 'shared': {1, 2}, 'pinning': ((0, 2),), 'pagesize': 1},
-        {'memory_usage': 1024, 'cpu_usage': 2, 'pinned_cpus': {2}}, id='some of both',
-    ),
-    pytest.param(
-        {'cores': CORES},
-        {'dedicated': {0, 1}, 'pinning': ((0, 0), (1, 1)), 'pagesize': 1,
-         'cpu_thread_policy': 'isolate'},
-        {'memory_usage': 1024, 'pinned_cpus': {0, 1, 4, 5}}, id='whole cores',
-    ),
-    pytest.param(
-        {}, {'dedicated': (), 'shared': {0}, 'cpu_policy': 'mixed', 'pagesize': 1},
-        {'memory_usage': 1024, 'cpu_usage': 1}, id='mixed without dedicated CPUs',
-    ),
-    pytest.param({}, {'id': 8, 'shared': {0}}, {}, id='on another node'),
-])  # fmt: skip
+@cases('host, guest, after',
+    ('shared CPUs and the smallest pages', {}, {'shared': {0, 1}},
+     {'cpu_usage': 2, 'memory_usage': 1024, 'mempages': (Pages(4, 1048576, 262144),)}),
+    ('the pages that were chosen',
+     {'mempages': PAGES, 'cpu_usage': 1, 'memory_usage': 5},
+     {'shared': {0}, 'pagesize': 2048},
+     {'cpu_usage': 2, 'memory_usage': 1029,
+      'mempages': (Pages(2048, 600, 513), Pages(4, 1048576))}),
+    ('dedicated CPUs and that of the emulator', {},
+     {'dedicated': {0, 1}, 'pinning': ((0, 2), (1, 3)), 'pagesize': 2048,
+      'reserved': frozenset({1})}, {'memory_usage': 1024, 'pinned_cpus': {1, 2, 3}}),
+    ('some of both', {},
+     {'dedicated': {0}, 'shared': {1, 2}, 'pinning': ((0, 2),), 'pagesize': 1},
+     {'memory_usage': 1024, 'cpu_usage': 2, 'pinned_cpus': {2}}),
+    ('whole cores', {'cores': CORES},
+     {'dedicated': {0, 1}, 'pinning': ((0, 0), (1, 1)), 'pagesize': 1,
+      'cpu_thread_policy': 'isolate'},
+     {'memory_usage': 1024, 'pinned_cpus': {0, 1, 4, 5}}),
+    ('mixed without dedicated CPUs', {},
+     {'dedicated': (), 'shared': {0}, 'cpu_policy': 'mixed', 'pagesize': 1},
+     {'memory_usage': 1024, 'cpu_usage': 1}),
+    ('on another node', {}, {'id': 8, 'shared': {0}}, {}),
+)  # fmt: skip
 def test_what_is_used(host, guest, after, as_nova):
     cells = (topologies.host_cell(**host),)
     used = with_usage(cells, topologies.guest(topologies.guest_cell(**guest)), as_nova)
     assert used == (topologies.host_cell(**{**host, **after}),)
 
 
-@pytest.mark.parametrize(('host', 'guest', 'error', 'after'), [
-    pytest.param(
-        {'mempages': ()}, {'shared': {0}},
-        'IndexError: cell 0: the compute reports no memory pages',
-        {'cpu_usage': 1, 'memory_usage': 1024}, id='no page data',
-    ),
-    pytest.param(
-        {'pcpuset': None}, {'shared': {0}, 'pagesize': 2048},
-        'UnsetField: cell 0: the compute reports no dedicated CPUs',
-        {'cpu_usage': 1, 'memory_usage': 1024}, id='an old compute',
-    ),
-    pytest.param(
-        {'cores': CORES, 'pinned_cpus': {5}},
-        {'dedicated': {0}, 'pinning': ((0, 0),), 'reserved': frozenset({1}),
-         'cpu_thread_policy': 'isolate', 'pagesize': 1},
-        'CPUPinningInvalid: cell 0: CPUs 5 are pinned already',
-        {'memory_usage': 1024, 'pinned_cpus': {0, 1, 4, 5}},
-        id='the CPU of the emulator is on a core that is in use',
-    ),
-])  # fmt: skip
+@cases('host, guest, error, after',
+    ('no page data', {'mempages': ()}, {'shared': {0}},
+     'IndexError: cell 0: the compute reports no memory pages',
+     {'cpu_usage': 1, 'memory_usage': 1024}),
+    ('an old compute', {'pcpuset': None}, {'shared': {0}, 'pagesize': 2048},
+     'UnsetField: cell 0: the compute reports no dedicated CPUs',
+     {'cpu_usage': 1, 'memory_usage': 1024}),
+    ('the CPU of the emulator is on a core that is in use',
+     {'cores': CORES, 'pinned_cpus': {5}},
+     {'dedicated': {0}, 'pinning': ((0, 0),), 'reserved': frozenset({1}),
+      'cpu_thread_policy': 'isolate', 'pagesize': 1},
+     'CPUPinningInvalid: cell 0: CPUs 5 are pinned already',
+     {'memory_usage': 1024, 'pinned_cpus': {0, 1, 4, 5}}),
+)  # fmt: skip
 def test_nova_fails_where_we_book_what_there_is(host, guest, error, after):
     cells = (topologies.host_cell(**host),)
     guest = topologies.guest(topologies.guest_cell(**guest))
@@ -266,10 +235,10 @@ def test_nova_fails_where_we_book_what_there_is(host, guest, error, after):
 
 
 @pytest.mark.parametrize('as_nova', [False, True])
-@pytest.mark.parametrize(('taken', 'cpu', 'error'), [
-    pytest.param((), 9, 'CPUPinningUnknown', id='of another node'),
-    pytest.param({1}, 1, 'CPUPinningInvalid', id='that others have'),
-])  # fmt: skip
+@cases('taken, cpu, error',
+    ('of another node', (), 9, 'CPUPinningUnknown'),
+    ('that others have', {1}, 1, 'CPUPinningInvalid'),
+)  # fmt: skip
 def test_nobody_books_host_cpus(taken, cpu, error, as_nova):
     cells = (topologies.host_cell(pinned_cpus=set(taken)),)
     node = topologies.guest_cell(dedicated={0}, pinning=((0, cpu),))

@@ -9,10 +9,14 @@ from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.scheduler.fit.pci import Pool, requests_of
 from novasched.scheduler.fit.pci_allocation import DeviceRequestFailed, HostDevices
 from novasched.scheduler.reasons import Code
+from tests.tables import cases
 
 INTEL = {'vendor_id': '8086'}
 A = {'rp_uuid': 'rpA'}
 LIVE = {'live_migratable': 'true'}
+NVIDIA = {'vendor_id': '10de'}
+OF_PLACEMENT = {'resource_class': 'X', 'traits': 'Y'}
+TWICE_A = {'R-0': ['rpA'], 'R-1': ['rpA']}
 
 
 def pool(count=1, numa_node=None, rp_uuid=None, **tags):
@@ -29,140 +33,62 @@ def devices(pools, requests, mapping=None, sockets=None):
     return HostDevices(tuple(pools), wanted, mapping, sockets or {})
 
 
-@pytest.mark.parametrize(
-    ('pools', 'requests', 'mapping', 'passes'),
-    [
-        pytest.param([], [asked()], {}, False, id='no pools'),
-        pytest.param([pool(2)], [asked(2)], {}, True, id='as many as asked for'),
-        pytest.param([pool(1)], [asked(2)], {}, False, id='one too few'),
-        pytest.param([pool(x='a'), pool(x='b')], [asked(2)], {}, True, id='two pools'),
-        pytest.param(
-            [pool(net='PhysNet1')],
-            [asked(1, {'net': 'physnet1'})],
-            {},
-            True,
-            id='in other letters',
-        ),
-        pytest.param([pool()], [asked(1, {'net': 'n'})], {}, False, id='no such tag'),
-        pytest.param(
-            [pool(vendor_id='10de')],
-            [asked(1, INTEL, {'vendor_id': '10de'})],
-            {},
-            True,
-            id='one of two alternatives',
-        ),
-        pytest.param([pool(dev_type='type-PF')], [asked()], {}, False, id='a function'),
-        pytest.param(
-            [pool(dev_type='type-PF')],
-            [asked(1, {'dev_type': 'type-PF'})],
-            {},
-            True,
-            id='a function asked for',
-        ),
-        pytest.param([pool(dev_type='vdpa')], [asked()], {}, False, id='vDPA'),
-        pytest.param(
-            [pool(dev_type='vdpa')],
-            [asked(1, {'dev_type': 'vdpa'})],
-            {},
-            True,
-            id='vDPA asked for',
-        ),
-        pytest.param(
-            [pool(remote_managed='true')], [asked()], {}, False, id='remote-managed'
-        ),
-        pytest.param(
-            [pool(remote_managed='True')],
-            [asked(1, {'remote_managed': 'true'})],
-            {},
-            True,
-            id='remote-managed asked for',
-        ),
-        pytest.param([pool(1)], [asked(), asked()], {}, False, id='two want the one'),
-        pytest.param([pool(2)], [asked(), asked()], {}, True, id='one for each'),
-        pytest.param(
-            [pool()],
-            [asked(1, {**INTEL, 'resource_class': 'X', 'traits': 'Y'})],
-            {},
-            True,
-            id='what placement looks at',
-        ),
-        pytest.param(
-            [pool(**A), pool(rp_uuid='rpB')],
-            [asked()],
-            {'R-0': ['rpA']},
-            True,
-            id='the provider of the candidate',
-        ),
-        pytest.param(
-            [pool(**A), pool(rp_uuid='rpB')],
-            [asked()],
-            {'R-0': ['rpZ']},
-            False,
-            id='a provider without devices',
-        ),
-        pytest.param([pool()], [asked()], {'R-0': ['rpA']}, False, id='not tracked'),
-        pytest.param(
-            [pool(2, **A)],
-            [asked(2)],
-            {'R-0': ['rpA'], 'R-1': ['rpA']},
-            True,
-            id='two of one provider',
-        ),
-        pytest.param(
-            [pool(1, **A)],
-            [asked(2)],
-            {'R-0': ['rpA'], 'R-1': ['rpA']},
-            False,
-            id='two of one provider that has one',
-        ),
-        pytest.param(
-            [pool()],
-            [asked(alias_name=None)],
-            {'R-0': ['rpA']},
-            True,
-            id='a port is not tracked',
-        ),
-        pytest.param([pool()], [asked()], {'': ['rpCN']}, True, id='no group: any'),
-        pytest.param(
-            [pool(**A), pool(x='y', **A)],
-            [asked()],
-            {'R-0': ['rpA']},
-            False,
-            id='two pools of one provider',
-        ),
-        pytest.param(
-            [pool(**A)],
-            [asked(1, {**INTEL, 'rp_uuids': 'rpA'})],
-            {},
-            True,
-            id='the provider of an earlier claim',
-        ),
-        pytest.param(
-            [pool(**A)],
-            [asked(1, {**INTEL, 'rp_uuids': 'rpB'})],
-            {},
-            False,
-            id='another provider of an earlier claim',
-        ),
-        pytest.param([pool(**LIVE)], [asked(1, LIVE)], {}, True, id='migrates live'),
-        pytest.param([pool()], [asked(1, LIVE)], {}, False, id='may not migrate live'),
-    ],
+def kind(name, value, wanted=None):
+    """A pool of devices with a tag, and a request for them."""
+    return [pool(**{name: value})], [asked(1, {name: wanted or value})]
+
+
+@cases(
+    'pools, requests, passes',
+    ('no pools', [], [asked()], False),
+    ('as many as asked for', [pool(2)], [asked(2)], True),
+    ('one too few', [pool(1)], [asked(2)], False),
+    ('two pools', [pool(x='a'), pool(x='b')], [asked(2)], True),
+    ('in other letters', *kind('net', 'PhysNet1', 'physnet1'), True),
+    ('no such tag', [pool()], [asked(1, {'net': 'n'})], False),
+    ('one of two', [pool(**NVIDIA)], [asked(1, INTEL, NVIDIA)], True),
+    ('a function', [pool(dev_type='type-PF')], [asked()], False),
+    ('a function asked for', *kind('dev_type', 'type-PF'), True),
+    ('vDPA', [pool(dev_type='vdpa')], [asked()], False),
+    ('vDPA asked for', *kind('dev_type', 'vdpa'), True),
+    ('remote-managed', [pool(remote_managed='true')], [asked()], False),
+    ('remote-managed asked for', *kind('remote_managed', 'True', 'true'), True),
+    ('two want the one', [pool(1)], [asked(), asked()], False),
+    ('one for each', [pool(2)], [asked(), asked()], True),
+    ('what placement looks at', [pool()], [asked(1, {**INTEL, **OF_PLACEMENT})], True),
+    ('an earlier claim', [pool(**A)], [asked(1, {**INTEL, 'rp_uuids': 'rpA'})], True),
+    ('another one', [pool(**A)], [asked(1, {**INTEL, 'rp_uuids': 'rpB'})], False),
+    ('migrates live', [pool(**LIVE)], [asked(1, LIVE)], True),
+    ('may not migrate live', [pool()], [asked(1, LIVE)], False),
 )
-def test_support_without_nodes(pools, requests, mapping, passes):
-    found = devices(pools, requests, mapping)
+def test_support_without_nodes(pools, requests, passes):
+    found = devices(pools, requests, {})
     assert found.wanted
     assert found.supports(frozenset()) is passes
     assert found.supports(frozenset()) is passes
 
 
-@pytest.mark.parametrize(
-    ('node', 'policies'),
-    [
-        pytest.param(0, {None, 'legacy', 'required', 'preferred', 'socket'}, id='same'),
-        pytest.param(1, {'preferred', 'socket'}, id='same socket'),
-        pytest.param(2, {'preferred'}, id='another socket'),
-        pytest.param(None, {None, 'legacy', 'preferred'}, id='no node'),
-    ],
+@cases(
+    'pools, wanted, mapping, passes',
+    ('the provider', [pool(**A), pool(rp_uuid='rpB')], asked(), {'R-0': ['rpA']}, True),
+    ('another', [pool(**A), pool(rp_uuid='rpB')], asked(), {'R-0': ['rpZ']}, False),
+    ('not tracked', [pool()], asked(), {'R-0': ['rpA']}, False),
+    ('two of one provider', [pool(2, **A)], asked(2), TWICE_A, True),
+    ('two of one that has one', [pool(1, **A)], asked(2), TWICE_A, False),
+    ('a port', [pool()], asked(alias_name=None), {'R-0': ['rpA']}, True),
+    ('no group: any', [pool()], asked(), {'': ['rpCN']}, True),
+    ('two pools', [pool(**A), pool(x='y', **A)], asked(), {'R-0': ['rpA']}, False),
+)
+def test_support_of_a_candidate(pools, wanted, mapping, passes):
+    assert devices(pools, [wanted], mapping).supports(frozenset()) is passes
+
+
+@cases(
+    'node, policies',
+    ('same', 0, {None, 'legacy', 'required', 'preferred', 'socket'}),
+    ('same socket', 1, {'preferred', 'socket'}),
+    ('another socket', 2, {'preferred'}),
+    ('no node', None, {None, 'legacy', 'preferred'}),
 )
 def test_policies(node, policies):
     sockets = {0: 0, 1: 0, 2: 1}
@@ -251,18 +177,16 @@ def test_why_not_although_it_would_fit():
     assert devices([pool()], [asked()]).why(None).code is Code.REJECTED
 
 
-@pytest.mark.parametrize(
-    ('requests', 'elsewhere'),
-    [
-        pytest.param([asked(3, numa_policy='required')], {1: 2, 2: 1}, id='too few'),
-        pytest.param([asked(1, numa_policy='required')], {}, id='enough'),
-        pytest.param(
-            [asked(1, numa_policy='required'), asked(1, {'x': 'y'})],
-            {2: 1},
-            id='the second of two',
-        ),
-        pytest.param([asked(1, {'x': 'z'})], {}, id='nowhere'),
-    ],
+@cases(
+    'requests, elsewhere',
+    ('too few', [asked(3, numa_policy='required')], {1: 2, 2: 1}),
+    ('enough', [asked(1, numa_policy='required')], {}),
+    (
+        'the second of two',
+        [asked(1, numa_policy='required'), asked(1, {'x': 'y'})],
+        {2: 1},
+    ),
+    ('nowhere', [asked(1, {'x': 'z'})], {}),
 )
 def test_where_else_there_are_devices(requests, elsewhere):
     pools = [pool(1, 0), pool(2, 1), pool(4), pool(1, 2, x='y')]
@@ -273,39 +197,25 @@ NONE, ONE, TWO = frozenset(), frozenset({1}), frozenset({1, 2})
 NEAR = {'numa_policy': 'required'}
 
 
-@pytest.mark.parametrize(('pools', 'requests', 'nodes', 'passes'), [
-    pytest.param([pool(2, 1)], [asked(3)], TWO, False, id='too few near, and nowhere'),
-    pytest.param([pool(2, 1), pool()], [asked(3)], ONE, True, id='one near to no node'),
-    pytest.param(
-        [pool(2, 1), pool()], [asked(3, **NEAR)], ONE, False,
-        id='one near to no node, where they must be near',
-    ),
-    pytest.param(
-        [pool(2, 1), pool(1, 2)], [asked(2, **NEAR), asked(2, **NEAR)], TWO, False,
-        id='too few for both',
-    ),
-    pytest.param(
-        [pool(2, 1), pool(2, 2)], [asked(2, **NEAR), asked(2, **NEAR)], TWO, True,
-        id='enough for both',
-    ),
-    pytest.param(
-        [pool(2, 1), pool(1)], [asked(2, **NEAR), asked(1)], ONE, True,
-        id='enough for both, one of them near to no node',
-    ),
-    pytest.param(
-        [pool(2, 1), pool(2, 1, vendor_id='10de')], [asked(2), asked(2)], ONE, False,
-        id='devices that nobody asks for do not count',
-    ),
-    pytest.param(
-        [pool(1, 1), pool(3, 2)], [asked(2, numa_policy='preferred'), asked(1)], ONE,
-        False, id='one that may go elsewhere takes those that are near',
-    ),
-    pytest.param(
-        [pool(1, 1), pool(3, 2)], [asked(1), asked(3, numa_policy='preferred')], ONE,
-        True, id='one that may go elsewhere does',
-    ),
-    pytest.param([pool(1, 1)], [asked(1), asked(1)], NONE, False, id='without nodes'),
-])  # fmt: skip
+@cases('pools, requests, nodes, passes',
+    ('too few near, and nowhere', [pool(2, 1)], [asked(3)], TWO, False),
+    ('one near to no node', [pool(2, 1), pool()], [asked(3)], ONE, True),
+    ('one near to no node, where they must be near', [pool(2, 1), pool()],
+     [asked(3, **NEAR)], ONE, False),
+    ('too few for both', [pool(2, 1), pool(1, 2)], [asked(2, **NEAR), asked(2, **NEAR)],
+     TWO, False),
+    ('enough for both', [pool(2, 1), pool(2, 2)], [asked(2, **NEAR), asked(2, **NEAR)],
+     TWO, True),
+    ('enough for both, one of them near to no node', [pool(2, 1), pool(1)],
+     [asked(2, **NEAR), asked(1)], ONE, True),
+    ('devices that nobody asks for do not count',
+     [pool(2, 1), pool(2, 1, vendor_id='10de')], [asked(2), asked(2)], ONE, False),
+    ('one that may go elsewhere takes those that are near', [pool(1, 1), pool(3, 2)],
+     [asked(2, numa_policy='preferred'), asked(1)], ONE, False),
+    ('one that may go elsewhere does', [pool(1, 1), pool(3, 2)],
+     [asked(1), asked(3, numa_policy='preferred')], ONE, True),
+    ('without nodes', [pool(1, 1)], [asked(1), asked(1)], NONE, False),
+)  # fmt: skip
 def test_devices_near_the_nodes(pools, requests, nodes, passes):
     assert devices(pools, requests, sockets={1: 0, 2: 0}).supports(nodes) is passes
 

@@ -12,12 +12,10 @@ from novasched.scheduler.fit.nova_search import fit_as_nova, following
 from novasched.scheduler.fit.search import Attempt
 from novasched.scheduler.fit.topology import LARGE, SMALL, Pages
 from tests import topologies
+from tests.tables import cases
+from tests.topologies import hosts
 
 HUGE, LARGE_PAGES = Pages(1048576, 4), Pages(2048, 512)
-
-
-def hosts(*cells):
-    return [topologies.host_cell(id=n, **cell) for n, cell in enumerate(cells)]
 
 
 def shares(*counts, **given):
@@ -33,22 +31,18 @@ def cpus(count):
     return {'cpuset': set(range(count))}
 
 
-@pytest.mark.parametrize(('cells', 'guest', 'where'), [
-    pytest.param(hosts({}), shares(1), [0], id='the only node'),
-    pytest.param(hosts({}, cpus(3)), shares(3, 4), [1, 0], id='the other way round'),
-    pytest.param(hosts({}), shares(5), None, id='no room'),
-    pytest.param(hosts({}), shares(1, 1), None, id='more nodes than the host has'),
-    pytest.param([], shares(1), None, id='a host without nodes'),
-    pytest.param(hosts({}), shares(), None, id='a guest without nodes'),
-    pytest.param(
-        hosts(cpus(1), cpus(8), cpus(2)), shares(2, 4), None,
-        id='a place is missed for the sake of another pair',
-    ),
-    pytest.param(
-        hosts(cpus(1), cpus(8), cpus(2)), shares(4, 2), [1, 2],
-        id='and found if asked for in another order',
-    ),
-])  # fmt: skip
+@cases('cells, guest, where',
+    ('the only node', hosts({}), shares(1), [0]),
+    ('the other way round', hosts({}, cpus(3)), shares(3, 4), [1, 0]),
+    ('no room', hosts({}), shares(5), None),
+    ('more nodes than the host has', hosts({}), shares(1, 1), None),
+    ('a host without nodes', [], shares(1), None),
+    ('a guest without nodes', hosts({}), shares(), None),
+    ('a place is missed for the sake of another pair', hosts(cpus(1), cpus(8), cpus(2)),
+     shares(2, 4), None),
+    ('and found if asked for in another order', hosts(cpus(1), cpus(8), cpus(2)),
+     shares(4, 2), [1, 2]),
+)  # fmt: skip
 def test_where_a_guest_goes(cells, guest, where):
     attempt = fit_as_nova(cells, guest, None, None, False)
     found = [cell.id for cell in attempt.guest.cells] if attempt.fits else None
@@ -116,10 +110,10 @@ def test_a_search_that_is_cut_short_ends_as_it_would(supported):
     assert ends[0].fits == bool(supported)
 
 
-@pytest.mark.parametrize('node', [
-    pytest.param({}, id='every node will do'),
-    pytest.param(cpus(1), id='one is too small'),
-])  # fmt: skip
+@cases('node',
+    ('every node will do', {}),
+    ('one is too small', cpus(1)),
+)  # fmt: skip
 def test_sets_of_nodes_that_devices_refuse_are_asked_once(node):
     devices = topologies.FakeDevices()
     cells = hosts(node, *[{}] * 11)

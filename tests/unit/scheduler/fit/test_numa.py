@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from novasched.scheduler.fit.numa import (
     CellRefusal,
     choose_page_size,
@@ -16,6 +14,7 @@ from novasched.scheduler.fit.numa import (
 from novasched.scheduler.fit.topology import ANY, LARGE, SMALL, CellLimits, Pages
 from novasched.scheduler.reasons import Code
 from tests import topologies
+from tests.tables import cases
 
 STRICT = CellLimits(1.0, 1.0)
 HUGE = (Pages(4, 1048576), Pages(2048, 600))
@@ -28,94 +27,56 @@ CODES = (
 NO_DATA, DEDICATED, SHARED, MEMORY = CODES
 
 
-@pytest.mark.parametrize(('host', 'guest', 'fitted'), [
-    pytest.param(
-        {'id': 8}, {'shared': {0, 1}}, {'id': 8, 'shared': {0, 1}},
-        id='shared CPUs: on that node, nothing else',
-    ),
-    pytest.param(
-        {'id': 8, 'mempages': HUGE}, {'shared': {0}, 'pagesize': LARGE},
-        {'id': 8, 'shared': {0}, 'pagesize': 2048}, id='the size of pages is chosen',
-    ),
-    pytest.param(
-        {'mempages': HUGE}, {'shared': {0}, 'pagesize': 2048},
-        {'shared': {0}, 'pagesize': 2048}, id='the size of pages was given',
-    ),
-    pytest.param(
-        {'pinned_cpus': {0}}, {'dedicated': {6, 5}},
-        {'dedicated': {5, 6}, 'pinning': ((5, 1), (6, 2))},
-        id='dedicated CPUs, in the order of the guest',
-    ),
-    pytest.param(
-        {'cpuset': {8}, 'pcpuset': {0, 1}}, {'shared': {0}, 'dedicated': {1, 2}},
-        {'shared': {0}, 'dedicated': {1, 2}, 'pinning': ((1, 0), (2, 1))},
-        id='some of both',
-    ),
-    pytest.param(
-        {}, {'shared': {0}, 'cpu_policy': 'mixed', 'reserved': frozenset({3})},
-        {'shared': {0}, 'cpu_policy': 'mixed'}, id='mixed without dedicated CPUs',
-    ),
-    pytest.param(
-        {}, {'dedicated': {0}, 'pinning': ((0, 3), (9, 2))},
-        {'dedicated': {0}, 'pinning': ((0, 0), (9, 2))},
-        id='CPUs of before are replaced',
-    ),
-    pytest.param(
-        {'cpu_usage': 3, 'memory_usage': 3072}, {'shared': {0}}, {'shared': {0}},
-        id='exactly full',
-    ),
-    pytest.param(
-        {'cpu_usage': 99, 'memory_usage': 4096, 'mempages': HUGE},
-        {'dedicated': {0}, 'pagesize': 2048},
-        {'dedicated': {0}, 'pagesize': 2048, 'pinning': ((0, 0),)},
-        id='ratios are not for dedicated CPUs',
-    ),
-])  # fmt: skip
+@cases('host, guest, fitted',
+    ('shared CPUs: on that node, nothing else', {'id': 8}, {'shared': {0, 1}},
+     {'id': 8, 'shared': {0, 1}}),
+    ('the size of pages is chosen', {'id': 8, 'mempages': HUGE},
+     {'shared': {0}, 'pagesize': LARGE}, {'id': 8, 'shared': {0}, 'pagesize': 2048}),
+    ('the size of pages was given', {'mempages': HUGE},
+     {'shared': {0}, 'pagesize': 2048}, {'shared': {0}, 'pagesize': 2048}),
+    ('dedicated CPUs, in the order of the guest', {'pinned_cpus': {0}},
+     {'dedicated': {6, 5}}, {'dedicated': {5, 6}, 'pinning': ((5, 1), (6, 2))}),
+    ('some of both', {'cpuset': {8}, 'pcpuset': {0, 1}},
+     {'shared': {0}, 'dedicated': {1, 2}},
+     {'shared': {0}, 'dedicated': {1, 2}, 'pinning': ((1, 0), (2, 1))}),
+    ('mixed without dedicated CPUs', {},
+     {'shared': {0}, 'cpu_policy': 'mixed', 'reserved': frozenset({3})},
+     {'shared': {0}, 'cpu_policy': 'mixed'}),
+    ('CPUs of before are replaced', {}, {'dedicated': {0}, 'pinning': ((0, 3), (9, 2))},
+     {'dedicated': {0}, 'pinning': ((0, 0), (9, 2))}),
+    ('exactly full', {'cpu_usage': 3, 'memory_usage': 3072}, {'shared': {0}},
+     {'shared': {0}}),
+    ('ratios are not for dedicated CPUs',
+     {'cpu_usage': 99, 'memory_usage': 4096, 'mempages': HUGE},
+     {'dedicated': {0}, 'pagesize': 2048},
+     {'dedicated': {0}, 'pagesize': 2048, 'pinning': ((0, 0),)}),
+)  # fmt: skip
 def test_it_fits(host, guest, fitted):
     cell = topologies.host_cell(**host)
     wanted = topologies.guest_cell(**guest)
     assert fit_pair(cell, wanted, STRICT, 0) == topologies.guest_cell(**fitted)
 
 
-@pytest.mark.parametrize(('host', 'guest', 'code', 'text'), [
-    pytest.param(
-        {}, {'shared': range(5)}, SHARED, '4 of 5 shared CPUs',
-        id='more shared CPUs than the node has',
-    ),
-    pytest.param(
-        {'pcpuset': {0}}, {'dedicated': {0, 1}}, DEDICATED, '1 of 2 dedicated CPUs',
-        id='more dedicated CPUs than the node has',
-    ),
-    pytest.param(
-        {'pinned_cpus': {0, 1, 2}}, {'dedicated': {0, 1}}, DEDICATED,
-        '1 of 2 dedicated CPUs free', id='more dedicated CPUs than are free',
-    ),
-    pytest.param(
-        {'pcpuset': None}, {'dedicated': {0}}, NO_DATA,
-        'the compute reports no dedicated CPUs', id='an old compute',
-    ),
-    pytest.param(
-        {'siblings': ()}, {'dedicated': {0}}, NO_DATA, 'no CPU cores are reported',
-        id='no cores',
-    ),
-    pytest.param(
-        {'cpu_usage': 4}, {'shared': {0}}, SHARED,
-        'CPUs used: 4 + 1 is over 4 (4 CPUs x 1.0)', id='over the ratio of CPUs',
-    ),
-    pytest.param(
-        {'memory_usage': 4000}, {'shared': {0}}, MEMORY,
-        'MiB used: 4000 + 1024 is over 4096 (4096 MiB x 1.0)',
-        id='over the ratio of memory',
-    ),
-    pytest.param(
-        {}, {'shared': {0}, 'memory': 5000}, MEMORY,
-        '4096 of 5000 MiB', id='more memory than the node has',
-    ),
-    pytest.param(
-        {}, {'shared': {0}, 'pagesize': 2048}, Code.PAGE_SIZE_MISSING,
-        'no pages of 2 MiB', id='no such pages',
-    ),
-])  # fmt: skip
+@cases('host, guest, code, text',
+    ('more shared CPUs than the node has', {}, {'shared': range(5)}, SHARED,
+     '4 of 5 shared CPUs'),
+    ('more dedicated CPUs than the node has', {'pcpuset': {0}}, {'dedicated': {0, 1}},
+     DEDICATED, '1 of 2 dedicated CPUs'),
+    ('more dedicated CPUs than are free', {'pinned_cpus': {0, 1, 2}},
+     {'dedicated': {0, 1}}, DEDICATED, '1 of 2 dedicated CPUs free'),
+    ('an old compute', {'pcpuset': None}, {'dedicated': {0}}, NO_DATA,
+     'the compute reports no dedicated CPUs'),
+    ('no cores', {'siblings': ()}, {'dedicated': {0}}, NO_DATA,
+     'no CPU cores are reported'),
+    ('over the ratio of CPUs', {'cpu_usage': 4}, {'shared': {0}}, SHARED,
+     'CPUs used: 4 + 1 is over 4 (4 CPUs x 1.0)'),
+    ('over the ratio of memory', {'memory_usage': 4000}, {'shared': {0}}, MEMORY,
+     'MiB used: 4000 + 1024 is over 4096 (4096 MiB x 1.0)'),
+    ('more memory than the node has', {}, {'shared': {0}, 'memory': 5000}, MEMORY,
+     '4096 of 5000 MiB'),
+    ('no such pages', {}, {'shared': {0}, 'pagesize': 2048}, Code.PAGE_SIZE_MISSING,
+     'no pages of 2 MiB'),
+)  # fmt: skip
 def test_it_does_not_fit(host, guest, code, text):
     cell = topologies.host_cell(**host)
     refused = fit_pair(cell, topologies.guest_cell(**guest), STRICT, 0)
@@ -166,56 +127,37 @@ SMALL_PAGES, MIDDLE, HUGE_PAGES = Pages(4, 300000), Pages(2048, 600), Pages(1048
 ALL = (MIDDLE, SMALL_PAGES, HUGE_PAGES)
 
 
-@pytest.mark.parametrize(('asked', 'memory', 'host', 'size_kb'), [
-    pytest.param(SMALL, 1024, ALL, 4, id='small is the smallest there is'),
-    pytest.param(LARGE, 1024, ALL, 1048576, id='large begins with the largest'),
-    pytest.param(LARGE, 1026, ALL, 2048, id='memory that is no whole huge page'),
-    pytest.param(ANY, 1025, ALL, 4, id='any goes down to the smallest'),
-    pytest.param(2048, 1200, ALL, 2048, id='as many as are free'),
-    pytest.param(4, 1024, (Pages(4, 262144),), 4, id='the smallest, by its size'),
-    pytest.param(
-        4, 4, (Pages(4, 1024), Pages(4, 0)), 4, id='the first of two entries counts'
-    ),
-])  # fmt: skip
+@cases('asked, memory, host, size_kb',
+    ('small is the smallest there is', SMALL, 1024, ALL, 4),
+    ('large begins with the largest', LARGE, 1024, ALL, 1048576),
+    ('memory that is no whole huge page', LARGE, 1026, ALL, 2048),
+    ('any goes down to the smallest', ANY, 1025, ALL, 4),
+    ('as many as are free', 2048, 1200, ALL, 2048),
+    ('the smallest, by its size', 4, 1024, (Pages(4, 262144),), 4),
+    ('the first of two entries counts', 4, 4, (Pages(4, 1024), Pages(4, 0)), 4),
+)  # fmt: skip
 def test_the_largest_pages_that_will_do(asked, memory, host, size_kb):
     cell = topologies.host_cell(mempages=host)
     wanted = topologies.guest_cell(shared={0}, memory=memory, pagesize=asked)
     assert choose_page_size(cell, wanted) == size_kb
 
 
-@pytest.mark.parametrize(('asked', 'memory', 'host', 'code', 'text'), [
-    pytest.param(
-        16384, 1024, ALL, Code.PAGE_SIZE_MISSING, 'no pages of 16 MiB',
-        id='a size that the node does not have',
-    ),
-    pytest.param(
-        LARGE, 1024, (SMALL_PAGES,), Code.PAGE_SIZE_MISSING, 'no large pages',
-        id='the only size is not large',
-    ),
-    pytest.param(
-        SMALL, 1024, (), Code.PAGE_SIZE_MISSING, 'no small pages', id='no page data'
-    ),
-    pytest.param(
-        ANY, 1024, (), Code.PAGE_SIZE_MISSING, 'no pages', id='no page data for any'
-    ),
-    pytest.param(
-        2048, 1025, ALL, Code.NOT_ENOUGH_PAGES,
-        '1025 MiB are not whole pages of 2 MiB', id='half a page',
-    ),
-    pytest.param(
-        2048, 1024, (Pages(2048, 600, 50, 40),), Code.NOT_ENOUGH_PAGES,
-        '510 of 512 pages of 2 MiB free', id='used and reserved pages count',
-    ),
-    pytest.param(
-        LARGE, 2048, ALL, Code.NOT_ENOUGH_PAGES,
-        '1 of 2 pages of 1 GiB free and 600 of 1024 pages of 2 MiB free',
-        id='several sizes',
-    ),
-    pytest.param(
-        -8, 1024, (Pages(-8, 10),), Code.NOT_ENOUGH_PAGES,
-        '1024 MiB are not whole pages of -8 KiB', id='a size below zero is refused',
-    ),
-])  # fmt: skip
+@cases('asked, memory, host, code, text',
+    ('a size that the node does not have', 16384, 1024, ALL, Code.PAGE_SIZE_MISSING,
+     'no pages of 16 MiB'),
+    ('the only size is not large', LARGE, 1024, (SMALL_PAGES,), Code.PAGE_SIZE_MISSING,
+     'no large pages'),
+    ('no page data', SMALL, 1024, (), Code.PAGE_SIZE_MISSING, 'no small pages'),
+    ('no page data for any', ANY, 1024, (), Code.PAGE_SIZE_MISSING, 'no pages'),
+    ('half a page', 2048, 1025, ALL, Code.NOT_ENOUGH_PAGES,
+     '1025 MiB are not whole pages of 2 MiB'),
+    ('used and reserved pages count', 2048, 1024, (Pages(2048, 600, 50, 40),),
+     Code.NOT_ENOUGH_PAGES, '510 of 512 pages of 2 MiB free'),
+    ('several sizes', LARGE, 2048, ALL, Code.NOT_ENOUGH_PAGES,
+     '1 of 2 pages of 1 GiB free and 600 of 1024 pages of 2 MiB free'),
+    ('a size below zero is refused', -8, 1024, (Pages(-8, 10),), Code.NOT_ENOUGH_PAGES,
+     '1024 MiB are not whole pages of -8 KiB'),
+)  # fmt: skip
 def test_why_no_pages_will_do(asked, memory, host, code, text):
     cell = topologies.host_cell(mempages=host)
     wanted = topologies.guest_cell(shared={0}, memory=memory, pagesize=asked)
@@ -223,36 +165,22 @@ def test_why_no_pages_will_do(asked, memory, host, code, text):
     assert (refused.code, refused.text) == (code, text)
 
 
-@pytest.mark.parametrize(('cpus', 'memory', 'host', 'text'), [
-    pytest.param(
-        {'shared': {0}}, 1024, {'mempages': (Pages(4, 262144, 262144),)}, None,
-        id='shared memory may be used by others',
-    ),
-    pytest.param(
-        {'dedicated': {0}}, 1024, {'mempages': (Pages(4, 262144, 1),)},
-        '1023 of 1024 MiB free', id='dedicated memory must be free',
-    ),
-    pytest.param(
-        {'shared': {0}}, 1025, {'mempages': (Pages(4, 262144),)},
-        '1024 of 1025 MiB', id='no more than there is at all',
-    ),
-    pytest.param(
-        {'shared': {0}}, 1023, {'mempages': (Pages(2048, 512),)},
-        '1023 MiB are not whole pages of 2 MiB', id='half a page',
-    ),
-    pytest.param(
-        {'shared': {0}}, 4096, {'mempages': (), 'memory_usage': 4000}, None,
-        id='without page data all memory counts',
-    ),
-    pytest.param(
-        {'shared': {0}}, 4097, {'mempages': ()}, '4096 of 4097 MiB',
-        id='without page data, too much',
-    ),
-    pytest.param(
-        {'dedicated': {0}}, 97, {'mempages': (), 'memory_usage': 4000},
-        '96 of 97 MiB free', id='without page data, dedicated memory must be free',
-    ),
-])  # fmt: skip
+@cases('cpus, memory, host, text',
+    ('shared memory may be used by others', {'shared': {0}}, 1024,
+     {'mempages': (Pages(4, 262144, 262144),)}, None),
+    ('dedicated memory must be free', {'dedicated': {0}}, 1024,
+     {'mempages': (Pages(4, 262144, 1),)}, '1023 of 1024 MiB free'),
+    ('no more than there is at all', {'shared': {0}}, 1025,
+     {'mempages': (Pages(4, 262144),)}, '1024 of 1025 MiB'),
+    ('half a page', {'shared': {0}}, 1023, {'mempages': (Pages(2048, 512),)},
+     '1023 MiB are not whole pages of 2 MiB'),
+    ('without page data all memory counts', {'shared': {0}}, 4096,
+     {'mempages': (), 'memory_usage': 4000}, None),
+    ('without page data, too much', {'shared': {0}}, 4097, {'mempages': ()},
+     '4096 of 4097 MiB'),
+    ('without page data, dedicated memory must be free', {'dedicated': {0}}, 97,
+     {'mempages': (), 'memory_usage': 4000}, '96 of 97 MiB free'),
+)  # fmt: skip
 def test_memory_without_a_page_size(cpus, memory, host, text):
     cell = topologies.host_cell(**host)
     refused = memory_shortage(cell, topologies.guest_cell(memory=memory, **cpus))
@@ -272,113 +200,66 @@ def pinned(count, policy=None, reserve=0, cores=CORES, taken=(), **given):
     return pin_cpus(host, guest, reserve)
 
 
-@pytest.mark.parametrize(('asked', 'used', 'reserved'), [
-    pytest.param({'count': 4}, (0, 4, 1, 5), (), id='whole cores first'),
-    pytest.param({'count': 3, 'policy': 'require'}, (0, 4, 1), (), id='an odd number'),
-    pytest.param(
-        {'count': 2, 'policy': 'prefer', 'taken': BROKEN}, (1, 5), (),
-        id='a core in use is left out',
-    ),
-    pytest.param({'count': 1, 'taken': BROKEN}, (1,), (), id='a whole core is broken'),
-    pytest.param(
-        {'count': 4, 'taken': THREE_SINGLES}, (4, 5, 2, 3), (),
-        id='one thread of each core',
-    ),
-    pytest.param(
-        {'count': 4, 'taken': LINE}, (4, 5, 2, 6), (), id='any free ones in line'
-    ),
-    pytest.param(
-        {'count': 2, 'policy': 'isolate'}, (0, 1), (), id='one thread of a whole core'
-    ),
-    pytest.param(
-        {'count': 2, 'policy': 'isolate', 'cores': SINGLE, 'cpuset': set()},
-        (0, 1), (), id='isolated without threads, CPUs set apart',
-    ),
-    pytest.param(
-        {'count': 3, 'reserve': 1}, (0, 4, 1), (5,), id='beside: one for the emulator'
-    ),
-    pytest.param(
-        {'count': 4, 'reserve': 1, 'taken': BROKEN}, (1, 5, 2, 6), (4,),
-        id='the emulator gets the broken core',
-    ),
-    pytest.param(
-        {'count': 2, 'reserve': 1, 'taken': {0, 1, 2, 3, 7}}, (4, 5), (6,),
-        id='from what is in line',
-    ),
-    pytest.param(
-        {'count': 2, 'policy': 'isolate', 'reserve': 1}, (0, 1), (2,),
-        id='the emulator gets another core',
-    ),
-    pytest.param({'count': 0}, (), (), id='no dedicated CPU'),
-    pytest.param(
-        {'count': 0, 'policy': 'require'}, (), (), id='no dedicated CPU, with threads'
-    ),
-])  # fmt: skip
+@cases('asked, used, reserved',
+    ('whole cores first', {'count': 4}, (0, 4, 1, 5), ()),
+    ('an odd number', {'count': 3, 'policy': 'require'}, (0, 4, 1), ()),
+    ('a core in use is left out', {'count': 2, 'policy': 'prefer', 'taken': BROKEN},
+     (1, 5), ()),
+    ('a whole core is broken', {'count': 1, 'taken': BROKEN}, (1,), ()),
+    ('one thread of each core', {'count': 4, 'taken': THREE_SINGLES}, (4, 5, 2, 3), ()),
+    ('any free ones in line', {'count': 4, 'taken': LINE}, (4, 5, 2, 6), ()),
+    ('one thread of a whole core', {'count': 2, 'policy': 'isolate'}, (0, 1), ()),
+    ('isolated without threads, CPUs set apart',
+     {'count': 2, 'policy': 'isolate', 'cores': SINGLE, 'cpuset': set()}, (0, 1), ()),
+    ('beside: one for the emulator', {'count': 3, 'reserve': 1}, (0, 4, 1), (5,)),
+    ('the emulator gets the broken core', {'count': 4, 'reserve': 1, 'taken': BROKEN},
+     (1, 5, 2, 6), (4,)),
+    ('from what is in line', {'count': 2, 'reserve': 1, 'taken': {0, 1, 2, 3, 7}},
+     (4, 5), (6,)),
+    ('the emulator gets another core', {'count': 2, 'policy': 'isolate', 'reserve': 1},
+     (0, 1), (2,)),
+    ('no dedicated CPU', {'count': 0}, (), ()),
+    ('no dedicated CPU, with threads', {'count': 0, 'policy': 'require'}, (), ()),
+)  # fmt: skip
 def test_cpus_are_taken(asked, used, reserved):
     assert pinned(**asked) == (used, reserved)
 
 
-@pytest.mark.parametrize(('asked', 'code', 'text'), [
-    pytest.param(
-        {'count': 1, 'cores': (), 'pcpuset': {0}}, Code.NODE_DATA_MISSING,
-        'no CPU cores are reported', id='no cores',
-    ),
-    pytest.param(
-        {'count': 2, 'pcpuset': {0, 9}}, Code.NOT_ENOUGH_DEDICATED_CPUS,
-        '1 of 2 dedicated CPUs free on cores', id='a CPU that is on no core',
-    ),
-    pytest.param(
-        {'count': 2, 'policy': 'require', 'cores': SINGLE}, Code.THREADS_DO_NOT_FIT,
-        'no core has a second thread', id='threads required and there are none',
-    ),
-    pytest.param(
-        {'count': 4, 'policy': 'require', 'taken': THREE_SINGLES},
-        Code.THREADS_DO_NOT_FIT, '2 of 4 CPUs free on cores with two free threads',
-        id='threads required and too few are together',
-    ),
-    pytest.param(
-        {'count': 2, 'policy': 'require', 'taken': THREE_SINGLES | {3, 5}, 'reserve': 0,
-         'pcpuset': {0, 1, 3, 4, 5, 7}},
-        Code.THREADS_DO_NOT_FIT, '0 of 2 CPUs free on cores with two free threads',
-        id='threads required and no pair',
-    ),
-    pytest.param(
-        {'count': 2, 'policy': 'isolate', 'cpuset': {0, 4}}, Code.THREADS_DO_NOT_FIT,
-        'isolate needs a host without cpu_dedicated_set, or without SMT',
-        id='isolated threads on CPUs set apart',
-    ),
-    pytest.param(
-        {'count': 4, 'policy': 'isolate', 'taken': BROKEN}, Code.THREADS_DO_NOT_FIT,
-        '3 of 4 whole cores free', id='too few whole cores',
-    ),
-    pytest.param(
-        {'count': 0, 'policy': 'isolate'}, Code.THREADS_DO_NOT_FIT,
-        'no dedicated CPU to isolate', id='nothing to isolate',
-    ),
-    pytest.param(
-        {'count': 4, 'policy': 'isolate', 'reserve': 1},
-        Code.NOT_ENOUGH_DEDICATED_CPUS, 'no CPU is left for the emulator',
-        id='isolated, and no core left',
-    ),
-    pytest.param(
-        {'count': 8, 'reserve': 1}, Code.NOT_ENOUGH_DEDICATED_CPUS,
-        'no CPU is left for the emulator', id='no CPU left',
-    ),
-    pytest.param(
-        {'count': 8, 'policy': 'require', 'reserve': 1},
-        Code.NOT_ENOUGH_DEDICATED_CPUS, 'no CPU is left for the emulator',
-        id='threads required, and no CPU left',
-    ),
-    pytest.param(
-        {'count': 0, 'reserve': 1}, Code.NOT_ENOUGH_DEDICATED_CPUS,
-        'no CPU is left for the emulator', id='no dedicated CPU to be beside of',
-    ),
-    pytest.param(
-        {'count': 0, 'policy': 'require', 'taken': {0, 1, 2, 3}},
-        Code.THREADS_DO_NOT_FIT, 'no core has two free threads',
-        id='threads required for nothing, and none are together',
-    ),
-])  # fmt: skip
+@cases('asked, code, text',
+    ('no cores', {'count': 1, 'cores': (), 'pcpuset': {0}}, Code.NODE_DATA_MISSING,
+     'no CPU cores are reported'),
+    ('a CPU that is on no core', {'count': 2, 'pcpuset': {0, 9}},
+     Code.NOT_ENOUGH_DEDICATED_CPUS, '1 of 2 dedicated CPUs free on cores'),
+    ('threads required and there are none',
+     {'count': 2, 'policy': 'require', 'cores': SINGLE}, Code.THREADS_DO_NOT_FIT,
+     'no core has a second thread'),
+    ('threads required and too few are together',
+     {'count': 4, 'policy': 'require', 'taken': THREE_SINGLES}, Code.THREADS_DO_NOT_FIT,
+     '2 of 4 CPUs free on cores with two free threads'),
+    ('threads required and no pair',
+     {'count': 2, 'policy': 'require', 'taken': THREE_SINGLES | {3, 5}, 'reserve': 0,
+      'pcpuset': {0, 1, 3, 4, 5, 7}}, Code.THREADS_DO_NOT_FIT,
+     '0 of 2 CPUs free on cores with two free threads'),
+    ('isolated threads on CPUs set apart',
+     {'count': 2, 'policy': 'isolate', 'cpuset': {0, 4}}, Code.THREADS_DO_NOT_FIT,
+     'isolate needs a host without cpu_dedicated_set, or without SMT'),
+    ('too few whole cores', {'count': 4, 'policy': 'isolate', 'taken': BROKEN},
+     Code.THREADS_DO_NOT_FIT, '3 of 4 whole cores free'),
+    ('nothing to isolate', {'count': 0, 'policy': 'isolate'}, Code.THREADS_DO_NOT_FIT,
+     'no dedicated CPU to isolate'),
+    ('isolated, and no core left', {'count': 4, 'policy': 'isolate', 'reserve': 1},
+     Code.NOT_ENOUGH_DEDICATED_CPUS, 'no CPU is left for the emulator'),
+    ('no CPU left', {'count': 8, 'reserve': 1}, Code.NOT_ENOUGH_DEDICATED_CPUS,
+     'no CPU is left for the emulator'),
+    ('threads required, and no CPU left',
+     {'count': 8, 'policy': 'require', 'reserve': 1}, Code.NOT_ENOUGH_DEDICATED_CPUS,
+     'no CPU is left for the emulator'),
+    ('no dedicated CPU to be beside of', {'count': 0, 'reserve': 1},
+     Code.NOT_ENOUGH_DEDICATED_CPUS, 'no CPU is left for the emulator'),
+    ('threads required for nothing, and none are together',
+     {'count': 0, 'policy': 'require', 'taken': {0, 1, 2, 3}}, Code.THREADS_DO_NOT_FIT,
+     'no core has two free threads'),
+)  # fmt: skip
 def test_why_cpus_are_not_taken(asked, code, text):
     refused = pinned(**asked)
     assert (refused.code, refused.text) == (code, text)

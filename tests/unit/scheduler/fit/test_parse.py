@@ -25,6 +25,7 @@ from novasched.scheduler.fit.pci import Pool
 from novasched.scheduler.fit.topology import HostCell, Networks, Pages
 from tests import factories
 from tests.factories import numa_cell, numa_topology
+from tests.tables import cases
 
 
 def text_of(*cells):
@@ -63,12 +64,12 @@ def test_a_node_with_nothing_where_something_may_be():
     )
 
 
-@pytest.mark.parametrize(('cpus', 'cpuset'), [
-    pytest.param('0-2', {0, 1, 2}, id='a range'),
-    pytest.param('0, 3', {0, 3}, id='a list'),
-    pytest.param('0-3,^1-2', {0, 3}, id='all but some'),
-    pytest.param('', set(), id='none'),
-])  # fmt: skip
+@cases('cpus, cpuset',
+    ('a range', '0-2', {0, 1, 2}),
+    ('a list', '0, 3', {0, 3}),
+    ('all but some', '0-3,^1-2', {0, 3}),
+    ('none', '', set()),
+)  # fmt: skip
 def test_a_node_in_the_form_of_before_2015(cpus, cpuset):
     memory = {'total': 1024, 'used': 5}
     cell = {'id': 1, 'cpus': cpus, 'cpu_usage': 2.0, 'mem': memory}
@@ -241,18 +242,11 @@ def test_pools_are_equal_if_they_hold_the_same():
 
 @pytest.mark.parametrize(
     'error',
-    [
-        AttributeError('x'),
-        KeyError('x'),
-        OverflowError('x'),
-        RecursionError('x'),
-        TypeError('x'),
-        ValueError('x'),
-    ],
+    [AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError],
 )
 def test_what_goes_wrong_is_one_error(error):
-    with pytest.raises(Unreadable, match=f'^{type(error).__name__}: '), reading():
-        raise error
+    with pytest.raises(Unreadable, match=f'^{error.__name__}: '), reading():
+        raise error('x')
 
 
 def test_a_message_is_short():
@@ -275,16 +269,14 @@ def test_text_and_fractions_become_whole_numbers():
     assert (number('7'), number(2.7), number(True)) == (7, 2, 1)
 
 
-@pytest.mark.parametrize('value', [LARGEST, -LARGEST, 1e300, 10**400])
-def test_numbers_out_of_bounds(value):
-    with pytest.raises(ValueError, match='a number is below'):
-        number(value)
-
-
-@pytest.mark.parametrize('value', [-1, 11])
-def test_bounds_may_be_closer(value):
-    with pytest.raises(ValueError, match='a number is below 0 or above 10'):
-        number(value, 0, 10)
+@pytest.mark.parametrize(('value', 'bounds'), [
+    (LARGEST, ()), (-LARGEST, ()), (1e300, ()), (10**400, ()),
+    (-1, (0, 10)), (11, (0, 10)),
+])  # fmt: skip
+def test_numbers_out_of_bounds(value, bounds):
+    low, high = bounds or ('', '')
+    with pytest.raises(ValueError, match=f'a number is below {low}.* or above {high}'):
+        number(value, *bounds)
 
 
 NIC = {'vendor_id': '8086', 'product_id': '1520'}
@@ -303,26 +295,22 @@ def stats(*pools):
     return json.dumps(PciDevicePoolList(objects=made).obj_to_primitive())
 
 
-@pytest.mark.parametrize(
-    ('text', 'pools'),
-    [
-        pytest.param(stats({'count': 2}), [(None, 2)], id='no node'),
-        pytest.param(stats({'numa_node': None}), [(None, 1)], id='null node'),
-        pytest.param(
-            stats({'numa_node': 1, 'count': 2}, {'numa_node': 0}),
-            [(1, 2), (0, 1)],
-            id='two pools',
-        ),
-        pytest.param(json.dumps({**NIC, 'count': 2}), [(None, 2)], id='one of old'),
-        pytest.param(
-            json.dumps(
-                [{**NIC, 'count': '3', 'numa_node': '1'}, {**NIC, 'count': 2.7}]
-            ),
-            [(1, 3), (None, 2)],
-            id='a list of old, with numbers of any kind',
-        ),
-        pytest.param(stats({'count': 0}), [(None, 0)], id='an empty pool'),
-    ],
+@cases(
+    'text, pools',
+    ('no node', stats({'count': 2}), [(None, 2)]),
+    ('null node', stats({'numa_node': None}), [(None, 1)]),
+    (
+        'two pools',
+        stats({'numa_node': 1, 'count': 2}, {'numa_node': 0}),
+        [(1, 2), (0, 1)],
+    ),
+    ('one of old', json.dumps({**NIC, 'count': 2}), [(None, 2)]),
+    (
+        'a list of old, with numbers of any kind',
+        json.dumps([{**NIC, 'count': '3', 'numa_node': '1'}, {**NIC, 'count': 2.7}]),
+        [(1, 3), (None, 2)],
+    ),
+    ('an empty pool', stats({'count': 0}), [(None, 0)]),
 )
 def test_pools(text, pools):
     found = parse_pools(text)
@@ -330,82 +318,62 @@ def test_pools(text, pools):
     assert {pool.tags for pool in found} == {NIC_TAGS}
 
 
-@pytest.mark.parametrize(
+@cases(
     'text',
-    [
-        pytest.param('[', id='no JSON'),
-        pytest.param('[' * 100000, id='too deep'),
-        pytest.param('7', id='a number'),
-        pytest.param('["x"]', id='text for a pool'),
-        pytest.param('[null]', id='null for a pool'),
-        pytest.param('[{}]', id='a pool of nothing'),
-        pytest.param(json.dumps([NIC]), id='no count'),
-        pytest.param('[{"count": 1}]', id='no product'),
-        pytest.param(json.dumps([{**NIC, 'vendor_id': None, 'count': 1}]), id='null'),
-        pytest.param(json.dumps([{**NIC, 'count': 'many'}]), id='no number'),
-        pytest.param(json.dumps([{**NIC, 'count': float('inf')}]), id='too many'),
-        pytest.param(json.dumps([{**NIC, 'count': 1, 'tag': ['x']}]), id='a list'),
-        pytest.param(json.dumps([{**NIC, 'count': -1}]), id='fewer than none'),
-        pytest.param(json.dumps([{**NIC, 'count': -1e300}]), id='far fewer'),
-        pytest.param(json.dumps([{**NIC, 'count': 2**31}]), id='one too many'),
-        pytest.param(
-            json.dumps([{**NIC, 'count': 1, 'numa_node': 2**53}]), id='no node'
-        ),
-        pytest.param(objects({**NIC, 'count': 1, 'tags': None}), id='no tags'),
-        pytest.param(objects([1]), id='a list for a pool'),
-        pytest.param('{"objects": 3}', id='no list of objects'),
-        pytest.param('{"nova_object.name": "PciDevicePoolList"}', id='no content'),
-        pytest.param(
-            json.dumps([{**NIC, 'count': 1}, {**NIC, 'count': 'many'}]),
-            id='one of two is nonsense',
-        ),
-    ],
+    ('no JSON', '['),
+    ('too deep', '[' * 100000),
+    ('a number', '7'),
+    ('text for a pool', '["x"]'),
+    ('null for a pool', '[null]'),
+    ('a pool of nothing', '[{}]'),
+    ('no count', json.dumps([NIC])),
+    ('no product', '[{"count": 1}]'),
+    ('null', json.dumps([{**NIC, 'vendor_id': None, 'count': 1}])),
+    ('no number', json.dumps([{**NIC, 'count': 'many'}])),
+    ('too many', json.dumps([{**NIC, 'count': float('inf')}])),
+    ('a list', json.dumps([{**NIC, 'count': 1, 'tag': ['x']}])),
+    ('fewer than none', json.dumps([{**NIC, 'count': -1}])),
+    ('far fewer', json.dumps([{**NIC, 'count': -1e300}])),
+    ('one too many', json.dumps([{**NIC, 'count': 2**31}])),
+    ('no node', json.dumps([{**NIC, 'count': 1, 'numa_node': 2**53}])),
+    ('no tags', objects({**NIC, 'count': 1, 'tags': None})),
+    ('a list for a pool', objects([1])),
+    ('no list of objects', '{"objects": 3}'),
+    ('no content', '{"nova_object.name": "PciDevicePoolList"}'),
+    (
+        'one of two is nonsense',
+        json.dumps([{**NIC, 'count': 1}, {**NIC, 'count': 'many'}]),
+    ),
 )
 def test_pools_that_cannot_be_read(text):
     with pytest.raises(Unreadable):
         parse_pools(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     'text',
-    [
-        pytest.param(None, id='never reported'),
-        pytest.param('', id='empty'),
-        pytest.param('null', id='null'),
-        pytest.param('{}', id='an empty object'),
-        pytest.param(stats(), id='no pools'),
-    ],
+    ('never reported', None),
+    ('empty', ''),
+    ('null', 'null'),
+    ('an empty object', '{}'),
+    ('no pools', stats()),
 )
 def test_no_pools(text):
     assert parse_pools(text) == ()
 
 
-@pytest.mark.parametrize(
+TAGS = {'a': 'x', 'b': None, 'rp_uuid': 'rp'}
+
+
+@cases(
     'text',
-    [
-        pytest.param(
-            stats({'numa_node': 1, 'tags': {'a': 'x', 'b': None, 'rp_uuid': 'rp'}}),
-            id='objects',
-        ),
-        pytest.param(
-            json.dumps(
-                {
-                    **NIC,
-                    'count': 1,
-                    'numa_node': 1,
-                    'a': 'x',
-                    'b': None,
-                    'rp_uuid': 'rp',
-                }
-            ),
-            id='a plain dict',
-        ),
-    ],
+    ('objects', stats({'numa_node': 1, 'tags': TAGS})),
+    ('a plain dict', json.dumps({**NIC, **TAGS, 'count': 1, 'numa_node': 1})),
 )
 def test_tags(text):
     (pool,) = parse_pools(text)
     assert pool.rp_uuid == 'rp'
-    assert pool.keys == {**NIC, 'a': 'x', 'b': None, 'rp_uuid': 'rp'}
+    assert pool.keys == {**NIC, **TAGS}
     assert pool.flat() == {**pool.keys, 'numa_node': 1, 'count': 1}
 
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from novasched.objects.pci import InstancePCIRequest, InstancePCIRequests
 from novasched.scheduler.fit.pci import (
     DeviceRequest,
@@ -14,6 +12,7 @@ from novasched.scheduler.fit.pci import (
     providers_of,
     requests_of,
 )
+from tests.tables import cases
 
 NIC = {'vendor_id': '8086', 'product_id': '1520'}
 
@@ -30,78 +29,44 @@ def asked(*alternatives, count=1, **fields):
 
 PF, VF, VDPA = ({'dev_type': kind} for kind in ('type-PF', 'type-VF', 'vdpa'))
 REMOTE = {'remote_managed': 'true'}
+LIVE = {'live_migratable': 'true'}
+MAY_NOT = {'live_migratable': 'False'}, [{'live_migratable': 'false'}]
+OF_PLACEMENT = dict.fromkeys(('resource_class', 'traits', 'rp_uuid', 'rp_uuids'), 'x')
 
 
-@pytest.mark.parametrize(
-    ('tags', 'alternatives', 'lost'),
-    [
-        pytest.param({}, [NIC], None, id='the same'),
-        pytest.param({}, [{}], None, id='nothing in particular'),
-        pytest.param({}, [], PoolMismatch.SPEC, id='no alternative'),
-        pytest.param({}, [{**NIC, 'product_id': 'x'}], PoolMismatch.SPEC, id='another'),
-        pytest.param({}, [{'product_id': 'x'}, NIC], None, id='one of two'),
-        pytest.param({'net': 'PhysNet1'}, [{'net': 'physnet1'}], None, id='case'),
-        pytest.param({}, [{'net': 'physnet1'}], PoolMismatch.SPEC, id='no such tag'),
-        pytest.param({}, [{'net': None}], None, id='null matches a tag not there'),
-        pytest.param({'net': None}, [{'net': None}], None, id='null matches null'),
-        pytest.param(
-            {'net': 'a'}, [{'net': None}], PoolMismatch.SPEC, id='null and text'
-        ),
-        pytest.param(
-            {},
-            [{'resource_class': 'X', 'traits': 'Y', 'rp_uuid': 'z', 'rp_uuids': 'z'}],
-            None,
-            id='what placement looks at',
-        ),
-        pytest.param({}, [{'numa_node': None}], None, id='no node'),
-        pytest.param({}, [{'numa_node': '0'}], PoolMismatch.SPEC, id='text is no node'),
-        pytest.param({}, [{'count': '1'}], PoolMismatch.SPEC, id='text is no count'),
-        pytest.param(PF, [NIC], PoolMismatch.FUNCTION, id='a function not asked for'),
-        pytest.param(PF, [NIC, PF], None, id='a function asked for'),
-        pytest.param(PF, [VF], PoolMismatch.SPEC, id='a function for a virtual one'),
-        pytest.param(
-            PF,
-            [{'dev_type': 'TYPE-pf'}],
-            PoolMismatch.FUNCTION,
-            id='asked for in other letters',
-        ),
-        pytest.param(VF, [NIC], None, id='a virtual function'),
-        pytest.param(VDPA, [NIC], PoolMismatch.VDPA, id='vDPA not asked for'),
-        pytest.param(VDPA, [VDPA], None, id='vDPA asked for'),
-        pytest.param(REMOTE, [NIC], PoolMismatch.REMOTE, id='remote not asked for'),
-        pytest.param(
-            {'remote_managed': ' Yes '}, [NIC], PoolMismatch.REMOTE, id='yes is true'
-        ),
-        pytest.param({'remote_managed': 'tru'}, [NIC], None, id='tru is not'),
-        pytest.param({'remote_managed': None}, [NIC], None, id='null is not'),
-        pytest.param(
-            {'remote_managed': 'True'}, [REMOTE], None, id='remote asked for, case'
-        ),
-        pytest.param(
-            {'live_migratable': 'true'}, [{'live_migratable': 'true'}], None, id='live'
-        ),
-        pytest.param(
-            {}, [{'live_migratable': 'true'}], PoolMismatch.SPEC, id='not live'
-        ),
-        pytest.param(
-            {'live_migratable': 'True'},
-            [{'live_migratable': 'true'}],
-            PoolMismatch.MIGRATION,
-            id='live in other letters',
-        ),
-        pytest.param(
-            {'live_migratable': 'False'},
-            [{'live_migratable': 'false'}],
-            PoolMismatch.MIGRATION,
-            id='not live in other letters',
-        ),
-        pytest.param(
-            {'live_migratable': 'true'},
-            [{'live_migratable': 'true'}, NIC],
-            None,
-            id='live or any',
-        ),
-    ],
+@cases(
+    'tags, alternatives, lost',
+    ('the same', {}, [NIC], None),
+    ('nothing in particular', {}, [{}], None),
+    ('no alternative', {}, [], PoolMismatch.SPEC),
+    ('another', {}, [{**NIC, 'product_id': 'x'}], PoolMismatch.SPEC),
+    ('one of two', {}, [{'product_id': 'x'}, NIC], None),
+    ('case', {'net': 'PhysNet1'}, [{'net': 'physnet1'}], None),
+    ('no such tag', {}, [{'net': 'physnet1'}], PoolMismatch.SPEC),
+    ('null matches a tag not there', {}, [{'net': None}], None),
+    ('null matches null', {'net': None}, [{'net': None}], None),
+    ('null and text', {'net': 'a'}, [{'net': None}], PoolMismatch.SPEC),
+    ('what placement looks at', {}, [OF_PLACEMENT], None),
+    ('no node', {}, [{'numa_node': None}], None),
+    ('text is no node', {}, [{'numa_node': '0'}], PoolMismatch.SPEC),
+    ('text is no count', {}, [{'count': '1'}], PoolMismatch.SPEC),
+    ('a function not asked for', PF, [NIC], PoolMismatch.FUNCTION),
+    ('a function asked for', PF, [NIC, PF], None),
+    ('a function for a virtual one', PF, [VF], PoolMismatch.SPEC),
+    ('in other letters', PF, [{'dev_type': 'TYPE-pf'}], PoolMismatch.FUNCTION),
+    ('a virtual function', VF, [NIC], None),
+    ('vDPA not asked for', VDPA, [NIC], PoolMismatch.VDPA),
+    ('vDPA asked for', VDPA, [VDPA], None),
+    ('remote not asked for', REMOTE, [NIC], PoolMismatch.REMOTE),
+    ('yes is true', {'remote_managed': ' Yes '}, [NIC], PoolMismatch.REMOTE),
+    ('tru is not', {'remote_managed': 'tru'}, [NIC], None),
+    ('null is not', {'remote_managed': None}, [NIC], None),
+    ('remote asked for, case', {'remote_managed': 'True'}, [REMOTE], None),
+    ('live', LIVE, [LIVE], None),
+    ('not live', {}, [LIVE], PoolMismatch.SPEC),
+    ('other letters', {'live_migratable': 'True'}, [LIVE], PoolMismatch.MIGRATION),
+    ('no, in other letters', *MAY_NOT, PoolMismatch.MIGRATION),
+    ('live or any', LIVE, [LIVE, NIC], None),
 )
 def test_match(tags, alternatives, lost):
     request = asked(*alternatives)
@@ -158,19 +123,17 @@ def test_requests_are_values():
     assert len({one, other}) == 1
 
 
-@pytest.mark.parametrize(
-    ('fields', 'mapping', 'providers'),
-    [
-        pytest.param({}, {'R-0': ['a'], 'R-1': ['a']}, ('a', 'a'), id='one per device'),
-        pytest.param({}, {'': ['x'], 'R-0': ['a', 'b']}, ('a',), id='the first'),
-        pytest.param({}, {'': ['x'], 'Q-0': ['a']}, (), id='no group: any'),
-        pytest.param({}, {'R-0': []}, (), id='a group of nobody'),
-        pytest.param({}, {}, ('p',), id='no mapping: the last claim'),
-        pytest.param({}, None, ('p',), id='never mapped: the last claim'),
-        pytest.param({'request_id': None}, {'R-0': ['a']}, (), id='no id: any'),
-        pytest.param({'alias_name': None}, {'R-0': ['a']}, (), id='a port: any'),
-        pytest.param({'alias_name': None}, None, (), id='a port, never mapped: any'),
-    ],
+@cases(
+    'fields, mapping, providers',
+    ('one per device', {}, {'R-0': ['a'], 'R-1': ['a']}, ('a', 'a')),
+    ('the first', {}, {'': ['x'], 'R-0': ['a', 'b']}, ('a',)),
+    ('no group: any', {}, {'': ['x'], 'Q-0': ['a']}, ()),
+    ('a group of nobody', {}, {'R-0': []}, ()),
+    ('no mapping: the last claim', {}, {}, ('p',)),
+    ('never mapped: the last claim', {}, None, ('p',)),
+    ('no id: any', {'request_id': None}, {'R-0': ['a']}, ()),
+    ('a port: any', {'alias_name': None}, {'R-0': ['a']}, ()),
+    ('a port, never mapped: any', {'alias_name': None}, None, ()),
 )
 def test_providers(fields, mapping, providers):
     fields = {'alias_name': 'a', 'request_id': 'R', **fields}
@@ -178,16 +141,14 @@ def test_providers(fields, mapping, providers):
     assert providers_of(request, mapping) == providers
 
 
-@pytest.mark.parametrize(
-    ('pools', 'counts', 'enough'),
-    [
-        pytest.param([], [], True, id='nothing asked for'),
-        pytest.param([], [1], False, id='no pools'),
-        pytest.param([pool(1), pool(1, numa_node=3)], [2], True, id='of two pools'),
-        pytest.param([pool(1), pool(5, dev_type='vdpa')], [2], False, id='too few'),
-        pytest.param([pool(2)], [2, 3], False, id='one of two wants too much'),
-        pytest.param([pool(2)], [2, 2], True, id='each alone is fine'),
-    ],
+@cases(
+    'pools, counts, enough',
+    ('nothing asked for', [], [], True),
+    ('no pools', [], [1], False),
+    ('of two pools', [pool(1), pool(1, numa_node=3)], [2], True),
+    ('too few', [pool(1), pool(5, dev_type='vdpa')], [2], False),
+    ('one of two wants too much', [pool(2)], [2, 3], False),
+    ('each alone is fine', [pool(2)], [2, 2], True),
 )
 def test_a_quick_look(pools, counts, enough):
     requests = [asked(NIC, count=count) for count in counts]

@@ -15,6 +15,7 @@ from novasched.scheduler.fit.precheck import Precheck
 from novasched.scheduler.fit.requirements import guest_of
 from novasched.scheduler.fit.topology import ANY, LARGE, SMALL
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+from tests.tables import cases
 
 HUGE = 1048576
 
@@ -33,22 +34,18 @@ def dedicated(*counts, **fields):
     return guest_topology(*cells)
 
 
-@pytest.mark.parametrize(
-    ('guest', 'expected'),
-    [
-        pytest.param(dedicated(4), True, id='as many CPUs as are free'),
-        pytest.param(dedicated(5), False, id='one CPU too many'),
-        pytest.param(dedicated(2, 4), True, id='the large one has the large node'),
-        pytest.param(dedicated(3, 3), False, id='two large ones'),
-        pytest.param(dedicated(1, 1, 1), False, id='too few nodes'),
-        pytest.param(guest_topology(guest_cell(cpus=range(6))), True, id='shared'),
-        pytest.param(guest_topology(guest_cell(cpus=range(7))), False, id='too many'),
-        pytest.param(guest_topology(guest_cell(memory=4096)), True, id='memory'),
-        pytest.param(guest_topology(guest_cell(memory=4097)), False, id='too much'),
-        pytest.param(
-            guest_topology(guest_cell(memory=2**61)), False, id='beyond a column'
-        ),
-    ],
+@cases(
+    'guest, expected',
+    ('as many CPUs as are free', dedicated(4), True),
+    ('one CPU too many', dedicated(5), False),
+    ('the large one has the large node', dedicated(2, 4), True),
+    ('two large ones', dedicated(3, 3), False),
+    ('too few nodes', dedicated(1, 1, 1), False),
+    ('shared', guest_topology(guest_cell(cpus=range(6))), True),
+    ('too many', guest_topology(guest_cell(cpus=range(7))), False),
+    ('memory', guest_topology(guest_cell(memory=4096)), True),
+    ('too much', guest_topology(guest_cell(memory=4097)), False),
+    ('beyond a column', guest_topology(guest_cell(memory=2**61)), False),
 )
 def test_nodes_are_compared_by_rank(guest, expected):
     host = topology(numa_cell(0, range(6), pinned=[4, 5]), numa_cell(1, range(6, 8)))
@@ -62,23 +59,21 @@ def test_the_emulator_needs_a_cpu():
     assert enough(guest_topology(cell, emulator='isolate'), host) == [False]
 
 
-@pytest.mark.parametrize(
-    ('pages', 'asked', 'policy', 'expected'),
-    [
-        pytest.param({4: 262144, HUGE: 1}, HUGE, None, True, id='a size'),
-        pytest.param({4: 262144, HUGE: 0}, HUGE, None, False, id='none of it'),
-        pytest.param({4: 262144}, HUGE, None, False, id='no such size'),
-        pytest.param({4: 262144, HUGE: 0}, SMALL, None, True, id='small'),
-        pytest.param({4: 0, HUGE: 1}, SMALL, None, False, id='no small'),
-        pytest.param({4: 262144, HUGE: 0}, LARGE, None, False, id='no large'),
-        pytest.param({4: 0, HUGE: 1}, LARGE, None, True, id='large'),
-        pytest.param({4: 0, 2048: 512, HUGE: 0}, ANY, None, True, id='any'),
-        pytest.param({}, ANY, None, False, id='no pages at all'),
-        pytest.param({}, None, None, True, id='memory without pages'),
-        pytest.param({}, None, 'dedicated', True, id='free memory without pages'),
-        pytest.param({4: 262144}, None, 'dedicated', True, id='free pages'),
-        pytest.param({4: 262143}, None, 'dedicated', False, id='too few pages'),
-    ],
+@cases(
+    'pages, asked, policy, expected',
+    ('a size', {4: 262144, HUGE: 1}, HUGE, None, True),
+    ('none of it', {4: 262144, HUGE: 0}, HUGE, None, False),
+    ('no such size', {4: 262144}, HUGE, None, False),
+    ('small', {4: 262144, HUGE: 0}, SMALL, None, True),
+    ('no small', {4: 0, HUGE: 1}, SMALL, None, False),
+    ('no large', {4: 262144, HUGE: 0}, LARGE, None, False),
+    ('large', {4: 0, HUGE: 1}, LARGE, None, True),
+    ('any', {4: 0, 2048: 512, HUGE: 0}, ANY, None, True),
+    ('no pages at all', {}, ANY, None, False),
+    ('memory without pages', {}, None, None, True),
+    ('free memory without pages', {}, None, 'dedicated', True),
+    ('free pages', {4: 262144}, None, 'dedicated', True),
+    ('too few pages', {4: 262143}, None, 'dedicated', False),
 )
 def test_memory_is_that_of_pages_that_will_do(pages, asked, policy, expected):
     guest = guest_topology(guest_cell(policy=policy, pagesize=asked))

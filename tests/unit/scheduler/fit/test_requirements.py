@@ -26,6 +26,7 @@ from novasched.scheduler.fit.requirements import (
 from novasched.scheduler.fit.topology import CellLimits, Networks
 from tests import factories, topologies
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
+from tests.tables import cases
 
 ID = '7c676751-512d-41c1-b313-66dc92a3b8f6'
 TWO = HostTopology(numa_topology(numa_cell(0, range(4)), numa_cell(1, range(4, 8))))
@@ -70,17 +71,13 @@ def test_requests_that_ask_the_same_are_equal():
     assert first != question(guest_cell(), fitting=NOVA)
 
 
-@pytest.mark.parametrize(
-    ('asked', 'tells_apart'),
-    [
-        pytest.param(question(guest_cell()), False, id='nodes'),
-        pytest.param(question(guest_cell(), fitting=NOVA), True, id='nodes for nova'),
-        pytest.param(question(fitting=NOVA), False, id='nothing for nova'),
-        pytest.param(
-            question(pci_requests=factories.devices(alias=None)), False, id='a port'
-        ),
-        pytest.param(question(pci_requests=factories.devices()), True, id='an alias'),
-    ],
+@cases(
+    'asked, tells_apart',
+    ('nodes', question(guest_cell()), False),
+    ('nodes for nova', question(guest_cell(), fitting=NOVA), True),
+    ('nothing for nova', question(fitting=NOVA), False),
+    ('a port', question(pci_requests=factories.devices(alias=None)), False),
+    ('an alias', question(pci_requests=factories.devices()), True),
 )
 def test_candidates_matter_where_one_may_fit_and_another_not(asked, tells_apart):
     assert asked.tells_candidates_apart == tells_apart

@@ -27,6 +27,7 @@ from novasched.scheduler.fit.topology import (
     Pages,
 )
 from tests import topologies
+from tests.tables import cases
 from tests.topologies import FakeDevices, fit, free, hosts, wants
 
 NEAR = CellLimits(16.0, 1.5, Networks(frozenset({'fast'})))
@@ -41,23 +42,19 @@ def placed(cells, guest, limits=None, devices=None, pack=False):
     return [cell.id for cell in attempt.guest.cells]
 
 
-@pytest.mark.parametrize(('cells', 'guest', 'where'), [
-    pytest.param(free(2), wants(2), [0], id='the only node'),
-    pytest.param(free(2, 3), wants(2), [1], id='the node with most room'),
-    pytest.param(free(2, 3), wants(4), None, id='no node has room'),
-    pytest.param(free(2, 3), wants(3, 2), [1, 0], id='the other way round'),
-    pytest.param(free(3, 3, 3), wants(1, 1), [0, 1], id='the first of equal ones'),
-    pytest.param(
-        free(3, 2, 1), wants(1, 2, 3), [2, 1, 0], id='the first that can be completed'
-    ),
-    pytest.param(
-        free(9, 1, 5), wants(1, 4, 4), [1, 0, 2], id='three, and the small one is last'
-    ),
-    pytest.param(free(4, 1), wants(3, 3), None, id='two want the same node'),
-    pytest.param(free(4), wants(1, 1), None, id='more nodes than the host has'),
-    pytest.param(free(4), wants(), None, id='a guest without nodes'),
-    pytest.param([], wants(1), None, id='a host without nodes'),
-])  # fmt: skip
+@cases('cells, guest, where',
+    ('the only node', free(2), wants(2), [0]),
+    ('the node with most room', free(2, 3), wants(2), [1]),
+    ('no node has room', free(2, 3), wants(4), None),
+    ('the other way round', free(2, 3), wants(3, 2), [1, 0]),
+    ('the first of equal ones', free(3, 3, 3), wants(1, 1), [0, 1]),
+    ('the first that can be completed', free(3, 2, 1), wants(1, 2, 3), [2, 1, 0]),
+    ('three, and the small one is last', free(9, 1, 5), wants(1, 4, 4), [1, 0, 2]),
+    ('two want the same node', free(4, 1), wants(3, 3), None),
+    ('more nodes than the host has', free(4), wants(1, 1), None),
+    ('a guest without nodes', free(4), wants(), None),
+    ('a host without nodes', [], wants(1), None),
+)  # fmt: skip
 def test_where_a_guest_goes(cells, guest, where):
     assert placed(cells, guest) == where
 
@@ -86,11 +83,11 @@ def test_a_page_size_that_did_not_work_out_is_forgotten():
     assert placed(hosts(only_huge, only_large), topologies.guest(node)) == [1]
 
 
-@pytest.mark.parametrize(('supported', 'where'), [
-    pytest.param([{0, 1}], [0, 1], id='at once'),
-    pytest.param([{1, 3}, {2, 3}], [1, 3], id='the first choice that is supported'),
-    pytest.param([{3}], None, id='no choice is supported'),
-])  # fmt: skip
+@cases('supported, where',
+    ('at once', [{0, 1}], [0, 1]),
+    ('the first choice that is supported', [{1, 3}, {2, 3}], [1, 3]),
+    ('no choice is supported', [{3}], None),
+)  # fmt: skip
 def test_devices_must_agree(supported, where):
     devices = FakeDevices(supported=supported)
     assert placed(free(2, 2, 2, 2), wants(1, 1), devices=devices) == where
@@ -117,11 +114,11 @@ def test_devices_are_asked_once_for_nodes_of_one_kind():
     assert len(devices.asked) == 1
 
 
-@pytest.mark.parametrize(('supported', 'most'), [
-    pytest.param([set(range(7)) | {15}], 9, id='one of the first choices'),
-    pytest.param([set(range(8, 16))], math.comb(16, 8) + 1, id='the last choice'),
-    pytest.param([], math.comb(16, 8), id='none'),
-])  # fmt: skip
+@cases('supported, most',
+    ('one of the first choices', [set(range(7)) | {15}], 9),
+    ('the last choice', [set(range(8, 16))], math.comb(16, 8) + 1),
+    ('none', [], math.comb(16, 8)),
+)  # fmt: skip
 def test_sets_of_nodes_are_asked_once_and_no_longer_than_needed(supported, most):
     devices = FakeDevices(supported=supported)
     where = placed(free(*[2] * 16), wants(*[1] * 8), devices=devices)
@@ -180,29 +177,21 @@ DEDICATED = topologies.guest(topologies.guest_cell(dedicated={0}))
 
 
 def order(cells, guest=SHARED, devices=None, pack=False):
-    cells = [topologies.host_cell(id=n, **cell) for n, cell in enumerate(cells)]
-    return [cell.id for cell in ordered(cells, guest, devices, pack)]
+    return [cell.id for cell in ordered(hosts(*cells), guest, devices, pack)]
 
 
-@pytest.mark.parametrize(('cells', 'guest', 'spread', 'packed'), [
-    pytest.param([{}, {}, {}], SHARED, [0, 1, 2], [0, 1, 2], id='equal: as they are'),
-    pytest.param(
-        [{'memory_usage': 9}, {}, {'memory_usage': 5}], SHARED, [1, 2, 0], [0, 2, 1],
-        id='by free memory',
-    ),
-    pytest.param(
-        [{'memory_usage': 9}, {'cpu_usage': 2}], SHARED, [0, 1], [1, 0],
-        id='for shared CPUs, by their use before memory',
-    ),
-    pytest.param(
-        [{'memory_usage': 9}, {'cpu_usage': 2}], DEDICATED, [1, 0], [0, 1],
-        id='their use is nothing to dedicated CPUs',
-    ),
-    pytest.param(
-        [{'pinned_cpus': {1, 2}}, {'pinned_cpus': {1}, 'memory_usage': 9}], DEDICATED,
-        [1, 0], [0, 1], id='for dedicated CPUs, by free ones before memory',
-    ),
-])  # fmt: skip
+@cases('cells, guest, spread, packed',
+    ('equal: as they are', [{}, {}, {}], SHARED, [0, 1, 2], [0, 1, 2]),
+    ('by free memory', [{'memory_usage': 9}, {}, {'memory_usage': 5}], SHARED,
+     [1, 2, 0], [0, 2, 1]),
+    ('for shared CPUs, by their use before memory',
+     [{'memory_usage': 9}, {'cpu_usage': 2}], SHARED, [0, 1], [1, 0]),
+    ('their use is nothing to dedicated CPUs', [{'memory_usage': 9}, {'cpu_usage': 2}],
+     DEDICATED, [1, 0], [0, 1]),
+    ('for dedicated CPUs, by free ones before memory',
+     [{'pinned_cpus': {1, 2}}, {'pinned_cpus': {1}, 'memory_usage': 9}], DEDICATED,
+     [1, 0], [0, 1]),
+)  # fmt: skip
 def test_spread_and_packed(cells, guest, spread, packed):
     assert order(cells, guest) == spread
     assert order(cells, guest, pack=True) == packed
@@ -226,19 +215,13 @@ FAST = Networks(frozenset({'fast'}))
 CELLS = hosts({}, {'network_metadata': FAST}, {})
 
 
-@pytest.mark.parametrize(('limits', 'devices', 'agreed'), [
-    pytest.param(None, None, [True, True, True], id='nothing to agree to'),
-    pytest.param(NEAR, None, [False, True, False], id='networks'),
-    pytest.param(
-        None, FakeDevices(supported=[{2}]), [False, False, True], id='devices'
-    ),
-    pytest.param(
-        None, FakeDevices(wanted=False), [True, True, True], id='no devices wanted'
-    ),
-    pytest.param(
-        NEAR, FakeDevices(supported=[{1}, {2}]), [False, True, False], id='both'
-    ),
-])  # fmt: skip
+@cases('limits, devices, agreed',
+    ('nothing to agree to', None, None, [True, True, True]),
+    ('networks', NEAR, None, [False, True, False]),
+    ('devices', None, FakeDevices(supported=[{2}]), [False, False, True]),
+    ('no devices wanted', None, FakeDevices(wanted=False), [True, True, True]),
+    ('both', NEAR, FakeDevices(supported=[{1}, {2}]), [False, True, False]),
+)  # fmt: skip
 def test_what_is_agreed_to(limits, devices, agreed):
     agrees = NumaAffinity(CELLS, limits, devices)
     assert [agrees([host]) for host in range(3)] == agreed
@@ -251,11 +234,11 @@ def test_devices_are_asked_once_for_the_same_nodes():
     assert devices.asked == [{0, 1}]
 
 
-@pytest.mark.parametrize(('limits', 'devices', 'kinds'), [
-    pytest.param(None, None, [0, 0, 0], id='all the same'),
-    pytest.param(NEAR, None, [0, 1, 0], id='by their networks'),
-    pytest.param(None, FakeDevices(), [0, 1, 2], id='by what devices see'),
-])  # fmt: skip
+@cases('limits, devices, kinds',
+    ('all the same', None, None, [0, 0, 0]),
+    ('by their networks', NEAR, None, [0, 1, 0]),
+    ('by what devices see', None, FakeDevices(), [0, 1, 2]),
+)  # fmt: skip
 def test_kinds_of_nodes(limits, devices, kinds):
     assert NumaAffinity(CELLS, limits, devices).kinds() == kinds
 
@@ -264,27 +247,20 @@ A, B, AB = frozenset('a'), frozenset('b'), frozenset('ab')
 TUNNEL = Networks(tunneled=True)
 
 
-@pytest.mark.parametrize(('near', 'far', 'asked', 'missed'), [
-    pytest.param(Networks(A), None, Networks(A), '', id='on the chosen node'),
-    pytest.param(
-        None, Networks(A), Networks(A), 'physical network a', id='on another node'
-    ),
-    pytest.param(None, Networks(B), Networks(A), '', id='on no node'),
-    pytest.param(Networks(A), Networks(A), Networks(A), '', id='on both'),
-    pytest.param(
-        Networks(A), Networks(B), Networks(AB), 'physical network b', id='one of two'
-    ),
-    pytest.param(
-        None, Networks(AB, True), Networks(AB, True),
-        'physical network a and physical network b and tunnelled networks',
-        id='everything elsewhere',
-    ),
-    pytest.param(TUNNEL, None, TUNNEL, '', id='a tunnel on the chosen node'),
-    pytest.param(None, TUNNEL, TUNNEL, 'tunnelled networks', id='a tunnel elsewhere'),
-    pytest.param(TUNNEL, TUNNEL, TUNNEL, '', id='tunnels on both'),
-    pytest.param(None, None, TUNNEL, '', id='tunnels on no node'),
-    pytest.param(None, TUNNEL, Networks(), '', id='nothing asked for'),
-])  # fmt: skip
+@cases('near, far, asked, missed',
+    ('on the chosen node', Networks(A), None, Networks(A), ''),
+    ('on another node', None, Networks(A), Networks(A), 'physical network a'),
+    ('on no node', None, Networks(B), Networks(A), ''),
+    ('on both', Networks(A), Networks(A), Networks(A), ''),
+    ('one of two', Networks(A), Networks(B), Networks(AB), 'physical network b'),
+    ('everything elsewhere', None, Networks(AB, True), Networks(AB, True),
+     'physical network a and physical network b and tunnelled networks'),
+    ('a tunnel on the chosen node', TUNNEL, None, TUNNEL, ''),
+    ('a tunnel elsewhere', None, TUNNEL, TUNNEL, 'tunnelled networks'),
+    ('tunnels on both', TUNNEL, TUNNEL, TUNNEL, ''),
+    ('tunnels on no node', None, None, TUNNEL, ''),
+    ('nothing asked for', None, TUNNEL, Networks(), ''),
+)  # fmt: skip
 def test_what_only_other_nodes_are_near_to(near, far, asked, missed):
     cells = [
         topologies.host_cell(id=0, network_metadata=near),
@@ -304,13 +280,13 @@ def test_the_positions_of_a_mask():
     assert list(bits(0)) == []
 
 
-@pytest.mark.parametrize(('able', 'free', 'most', 'answer'), [
-    pytest.param([], 0b11, [0], True, id='nothing to place'),
-    pytest.param([0b11, 0b01], 0b11, [2], True, id='one makes room for the other'),
-    pytest.param([0b01, 0b01], 0b11, [2], False, id='two want the same'),
-    pytest.param([0b11, 0b11], 0b01, [2], False, id='too few are free'),
-    pytest.param([0b11, 0b11], 0b11, [1], False, id='too many of one kind'),
-])  # fmt: skip
+@cases('able, free, most, answer',
+    ('nothing to place', [], 0b11, [0], True),
+    ('one makes room for the other', [0b11, 0b01], 0b11, [2], True),
+    ('two want the same', [0b01, 0b01], 0b11, [2], False),
+    ('too few are free', [0b11, 0b11], 0b01, [2], False),
+    ('too many of one kind', [0b11, 0b11], 0b11, [1], False),
+)  # fmt: skip
 def test_guest_nodes_without_a_place(able, free, most, answer):
     assert completable(able, free, [0, 0], most) is answer
 

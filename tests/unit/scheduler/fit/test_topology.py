@@ -9,6 +9,7 @@ import pytest
 
 from novasched.scheduler.fit.topology import Pages, listed
 from tests import topologies
+from tests.tables import cases
 
 THREADS = ((0, 4), (1, 5), (2, 6), (3, 7))
 
@@ -43,14 +44,12 @@ def test_the_smallest_pages_whatever_their_order():
     assert topologies.host_cell(mempages=pages).smallest_pages == Pages(4, 7)
 
 
-@pytest.mark.parametrize(
-    ('policy', 'pins', 'shares'),
-    [
-        pytest.param(None, False, True, id='no policy: all are shared'),
-        pytest.param('shared', False, True, id='shared'),
-        pytest.param('dedicated', True, False, id='dedicated'),
-        pytest.param('mixed', True, True, id='some of both'),
-    ],
+@cases(
+    'policy, pins, shares',
+    ('no policy: all are shared', None, False, True),
+    ('shared', 'shared', False, True),
+    ('dedicated', 'dedicated', True, False),
+    ('some of both', 'mixed', True, True),
 )
 def test_whose_the_cpus_are(policy, pins, shares):
     cell = topologies.guest_cell(shared={0}, dedicated={1}, cpu_policy=policy)

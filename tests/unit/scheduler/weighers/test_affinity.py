@@ -12,46 +12,28 @@ from novasched.scheduler.weighers.affinity import (
 )
 from tests import factories
 from tests.configuration import make_conf
+from tests.tables import cases
 
 MEMBERS = ['m1', 'm2', 'm3', 'm4', 'm5', 'm6']
 ON_HOSTS = [['m1', 'm2', 'x'], ['m3'], ['x', 'y'], ['m4', 'm5', 'm6']]
 NEAR, APART = ServerGroupSoftAffinityWeigher(), ServerGroupSoftAntiAffinityWeigher()
 
 
-@pytest.mark.parametrize(
-    ('weigher', 'group', 'weights'),
-    [
-        pytest.param(
-            NEAR,
-            factories.group('soft-affinity', MEMBERS),
-            [2 / 3, 1 / 3, 0, 1.0],
-            id='near',
-        ),
-        pytest.param(
-            APART,
-            factories.group('soft-anti-affinity', MEMBERS),
-            [1 / 3, 2 / 3, 1.0, 0],
-            id='apart',
-        ),
-        pytest.param(
-            NEAR, factories.group('affinity', MEMBERS), [0] * 4, id='not softly near'
-        ),
-        pytest.param(
-            APART,
-            factories.group('anti-affinity', MEMBERS),
-            [0] * 4,
-            id='not softly apart',
-        ),
-        pytest.param(
-            NEAR,
-            factories.group('soft-anti-affinity', MEMBERS),
-            [0] * 4,
-            id='the opposite',
-        ),
-        pytest.param(NEAR, factories.group('soft-affinity'), [0] * 4, id='no members'),
-        pytest.param(NEAR, None, [0] * 4, id='near, no group'),
-        pytest.param(APART, None, [0] * 4, id='apart, no group'),
-    ],
+@cases(
+    'weigher, group, weights',
+    ('near', NEAR, factories.group('soft-affinity', MEMBERS), [2 / 3, 1 / 3, 0, 1.0]),
+    (
+        'apart',
+        APART,
+        factories.group('soft-anti-affinity', MEMBERS),
+        [1 / 3, 2 / 3, 1.0, 0],
+    ),
+    ('not softly near', NEAR, factories.group('affinity', MEMBERS), [0] * 4),
+    ('not softly apart', APART, factories.group('anti-affinity', MEMBERS), [0] * 4),
+    ('the opposite', NEAR, factories.group('soft-anti-affinity', MEMBERS), [0] * 4),
+    ('no members', NEAR, factories.group('soft-affinity'), [0] * 4),
+    ('near, no group', NEAR, None, [0] * 4),
+    ('apart, no group', APART, None, [0] * 4),
 )
 def test_weights(weigher, group, weights):
     hosts = factories.hosts(instances=[dict.fromkeys(uuids) for uuids in ON_HOSTS])

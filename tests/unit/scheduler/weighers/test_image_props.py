@@ -11,6 +11,7 @@ from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from tests import factories
 from tests.configuration import make_conf
+from tests.tables import cases
 
 Q35 = {'os_distro': 'windows', 'hw_machine_type': 'q35'}
 PC = {'os_distro': 'windows', 'hw_machine_type': 'pc'}
@@ -30,77 +31,45 @@ def hosts_with(images, **columns):
     )
 
 
-@pytest.mark.parametrize(
-    ('weigher', 'aggregates', 'weights'),
-    [
-        pytest.param(ImagePropertiesWeigher(1.0), (), [1, 1, 0], id='on'),
-        pytest.param(ImagePropertiesWeigher(0.0), (), [0, 0, 0], id='off'),
-        pytest.param(
-            ImagePropertiesWeigher(0.0), FIVE, [0, 0, 0], id='off, an aggregate is on'
-        ),
-        pytest.param(
-            ImagePropertiesWeigher(1.0), FIVE, [5, 1, 0], id='an aggregate counts more'
-        ),
-        pytest.param(ImagePropertiesWeigher(-1.0), (), [-1, -1, 0], id='apart'),
-        pytest.param(
-            ImagePropertiesWeigher(1.0, ['os_distro=2', 'hw_machine_type=-1']),
-            (),
-            [1, 0, 0],
-            id='two ratios',
-        ),
-        pytest.param(
-            ImagePropertiesWeigher(1.0, ['os_distro=2']),
-            (),
-            [1, 0.5, 0],
-            id='one ratio',
-        ),
-        pytest.param(
-            ImagePropertiesWeigher(1.0, ['os_distro=1', 'os_distro=0']),
-            (),
-            [0, 0, 0],
-            id='the last ratio of a name counts',
-        ),
-        pytest.param(
-            ImagePropertiesWeigher(1.0, ['bad', 'os_distro=x']),
-            (),
-            [1, 1, 0],
-            id='no valid ratio',
-        ),
-    ],
+@cases(
+    'multiplier, setting, aggregates, weights',
+    ('on', 1.0, [], (), [1, 1, 0]),
+    ('off', 0.0, [], (), [0, 0, 0]),
+    ('off, an aggregate is on', 0.0, [], FIVE, [0, 0, 0]),
+    ('an aggregate counts more', 1.0, [], FIVE, [5, 1, 0]),
+    ('apart', -1.0, [], (), [-1, -1, 0]),
+    ('two ratios', 1.0, ['os_distro=2', 'hw_machine_type=-1'], (), [1, 0, 0]),
+    ('one ratio', 1.0, ['os_distro=2'], (), [1, 0.5, 0]),
+    ('the last of a name counts', 1.0, ['os_distro=1', 'os_distro=0'], (), [0, 0, 0]),
+    ('no valid ratio', 1.0, ['bad', 'os_distro=x'], (), [1, 1, 0]),
 )
-def test_weights(weigher, aggregates, weights):
+def test_weights(multiplier, setting, aggregates, weights):
     hosts = hosts_with(IMAGES, aggregates=[aggregates, (), ()])
+    weigher = ImagePropertiesWeigher(multiplier, setting)
     request = factories.request(image=Q35)
     assert weigh([weigher], hosts, request).totals.tolist() == weights
 
 
-@pytest.mark.parametrize(
-    ('asked', 'kept', 'like'),
-    [
-        pytest.param({'hw_boot_menu': 'true'}, {'hw_boot_menu': 'yes'}, 1, id='yes'),
-        pytest.param({'hw_boot_menu': 'true'}, {'hw_boot_menu': 'no'}, 0, id='no'),
-        pytest.param(
-            {'hw_architecture': 'amd64'},
-            {'architecture': 'x86_64'},
-            1,
-            id='an old name',
-        ),
-        pytest.param({'custom': 'x'}, {'custom': 'x'}, 0, id='a name nova lacks'),
-        pytest.param(
-            {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '512'},
-            {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '512'},
-            1,
-            id='a list',
-        ),
-        pytest.param(
-            {'trait:A': 'required', 'trait:B': 'required'},
-            {'trait:A': 'required'},
-            0,
-            id='another list',
-        ),
-        pytest.param({}, {'os_distro': 'x'}, 0, id='nothing asked'),
-        pytest.param(None, {'os_distro': 'x'}, 0, id='no image'),
-    ],
+@cases(
+    'asked, kept, like',
+    ('yes', {'hw_boot_menu': 'true'}, {'hw_boot_menu': 'yes'}, 1),
+    ('no', {'hw_boot_menu': 'true'}, {'hw_boot_menu': 'no'}, 0),
+    ('an old name', {'hw_architecture': 'amd64'}, {'architecture': 'x86_64'}, 1),
+    ('a name nova lacks', {'custom': 'x'}, {'custom': 'x'}, 0),
+    (
+        'a list',
+        {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '512'},
+        {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '512'},
+        1,
+    ),
+    (
+        'another list',
+        {'trait:A': 'required', 'trait:B': 'required'},
+        {'trait:A': 'required'},
+        0,
+    ),
+    ('nothing asked', {}, {'os_distro': 'x'}, 0),
+    ('no image', None, {'os_distro': 'x'}, 0),
 )
 def test_properties_compare_as_texts(asked, kept, like):
     hosts = hosts_with([[kept], []])
@@ -116,15 +85,11 @@ def test_a_property_that_does_not_fit_fails_the_weigher():
         weigh([ImagePropertiesWeigher(1.0)], hosts, request)
 
 
-@pytest.mark.parametrize(
-    ('weigher', 'image'),
-    [
-        pytest.param(ImagePropertiesWeigher(0.0), Q35, id='off'),
-        pytest.param(ImagePropertiesWeigher(1.0), None, id='no image'),
-        pytest.param(
-            ImagePropertiesWeigher(1.0, ['os_type=1']), Q35, id='nothing counts'
-        ),
-    ],
+@cases(
+    'weigher, image',
+    ('off', ImagePropertiesWeigher(0.0), Q35),
+    ('no image', ImagePropertiesWeigher(1.0), None),
+    ('nothing counts', ImagePropertiesWeigher(1.0, ['os_type=1']), Q35),
 )
 def test_images_are_not_read_for_nothing(weigher, image):
     def read():

@@ -18,6 +18,7 @@ from novasched.scheduler.weighers import (
 from novasched.scheduler.weighers.resources import BuildFailureWeigher, RAMWeigher
 from tests import factories
 from tests.configuration import make_conf
+from tests.tables import cases
 
 RAM = 'ram_weight_multiplier'
 
@@ -108,19 +109,17 @@ class Nothing(BaseHostWeigher):
     """Defines no hook."""
 
 
-@pytest.mark.parametrize(
-    ('weigher', 'expected'),
-    [
-        pytest.param(RAMWeigher(), [0, 3, 5], id='columns, clamped'),
-        pytest.param(Doubled(), [0, 6, 10], id='_weigh_object, clamped'),
-        pytest.param(Ranks(), [-1, 0, 1], id='weigh_objects is not clamped'),
-        pytest.param(NameLength(), [1, 3, 5], id='host by host'),
-        pytest.param(Bounded(), [2, 3, 3], id='bounds that are not of the class'),
-        pytest.param(Gives([True, 0.5]), [1, 0.5], id='too few'),
-        pytest.param(Gives([]), [], id='none'),
-        pytest.param(Gives((1, 10**30, -1)), [1, 1e30, -1], id='large'),
-        pytest.param(Gives(np.array([1, 2, 3])), [1, 2, 3], id='an array'),
-    ],
+@cases(
+    'weigher, expected',
+    ('columns, clamped', RAMWeigher(), [0, 3, 5]),
+    ('_weigh_object, clamped', Doubled(), [0, 6, 10]),
+    ('weigh_objects is not clamped', Ranks(), [-1, 0, 1]),
+    ('host by host', NameLength(), [1, 3, 5]),
+    ('bounds that are not of the class', Bounded(), [2, 3, 3]),
+    ('too few', Gives([True, 0.5]), [1, 0.5]),
+    ('none', Gives([]), []),
+    ('large', Gives((1, 10**30, -1)), [1, 1e30, -1]),
+    ('an array', Gives(np.array([1, 2, 3])), [1, 2, 3]),
 )
 def test_weights(weigher, expected):
     hosts = factories.hosts(host=['a', 'bbb', 'ccccc'], free_ram_mb=[-2, 3, 5])
@@ -128,31 +127,27 @@ def test_weights(weigher, expected):
     assert weights.tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ('weigher', 'problem'),
-    [
-        pytest.param(Gives([1, None]), 'None is no number', id='None'),
-        pytest.param(Gives(['5', '6']), "'5' is no number", id='text'),
-        pytest.param(Gives([[1], [2]]), 'more than one number', id='lists'),
-        pytest.param(Gives(None), 'not iterable', id='nothing'),
-        pytest.param(Nothing(), 'Nothing does not define _weigh_object', id='no hook'),
-    ],
+@cases(
+    'weigher, problem',
+    ('None', Gives([1, None]), 'None is no number'),
+    ('text', Gives(['5', '6']), "'5' is no number"),
+    ('lists', Gives([[1], [2]]), 'more than one number'),
+    ('nothing', Gives(None), 'not iterable'),
+    ('no hook', Nothing(), 'Nothing does not define _weigh_object'),
 )
 def test_what_is_no_weight_is_refused(weigher, problem):
     with pytest.raises(TypeError, match=problem):
         adapted(weigher).weights(factories.hosts(2), factories.request())
 
 
-@pytest.mark.parametrize(
-    ('weigher', 'expected'),
-    [
-        pytest.param(ByHost(2.0), [2.0, 15.0], id='by host'),
-        pytest.param(OfOld(2.0), [3.0, 3.0], id='without a host, as before Stein'),
-        pytest.param(Static(), [1.0, 3.0], id='a static method'),
-        pytest.param(OfClass(), [1.0, 3.0], id='a method of the class'),
-        pytest.param(OfObject(), [5.0, 5.0], id='set on the object'),
-        pytest.param(Negated(), [7.0, 7.0], id='not negated by the built-in'),
-    ],
+@cases(
+    'weigher, expected',
+    ('by host', ByHost(2.0), [2.0, 15.0]),
+    ('without a host, as before Stein', OfOld(2.0), [3.0, 3.0]),
+    ('a static method', Static(), [1.0, 3.0]),
+    ('a method of the class', OfClass(), [1.0, 3.0]),
+    ('set on the object', OfObject(), [5.0, 5.0]),
+    ('not negated by the built-in', Negated(), [7.0, 7.0]),
 )
 def test_multipliers_of_a_subclass(weigher, expected):
     aggregate = factories.aggregate(1, **{RAM: '5'})

@@ -13,6 +13,7 @@ from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from tests import factories
 from tests.configuration import make_conf
+from tests.tables import cases
 
 ONE = ['cpu.frequency=1.0']
 
@@ -45,91 +46,64 @@ def test_what_is_absent_counts_by_the_multiplier_of_a_plugin():
     assert weights.tolist() == [-10000.0, 0.0, 5.0]
 
 
-@pytest.mark.parametrize(
-    ('weigher', 'columns', 'weights'),
-    [
-        pytest.param(
-            MetricsWeigher(1.0, ONE),
-            {'metrics': [text(frequency=f) for f in (512, 1024, 3072)]},
-            [0.0, 0.2, 1.0],
-            id='one metric',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.frequency=1.0', 'cpu.percent=-2']),
-            {
-                'metrics': [
-                    text(frequency=100, percent=0.1),
-                    text(frequency=90, percent=0),
-                ]
-            },
-            [0.0, 1.0],
-            id='two metrics',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.frequency=1', 'cpu.frequency=-1']),
-            {'metrics': [text(frequency=1), text(frequency=2)]},
-            [0, 0],
-            id='one metric twice adds up',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ONE), {'metrics': [text()]}, [0.0], id='only one host'
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ONE, required=False),
-            {'metrics': [text(frequency=512), text()]},
-            [1.0, 0.0],
-            id='absent',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.frequency=0'], required=False),
-            {'metrics': [text(frequency=512), text()]},
-            [0, 0],
-            id='absent, and does not count',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.percent=5', 'cpu.frequency=0'], required=False),
-            {'metrics': [text(percent=0.03), text(percent=0.1)]},
-            [0.0, 1.0],
-            id='the one that is absent does not count',
-        ),
-        pytest.param(
-            MetricsWeigher(0.0, ['cpu.frequency=1'], required=False),
-            {'metrics': [text(frequency=512), text()]},
-            [0, 0],
-            id='absent, and nothing counts',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.frequency=1'], required=False, unavailable=600),
-            {'metrics': [text(frequency=512), None]},
-            [0.0, 1.0],
-            id='absent is better',
-        ),
-        pytest.param(
-            MetricsWeigher(1.0, ['cpu.frequency=1'], required=False),
-            {
-                'metrics': [text(frequency=512), text(), text()],
-                'aggregates': [(), off('0'), off('2')],
-            },
-            [1.0, 0.0, 0.0],
-            id='absent, and an aggregate does not count metrics',
-        ),
-        pytest.param(
-            MetricsWeigher(0.0, ['cpu.frequency=1'], required=False),
-            {
-                'metrics': [text(frequency=512), text()],
-                'aggregates': [off('3'), off('3')],
-            },
-            [3.0, 0.0],
-            id='an aggregate counts metrics',
-        ),
-        pytest.param(
-            MetricsWeigher(), {'metrics': [text(frequency=1), None]}, [0, 0], id='empty'
-        ),
-    ],
+def several(*frequencies):
+    """Return the metrics of hosts, by frequency; None: it is not reported."""
+    return [text() if f is None else text(frequency=f) for f in frequencies]
+
+
+def lenient(multiplier, setting, **more):
+    return MetricsWeigher(multiplier, setting, required=False, **more)
+
+
+BOTH = ['cpu.frequency=1.0', 'cpu.percent=-2']
+TWICE = ['cpu.frequency=1', 'cpu.frequency=-1']
+ZERO = ['cpu.frequency=0']
+PERCENT = [text(percent=0.03), text(percent=0.1)]
+
+
+@cases(
+    'weigher, metrics, weights',
+    ('one metric', MetricsWeigher(1.0, ONE), several(512, 1024, 3072), [0.0, 0.2, 1.0]),
+    (
+        'two metrics',
+        MetricsWeigher(1.0, BOTH),
+        [text(frequency=100, percent=0.1), text(frequency=90, percent=0)],
+        [0.0, 1.0],
+    ),
+    ('one metric twice adds up', MetricsWeigher(1.0, TWICE), several(1, 2), [0, 0]),
+    ('only one host', MetricsWeigher(1.0, ONE), several(None), [0.0]),
+    ('absent', lenient(1.0, ONE), several(512, None), [1.0, 0.0]),
+    ('it does not count', lenient(1.0, ZERO), several(512, None), [0, 0]),
+    (
+        'the one that is absent does not count',
+        lenient(1.0, ['cpu.percent=5', *ZERO]),
+        PERCENT,
+        [0.0, 1.0],
+    ),
+    ('nothing counts', lenient(0.0, ONE), several(512, None), [0, 0]),
+    (
+        'absent is better',
+        lenient(1.0, ONE, unavailable=600),
+        [text(frequency=512), None],
+        [0.0, 1.0],
+    ),
+    ('empty', MetricsWeigher(), [text(frequency=1), None], [0, 0]),
 )
-def test_weights(weigher, columns, weights):
-    hosts = factories.hosts(**columns)
+def test_weights(weigher, metrics, weights):
+    hosts = factories.hosts(metrics=metrics)
     assert weigh([weigher], hosts, factories.request()).totals.tolist() == weights
+
+
+@cases(
+    'multiplier, of_aggregates, weights',
+    ('one does not count', 1.0, [None, '0', '2'], [1.0, 0.0, 0.0]),
+    ('all count', 0.0, ['3', '3', '3'], [3.0, 0.0, 0.0]),
+)
+def test_aggregates_have_multipliers(multiplier, of_aggregates, weights):
+    aggregates = [off(each) if each else () for each in of_aggregates]
+    hosts = factories.hosts(metrics=several(512, None, None), aggregates=aggregates)
+    weighed = weigh([lenient(multiplier, ONE)], hosts, factories.request())
+    assert weighed.totals.tolist() == weights
 
 
 def test_the_raw_weights_are_sums():
