@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from novasched.drivers.plugin_timing import PluginTiming, Running
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fakes import FakeClock
 
@@ -144,27 +145,25 @@ def run(watch, clock, *seconds, kind='Filter', name='OddHosts', request='req-1')
             clock.advance(took_s)
 
 
-@pytest.mark.parametrize(
-    ('budget_s', 'kind', 'seconds', 'expected'),
-    [
-        pytest.param(1.0, 'Filter', [1.0], [], id='within the budget'),
-        pytest.param(
+@cases(
+    'budget_s, kind, seconds, expected',
+    {
+        'within the budget': (1.0, 'Filter', [1.0], []),
+        'once too long': (
             1.0,
             'Weigher',
             [1.5],
             ['Weigher OddHosts took 1.5 s for request req-1, with 7 host(s) in run 1;'],
-            id='once too long',
         ),
-        pytest.param(
+        'too long for all servers together': (
             1.0,
             'Filter',
             [0.5, 0.5, 0.25, 9.0],
             ['Filter OddHosts took 1.2 s for request req-1, with 7 host(s) in run 3;'],
-            id='too long for all servers together',
         ),
-        pytest.param(0.0, 'Filter', [99.0], [], id='no budget'),
-        pytest.param(1.0, 'Driver', [99.0], [], id='a driver'),
-    ],
+        'no budget': (0.0, 'Filter', [99.0], []),
+        'a driver': (1.0, 'Driver', [99.0], []),
+    },
 )
 def test_what_takes_too_long_is_named(clock, named, budget_s, kind, seconds, expected):
     run(PluginTiming(clock, budget_s), clock, *seconds, kind=kind)
