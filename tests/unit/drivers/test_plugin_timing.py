@@ -25,6 +25,30 @@ def watch(clock):
     return PluginTiming(clock)
 
 
+@pytest.fixture
+def logged(caplog):
+    """Return a function that gives the lines with some words."""
+    caplog.set_level(logging.WARNING, 'novasched')
+
+    def lines(words):
+        said = (r.getMessage() for r in caplog.records)
+        return [line for line in said if words in line]
+
+    return lines
+
+
+@pytest.fixture
+def named(logged):
+    """The lines that name a plugin that took too long."""
+    return lambda: logged('time budget')
+
+
+@pytest.fixture
+def stuck(logged):
+    """The lines that name a plugin that does not end."""
+    return lambda: logged('running for')
+
+
 def test_seconds_add_up_until_they_are_asked_for(watch, clock):
     lap = watch.of('req-1')
     for name, seconds in (('A', 1), ('B', 2), ('A', 3)):
@@ -62,7 +86,7 @@ def test_what_raises_took_time_and_runs_no_more(watch, clock):
     assert lap.took_s() == {'A': 1.0}
 
 
-def test_what_runs_in_each_thread_is_known(watch, clock, caplog):
+def test_what_runs_in_each_thread_is_known(watch, clock, stuck):
     started, end = threading.Event(), threading.Event()
 
     def decide():
@@ -85,11 +109,10 @@ def test_what_runs_in_each_thread_is_known(watch, clock, caplog):
     end.set()
     thread.join(10)
     assert watch.running() == {}
-    stuck = [r.getMessage() for r in caplog.records if 'running for' in r.getMessage()]
-    assert [line.split()[1] for line in stuck] == ['B', 'A']
+    assert [line.split()[1] for line in stuck()] == ['B', 'A']
 
 
-def test_what_has_been_stuck_for_longest_is_told_first(watch, clock, caplog):
+def test_what_has_been_stuck_for_longest_is_told_first(watch, clock, stuck):
     at_work = [watch.of('req-1'), watch.of('req-2')]
     for lap, name in zip(at_work, 'BA', strict=True):
         lap.thread = name
@@ -97,8 +120,7 @@ def test_what_has_been_stuck_for_longest_is_told_first(watch, clock, caplog):
         clock.advance(1)
     clock.advance(30)
     watch.log_stuck()
-    stuck = [r.getMessage() for r in caplog.records if 'running for' in r.getMessage()]
-    assert [line.split()[1] for line in stuck] == ['B', 'A']
+    assert [line.split()[1] for line in stuck()] == ['B', 'A']
 
 
 def test_a_request_that_ended_leaves_nothing(watch):
@@ -108,9 +130,8 @@ def test_a_request_that_ended_leaves_nothing(watch):
     assert watch.running() == {}
 
 
-def test_what_is_stuck_is_told_once_each_time(watch, clock, caplog):
+def test_what_is_stuck_is_told_once_each_time(watch, clock, stuck):
     lap = watch.of('req-1')
-    caplog.set_level(logging.WARNING, 'novasched')
     for _ in range(2):
         with lap('Filter', 'OddHosts', 3):
             clock.advance(30)
@@ -120,21 +141,8 @@ def test_what_is_stuck_is_told_once_each_time(watch, clock, caplog):
             clock.advance(10)
             watch.log_stuck()
         watch.log_stuck()
-    told = [r.getMessage() for r in caplog.records if r.name.startswith('novasched')]
     line = 'Filter OddHosts has been running for 31 s for request req-1'
-    assert told == [line, line]
-
-
-@pytest.fixture
-def named(caplog):
-    """The lines that name a plugin that took too long."""
-    caplog.set_level(logging.WARNING, 'novasched')
-
-    def lines():
-        said = (r.getMessage() for r in caplog.records)
-        return [line for line in said if 'time budget' in line]
-
-    return lines
+    assert stuck() == [line, line]
 
 
 def run(watch, clock, *seconds, kind='Filter', name='OddHosts', request='req-1'):

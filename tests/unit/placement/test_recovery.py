@@ -86,19 +86,17 @@ def test_what_another_claimed_on_top_of_it_is_left(scripted, generation):
     assert script.asked == [f'GET {URL}']
 
 
-def test_the_first_claim_of_a_consumer_is_taken_back(scripted):
-    adapter, _ = scripted(answers.held(1, new=2), SAVED)
-    assert undo(adapter, generation=None) is UndoOutcome.UNDONE
-
-
-def test_nothing_is_never_taken_back(scripted):
-    adapter, _ = scripted(NOTHING)
-    assert undo(adapter, {}, generation=None) is UndoOutcome.ABSENT
-
-
-def test_who_changed_it_meanwhile_keeps_it(scripted):
-    adapter, _ = scripted(held(new=2), (409, 'changed'))
-    assert undo(adapter) is UndoOutcome.CONFLICT
+@cases(
+    'answers, holds, generation, outcome',
+    {
+        'the first claim': ([answers.held(1, new=2), SAVED], HOLDS, None, 'UNDONE'),
+        'nothing is never taken back': ([NOTHING], {}, None, 'ABSENT'),
+        'it was changed meanwhile': ([held(new=2), (409, '')], HOLDS, 2, 'CONFLICT'),
+    },
+)
+def test_outcome(scripted, answers, holds, generation, outcome):
+    adapter, _ = scripted(*answers)
+    assert undo(adapter, holds, generation=generation) is UndoOutcome[outcome]
 
 
 @cases(
