@@ -23,59 +23,54 @@ def asked(extra_specs, image=None):
 
 
 @cases(
-    'extra_specs, image, amounts',
+    'properties, amounts',
     {
-        'nothing': ({}, None, {}),
-        'shared': ({POLICY: 'shared'}, {}, {}),
-        'an empty policy': ({POLICY: ''}, {}, {}),
-        'dedicated': ({POLICY: 'dedicated'}, {}, {'PCPU': 4}),
+        'nothing': (({}, None), {}),
+        'shared': (({POLICY: 'shared'}, {}), {}),
+        'an empty policy': (({POLICY: ''}, {}), {}),
+        'dedicated': (({POLICY: 'dedicated'}, {}), {'PCPU': 4}),
         'dedicated, and one for the emulator': (
-            {POLICY: 'dedicated', EMULATOR: 'isolate'},
-            {},
+            ({POLICY: 'dedicated', EMULATOR: 'isolate'}, {}),
             {'PCPU': 5},
         ),
         'dedicated, and the emulator on shared ones': (
-            {POLICY: 'dedicated', EMULATOR: 'share'},
-            {},
+            ({POLICY: 'dedicated', EMULATOR: 'share'}, {}),
             {'PCPU': 4},
         ),
-        'dedicated by the image': ({}, {'hw_cpu_policy': 'dedicated'}, {'PCPU': 4}),
+        'dedicated by the image': (({}, {'hw_cpu_policy': 'dedicated'}), {'PCPU': 4}),
         'the flavor may ask for more than the image': (
-            {POLICY: 'dedicated'},
-            {'hw_cpu_policy': 'shared'},
+            ({POLICY: 'dedicated'}, {'hw_cpu_policy': 'shared'}),
             {'PCPU': 4},
         ),
-        'mixed by mask': ({**MIXED, MASK: '0-1'}, {}, {'PCPU': 2, 'VCPU': 2}),
+        'mixed by mask': (({**MIXED, MASK: '0-1'}, {}), {'PCPU': 2, 'VCPU': 2}),
         'mixed by the image, and one for the emulator': (
-            {MASK: '^3', EMULATOR: 'isolate'},
-            {'hw_cpu_policy': 'mixed'},
+            ({MASK: '^3', EMULATOR: 'isolate'}, {'hw_cpu_policy': 'mixed'}),
             {'PCPU': 4, 'VCPU': 1},
         ),
-        'mixed without a mask': (MIXED, {}, {'PCPU': 0, 'VCPU': 4}),
+        'mixed without a mask': ((MIXED, {}), {'PCPU': 0, 'VCPU': 4}),
         'mixed by the realtime mask': (
-            {**REALTIME, 'hw:cpu_realtime_mask': '^0'},
-            {},
+            ({**REALTIME, 'hw:cpu_realtime_mask': '^0'}, {}),
             {'PCPU': 3, 'VCPU': 1},
         ),
         'the realtime mask of the image comes first': (
-            {**REALTIME, 'hw:cpu_realtime_mask': '^1-2'},
-            {'hw_cpu_realtime_mask': '^0'},
+            (
+                {**REALTIME, 'hw:cpu_realtime_mask': '^1-2'},
+                {'hw_cpu_realtime_mask': '^0'},
+            ),
             {'PCPU': 3, 'VCPU': 1},
         ),
         'all are realtime, and the emulator elsewhere': (
-            {**REALTIME, EMULATOR: 'share'},
-            {},
+            ({**REALTIME, EMULATOR: 'share'}, {}),
             {'PCPU': 4, 'VCPU': 0},
         ),
         'the dedicated mask comes first': (
-            {**REALTIME, 'hw:cpu_realtime_mask': '^0', MASK: '0'},
-            {},
+            ({**REALTIME, 'hw:cpu_realtime_mask': '^0', MASK: '0'}, {}),
             {'PCPU': 1, 'VCPU': 3},
         ),
     },
 )
-def test_amounts(extra_specs, image, amounts):
-    found = asked(extra_specs, image)
+def test_amounts(properties, amounts):
+    found = asked(*properties)
     assert found == CPUs(FeatureDemand(resources=amounts), found.are_dedicated)
 
 
@@ -123,82 +118,70 @@ ONE_LEFT = (
 
 
 @cases(
-    'extra_specs, image, problem, text',
+    'properties, problem, text',
     {
         'no such policy': (
-            {POLICY: 'odd'},
-            {},
+            ({POLICY: 'odd'}, {}),
             errors.InvalidCPUAllocationPolicy,
             "CPU policy requested from 'flavor extra specs' is invalid, given: 'odd', "
             "available: '('dedicated', 'shared', 'mixed')'.",
         ),
         'the image asks for some dedicated ones': (
-            {POLICY: 'shared'},
-            {'hw_cpu_policy': 'mixed'},
+            ({POLICY: 'shared'}, {'hw_cpu_policy': 'mixed'}),
             errors.ImageCPUPinningForbidden,
             IMAGE_POLICY,
         ),
         'the image asks for all dedicated ones': (
-            {POLICY: 'mixed'},
-            {'hw_cpu_policy': 'dedicated'},
+            ({POLICY: 'mixed'}, {'hw_cpu_policy': 'dedicated'}),
             errors.ImageCPUPinningForbidden,
             IMAGE_POLICY,
         ),
         'no such thread policy': (
-            {THREADS: 'odd'},
-            {},
+            ({THREADS: 'odd'}, {}),
             errors.InvalidCPUThreadAllocationPolicy,
             "CPU thread policy requested from 'flavor extra specs' is invalid, given: "
             "'odd', available: '('prefer', 'isolate', 'require')'.",
         ),
         'the image asks for another thread policy': (
-            {THREADS: 'require'},
-            {'hw_cpu_thread_policy': 'prefer'},
+            ({THREADS: 'require'}, {'hw_cpu_thread_policy': 'prefer'}),
             errors.ImageCPUThreadPolicyForbidden,
             IMAGE_THREADS,
         ),
         'an empty thread policy is one': (
-            {THREADS: ''},
-            {'hw_cpu_thread_policy': 'require'},
+            ({THREADS: ''}, {'hw_cpu_thread_policy': 'require'}),
             errors.ImageCPUThreadPolicyForbidden,
             IMAGE_THREADS,
         ),
         'no such emulator policy': (
-            {EMULATOR: 'odd'},
-            {},
+            ({EMULATOR: 'odd'}, {}),
             errors.InvalidEmulatorThreadsPolicy,
             "CPU emulator threads option requested is invalid, given: 'odd', "
             "available: '('share', 'isolate')'.",
         ),
         'none is shared': (
-            {**MIXED, MASK: '0-3'},
-            {},
+            ({**MIXED, MASK: '0-3'}, {}),
             errors.InvalidMixedInstanceDedicatedMask,
             ONE_OF_EACH,
         ),
         'none is dedicated': (
-            {**MIXED, MASK: ' '},
-            {},
+            ({**MIXED, MASK: ' '}, {}),
             errors.InvalidMixedInstanceDedicatedMask,
             ONE_OF_EACH,
         ),
         'a dedicated one that is not there': (
-            {**MIXED, MASK: '0,9'},
-            {},
+            ({**MIXED, MASK: '0,9'}, {}),
             errors.InvalidMixedInstanceDedicatedMask,
             'Mixed instance dedicated vCPU(s) mask is not a subset of vCPUs in the '
             'flavor. See "hw:cpu_dedicated_mask"',
         ),
-        'no mask': (REALTIME, {}, errors.RealtimeMaskNotFoundOrInvalid, ONE_LEFT),
+        'no mask': ((REALTIME, {}), errors.RealtimeMaskNotFoundOrInvalid, ONE_LEFT),
         'none is realtime': (
-            {**REALTIME, EMULATOR: 'isolate', 'hw:cpu_realtime_mask': ' '},
-            {},
+            ({**REALTIME, EMULATOR: 'isolate', 'hw:cpu_realtime_mask': ' '}, {}),
             errors.RealtimeMaskNotFoundOrInvalid,
             ONE_LEFT,
         ),
         'a realtime one that is not there': (
-            {**REALTIME, 'hw:cpu_realtime_mask': '0-9'},
-            {},
+            ({**REALTIME, 'hw:cpu_realtime_mask': '0-9'}, {}),
             errors.RealtimeMaskNotFoundOrInvalid,
             'Realtime policy vCPU(s) mask is configured with RT vCPUs that are not a '
             'subset of the vCPUs in the flavor. See hw:cpu_realtime_mask or '
@@ -206,9 +189,9 @@ ONE_LEFT = (
         ),
     },
 )
-def test_what_cannot_be(extra_specs, image, problem, text):
+def test_what_cannot_be(properties, problem, text):
     with pytest.raises(problem) as raised:
-        asked(extra_specs, image)
+        asked(*properties)
     assert str(raised.value) == text
 
 
