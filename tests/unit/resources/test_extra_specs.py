@@ -33,6 +33,9 @@ def test_groups(specs, groups):
     assert (wishes.groups, wishes.warnings) == (groups, [])
 
 
+AMOUNTS = 'Resource amounts must be nonnegative integers.'
+
+
 @pytest.mark.parametrize(
     ('key', 'value', 'warning'),
     [
@@ -41,16 +44,8 @@ def test_groups(specs, groups):
             '1',
             "Received an invalid ResourceClass 'GOLD' in extra_specs.",
         ),
-        (
-            'resources:VCPU',
-            '-1',
-            "Resource amounts must be nonnegative integers. Received '-1'",
-        ),
-        (
-            'resources1:VCPU',
-            '1.5',
-            "Resource amounts must be nonnegative integers. Received '1.5'",
-        ),
+        ('resources:VCPU', '-1', f"{AMOUNTS} Received '-1'"),
+        ('resources1:VCPU', '1.5', f"{AMOUNTS} Received '1.5'"),
         (
             'trait:CUSTOM_X',
             'maybe',
