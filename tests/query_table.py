@@ -6,6 +6,8 @@ The data goes to nova's process and to ours alike.
 
 from __future__ import annotations
 
+import urllib.parse
+
 from novasched.objects.flavor import Flavor
 from novasched.objects.image_meta import ImageMeta
 from novasched.objects.request_spec import (
@@ -21,12 +23,12 @@ H0, H1, P, Q, R1, R2, A1, A2, A3, A8, A9 = (
     f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(11)
 )
 NODES = (('h0', 'n0', H0), ('two', 'n1', H1), ('two', 'n2', P))
-SMALL = 'resources=DISK_GB%3A1%2CMEMORY_MB%3A512%2CVCPU%3A1'
+SMALL = 'resources=DISK_GB:1,MEMORY_MB:512,VCPU:1'
 PREFILTERED = {
     'root_required': ['OWNER_NOVA'],
     'root_forbidden': ['COMPUTE_STATUS_DISABLED'],
 }
-ROOT = 'root_required=OWNER_NOVA%2C%21COMPUTE_STATUS_DISABLED'
+ROOT = 'root_required=OWNER_NOVA,!COMPUTE_STATUS_DISABLED'
 UEFI = {'hw_firmware_type': 'uefi'}
 
 
@@ -132,65 +134,73 @@ PORT = group(
 )
 PACKETS = group(Q, {'NET_PACKET_RATE_KILOPACKET_PER_SEC': 10})
 PORT_TEXT = (
-    f'required{P}=CUSTOM_PHYSNET_2%2CCUSTOM_VNIC_TYPE_NORMAL&{SMALL}&resources{P}='
-    'NET_BW_EGR_KILOBIT_PER_SEC%3A1000%2CNET_BW_IGR_KILOBIT_PER_SEC%3A1000'
+    f'required{P}=CUSTOM_PHYSNET_2,CUSTOM_VNIC_TYPE_NORMAL&{SMALL}&resources{P}='
+    'NET_BW_EGR_KILOBIT_PER_SEC:1000,NET_BW_IGR_KILOBIT_PER_SEC:1000'
 )
 NOTHING = {'resources:VCPU': '0', 'resources:MEMORY_MB': '0', 'resources:DISK_GB': '0'}
 MIXED = {'hw:cpu_policy': 'mixed'}
 PINNED = {'hw:cpu_policy': 'dedicated'}
-FALLBACK = 'limit=1000&resources=DISK_GB%3A10%2CMEMORY_MB%3A4096%2CVCPU%3A4'
+FALLBACK = 'limit=1000&resources=DISK_GB:10,MEMORY_MB:4096,VCPU:4'
+
+
+def encoded(text):
+    """Return a query as it is sent."""
+    return urllib.parse.quote(text, safe='=&')
+
+
+def asks(request, *queries):
+    """Return a row: a request, its query, and the fallback if it has one."""
+    return request, [encoded(each) for each in queries]
+
 
 TABLE = {
-    'a plain flavor': (
-        given('2/2048/20'),
-        ['limit=1000&resources=DISK_GB%3A20%2CMEMORY_MB%3A2048%2CVCPU%3A2'],
+    'a plain flavor': asks(
+        given('2/2048/20'), 'limit=1000&resources=DISK_GB:20,MEMORY_MB:2048,VCPU:2'
     ),
-    'what prefilters always add': (
+    'what prefilters always add': asks(
         given('2/2048/20', level=PREFILTERED),
-        [f'limit=1000&resources=DISK_GB%3A20%2CMEMORY_MB%3A2048%2CVCPU%3A2&{ROOT}'],
+        f'limit=1000&resources=DISK_GB:20,MEMORY_MB:2048,VCPU:2&{ROOT}',
     ),
-    'ephemeral and swap disks count': (
+    'ephemeral and swap disks count': asks(
         given('2/2048/20', 5, 1500),
-        ['limit=1000&resources=DISK_GB%3A27%2CMEMORY_MB%3A2048%2CVCPU%3A2'],
+        'limit=1000&resources=DISK_GB:27,MEMORY_MB:2048,VCPU:2',
     ),
-    'the root disk is a volume': (
+    'the root disk is a volume': asks(
         given('2/2048/20', 5, 1500, is_bfv=True),
-        ['limit=1000&resources=DISK_GB%3A7%2CMEMORY_MB%3A2048%2CVCPU%3A2'],
+        'limit=1000&resources=DISK_GB:7,MEMORY_MB:2048,VCPU:2',
     ),
-    'a volume and no other disk': (
-        given('2/2048/20', is_bfv=True),
-        ['limit=1000&resources=MEMORY_MB%3A2048%2CVCPU%3A2'],
+    'a volume and no other disk': asks(
+        given('2/2048/20', is_bfv=True), 'limit=1000&resources=MEMORY_MB:2048,VCPU:2'
     ),
-    'no disk at all': (
-        given('2/2048/0'),
-        ['limit=1000&resources=MEMORY_MB%3A2048%2CVCPU%3A2'],
+    'no disk at all': asks(
+        given('2/2048/0'), 'limit=1000&resources=MEMORY_MB:2048,VCPU:2'
     ),
-    'zero turns a default off': (
+    'zero turns a default off': asks(
         given(extra_specs={**NOTHING, 'resources:CUSTOM_BAREMETAL_GOLD': '1'}),
-        ['limit=1000&resources=CUSTOM_BAREMETAL_GOLD%3A1'],
+        'limit=1000&resources=CUSTOM_BAREMETAL_GOLD:1',
     ),
-    'an amount of its own': (
+    'an amount of its own': asks(
         given('8/8192/80', extra_specs={'resources:VCPU': '4'}),
-        ['limit=1000&resources=DISK_GB%3A80%2CMEMORY_MB%3A8192%2CVCPU%3A4'],
+        'limit=1000&resources=DISK_GB:80,MEMORY_MB:8192,VCPU:4',
     ),
-    'PCPU by name replaces VCPU': (
+    'PCPU by name replaces VCPU': asks(
         given('4/8192/80', extra_specs={'resources:PCPU': '4'}),
-        ['limit=1000&resources=DISK_GB%3A80%2CMEMORY_MB%3A8192%2CPCPU%3A4'],
+        'limit=1000&resources=DISK_GB:80,MEMORY_MB:8192,PCPU:4',
     ),
-    'traits of the flavor': (
+    'traits of the flavor': asks(
         given(
             extra_specs={
                 'trait:CUSTOM_GOLD': 'required',
                 'trait:HW_CPU_X86_AVX2': 'forbidden',
             }
         ),
-        [f'limit=1000&required=CUSTOM_GOLD%2C%21HW_CPU_X86_AVX2&{SMALL}'],
+        f'limit=1000&required=CUSTOM_GOLD,!HW_CPU_X86_AVX2&{SMALL}',
     ),
-    'traits of the image': (
+    'traits of the image': asks(
         given(image={'trait:CUSTOM_LIC': 'required'}),
-        [f'limit=1000&required=CUSTOM_LIC&{SMALL}'],
+        f'limit=1000&required=CUSTOM_LIC&{SMALL}',
     ),
-    'numbered groups': (
+    'numbered groups': asks(
         given(
             extra_specs={
                 'resources1:SRIOV_NET_VF': '1',
@@ -199,32 +209,28 @@ TABLE = {
                 'group_policy': 'isolate',
             }
         ),
-        [
-            f'group_policy=isolate&limit=1000&required1=CUSTOM_PHYSNET_A&{SMALL}'
-            '&resources1=SRIOV_NET_VF%3A1&resources2=SRIOV_NET_VF%3A1'
-        ],
+        f'group_policy=isolate&limit=1000&required1=CUSTOM_PHYSNET_A&{SMALL}'
+        '&resources1=SRIOV_NET_VF:1&resources2=SRIOV_NET_VF:1',
     ),
-    'a named group': (
+    'a named group': asks(
         given(
             extra_specs={
                 'resources_NET1:VGPU': '1',
                 'trait_NET1:CUSTOM_A': 'forbidden',
             }
         ),
-        [f'limit=1000&required_NET1=%21CUSTOM_A&{SMALL}&resources_NET1=VGPU%3A1'],
+        f'limit=1000&required_NET1=!CUSTOM_A&{SMALL}&resources_NET1=VGPU:1',
     ),
-    'a class in a numbered group is no default any more': (
+    'a class in a numbered group is no default any more': asks(
         given(extra_specs={'resources1:DISK_GB': '5'}),
-        ['limit=1000&resources=MEMORY_MB%3A512%2CVCPU%3A1&resources1=DISK_GB%3A5'],
+        'limit=1000&resources=MEMORY_MB:512,VCPU:1&resources1=DISK_GB:5',
     ),
-    'dedicated CPUs, and shared ones instead': (
+    'dedicated CPUs, and shared ones instead': asks(
         given('4/4096/10', extra_specs=PINNED),
-        [
-            'limit=1000&resources=DISK_GB%3A10%2CMEMORY_MB%3A4096%2CPCPU%3A4',
-            FALLBACK,
-        ],
+        'limit=1000&resources=DISK_GB:10,MEMORY_MB:4096,PCPU:4',
+        FALLBACK,
     ),
-    'cores of their own, and one for the emulator': (
+    'cores of their own, and one for the emulator': asks(
         given(
             '4/4096/10',
             extra_specs={
@@ -233,17 +239,15 @@ TABLE = {
                 'hw:emulator_threads_policy': 'isolate',
             },
         ),
-        [
-            'limit=1000&required=%21HW_CPU_HYPERTHREADING'
-            '&resources=DISK_GB%3A10%2CMEMORY_MB%3A4096%2CPCPU%3A5',
-            FALLBACK,
-        ],
+        'limit=1000&required=!HW_CPU_HYPERTHREADING'
+        '&resources=DISK_GB:10,MEMORY_MB:4096,PCPU:5',
+        FALLBACK,
     ),
-    'dedicated and shared CPUs': (
+    'dedicated and shared CPUs': asks(
         given('4/4096/10', extra_specs={**MIXED, 'hw:cpu_dedicated_mask': '0-1'}),
-        ['limit=1000&resources=DISK_GB%3A10%2CMEMORY_MB%3A4096%2CPCPU%3A2%2CVCPU%3A2'],
+        'limit=1000&resources=DISK_GB:10,MEMORY_MB:4096,PCPU:2,VCPU:2',
     ),
-    'all dedicated but one, and one for the emulator': (
+    'all dedicated but one, and one for the emulator': asks(
         given(
             '4/4096/10',
             extra_specs={
@@ -252,16 +256,14 @@ TABLE = {
                 'hw:emulator_threads_policy': 'isolate',
             },
         ),
-        ['limit=1000&resources=DISK_GB%3A10%2CMEMORY_MB%3A4096%2CPCPU%3A4%2CVCPU%3A1'],
+        'limit=1000&resources=DISK_GB:10,MEMORY_MB:4096,PCPU:4,VCPU:1',
     ),
-    'memory encrypted by SEV': (
+    'memory encrypted by SEV': asks(
         given(extra_specs={'hw:mem_encryption': 'true'}, image=UEFI),
-        [
-            'limit=1000&required=HW_CPU_X86_AMD_SEV&resources=DISK_GB%3A1'
-            '%2CMEMORY_MB%3A512%2CMEM_ENCRYPTION_CONTEXT%3A1%2CVCPU%3A1'
-        ],
+        'limit=1000&required=HW_CPU_X86_AMD_SEV&resources=DISK_GB:1'
+        ',MEMORY_MB:512,MEM_ENCRYPTION_CONTEXT:1,VCPU:1',
     ),
-    'memory encrypted by TDX': (
+    'memory encrypted by TDX': asks(
         given(
             extra_specs={
                 'hw:mem_encryption': 'true',
@@ -269,13 +271,11 @@ TABLE = {
             },
             image={**UEFI, 'hw_firmware_stateless': 'true', 'hw_video_model': 'none'},
         ),
-        [
-            'limit=1000&required=COMPUTE_SECURITY_STATELESS_FIRMWARE'
-            '%2CHW_CPU_X86_INTEL_TDX&resources=DISK_GB%3A1%2CMEMORY_MB%3A512'
-            '%2CMEM_ENCRYPTION_CONTEXT%3A1%2CVCPU%3A1'
-        ],
+        'limit=1000&required=COMPUTE_SECURITY_STATELESS_FIRMWARE'
+        ',HW_CPU_X86_INTEL_TDX&resources=DISK_GB:1,MEMORY_MB:512'
+        ',MEM_ENCRYPTION_CONTEXT:1,VCPU:1',
     ),
-    'a TPM': (
+    'a TPM': asks(
         given(
             extra_specs={'hw:tpm_version': '2.0', 'hw:tpm_model': 'tpm-crb'},
             level={
@@ -286,21 +286,17 @@ TABLE = {
                 ],
             },
         ),
-        [
-            'limit=1000&required=COMPUTE_SECURITY_TPM_2_0%2CCOMPUTE_SECURITY_TPM_CRB'
-            f'&{SMALL}&root_required=COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER'
-            '%2COWNER_NOVA%2C%21COMPUTE_STATUS_DISABLED'
-        ],
+        'limit=1000&required=COMPUTE_SECURITY_TPM_2_0,COMPUTE_SECURITY_TPM_CRB'
+        f'&{SMALL}&root_required=COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER'
+        ',OWNER_NOVA,!COMPUTE_STATUS_DISABLED',
     ),
-    'persistent memory': (
+    'persistent memory': asks(
         given(extra_specs={'hw:pmem': '6GB,16GB,6GB'}),
-        [
-            'limit=1000&resources=CUSTOM_PMEM_NAMESPACE_16GB%3A1'
-            '%2CCUSTOM_PMEM_NAMESPACE_6GB%3A2%2CDISK_GB%3A1%2CMEMORY_MB%3A512'
-            '%2CVCPU%3A1'
-        ],
+        'limit=1000&resources=CUSTOM_PMEM_NAMESPACE_16GB:1'
+        ',CUSTOM_PMEM_NAMESPACE_6GB:2,DISK_GB:1,MEMORY_MB:512'
+        ',VCPU:1',
     ),
-    'a packed ring and a sound card': (
+    'a packed ring and a sound card': asks(
         given(
             level={
                 **PREFILTERED,
@@ -311,38 +307,31 @@ TABLE = {
                 ],
             }
         ),
-        [
-            f'limit=1000&{SMALL}&root_required=COMPUTE_NET_VIRTIO_PACKED'
-            '%2CCOMPUTE_SOUND_MODEL_VIRTIO%2COWNER_NOVA%2C%21COMPUTE_STATUS_DISABLED'
-        ],
+        f'limit=1000&{SMALL}&root_required=COMPUTE_NET_VIRTIO_PACKED'
+        ',COMPUTE_SOUND_MODEL_VIRTIO,OWNER_NOVA,!COMPUTE_STATUS_DISABLED',
     ),
-    'a forced host': (
-        given(force_hosts=['h0']),
-        [f'in_tree={H0}&limit=1000&{SMALL}'],
+    'a forced host': asks(
+        given(force_hosts=['h0']), f'in_tree={H0}&limit=1000&{SMALL}'
     ),
-    'a forced host with two nodes': (given(force_hosts=['two']), [SMALL]),
-    'aggregates of the destination': (
+    'a forced host with two nodes': asks(given(force_hosts=['two']), SMALL),
+    'aggregates of the destination': asks(
         given(
             destination={
                 'aggregates': [f'{A2},{A1}', A3],
                 'forbidden_aggregates': [A9, A8],
             }
         ),
-        [
-            f'limit=1000&member_of=%21in%3A{A8}%2C{A9}&member_of=in%3A{A1}%2C{A2}'
-            f'&member_of=in%3A{A3}&{SMALL}'
-        ],
+        f'limit=1000&member_of=!in:{A8},{A9}&member_of=in:{A1},{A2}'
+        f'&member_of=in:{A3}&{SMALL}',
     ),
-    'a port with a bandwidth': (given(groups=[PORT]), [f'limit=1000&{PORT_TEXT}']),
-    'a port with a bandwidth and a rate': (
+    'a port with a bandwidth': asks(given(groups=[PORT]), f'limit=1000&{PORT_TEXT}'),
+    'a port with a bandwidth and a rate': asks(
         given(groups=[PORT, PACKETS], level={'same_subtree': [[Q, P]]}),
-        [
-            f'group_policy=none&limit=1000&{PORT_TEXT}'
-            f'&resources{Q}=NET_PACKET_RATE_KILOPACKET_PER_SEC%3A10'
-            f'&same_subtree={P}%2C{Q}'
-        ],
+        f'group_policy=none&limit=1000&{PORT_TEXT}'
+        f'&resources{Q}=NET_PACKET_RATE_KILOPACKET_PER_SEC:10'
+        f'&same_subtree={P},{Q}',
     ),
-    'PCI devices': (
+    'PCI devices': asks(
         given(
             groups=[
                 group(f'{R1}-0', {'CUSTOM_PCI_8086_1563': 1}, 'OWNER_NOVA'),
@@ -357,41 +346,37 @@ TABLE = {
             ],
             level=PREFILTERED,
         ),
-        [
-            f'group_policy=none&limit=1000&required{R1}-0=OWNER_NOVA'
-            f'&required{R1}-1=OWNER_NOVA&required{R2}-0=CUSTOM_HW_NIC_SRIOV'
-            f'%2CCUSTOM_MY_GPU%2COWNER_NOVA&{SMALL}'
-            f'&resources{R1}-0=CUSTOM_PCI_8086_1563%3A1'
-            f'&resources{R1}-1=CUSTOM_PCI_8086_1563%3A1'
-            f'&resources{R2}-0=CUSTOM_GPU%3A1&{ROOT}'
-        ],
+        f'group_policy=none&limit=1000&required{R1}-0=OWNER_NOVA'
+        f'&required{R1}-1=OWNER_NOVA&required{R2}-0=CUSTOM_HW_NIC_SRIOV'
+        f',CUSTOM_MY_GPU,OWNER_NOVA&{SMALL}'
+        f'&resources{R1}-0=CUSTOM_PCI_8086_1563:1'
+        f'&resources{R1}-1=CUSTOM_PCI_8086_1563:1'
+        f'&resources{R2}-0=CUSTOM_GPU:1&{ROOT}',
     ),
-    'a destination host': (
-        given(destination={'host': 'h0'}),
-        [f'in_tree={H0}&limit=1000&{SMALL}'],
+    'a destination host': asks(
+        given(destination={'host': 'h0'}), f'in_tree={H0}&limit=1000&{SMALL}'
     ),
-    'a destination node': (
+    'a destination node': asks(
         given(destination={'host': 'two', 'node': 'n1', 'cell': A1}),
-        [f'in_tree={H1}&limit=1000&{SMALL}'],
+        f'in_tree={H1}&limit=1000&{SMALL}',
     ),
-    'a server group': (given(hints={'group': [P]}), [SMALL]),
-    'the host of a server': (given(hints={'same_host': [P]}), [SMALL]),
-    'another host than these, and this one': (
+    'a server group': asks(given(hints={'group': [P]}), SMALL),
+    'the host of a server': asks(given(hints={'same_host': [P]}), SMALL),
+    'another host than these, and this one': asks(
         given(hints={'different_host': [P, Q]}, force_hosts=['h0']),
-        [f'in_tree={H0}&{SMALL}'],
+        f'in_tree={H0}&{SMALL}',
     ),
-    'a numbered group of traits only': (
+    'a numbered group of traits only': asks(
         given(extra_specs={'trait1:CUSTOM_A': 'required'}),
-        [f'limit=1000&required1=CUSTOM_A&{SMALL}&resources1='],
+        f'limit=1000&required1=CUSTOM_A&{SMALL}&resources1=',
     ),
-    'a group of nothing is dropped': (
-        given(extra_specs={'resources1:VGPU': '0'}),
-        [f'limit=1000&{SMALL}'],
+    'a group of nothing is dropped': asks(
+        given(extra_specs={'resources1:VGPU': '0'}), f'limit=1000&{SMALL}'
     ),
-    'a requested group goes as it is, but for zeros': (
+    'a requested group goes as it is, but for zeros': asks(
         given(groups=[group('X', {'VGPU': 1, 'FPGA': 0}, in_tree=H0)]),
-        [f'in_treeX={H0}&limit=1000&{SMALL}&resourcesX=VGPU%3A1'],
+        f'in_treeX={H0}&limit=1000&{SMALL}&resourcesX=VGPU:1',
     ),
-    'no groups': (given(groups=None), [f'limit=1000&{SMALL}']),
+    'no groups': asks(given(groups=None), f'limit=1000&{SMALL}'),
 }
 """By what it shows: the request, its query, and the fallback if it has one."""

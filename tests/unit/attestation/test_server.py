@@ -13,6 +13,7 @@ from novasched.attestation.trusted import (
     attested,
     time_of,
 )
+from tests.cases import cases
 from tests.configuration import make_conf
 
 NOW = datetime.datetime(2026, 5, 4, 12, 0, 0)  # noqa: DTZ001
@@ -26,42 +27,38 @@ def conf(**values):
     return made
 
 
-@pytest.mark.parametrize(
-    ('text', 'expected'),
-    [
-        pytest.param('2012-09-04T15:30:00Z', THEN, id='ISO 8601'),
-        pytest.param('2012-09-04T17:30:00+02:00', THEN, id='of another zone'),
-        pytest.param('2012-09-04T15:30:00', THEN, id='of no zone'),
-        pytest.param('Tue Sep  4 15:30:00 2012', THEN, id='as C prints it'),
-        pytest.param('yesterday', None, id='neither'),
-        pytest.param('', None, id='empty'),
-        pytest.param('0001-01-01T00:00:00+14:00', None, id='before all time'),
-        pytest.param(None, None, id='none'),
-        pytest.param(1346772600, None, id='a number'),
-    ],
+@cases(
+    'text, expected',
+    {
+        'ISO 8601': ('2012-09-04T15:30:00Z', THEN),
+        'of another zone': ('2012-09-04T17:30:00+02:00', THEN),
+        'of no zone': ('2012-09-04T15:30:00', THEN),
+        'as C prints it': ('Tue Sep  4 15:30:00 2012', THEN),
+        'neither': ('yesterday', None),
+        'empty': ('', None),
+        'before all time': ('0001-01-01T00:00:00+14:00', None),
+        'none': (None, None),
+        'a number': (1346772600, None),
+    },
 )
 def test_times(text, expected):
     assert time_of(text) == expected
 
 
-@pytest.mark.parametrize(
-    ('state', 'expected'),
-    [
-        pytest.param(
+@cases(
+    'state, expected',
+    {
+        'whole': (
             {'trust_lvl': 'trusted', 'vtime': '2012-09-04T15:30:00Z'},
             Attested('trusted', THEN),
-            id='whole',
         ),
-        pytest.param(
+        'a time that cannot be read': (
             {'trust_lvl': 'trusted', 'vtime': 'yesterday'},
             Attested('unknown', NOW),
-            id='a time that cannot be read',
         ),
-        pytest.param({'trust_lvl': 'trusted'}, Attested('unknown', NOW), id='no time'),
-        pytest.param(
-            {'vtime': '2012-09-04T15:30:00Z'}, Attested('unknown', THEN), id='no level'
-        ),
-    ],
+        'no time': ({'trust_lvl': 'trusted'}, Attested('unknown', NOW)),
+        'no level': ({'vtime': '2012-09-04T15:30:00Z'}, Attested('unknown', THEN)),
+    },
 )
 def test_answers(state, expected):
     answer = {'hosts': [{'host_name': 'n1', **state}, 'nonsense', {'trust_lvl': 'x'}]}
@@ -84,16 +81,15 @@ def test_novas_defaults():
     )
 
 
-@pytest.mark.parametrize(
-    ('options', 'url', 'verify'),
-    [
-        pytest.param(
+@cases(
+    'options, url, verify',
+    {
+        'a name': (
             {'attestation_server': 'oat.example'},
             'https://oat.example:8443/OpenAttestationWebServices/V1.0',
             True,
-            id='a name',
         ),
-        pytest.param(
+        'an address, and who vouches': (
             {
                 'attestation_server': 'fd00::1',
                 'attestation_port': 443,
@@ -102,9 +98,8 @@ def test_novas_defaults():
             },
             'https://[fd00::1]:443/v1',
             '/ca.pem',
-            id='an address, and who vouches',
         ),
-        pytest.param(
+        'insecure': (
             {
                 'attestation_server': '192.0.2.1',
                 'attestation_server_ca_file': '/ca.pem',
@@ -113,9 +108,8 @@ def test_novas_defaults():
             },
             'https://192.0.2.1:8443',
             False,
-            id='insecure',
         ),
-    ],
+    },
 )
 def test_where_it_is(options, url, verify):
     server = AttestationServer.from_conf(conf(**options))

@@ -15,6 +15,7 @@ from novasched.attestation.trusted import (
     attested,
 )
 from tests import factories
+from tests.cases import cases
 from tests.fakes import FakeClock
 
 NOW = datetime.datetime(2026, 5, 4, 12, 0, 0)  # noqa: DTZ001
@@ -81,32 +82,23 @@ def test_the_first_use_asks_for_all_nodes_and_serves_those_that_follow():
     assert len(server.polled) == 1
 
 
-@pytest.mark.parametrize(
-    ('level', 'expected'),
-    [pytest.param('trusted', False), pytest.param('unknown', True)],
+@cases(
+    'times, node, level, expected, polls',
+    {
+        'nobody attests it': ({}, 'n3', 'trusted', False, 3),
+        'nobody attests it, as was asked': ({}, 'n3', 'unknown', True, 3),
+        'a time that cannot be read': ({'n1': 'yesterday'}, 'n1', 'trusted', False, 1),
+        'which is unknown': ({'n1': 'yesterday'}, 'n1', 'unknown', True, 1),
+        'a level that is always old': ({'n1': OLD}, 'n1', 'trusted', True, 3),
+    },
 )
-def test_a_node_that_nobody_attests_is_asked_for_each_time(level, expected):
-    server = FakeServer()
+def test_what_is_not_known_for_a_while_is_asked_for_each_time(
+    times, node, level, expected, polls
+):
+    server = FakeServer(**times)
     rule_ = rule(server)
-    for polls in (1, 2, 3):
-        assert passes(rule_, 'n3', level) is expected
-        assert len(server.polled) == polls
-
-
-def test_a_time_that_cannot_be_read_makes_the_level_unknown_for_a_while():
-    server = FakeServer(n1='yesterday')
-    rule_ = rule(server)
-    assert not passes(rule_, 'n1', 'trusted')
-    assert passes(rule_, 'n1', 'unknown')
-    assert len(server.polled) == 1
-
-
-def test_a_level_that_is_always_old_counts_but_is_asked_for_each_time():
-    server = FakeServer(n1=OLD)
-    rule_ = rule(server)
-    for polls in (1, 2, 3):
-        assert passes(rule_, 'n1', 'trusted')
-        assert len(server.polled) == polls
+    assert [passes(rule_, node, level) for _ in range(3)] == [expected] * 3
+    assert len(server.polled) == polls
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from novasched.drivers.chance import CHANCE, ChanceScheduler
 from novasched.objects.context import RequestContext
 from novasched.scheduler.pipeline import decide
 from tests import factories
+from tests.cases import cases
 from tests.fakes import FakeView
 
 UUIDS = [f'c0000000-0000-4000-8000-00000000000{n}' for n in range(1, 9)]
@@ -71,57 +72,51 @@ def test_as_many_as_the_request_says_when_no_instance_is_named(draw):
     assert len(draw(None, num_instances=3).selections) == 3
 
 
-@pytest.mark.parametrize(
-    ('request_', 'expected'),
-    [
-        pytest.param({'ignore_hosts': ['H1', 'h3', 'h4']}, {'h2'}, id='ignored'),
-        pytest.param({'force_hosts': ['H3']}, {'h3'}, id='a forced host'),
-        pytest.param({'force_nodes': ['h4']}, {'h4'}, id='a forced node'),
-        pytest.param(
+@cases(
+    'request_, expected',
+    {
+        'ignored': ({'ignore_hosts': ['H1', 'h3', 'h4']}, {'h2'}),
+        'a forced host': ({'force_hosts': ['H3']}, {'h3'}),
+        'a forced node': ({'force_nodes': ['h4']}, {'h4'}),
+        'a destination': (
             {'requested_destination': factories.destination('h2')},
             {'h2'},
-            id='a destination',
         ),
-        pytest.param(
+        'ignored wins over forced': (
             {'force_hosts': ['h1', 'h2'], 'ignore_hosts': ['h1']},
             {'h2'},
-            id='ignored wins over forced',
         ),
-    ],
+    },
 )
 @pytest.mark.parametrize('count', [1, 2])
 def test_the_hosts_that_a_request_names_count(draw, request_, expected, count):
     assert {host for (host,) in names(draw(count, **request_))} == expected
 
 
-@pytest.mark.parametrize(
-    ('columns', 'request_', 'reason'),
-    [
-        pytest.param(
+@cases(
+    'columns, request_, reason',
+    {
+        'nothing is up': (
             {'service_up': [False]},
             {},
             'Is the appropriate service running?',
-            id='nothing is up',
         ),
-        pytest.param(
+        'a disabled host cannot be forced': (
             {'service_disabled': [True]},
             {'force_hosts': ['h1']},
             'Is the appropriate service running?',
-            id='a disabled host cannot be forced',
         ),
-        pytest.param(
+        'all are ignored': (
             {},
             {'ignore_hosts': ['h1']},
             'Could not find another compute',
-            id='all are ignored',
         ),
-        pytest.param(
+        'an unknown one is forced': (
             {},
             {'force_hosts': ['h9']},
             'Could not find another compute',
-            id='an unknown one is forced',
         ),
-    ],
+    },
 )
 def test_no_host_is_said_in_novas_words(draw, columns, request_, reason):
     with pytest.raises(errors.NoValidHost) as raised:

@@ -18,20 +18,26 @@ def journal():
     return FakeJournal()
 
 
+def intended(journal, caller=None, wanted=WANTED):
+    """Return what a request tells the journal, which knows of its claims."""
+    made = ClaimJournal(journal, caller)
+    made.intend('req-1', 'project', wanted)
+    return made
+
+
 def test_what_is_claimed_is_written_down(journal):
-    ClaimJournal(journal).intend('req-1', 'project', WANTED[:1])
+    intended(journal, wanted=WANTED[:1])
     assert journal.intents == [Intent('req-1', 'a', 'project', {'p': {'VCPU': 1}})]
     assert journal.told == []
 
 
 def test_how_long_the_caller_waits_is_written_down(journal):
-    ClaimJournal(journal, FakeCaller(left_s=12.5)).intend('req-1', 'project', WANTED)
+    intended(journal, FakeCaller(left_s=12.5))
     assert [one.undo_within_s for one in journal.intents] == [12.5, 12.5]
 
 
 def test_only_what_is_open_is_settled_and_left(journal):
-    claim_journal = ClaimJournal(journal)
-    claim_journal.intend('req-1', 'project', WANTED)
+    claim_journal = intended(journal)
     claim_journal.settle('a', 'a', 'unknown')
     claim_journal.end(SystemExit())
     claim_journal.end(SystemExit())
@@ -39,16 +45,14 @@ def test_only_what_is_open_is_settled_and_left(journal):
 
 
 def test_what_a_defect_interrupted_is_to_be_undone(journal):
-    claim_journal = ClaimJournal(journal)
-    claim_journal.intend('req-1', 'project', WANTED)
+    claim_journal = intended(journal)
     claim_journal.end(KeyError())
     claim_journal.end(KeyError())
     assert journal.told == [('a', 'to be undone'), ('b', 'to be undone')]
 
 
 def test_what_a_request_could_not_undo_is_to_be_undone(journal):
-    claim_journal = ClaimJournal(journal)
-    claim_journal.intend('req-1', 'project', WANTED)
+    claim_journal = intended(journal)
     assert claim_journal.undo_later('a', 0.0)
     assert not claim_journal.undo_later('a', 0.0)
     assert journal.told == [('a', 'to be undone')]
@@ -56,8 +60,7 @@ def test_what_a_request_could_not_undo_is_to_be_undone(journal):
 
 def test_an_answer_is_under_way_until_it_is_handed_over(journal):
     caller = FakeCaller()
-    claim_journal = ClaimJournal(journal, caller)
-    claim_journal.intend('req-1', 'project', WANTED)
+    claim_journal = intended(journal, caller)
     claim_journal.settle('b')
     claim_journal.answer()
     claim_journal.end(SystemExit())
@@ -68,8 +71,7 @@ def test_an_answer_is_under_way_until_it_is_handed_over(journal):
 
 def test_an_undo_that_fails_is_made_again_later(journal):
     caller = FakeCaller()
-    claim_journal = ClaimJournal(journal, caller)
-    claim_journal.intend('req-1', 'project', WANTED[:1])
+    claim_journal = intended(journal, caller, WANTED[:1])
 
     def broken():
         raise KeyError
@@ -81,8 +83,7 @@ def test_an_undo_that_fails_is_made_again_later(journal):
 
 
 def test_nobody_known_has_the_answer_at_once(journal):
-    claim_journal = ClaimJournal(journal)
-    claim_journal.intend('req-1', 'project', WANTED[:1])
+    claim_journal = intended(journal, wanted=WANTED[:1])
     claim_journal.check_caller()
     claim_journal.answer()
     assert journal.told == [('a', 'settled')]
@@ -95,8 +96,7 @@ def test_a_caller_that_is_gone_is_told(journal):
 
 
 def test_without_a_journal_nothing_is_written():
-    claim_journal = ClaimJournal(None, FakeCaller())
-    claim_journal.intend('req-1', 'project', WANTED)
+    claim_journal = intended(None, FakeCaller())
     claim_journal.settle('a')
     claim_journal.end(SystemExit())
     claim_journal.answer()

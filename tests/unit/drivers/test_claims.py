@@ -16,6 +16,7 @@ from novasched.objects.context import RequestContext
 from novasched.ports import CallerGone, ClaimRequest
 from novasched.ports.decisions import NO_RECORDER, NoRecorder
 from tests import factories
+from tests.cases import cases
 from tests.fakes import FakeCaller, FakeJournal, FakePlacement, candidate
 
 BEFORE = {'allocations': {'source': {'resources': {'VCPU': 1}}}}
@@ -26,10 +27,15 @@ def context():
     return RequestContext(user_id='caller', overwrite=False)
 
 
+def claims_of(placement, context, journal=None, caller=None, recorder=NO_RECORDER):
+    journals = ClaimJournal(journal, caller)
+    return Claims(placement, context, '1.36', claim_journal=journals, recorder=recorder)
+
+
 def claim_all(placement, context, count=3, then=None, recorder=NO_RECORDER):
     """Claim for instances a, b, c ...; then raise."""
     made = []
-    with Claims(placement, context, '1.36', recorder=recorder) as claims:
+    with claims_of(placement, context, recorder=recorder) as claims:
         for name in 'abcdefgh'[:count]:
             request = factories.request(instance_uuid=name)
             made.append(claims.make(request, candidate(f'host-of-{name}')))
@@ -45,14 +51,14 @@ def test_claims_stay_when_the_block_ends_well(context):
     assert placement.undone == []
 
 
-@pytest.mark.parametrize(
+@cases(
     'problem',
-    [
-        pytest.param(errors.NoValidHost('none'), id='no valid host'),
-        pytest.param(RuntimeError('a filter broke'), id='an unexpected error'),
-        pytest.param(KeyboardInterrupt(), id='the operator interrupts'),
-        pytest.param(SystemExit(1), id='the process exits'),
-    ],
+    {
+        'no valid host': errors.NoValidHost('none'),
+        'an unexpected error': RuntimeError('a filter broke'),
+        'the operator interrupts': KeyboardInterrupt(),
+        'the process exits': SystemExit(1),
+    },
 )
 def test_every_error_undoes_all_claims_the_last_one_first(context, problem):
     placement = FakePlacement()
@@ -63,8 +69,8 @@ def test_every_error_undoes_all_claims_the_last_one_first(context, problem):
     assert [consumer for consumer, _ in placement.undone] == ['c', 'b', 'a']
 
 
-@pytest.mark.parametrize('problem', [errors.AllocationUpdateFailed('c', 'changed')])
-def test_a_claim_that_raises_undoes_the_earlier_ones(context, problem):
+def test_a_claim_that_raises_undoes_the_earlier_ones(context):
+    problem = errors.AllocationUpdateFailed('c', 'changed')
     placement = FakePlacement(script=['claimed', 'claimed', problem])
     with pytest.raises(errors.AllocationUpdateFailed):
         claim_all(placement, context)
@@ -113,10 +119,7 @@ def test_what_is_undone_is_recorded(context):
 def test_what_is_undone_after_the_answer_is_not_recorded(context):
     recorder, caller = UndoneClaims(), FakeCaller()
     placement = FakePlacement()
-    journal = ClaimJournal(None, caller)
-    with Claims(
-        placement, context, '1.36', claim_journal=journal, recorder=recorder
-    ) as claims:
+    with claims_of(placement, context, caller=caller, recorder=recorder) as claims:
         claims.make(factories.request(instance_uuid='a'), candidate('host-of-a'))
     claims._undo_unread()
     assert placement.held == {}
@@ -186,23 +189,23 @@ def test_a_placement_that_cannot_be_reached_ends_all(context, number):
     assert len(placement.tried + placement.tried_together) == 1
 
 
-@pytest.mark.parametrize(
-    ('values', 'user'),
-    [
-        pytest.param({'user_id': 'owner'}, 'owner', id='the user of the request'),
-        pytest.param({'user_id': None}, 'caller', id='else the user who calls'),
-    ],
+@cases(
+    'values, user',
+    {
+        'the user of the request': ({'user_id': 'owner'}, 'owner'),
+        'else the user who calls': ({'user_id': None}, 'caller'),
+    },
 )
 def test_allocations_belong_to_the_owner_of_the_instance(context, values, user):
     placement = FakePlacement()
-    with Claims(placement, context, '1.36') as claims:
+    with claims_of(placement, context) as claims:
         claims.make(factories.request(**values), candidate('one'))
     assert placement.owner == ('project', user)
 
 
 def claim_together(placement, context, names='ab', **values):
     wanted = [ClaimRequest(name, candidate('host')) for name in names]
-    with Claims(placement, context, '1.36') as claims:
+    with claims_of(placement, context) as claims:
         return claims.make_all(factories.request(**values), wanted)
 
 
@@ -266,8 +269,7 @@ def wanted_on(hosts):
 
 def claim_many(placement, context, count=3 * CHUNK, journal=None, caller=None):
     wanted = wanted_on(f'h{n}' for n in range(count))
-    claim_journal = ClaimJournal(journal, caller)
-    with Claims(placement, context, '1.36', claim_journal=claim_journal) as claims:
+    with claims_of(placement, context, journal, caller) as claims:
         return claims.make_all(factories.request(), wanted)
 
 
@@ -275,25 +277,17 @@ def numbers(count):
     return [str(n) for n in range(count)]
 
 
-@pytest.mark.parametrize(
-    ('hosts', 'expected'),
-    [
-        pytest.param(['a', 'b', 'a'], ['0 1 2'], id='no more than a chunk'),
-        pytest.param(['a', 'b', 'c', 'd'], ['0 1 2', '3'], id='in their order'),
-        pytest.param(
-            ['a', 'b', 'c', 'a', 'b', 'c'], ['0 3', '1 4', '2 5'], id='hosts are whole'
-        ),
-        pytest.param(['a', 'b', 'a', 'b', 'b'], ['0 2', '1 3 4'], id='a full chunk'),
-        pytest.param(
-            ['a', 'b', 'a', 'a', 'a'], ['0 2 3', '4 1'], id='a host for two chunks'
-        ),
-        pytest.param(
-            ['s a', 's b', 's a', 's b'], ['0 2', '1 3'], id='they share storage'
-        ),
-        pytest.param(
-            ['a a1', 'b b1', 'a a2', 'b b2'], ['0 2', '1 3'], id='providers in hosts'
-        ),
-    ],
+@cases(
+    'hosts, expected',
+    {
+        'no more than a chunk': (['a', 'b', 'a'], ['0 1 2']),
+        'in their order': (['a', 'b', 'c', 'd'], ['0 1 2', '3']),
+        'hosts are whole': (['a', 'b', 'c', 'a', 'b', 'c'], ['0 3', '1 4', '2 5']),
+        'a full chunk': (['a', 'b', 'a', 'b', 'b'], ['0 2', '1 3 4']),
+        'a host for two chunks': (['a', 'b', 'a', 'a', 'a'], ['0 2 3', '4 1']),
+        'they share storage': (['s a', 's b', 's a', 's b'], ['0 2', '1 3']),
+        'providers in hosts': (['a a1', 'b b1', 'a a2', 'b b2'], ['0 2', '1 3']),
+    },
 )
 def test_claims_for_one_host_go_in_one_chunk(hosts, expected):
     found = chunks(wanted_on(hosts), 3)
@@ -321,13 +315,13 @@ def test_a_chunk_that_is_refused_undoes_those_before_and_ends_all(context):
     assert sorted(journal.told) == sorted((one, 'settled') for one in begun)
 
 
-@pytest.mark.parametrize(
-    ('outcome', 'error'),
-    [
-        pytest.param('unknown', errors.AllocationUpdateFailed, id='unknown'),
-        pytest.param('unreachable', errors.NoValidHost, id='not reached'),
-        pytest.param(KeyError('defect'), KeyError, id='a defect'),
-    ],
+@cases(
+    'outcome, error',
+    {
+        'unknown': ('unknown', errors.AllocationUpdateFailed),
+        'not reached': ('unreachable', errors.NoValidHost),
+        'a defect': (KeyError('defect'), KeyError),
+    },
 )
 def test_a_chunk_that_fails_undoes_those_before_and_ends_all(context, outcome, error):
     placement = FakePlacement()
@@ -373,7 +367,7 @@ def test_too_little_for_one_chunk_is_too_little_for_all_of_them(context):
     placement.together = {SECOND: 'refused'}
     placement.together_exhausted = ('h', 'VCPU')
     wanted = wanted_on(['h'] * (CHUNK + 1))
-    with Claims(placement, context, '1.36') as claims:
+    with claims_of(placement, context) as claims:
         assert not claims.make_all(factories.request(), wanted)
         candidates = [one.candidate for one in wanted]
         assert not claims.room.fits_all(candidates)
@@ -386,13 +380,12 @@ def test_too_little_for_one_chunk_is_too_little_for_all_of_them(context):
 def journalled(placement, context, then=None, caller=None, journal=None):
     """Claim for an instance, with a journal; return what was told to it."""
     journal = journal or FakeJournal()
-    with contextlib.suppress(errors.RequestError, KeyboardInterrupt):
-        claim_journal = ClaimJournal(journal, caller)
-        with Claims(placement, context, '1.36', claim_journal=claim_journal) as claims:
-            claims.make(factories.request(instance_uuid='a'), candidate('p'))
-            claims.check_caller()
-            if then is not None:
-                raise then
+    ends = contextlib.suppress(errors.RequestError, KeyboardInterrupt)
+    with ends, claims_of(placement, context, journal, caller) as claims:
+        claims.make(factories.request(instance_uuid='a'), candidate('p'))
+        claims.check_caller()
+        if then is not None:
+            raise then
     return journal.told
 
 
@@ -404,8 +397,7 @@ def test_claims_that_stay_are_answered(context):
 def test_claims_whose_answer_reaches_no_reader_are_undone(context):
     placement, caller, journal = FakePlacement(), FakeCaller(), FakeJournal()
     forgotten = []
-    claim_journal = ClaimJournal(journal, caller)
-    with Claims(placement, context, '1.36', claim_journal=claim_journal) as claims:
+    with claims_of(placement, context, journal, caller) as claims:
         claims.if_undone.append(lambda: forgotten.append('a'))
         claims.make(factories.request(instance_uuid='a'), candidate('p'))
     assert list(placement.held) == ['a']
@@ -417,26 +409,23 @@ def test_claims_whose_answer_reaches_no_reader_are_undone(context):
 
 def test_an_answer_without_claims_may_reach_no_reader(context):
     caller = FakeCaller()
-    with Claims(
-        FakePlacement(), context, '1.36', claim_journal=ClaimJournal(None, caller)
-    ):
+    with claims_of(FakePlacement(), context, caller=caller):
         pass
     caller.undeliverable()
 
 
-@pytest.mark.parametrize(
-    ('script', 'expected'),
-    [
-        pytest.param('refused', [('a', 'settled')], id='refused'),
-        pytest.param('unreachable', [('a', 'settled')], id='not sent'),
-        pytest.param('unknown', [('a', 'settled')], id='unknown, thus undone'),
-        pytest.param(
+@cases(
+    'script, expected',
+    {
+        'refused': ('refused', [('a', 'settled')]),
+        'not sent': ('unreachable', [('a', 'settled')]),
+        'unknown, thus undone': ('unknown', [('a', 'settled')]),
+        'changed by another process': (
             errors.AllocationUpdateFailed('a', 'changed'),
             [('a', 'settled')],
-            id='changed by another process',
         ),
-        pytest.param(KeyboardInterrupt(), [('a', 'left')], id='interrupted'),
-    ],
+        'interrupted': (KeyboardInterrupt(), [('a', 'left')]),
+    },
 )
 def test_the_journal_learns_how_a_claim_ends(context, script, expected):
     assert journalled(FakePlacement(script=[script]), context) == expected
@@ -446,9 +435,7 @@ def test_claims_for_several_are_written_down_together(context):
     journal, wanted = FakeJournal(), [ClaimRequest(u, candidate('p')) for u in 'ab']
     placement = FakePlacement()
     placement.together = 'refused'
-    with Claims(
-        placement, context, '1.36', claim_journal=ClaimJournal(journal)
-    ) as claims:
+    with claims_of(placement, context, journal) as claims:
         claims.make_all(factories.request(), wanted)
     assert [one.consumer_uuid for one in journal.intents] == ['a', 'b']
     assert journal.told == [('a', 'settled'), ('b', 'settled')]
@@ -465,12 +452,7 @@ def test_what_cannot_be_undone_is_undone_later(context, caplog):
 def test_a_claim_of_which_a_defect_tells_nothing_is_undone_later(context):
     placement = FakePlacement(script=[KeyError()])
     journal = FakeJournal()
-    with (
-        pytest.raises(KeyError),
-        Claims(
-            placement, context, '1.36', claim_journal=ClaimJournal(journal)
-        ) as claims,
-    ):
+    with pytest.raises(KeyError), claims_of(placement, context, journal) as claims:
         claims.make(factories.request(instance_uuid='a'), candidate('p'))
     assert journal.told == [('a', 'to be undone')]
 
@@ -483,6 +465,6 @@ def test_the_claims_of_a_caller_that_is_gone_are_undone(context):
 
 
 def test_who_has_no_claims_may_be_gone(context):
-    gone = ClaimJournal(None, FakeCaller(CallerGone('hung up')))
-    with Claims(FakePlacement(), context, '1.36', claim_journal=gone) as claims:
+    gone = FakeCaller(CallerGone('hung up'))
+    with claims_of(FakePlacement(), context, caller=gone) as claims:
         claims.check_caller()

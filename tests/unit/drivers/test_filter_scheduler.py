@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 
@@ -24,6 +25,7 @@ from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.cases import cases
 from tests.fakes import VERSION, FakePlacement, FakeView
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
@@ -39,6 +41,18 @@ class Passing(BaseHostFilter):
 
     def host_passes(self, host_state, spec_obj):
         return host_state.host in self.names
+
+
+class Trimming(BaseHostFilter):
+    """Passes all hosts, and leaves one without candidates."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def host_passes(self, host_state, spec_obj):
+        if host_state.host == self.name:
+            host_state.allocation_candidates = []
+        return True
 
 
 class Broken(BaseHostFilter):
@@ -100,15 +114,13 @@ def run(hosts):
         )
         context = RequestContext(overwrite=False)
         request = request or factories.request()
-        if uuids is None or candidates is None:
+        claims = contextlib.nullcontext()
+        if not (uuids is None or candidates is None):
+            room = RemainingCapacity(candidates.summaries)
+            claims = Claims(placement, context, VERSION, room)
+        with claims as made:
             work = ScheduleRequest(
-                context, request, uuids, candidates, None, alternates, check=check
-            )
-            return driver.select_destinations(work)
-        room = RemainingCapacity(candidates.summaries)
-        with Claims(placement, context, VERSION, room) as claims:
-            work = ScheduleRequest(
-                context, request, uuids, candidates, claims, alternates, check=check
+                context, request, uuids, candidates, made, alternates, check=check
             )
             return driver.select_destinations(work)
 
@@ -200,14 +212,8 @@ def test_each_request_has_a_seed_of_its_own(hosts):
 
 
 def test_a_host_without_candidates_is_passed_over(run, caplog):
-    class Trimming(BaseHostFilter):
-        def host_passes(self, host_state, spec_obj):
-            if host_state.host == 'h1':
-                host_state.allocation_candidates = []
-            return True
-
     with caplog.at_level(logging.DEBUG, LOGGER):
-        assert names(run(everywhere(), [A], filters=[Trimming()])) == [['h2']]
+        assert names(run(everywhere(), [A], filters=[Trimming('h1')])) == [['h2']]
     assert any('candidatefor host (h1, h1)' in line for line in caplog.messages)
 
 
@@ -236,23 +242,18 @@ def test_each_request_works_on_a_copy(hosts):
     assert parts.view.refreshed == 0
 
 
-@pytest.mark.parametrize(
-    ('script', 'filters', 'error'),
-    [
-        pytest.param(
-            ['claimed', *['refused'] * 4], (), errors.NoValidHost, id='no room'
-        ),
-        pytest.param(
+@cases(
+    'script, filters, error',
+    {
+        'no room': (['claimed', *['refused'] * 4], (), errors.NoValidHost),
+        'a consumer that changed': (
             ['claimed', errors.AllocationUpdateFailed(B, 'changed')],
             (),
             errors.AllocationUpdateFailed,
-            id='a consumer that changed',
         ),
-        pytest.param([], [Broken()], errors.ExtensionFailed, id='a filter that raises'),
-        pytest.param(
-            ['claimed', KeyboardInterrupt()], (), KeyboardInterrupt, id='an interrupt'
-        ),
-    ],
+        'a filter that raises': ([], [Broken()], errors.ExtensionFailed),
+        'an interrupt': (['claimed', KeyboardInterrupt()], (), KeyboardInterrupt),
+    },
 )
 def test_a_failure_leaves_nothing_claimed(run, script, filters, error):
     offered = everywhere(script=script)
@@ -370,14 +371,8 @@ class TestAlternates:
         assert [asked.count(uuid) for uuid in (A, B)] == [4, 8]
 
     def test_hosts_without_candidates_are_left_out(self, run, caplog):
-        class Trimming(BaseHostFilter):
-            def host_passes(self, host_state, spec_obj):
-                if host_state.host == 'h2':
-                    host_state.allocation_candidates = []
-                return True
-
         with caplog.at_level(logging.DEBUG, LOGGER):
-            placed = run(everywhere(), [A], filters=[Trimming()], alternates=True)
+            placed = run(everywhere(), [A], filters=[Trimming('h2')], alternates=True)
         assert names(placed) == [['h1', 'h3']]
         assert any("with uuid = 'uuid-h2'" in line for line in caplog.messages)
 
@@ -403,12 +398,12 @@ def asking_for_pages(pagesize=-3):
     return factories.request(numa_topology=factories.guest_topology(cell))
 
 
-@pytest.mark.parametrize(
-    ('as_nova', 'pagesize'),
-    [
-        pytest.param(False, 4, id='the next instance starts from the request'),
-        pytest.param(True, None, id='for nova it starts from the last instance'),
-    ],
+@cases(
+    'as_nova, pagesize',
+    {
+        'the next instance starts from the request': (False, 4),
+        'for nova it starts from the last instance': (True, None),
+    },
 )
 def test_instances_get_nodes_one_after_the_other(run, nodes, as_nova, pagesize):
     fitting = Fitting(as_nova=as_nova)

@@ -17,6 +17,7 @@ from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.cases import cases
 from tests.fakes import VERSION, FakePlacement, FakeView, candidate
 
 A, B, C = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'abc')
@@ -103,9 +104,23 @@ class Trimming(BaseHostFilter):
 
 
 class TestFurtherCandidates:
-    def test_another_host_comes_before_them(self, run, placement):
-        placement.script = ['refused']
-        assert names(run([A])) == [['h2']]
+    @cases(
+        'script, host, tried',
+        {
+            'another host comes before them': (['refused'], 'h2', 2),
+            'hosts in conflict are tried again': (['conflicted'] * 2, 'h1', 3),
+            'conflicts end': (['conflicted'] * 4, None, 4),
+            'not where the host was refused otherwise': (['in vain'] * 2, None, 2),
+        },
+    )
+    def test_which_host_is_tried_next(self, run, placement, script, host, tried):
+        placement.script = script
+        if host is None:
+            with pytest.raises(errors.NoValidHost):
+                run([A])
+        else:
+            assert names(run([A])) == [[host]]
+        assert len(placement.tried) == tried
 
     def test_they_are_tried_when_no_host_is_left(self, run, placement):
         placement.script = ['refused']
@@ -119,25 +134,6 @@ class TestFurtherCandidates:
         with pytest.raises(errors.NoValidHost):
             run([A])
         assert len(placement.tried) == 1
-
-    def test_they_are_not_where_the_host_was_refused_otherwise(self, run, placement):
-        placement.script = ['in vain', 'in vain']
-        with pytest.raises(errors.NoValidHost):
-            run([A])
-        assert len(placement.tried) == 2
-
-    def test_hosts_in_conflict_are_tried_again_when_no_host_is_left(
-        self, run, placement
-    ):
-        placement.script = ['conflicted', 'conflicted']
-        assert names(run([A])) == [['h1']]
-        assert len(placement.tried) == 3
-
-    def test_conflicts_end(self, run, placement):
-        placement.script = ['conflicted'] * 4
-        with pytest.raises(errors.NoValidHost):
-            run([A])
-        assert len(placement.tried) == 4
 
     def test_a_cloud_that_fills_up_costs_a_bounded_number_of_claims(
         self, run, placement
@@ -225,13 +221,13 @@ class TestTogether:
         assert placement.held == {}
 
 
-@pytest.mark.parametrize(
-    ('free', 'device'),
-    [
-        pytest.param(99, 'uuid-h2-x', id='all is free'),
-        pytest.param(1, 'uuid-h2-y', id='the first asks for what we have taken'),
-        pytest.param(0, 'uuid-h2-x', id='no candidate has room'),
-    ],
+@cases(
+    'free, device',
+    {
+        'all is free': (99, 'uuid-h2-x'),
+        'the first asks for what we have taken': (1, 'uuid-h2-y'),
+        'no candidate has room': (0, 'uuid-h2-x'),
+    },
 )
 def test_alternates_have_a_candidate_that_is_free(run, placement, free, device):
     first, second = placement.offered[2:]

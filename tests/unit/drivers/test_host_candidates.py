@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import logging
 
-import pytest
-
 from novasched.drivers.host_candidates import (
     FORGET_AFTER_S,
     KnownRoots,
@@ -17,6 +15,7 @@ from novasched.drivers.host_candidates import (
 from novasched.objects.request_spec import RequestGroup
 from novasched.ports import Candidates
 from tests import factories
+from tests.cases import cases
 from tests.fakes import VERSION, FakeClock, candidate
 
 PORT = 'b0000000-0000-4000-8000-000000000001'
@@ -34,14 +33,14 @@ def test_the_first_of_each_host_come_first(caplog):
     assert 'candidatefor host (h2, h2)' in message
 
 
-@pytest.mark.parametrize(
-    ('candidate', 'expected'),
-    [
-        pytest.param(None, [], id='nothing was claimed'),
-        pytest.param({'mappings': {'port': [PORT]}}, [PORT], id='it names the group'),
-        pytest.param({'mappings': {'': [PORT]}}, [], id='it does not'),
-        pytest.param({}, [], id='it is of an old placement'),
-    ],
+@cases(
+    'candidate, expected',
+    {
+        'nothing was claimed': (None, []),
+        'it names the group': ({'mappings': {'port': [PORT]}}, [PORT]),
+        'it does not': ({'mappings': {'': [PORT]}}, []),
+        'it is of an old placement': ({}, []),
+    },
 )
 def test_groups_are_told_their_providers(candidate, expected):
     groups = [RequestGroup(requester_id='port', provider_uuids=[])]
@@ -69,23 +68,20 @@ def root_of(**roots):
 SUMMARIES = root_of(root='root', child='root', other='root', shared='shared')
 
 
-@pytest.mark.parametrize(
-    ('providers', 'nodes', 'filed'),
-    [
-        pytest.param(['child'], {'root'}, ['child', 'root'], id='a child alone'),
-        pytest.param(
+@cases(
+    'providers, nodes, filed',
+    {
+        'a child alone': (['child'], {'root'}, ['child', 'root']),
+        'a child and shared storage': (
             ['child', 'shared'],
             {'root'},
             ['child', 'shared', 'root'],
-            id='a child and shared storage',
         ),
-        pytest.param(
-            ['child', 'other'], {'root'}, ['child', 'other', 'root'], id='two children'
-        ),
-        pytest.param(['child', 'root'], {'root'}, ['child', 'root'], id='the node too'),
-        pytest.param(['child'], (), ['child', 'root'], id='no node is known'),
-        pytest.param(['stranger'], (), ['stranger'], id='a provider without summary'),
-    ],
+        'two children': (['child', 'other'], {'root'}, ['child', 'other', 'root']),
+        'the node too': (['child', 'root'], {'root'}, ['child', 'root']),
+        'no node is known': (['child'], (), ['child', 'root']),
+        'a provider without summary': (['stranger'], (), ['stranger']),
+    },
 )
 def test_candidates_that_take_from_no_node_are_filed_under_the_root(
     providers, nodes, filed

@@ -20,6 +20,7 @@ from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
+from tests.cases import cases
 
 LOGGER = 'novasched.drivers.nova_log_lines'
 UUID = factories.INSTANCE
@@ -125,12 +126,12 @@ def test_filters_that_are_all_left_out_still_start(lines):
     assert not any('Filter First' in text for _, text in found)
 
 
-@pytest.mark.parametrize(
-    ('filters', 'index'),
-    [
-        pytest.param([], 0, id='there is none'),
-        pytest.param([First()], 1, id='it was left out'),
-    ],
+@cases(
+    'filters, index',
+    {
+        'there is none': ([], 0),
+        'it was left out': ([First()], 1),
+    },
 )
 def test_without_a_filter_and_hosts_nothing_is_named(lines, filters, index):
     removed = f"Filtering removed all hosts for the request with instance ID '{UUID}'."
@@ -181,18 +182,15 @@ class Speechless(Passing):
         raise ValueError('no words')
 
 
-@pytest.mark.parametrize(
-    ('kind', 'said'),
-    [
-        pytest.param(
-            Reasoned, 'Reasoned rejected 2 host(s): not one of 0', id='grouped'
-        ),
-        pytest.param(
+@cases(
+    'kind, said',
+    {
+        'grouped': (Reasoned, 'Reasoned rejected 2 host(s): not one of 0'),
+        'a filter that raises': (
             Speechless,
             'Speechless cannot say why: ValueError: no words',
-            id='a filter that raises',
         ),
-    ],
+    },
 )
 def test_reasons_are_told_where_nothing_is_left(lines, kind, said):
     assert ('DEBUG', f'Filter {said}') in lines(logging.DEBUG, [kind()])
@@ -213,20 +211,18 @@ def test_failure_is_told_at_info(lines):
     assert levels == ['INFO', 'INFO']
 
 
-@pytest.mark.parametrize(
-    ('request_', 'note'),
-    [
-        pytest.param(
+@cases(
+    'request_, note',
+    {
+        'all ignored': (
             {'ignore_hosts': ['h1', 'h2']},
             'Host filter ignoring hosts: h1, h2',
-            id='all ignored',
         ),
-        pytest.param(
+        'an unknown host forced': (
             {'force_hosts': ['h9']},
             "No hosts matched due to not matching 'force_hosts' value of 'h9'",
-            id='an unknown host forced',
         ),
-    ],
+    },
 )
 def test_where_no_filter_ran_the_notes_say_all(lines, request_, note):
     assert lines(logging.DEBUG, [Passing()], **request_) == [('INFO', note)]

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from novasched.drivers.plugin_timing import PluginTiming, Running
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fakes import FakeClock
 
@@ -22,6 +23,30 @@ def clock():
 @pytest.fixture
 def watch(clock):
     return PluginTiming(clock)
+
+
+@pytest.fixture
+def logged(caplog):
+    """Return a function that gives the lines with some words."""
+    caplog.set_level(logging.WARNING, 'novasched')
+
+    def lines(words):
+        said = (r.getMessage() for r in caplog.records)
+        return [line for line in said if words in line]
+
+    return lines
+
+
+@pytest.fixture
+def named(logged):
+    """The lines that name a plugin that took too long."""
+    return lambda: logged('time budget')
+
+
+@pytest.fixture
+def stuck(logged):
+    """The lines that name a plugin that does not end."""
+    return lambda: logged('running for')
 
 
 def test_seconds_add_up_until_they_are_asked_for(watch, clock):
@@ -61,7 +86,7 @@ def test_what_raises_took_time_and_runs_no_more(watch, clock):
     assert lap.took_s() == {'A': 1.0}
 
 
-def test_what_runs_in_each_thread_is_known(watch, clock, caplog):
+def test_what_runs_in_each_thread_is_known(watch, clock, stuck):
     started, end = threading.Event(), threading.Event()
 
     def decide():
@@ -84,11 +109,10 @@ def test_what_runs_in_each_thread_is_known(watch, clock, caplog):
     end.set()
     thread.join(10)
     assert watch.running() == {}
-    stuck = [r.getMessage() for r in caplog.records if 'running for' in r.getMessage()]
-    assert [line.split()[1] for line in stuck] == ['B', 'A']
+    assert [line.split()[1] for line in stuck()] == ['B', 'A']
 
 
-def test_what_has_been_stuck_for_longest_is_told_first(watch, clock, caplog):
+def test_what_has_been_stuck_for_longest_is_told_first(watch, clock, stuck):
     at_work = [watch.of('req-1'), watch.of('req-2')]
     for lap, name in zip(at_work, 'BA', strict=True):
         lap.thread = name
@@ -96,8 +120,7 @@ def test_what_has_been_stuck_for_longest_is_told_first(watch, clock, caplog):
         clock.advance(1)
     clock.advance(30)
     watch.log_stuck()
-    stuck = [r.getMessage() for r in caplog.records if 'running for' in r.getMessage()]
-    assert [line.split()[1] for line in stuck] == ['B', 'A']
+    assert [line.split()[1] for line in stuck()] == ['B', 'A']
 
 
 def test_a_request_that_ended_leaves_nothing(watch):
@@ -107,9 +130,8 @@ def test_a_request_that_ended_leaves_nothing(watch):
     assert watch.running() == {}
 
 
-def test_what_is_stuck_is_told_once_each_time(watch, clock, caplog):
+def test_what_is_stuck_is_told_once_each_time(watch, clock, stuck):
     lap = watch.of('req-1')
-    caplog.set_level(logging.WARNING, 'novasched')
     for _ in range(2):
         with lap('Filter', 'OddHosts', 3):
             clock.advance(30)
@@ -119,21 +141,8 @@ def test_what_is_stuck_is_told_once_each_time(watch, clock, caplog):
             clock.advance(10)
             watch.log_stuck()
         watch.log_stuck()
-    told = [r.getMessage() for r in caplog.records if r.name.startswith('novasched')]
     line = 'Filter OddHosts has been running for 31 s for request req-1'
-    assert told == [line, line]
-
-
-@pytest.fixture
-def named(caplog):
-    """The lines that name a plugin that took too long."""
-    caplog.set_level(logging.WARNING, 'novasched')
-
-    def lines():
-        said = (r.getMessage() for r in caplog.records)
-        return [line for line in said if 'time budget' in line]
-
-    return lines
+    assert stuck() == [line, line]
 
 
 def run(watch, clock, *seconds, kind='Filter', name='OddHosts', request='req-1'):
@@ -144,27 +153,25 @@ def run(watch, clock, *seconds, kind='Filter', name='OddHosts', request='req-1')
             clock.advance(took_s)
 
 
-@pytest.mark.parametrize(
-    ('budget_s', 'kind', 'seconds', 'expected'),
-    [
-        pytest.param(1.0, 'Filter', [1.0], [], id='within the budget'),
-        pytest.param(
+@cases(
+    'budget_s, kind, seconds, expected',
+    {
+        'within the budget': (1.0, 'Filter', [1.0], []),
+        'once too long': (
             1.0,
             'Weigher',
             [1.5],
             ['Weigher OddHosts took 1.5 s for request req-1, with 7 host(s) in run 1;'],
-            id='once too long',
         ),
-        pytest.param(
+        'too long for all servers together': (
             1.0,
             'Filter',
             [0.5, 0.5, 0.25, 9.0],
             ['Filter OddHosts took 1.2 s for request req-1, with 7 host(s) in run 3;'],
-            id='too long for all servers together',
         ),
-        pytest.param(0.0, 'Filter', [99.0], [], id='no budget'),
-        pytest.param(1.0, 'Driver', [99.0], [], id='a driver'),
-    ],
+        'no budget': (0.0, 'Filter', [99.0], []),
+        'a driver': (1.0, 'Driver', [99.0], []),
+    },
 )
 def test_what_takes_too_long_is_named(clock, named, budget_s, kind, seconds, expected):
     run(PluginTiming(clock, budget_s), clock, *seconds, kind=kind)

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from novasched.drivers.selections import Picked, SelectionMaker, limits
 from novasched.objects.network import NetworkMetadata
 from novasched.objects.numa import NUMATopologyLimits
 from tests import factories
+from tests.cases import cases
 
 
 def test_limits_share_nothing_with_the_host():
@@ -34,30 +33,21 @@ def test_no_limits():
 CELLS = ['a', 'a', 'a', 'b', 'a', 'a', 'a']
 
 
-@pytest.mark.parametrize(
-    ('own', 'count', 'names', 'expected'),
-    [
-        pytest.param(False, 2, None, ['h1 h3 h5', 'h2 h3 h5'], id='the same for all'),
-        pytest.param(True, 1, None, ['h1 h3', 'h2 h5'], id='one each'),
-        pytest.param(True, 2, None, ['h1 h3 h6', 'h2 h5 h7'], id='in turn'),
-        pytest.param(
-            False,
-            10**15,
-            None,
-            ['h1 h3 h5 h6 h7', 'h2 h3 h5 h6 h7'],
-            id='all of the cell',
-        ),
-        pytest.param(
-            True, 9, None, ['h1 h3 h6', 'h2 h5 h7'], id='as many as there are'
-        ),
-        pytest.param(
+@cases(
+    'own, count, names, expected',
+    {
+        'the same for all': (False, 2, None, ['h1 h3 h5', 'h2 h3 h5']),
+        'one each': (True, 1, None, ['h1 h3', 'h2 h5']),
+        'in turn': (True, 2, None, ['h1 h3 h6', 'h2 h5 h7']),
+        'all of the cell': (False, 10**15, None, ['h1 h3 h5 h6 h7', 'h2 h3 h5 h6 h7']),
+        'as many as there are': (True, 9, None, ['h1 h3 h6', 'h2 h5 h7']),
+        'a host of several nodes is one host': (
             True,
             2,
             ['h1', 'h2', 'h1', 'h4', 'h5', 'h5', 'h7'],
             ['h1 h5', 'h2 h7'],
-            id='a host of several nodes is one host',
         ),
-    ],
+    },
 )
 def test_alternates(own, count, names, expected):
     names = names or [f'h{number}' for number in range(1, 8)]

@@ -3,12 +3,7 @@
 
 from __future__ import annotations
 
-import io
-import json
-
 import pytest
-import requests
-import urllib3
 from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
@@ -17,40 +12,25 @@ from oslo_config import cfg
 from novasched.network import client as network
 from novasched.network.client import NetworkClient
 from novasched.objects.context import RequestContext
+from tests.scripted_http import Script
 
 URL = 'http://network.test/networking'
 CATALOG = [{'type': 'network', 'endpoints': [{'publicURL': URL, 'region': 'one'}]}]
 
 
-class Script(requests.adapters.BaseAdapter):
-    """Answers with (status, body) or raises; keeps what it was asked.
-
-    ``asked`` has the token and what comes after the endpoint.
-    """
+class NetworkScript(Script):
+    """Also knows the tokens, and what is slept between attempts."""
 
     def __init__(self, answers):
-        super().__init__()
-        self.answers = list(answers)
-        self.asked = []
-        self.headers = []
+        super().__init__(URL, answers)
         self.slept = []
 
-    def send(self, request, **options):
-        token = request.headers.get('X-Auth-Token')
-        self.asked.append((token, request.url.removeprefix(URL)))
-        self.headers.append(request.headers)
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        status, body = answer
-        text = body if isinstance(body, str) else json.dumps(body)
-        raw = urllib3.HTTPResponse(
-            io.BytesIO(text.encode()), status=status, preload_content=False
-        )
-        return requests.adapters.HTTPAdapter().build_response(request, raw)
-
-    def close(self):
-        pass
+    @property
+    def asked(self):
+        """The token and what comes after the endpoint."""
+        paths = [each.removeprefix('GET ') for each in super().asked]
+        tokens = [headers.get('X-Auth-Token') for headers in self.headers]
+        return list(zip(tokens, paths, strict=True))
 
 
 @pytest.fixture
@@ -64,12 +44,9 @@ def scripted():
     opened = []
 
     def make(*answers, own=True, service=None, **options):
-        script = Script(answers)
-        http = requests.Session()
-        http.trust_env = False
-        http.mount('http://', script)
+        script = NetworkScript(answers)
         auth = token_endpoint.Token(URL, 'own') if own else None
-        session = Session(session=http, timeout=60)
+        session = Session(session=script.session(), timeout=60)
         client = NetworkClient(
             Adapter(
                 session,

@@ -19,6 +19,7 @@ from novasched.network.client import (
 )
 from novasched.objects.context import RequestContext
 from novasched.resources.requirements import NetworkOrSubnet, Port
+from tests.cases import cases
 
 P1, N1, S1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(3))
 PORT = {'port': {'id': P1, 'binding:vnic_type': 'normal', 'network_id': N1}}
@@ -84,45 +85,34 @@ def test_without_a_token_a_port_is_looked_up_as_ourselves(scripted, nobody):
     assert script.asked == [('own', f'/v2.0/ports/{P1}')]
 
 
-@pytest.mark.parametrize(
-    ('own', 'token'),
-    [
-        pytest.param(True, 'own', id='as ourselves'),
-        pytest.param(False, 'users', id='as the user without credentials of our own'),
-    ],
+SUBNET = NetworkOrSubnet('subnet', S1), f'/v2.0/subnets/{S1}'
+SEGMENTS = f'/v2.0/subnets?network_id={N1}&fields=segment_id'
+NETWORK = NetworkOrSubnet('network', N1), SEGMENTS
+
+
+@cases(
+    'own, token',
+    {
+        'as ourselves': (True, 'own'),
+        'as the user without credentials of our own': (False, 'users'),
+    },
 )
-@pytest.mark.parametrize(
-    ('place', 'url', 'body', 'found'),
-    [
-        (
-            NetworkOrSubnet('subnet', S1),
-            f'/v2.0/subnets/{S1}',
-            {'subnet': {'segment_id': 'a'}},
-            {'a'},
-        ),
-        (
-            NetworkOrSubnet('subnet', S1),
-            f'/v2.0/subnets/{S1}',
-            {'subnet': {'segment_id': None}},
-            set(),
-        ),
-        (NetworkOrSubnet('subnet', S1), f'/v2.0/subnets/{S1}', {'subnet': {}}, set()),
-        (
-            NetworkOrSubnet('network', N1),
-            f'/v2.0/subnets?network_id={N1}&fields=segment_id',
+@cases(
+    'asked, body, found',
+    {
+        'subnet': (SUBNET, {'subnet': {'segment_id': 'a'}}, {'a'}),
+        'subnet of none': (SUBNET, {'subnet': {'segment_id': None}}, set()),
+        'no segments known': (SUBNET, {'subnet': {}}, set()),
+        'network': (
+            NETWORK,
             {'subnets': [{'segment_id': 'a'}, {}, {'segment_id': 'b'}]},
             {'a', 'b'},
         ),
-        (
-            NetworkOrSubnet('network', N1),
-            f'/v2.0/subnets?network_id={N1}&fields=segment_id',
-            {'subnets': []},
-            set(),
-        ),
-    ],
-    ids=['subnet', 'subnet of none', 'no segments known', 'network', 'no subnets'],
+        'no subnets': (NETWORK, {'subnets': []}, set()),
+    },
 )
-def test_segments(scripted, user, own, token, place, url, body, found):
+def test_segments(scripted, user, own, token, asked, body, found):
+    place, url = asked
     client, script = scripted((200, body), own=own)
     assert client.segments(user, place) == found
     assert script.asked == [(token, url)]
@@ -218,7 +208,7 @@ def test_all_pages_are_read_and_tokens_stay_with_the_service(scripted, user):
     client, script = scripted((200, page('a', more)), (200, page('b', back)))
     assert client.segments(user, NetworkOrSubnet('network', N1)) == {'a', 'b'}
     assert script.asked == [
-        ('own', f'/v2.0/subnets?network_id={N1}&fields=segment_id'),
+        ('own', SEGMENTS),
         ('own', f'/v2.0/subnets?{query}'),
     ]
 

@@ -16,6 +16,7 @@ from novasched.objects.network import (
     NetworkMetadata,
 )
 from novasched.objects.request_spec import Destination, RequestSpec
+from tests.cases import cases
 
 REQUESTS = [
     '01-simple-boot',
@@ -105,182 +106,126 @@ def test_fields_that_we_do_not_know_are_ignored():
     assert not hasattr(spec, 'colour')
 
 
-@pytest.mark.parametrize(
-    ('data', 'field', 'value'),
-    [
-        pytest.param({'num_instances': '3'}, 'num_instances', 3, id='digits for int'),
-        pytest.param({'num_instances': None}, 'num_instances', 1, id='null, default'),
-        pytest.param({'project_id': 7}, 'project_id', '7', id='number for text'),
-        pytest.param({'instance_uuid': 'x'}, 'instance_uuid', 'x', id='uuid unchecked'),
-        pytest.param({'instance_uuid': 7}, 'instance_uuid', '7', id='number for uuid'),
-        pytest.param({'image': None}, 'image', None, id='null allowed'),
-    ],
+@cases(
+    'data, field, value',
+    {
+        'digits for int': ({'num_instances': '3'}, 'num_instances', 3),
+        'null, default': ({'num_instances': None}, 'num_instances', 1),
+        'number for text': ({'project_id': 7}, 'project_id', '7'),
+        'uuid unchecked': ({'instance_uuid': 'x'}, 'instance_uuid', 'x'),
+        'number for uuid': ({'instance_uuid': 7}, 'instance_uuid', '7'),
+        'null allowed': ({'image': None}, 'image', None),
+    },
 )
 def test_values_are_coerced(data, field, value):
     assert getattr(base.parse(primitive(**data)), field) == value
 
 
-@pytest.mark.parametrize(
-    ('received', 'error', 'text'),
-    [
-        pytest.param(
-            primitive(num_instances='abc'),
-            errors.InvalidRequest,
-            'RequestSpec.num_instances: ',
-            id='text for int',
-        ),
-        pytest.param(
-            primitive(num_instances=[]),
-            errors.InvalidRequest,
-            'RequestSpec.num_instances: ',
-            id='array for int',
-        ),
-        pytest.param(
+@cases(
+    'received, text',
+    {
+        'text for int': (primitive(num_instances='abc'), 'RequestSpec.num_instances: '),
+        'array for int': (primitive(num_instances=[]), 'RequestSpec.num_instances: '),
+        'infinity for int': (
             primitive(num_instances=float('inf')),
-            errors.InvalidRequest,
             'RequestSpec.num_instances: ',
-            id='infinity for int',
         ),
-        pytest.param(
-            primitive(project_id={}),
-            errors.InvalidRequest,
-            'RequestSpec.project_id: ',
-            id='dict for text',
-        ),
-        pytest.param(
+        'dict for text': (primitive(project_id={}), 'RequestSpec.project_id: '),
+        'null where not allowed': (
             primitive(instance_uuid=None),
-            errors.InvalidRequest,
             "RequestSpec.instance_uuid: Field `instance_uuid' cannot be None",
-            id='null where not allowed',
         ),
-        pytest.param(
-            primitive(instance_uuid=[]),
-            errors.InvalidRequest,
-            'RequestSpec.instance_uuid: ',
-            id='array for uuid',
-        ),
-        pytest.param(
-            primitive(ignore_hosts='abc'),
-            errors.InvalidRequest,
-            'RequestSpec.ignore_hosts: ',
-            id='text for list',
-        ),
-        pytest.param(
+        'array for uuid': (primitive(instance_uuid=[]), 'RequestSpec.instance_uuid: '),
+        'text for list': (primitive(ignore_hosts='abc'), 'RequestSpec.ignore_hosts: '),
+        'list for dict': (
             primitive(scheduler_hints=[]),
-            errors.InvalidRequest,
             'RequestSpec.scheduler_hints: ',
-            id='list for dict',
         ),
-        pytest.param(
+        'text for object': (
             primitive(flavor='m1.small'),
-            errors.InvalidRequest,
             'RequestSpec: an object is required, not a str',
-            id='text for object',
         ),
-        pytest.param(
+        'object of another class': (
             primitive(flavor=primitive('Destination', '1.4')),
-            errors.InvalidRequest,
             'RequestSpec.flavor: ',
-            id='object of another class',
         ),
-        pytest.param(
+        'number for object in a list': (
             primitive(requested_resources=[5]),
-            errors.InvalidRequest,
             'an object is required, not a int',
-            id='number for object in a list',
         ),
-        pytest.param(
+        'inner object mistyped': (
             primitive(flavor=primitive('Flavor', '1.2', vcpus='two')),
-            errors.InvalidRequest,
             'Flavor.vcpus: ',
-            id='inner object mistyped',
         ),
-        pytest.param(
+        'unknown enum value': (
             primitive('InstancePCIRequest', '1.4', numa_policy='near'),
-            errors.InvalidRequest,
             'InstancePCIRequest.numa_policy: Field value near is invalid',
-            id='unknown enum value',
         ),
-        pytest.param(
+        'text that is no time': (
             primitive('Flavor', '1.2', created_at='yesterday'),
-            errors.InvalidRequest,
             'Flavor.created_at: ',
-            id='text that is no time',
         ),
-        pytest.param(
+        'text that is no address': (
             primitive('NetworkRequest', '1.3', address='10.0.0.300'),
-            errors.InvalidRequest,
             'NetworkRequest.address: ',
-            id='text that is no address',
         ),
-        pytest.param(
-            primitive('Sandwich', '1.0'),
-            errors.UnsupportedObject,
-            'Unsupported object type Sandwich',
-            id='unknown object',
-        ),
-        pytest.param(
-            primitive(flavor=primitive('Sandwich', '1.0')),
-            errors.UnsupportedObject,
-            'Unsupported object type Sandwich',
-            id='unknown inner object',
-        ),
-        pytest.param(
-            primitive(namespace='cinder'),
-            errors.UnsupportedObject,
-            'Unsupported object type cinder.RequestSpec',
-            id='namespace of another project',
-        ),
-        pytest.param(
-            primitive(version='one'),
-            errors.InvalidRequest,
-            "'one' is no object version",
-            id='version is a word',
-        ),
-        pytest.param(
+        'version is a word': (primitive(version='one'), "'one' is no object version"),
+        'version of four parts': (
             primitive(version='1.15.2.3'),
-            errors.InvalidRequest,
             'is no object version',
-            id='version of four parts',
         ),
-        pytest.param(
+        'version is a number': (
             primitive(version=1.15),
-            errors.InvalidRequest,
             'RequestSpec: nova_object.version is missing or mistyped',
-            id='version is a number',
         ),
-        pytest.param(
+        'no envelope': (
             {'nova_object.name': 'RequestSpec'},
-            errors.InvalidRequest,
             'RequestSpec: nova_object.namespace is missing or mistyped',
-            id='no envelope',
         ),
-        pytest.param(
+        'data is a list': (
             {**primitive(), 'nova_object.data': []},
-            errors.InvalidRequest,
             'RequestSpec: nova_object.data is missing or mistyped',
-            id='data is a list',
         ),
-    ],
+    },
 )
-def test_bad_input_is_refused_with_its_place(received, error, text):
-    with pytest.raises(error) as caught:
+def test_bad_input_is_refused_with_its_place(received, text):
+    with pytest.raises(errors.InvalidRequest) as caught:
         base.parse(received)
     assert text in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ('version', 'accepted'),
-    [
-        pytest.param('1.15', True, id='the known version'),
-        pytest.param('1.0', True, id='an older minor'),
-        pytest.param('1.15.3', True, id='third part of the known version'),
-        pytest.param('1.9.1', True, id='third part of an older minor'),
-        pytest.param('1.16', False, id='a newer minor'),
-        pytest.param('1.100', False, id='a minor that sorts before as text'),
-        pytest.param('2.0', False, id='a newer major'),
-        pytest.param('0.9', False, id='an older major'),
-    ],
+@cases(
+    'received, name',
+    {
+        'unknown object': (primitive('Sandwich', '1.0'), 'Sandwich'),
+        'unknown inner object': (
+            primitive(flavor=primitive('Sandwich', '1.0')),
+            'Sandwich',
+        ),
+        'namespace of another project': (
+            primitive(namespace='cinder'),
+            'cinder.RequestSpec',
+        ),
+    },
+)
+def test_unknown_objects_are_named(received, name):
+    with pytest.raises(errors.UnsupportedObject) as caught:
+        base.parse(received)
+    assert f'Unsupported object type {name}' in str(caught.value)
+
+
+@cases(
+    'version, accepted',
+    {
+        'the known version': ('1.15', True),
+        'an older minor': ('1.0', True),
+        'third part of the known version': ('1.15.3', True),
+        'third part of an older minor': ('1.9.1', True),
+        'a newer minor': ('1.16', False),
+        'a minor that sorts before as text': ('1.100', False),
+        'a newer major': ('2.0', False),
+        'an older major': ('0.9', False),
+    },
 )
 @pytest.mark.parametrize('inner', [False, True], ids=['outer', 'inner'])
 def test_versions(version, accepted, inner):

@@ -12,6 +12,7 @@ import pytest
 from oslo_context import context as oslo_context
 
 from novasched.objects.context import RequestContext, admin
+from tests.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 WIRE = json.loads((SAMPLES / 'context.json').read_text())
@@ -57,39 +58,32 @@ def test_unknown_keys_are_ignored():
     assert RequestContext.from_dict(WIRE | extra).to_dict() == WIRE
 
 
-@pytest.mark.parametrize(
-    ('values', 'user', 'project'),
-    [
-        pytest.param(
-            {'user': 'u', 'project': 'p'}, 'u', 'p', id='the short keys alone'
-        ),
-        pytest.param(
-            {'user_id': 'u', 'project_id': 'p'}, 'u', 'p', id='the long keys alone'
-        ),
-        pytest.param(
+@cases(
+    'values, user, project',
+    {
+        'the short keys alone': ({'user': 'u', 'project': 'p'}, 'u', 'p'),
+        'the long keys alone': ({'user_id': 'u', 'project_id': 'p'}, 'u', 'p'),
+        'the long keys win': (
             {'user': 'a', 'user_id': 'u', 'project': 'b', 'project_id': 'p'},
             'u',
             'p',
-            id='the long keys win',
         ),
-    ],
+    },
 )
 def test_user_and_project_have_two_keys(values, user, project):
     context = RequestContext.from_dict(values)
     assert (context.user_id, context.project_id) == (user, project)
 
 
-@pytest.mark.parametrize(
-    ('values', 'is_admin'),
-    [
-        pytest.param({'is_admin': True}, True, id='said so'),
-        pytest.param({'is_admin': False, 'roles': ['admin']}, False, id='denied'),
-        pytest.param({'is_admin': None, 'roles': ['Admin']}, True, id='null, the role'),
-        pytest.param(
-            {'is_admin': None, 'roles': ['member']}, False, id='null, no role'
-        ),
-        pytest.param({'roles': ['admin']}, False, id='missing'),
-    ],
+@cases(
+    'values, is_admin',
+    {
+        'said so': ({'is_admin': True}, True),
+        'denied': ({'is_admin': False, 'roles': ['admin']}, False),
+        'null, the role': ({'is_admin': None, 'roles': ['Admin']}, True),
+        'null, no role': ({'is_admin': None, 'roles': ['member']}, False),
+        'missing': ({'roles': ['admin']}, False),
+    },
 )
 def test_is_admin(values, is_admin):
     assert RequestContext.from_dict(values).to_dict()['is_admin'] is is_admin
@@ -107,16 +101,14 @@ def test_another_read_deleted_is_an_error(context):
         context.read_deleted = 'maybe'
 
 
-@pytest.mark.parametrize(
+@cases(
     'stamp',
-    [
-        pytest.param('2026-11-21T03:50:00.123456', id='no zone is UTC'),
-        pytest.param('2026-11-21T03:50:00.123456Z', id='UTC'),
-        pytest.param('2026-11-21T04:50:00.123456+01:00', id='another zone'),
-        pytest.param(
-            datetime.datetime(2026, 11, 21, 3, 50, 0, 123456, datetime.UTC), id='a time'
-        ),
-    ],
+    {
+        'no zone is UTC': '2026-11-21T03:50:00.123456',
+        'UTC': '2026-11-21T03:50:00.123456Z',
+        'another zone': '2026-11-21T04:50:00.123456+01:00',
+        'a time': datetime.datetime(2026, 11, 21, 3, 50, 0, 123456, datetime.UTC),
+    },
 )
 def test_timestamps_are_utc_without_a_zone(stamp):
     context = RequestContext(timestamp=stamp)
@@ -153,15 +145,15 @@ def test_elevated_does_not_add_the_role_twice():
     assert RequestContext(roles=['ADMIN']).elevated().roles == ['ADMIN']
 
 
-@pytest.mark.parametrize(
+@cases(
     'copied',
-    [
-        pytest.param(copy.copy, id='copy'),
-        pytest.param(copy.deepcopy, id='deepcopy'),
-        pytest.param(RequestContext.elevated, id='elevated'),
-        pytest.param(RequestContext.redacted_copy, id='redacted'),
-        pytest.param(lambda it: RequestContext.from_dict(it.to_dict()), id='the wire'),
-    ],
+    {
+        'copy': copy.copy,
+        'deepcopy': copy.deepcopy,
+        'elevated': RequestContext.elevated,
+        'redacted': RequestContext.redacted_copy,
+        'the wire': lambda it: RequestContext.from_dict(it.to_dict()),
+    },
 )
 def test_copies_share_no_lists(context, copied):
     twin = copied(context)

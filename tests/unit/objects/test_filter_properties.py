@@ -29,6 +29,7 @@ from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.pipeline import Profile, decide
 from novasched.scheduler.weighers import BaseHostWeigher
 from tests import factories
+from tests.cases import cases
 
 OTHER = 'c0000000-0000-4000-8000-000000000002'
 IMAGE = 'a0000000-0000-4000-8000-000000000001'
@@ -146,56 +147,53 @@ def test_a_request_that_says_nothing():
             request[key]
 
 
-@pytest.mark.parametrize(
+@cases(
     'fields',
-    [
-        pytest.param({}, id='unset'),
-        pytest.param(
-            dict.fromkeys(
-                (
-                    'image',
-                    'pci_requests',
-                    'project_id',
-                    *('ignore_hosts', 'force_hosts', 'force_nodes'),
-                    *('requested_destination', 'retry', 'limits', 'instance_group'),
-                )
-            ),
-            id='null',
+    {
+        'unset': {},
+        'null': dict.fromkeys(
+            (
+                'image',
+                'pci_requests',
+                'project_id',
+                *('ignore_hosts', 'force_hosts', 'force_nodes'),
+                *('requested_destination', 'retry', 'limits', 'instance_group'),
+            )
         ),
-        pytest.param({'ignore_hosts': [], 'force_hosts': []}, id='empty'),
-    ],
+        'empty': {'ignore_hosts': [], 'force_hosts': []},
+    },
 )
 def test_keys_without_a_value_are_not_there(fields):
     assert set(RequestSpec(**fields)) == ALWAYS
 
 
-@pytest.mark.parametrize(
-    ('hints', 'value'),
-    [
-        pytest.param({}, {}, id='empty'),
-        pytest.param(None, None, id='null'),
-        pytest.param({'a': ['']}, {'a': ''}, id='empty text'),
-    ],
+@cases(
+    'hints, value',
+    {
+        'empty': ({}, {}),
+        'null': (None, None),
+        'empty text': ({'a': ['']}, {'a': ''}),
+    },
 )
 def test_hints(hints, value):
     assert RequestSpec(scheduler_hints=hints)['scheduler_hints'] == value
 
 
-@pytest.mark.parametrize(
-    ('key', 'fields', 'is_in'),
-    [
-        pytest.param('retry', {}, False, id='a field that is unset'),
-        pytest.param('retry', {'retry': None}, True, id='a field that is null'),
-        pytest.param('limits', {'limits': None}, True, id='another one'),
-        pytest.param('flavor', {'flavor': Flavor()}, True, id='no key but a field'),
-        pytest.param('instance_type', {}, False, id='a key without a value'),
-        pytest.param('instance_type', {'flavor': Flavor()}, True, id='a key'),
-        pytest.param('config_options', {}, True, id='a key that is always there'),
-        pytest.param('vcpus', {'flavor': Flavor()}, False, id='a property'),
-        pytest.param('mine', {}, False, id='neither'),
-        pytest.param(7, {}, False, id='no text'),
-        pytest.param([], {}, False, id='nothing to be looked up'),
-    ],
+@cases(
+    'key, fields, is_in',
+    {
+        'a field that is unset': ('retry', {}, False),
+        'a field that is null': ('retry', {'retry': None}, True),
+        'another one': ('limits', {'limits': None}, True),
+        'no key but a field': ('flavor', {'flavor': Flavor()}, True),
+        'a key without a value': ('instance_type', {}, False),
+        'a key': ('instance_type', {'flavor': Flavor()}, True),
+        'a key that is always there': ('config_options', {}, True),
+        'a property': ('vcpus', {'flavor': Flavor()}, False),
+        'neither': ('mine', {}, False),
+        'no text': (7, {}, False),
+        'nothing to be looked up': ([], {}, False),
+    },
 )
 def test_in_means_what_it_means_in_nova(key, fields, is_in):
     assert (key in RequestSpec(**fields)) is is_in
@@ -378,12 +376,12 @@ class JunoRamFilter(BaseHostFilter):
         return host_state.free_ram_mb > instance_type['memory_mb']
 
 
-@pytest.mark.parametrize(
-    ('free_ram_mb', 'passes'),
-    [
-        pytest.param(1025, True, id='more than was asked for'),
-        pytest.param(1024, False, id='just what was asked for'),
-    ],
+@cases(
+    'free_ram_mb, passes',
+    {
+        'more than was asked for': (1025, True),
+        'just what was asked for': (1024, False),
+    },
 )
 def test_a_filter_of_juno(free_ram_mb, passes):
     hosts = factories.hosts(free_ram_mb=[free_ram_mb])
@@ -420,24 +418,22 @@ def test_filters_weighers_and_instances_share_the_dict_of_a_request():
         assert following['seen'] == ['h1', 'h2'] * 2 + ['h2', 'h1'] * 2
 
 
-@pytest.mark.parametrize(
-    ('key', 'value'),
-    [
-        ('name', 'small'),
-        ('id', 1),
-        ('flavorid', '1'),
-        ('memory_mb', 1024),
-        ('vcpus', 1),
-        ('root_gb', 1),
-        ('ephemeral_gb', 0),
-        ('swap', 0),
-        ('rxtx_factor', 1.0),
-        ('extra_specs', {'ssd': 'true'}),
-    ],
-)
-def test_a_flavor_has_items(key, value):
+def test_a_flavor_has_items():
     flavor = request_of_everything().flavor
-    assert flavor[key] == flavor.get(key) == value
+    expected = {
+        'name': 'small',
+        'id': 1,
+        'flavorid': '1',
+        'memory_mb': 1024,
+        'vcpus': 1,
+        'root_gb': 1,
+        'ephemeral_gb': 0,
+        'swap': 0,
+        'rxtx_factor': 1.0,
+        'extra_specs': {'ssd': 'true'},
+    }
+    assert {key: flavor[key] for key in expected} == expected
+    assert {key: flavor.get(key) for key in expected} == expected
 
 
 def test_a_flavor_as_a_dict():

@@ -8,55 +8,45 @@ import pytest
 from novasched import errors
 from novasched.objects import image_meta
 from novasched.objects.image_meta import ImageMetaProps
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ('given', 'found'),
-    [
-        pytest.param(
-            {'architecture': 'x86_64'}, {'hw_architecture': 'x86_64'}, id='older name'
-        ),
-        pytest.param(
+@cases(
+    'given, found',
+    {
+        'older name': ({'architecture': 'x86_64'}, {'hw_architecture': 'x86_64'}),
+        'the new name wins': (
             {'architecture': 'i686', 'hw_architecture': 'x86_64'},
             {'hw_architecture': 'x86_64'},
-            id='the new name wins',
         ),
-        pytest.param(
-            {'vmware_adaptertype': 'ide'}, {'hw_disk_bus': 'ide'}, id='adapter ide'
-        ),
-        pytest.param(
+        'adapter ide': ({'vmware_adaptertype': 'ide'}, {'hw_disk_bus': 'ide'}),
+        'another adapter': (
             {'vmware_adaptertype': 'lsiLogic'},
             {'hw_disk_bus': 'scsi', 'hw_scsi_model': 'lsilogic'},
-            id='another adapter',
         ),
-        pytest.param(
+        'memory of nodes, up to the first gap': (
             {'hw_numa_mem.0': '512', 'hw_numa_mem.1': '1024', 'hw_numa_mem.3': '1'},
             {'hw_numa_mem': [512, 1024]},
-            id='memory of nodes, up to the first gap',
         ),
-        pytest.param(
+        'CPUs of nodes': (
             {'hw_numa_cpus.0': '0-3,^2', 'hw_numa_cpus.1': '2, 4'},
             {'hw_numa_cpus': [{0, 1, 3}, {2, 4}]},
-            id='CPUs of nodes',
         ),
-        pytest.param(
+        'required traits': (
             {'trait:HW_CPU_X86_VMX': 'required', 'trait:OTHER': 'forbidden'},
             {'traits_required': ['HW_CPU_X86_VMX']},
-            id='required traits',
         ),
-        pytest.param(
+        'traits by name win over a list of them': (
             {'traits_required': ['A'], 'trait:B': 'required'},
             {'traits_required': ['B']},
-            id='traits by name win over a list of them',
         ),
-        pytest.param(
+        'JSON text': (
             {'block_device_mapping': '[{"boot_index": 0, "id": null}]'},
             {'img_block_device_mapping': [{'boot_index': '0', 'id': None}]},
-            id='JSON text',
         ),
-        pytest.param({'hw_disk_bus': None}, {}, id='null'),
-        pytest.param({'colour': 'blue'}, {}, id='unknown'),
-    ],
+        'null': ({'hw_disk_bus': None}, {}),
+        'unknown': ({'colour': 'blue'}, {}),
+    },
 )
 def test_properties(given, found):
     props = ImageMetaProps.from_dict(given)

@@ -7,26 +7,24 @@ import pytest
 
 from novasched import errors
 from novasched.objects.instance_group import InstanceGroup
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ('given', 'policy', 'policies'),
-    [
-        pytest.param({'policy': 'affinity'}, 'affinity', ['affinity'], id='policy'),
-        pytest.param(
-            {'policies': ['affinity']}, 'affinity', ['affinity'], id='policies'
-        ),
-        pytest.param({'policies': []}, None, [], id='no policies'),
-        pytest.param({'policies': None}, None, None, id='null policies'),
-        pytest.param({'policy': None}, None, None, id='null policy'),
-        pytest.param({}, None, None, id='neither'),
-        pytest.param(
+@cases(
+    'given, policy, policies',
+    {
+        'policy': ({'policy': 'affinity'}, 'affinity', ['affinity']),
+        'policies': ({'policies': ['affinity']}, 'affinity', ['affinity']),
+        'no policies': ({'policies': []}, None, []),
+        'null policies': ({'policies': None}, None, None),
+        'null policy': ({'policy': None}, None, None),
+        'neither': ({}, None, None),
+        'both, each its own': (
             {'policy': 'affinity', 'policies': ['anti-affinity']},
             'affinity',
             ['anti-affinity'],
-            id='both, each its own',
         ),
-    ],
+    },
 )
 @pytest.mark.parametrize('policy_first', [True, False])
 def test_policy_and_policies_speak_for_each_other(
@@ -39,17 +37,16 @@ def test_policy_and_policies_speak_for_each_other(
     assert group.policy == policy
 
 
-@pytest.mark.parametrize(
-    ('given', 'rules'),
-    [
-        pytest.param({}, {}, id='unset'),
-        pytest.param({'_rules': {}}, {}, id='none'),
-        pytest.param(
+@cases(
+    'given, rules',
+    {
+        'unset': ({}, {}),
+        'none': ({'_rules': {}}, {}),
+        'text is a number': (
             {'_rules': {'max_server_per_host': '2'}},
             {'max_server_per_host': 2},
-            id='text is a number',
         ),
-    ],
+    },
 )
 def test_rules(given, rules):
     assert InstanceGroup(**given).rules == rules

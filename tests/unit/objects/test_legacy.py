@@ -27,6 +27,7 @@ from novasched.objects.request_spec import (
     SchedulerLimits,
     SchedulerRetries,
 )
+from tests.cases import cases
 
 UUID = 'b6c56007-17c7-5950-8ce1-2b1e5c537581'
 FLAVOR = Flavor(
@@ -147,14 +148,14 @@ def test_primitives_are_read():
     assert spec.instance_group.policy == 'affinity'
 
 
-@pytest.mark.parametrize(
-    ('topology', 'expected'),
-    [
-        pytest.param(json.dumps(TOPOLOGY.obj_to_primitive()), [], id='JSON text'),
-        pytest.param(TOPOLOGY.obj_to_primitive(), [], id='primitive'),
-        pytest.param('', None, id='empty text'),
-        pytest.param(None, None, id='null'),
-    ],
+@cases(
+    'topology, expected',
+    {
+        'JSON text': (json.dumps(TOPOLOGY.obj_to_primitive()), []),
+        'primitive': (TOPOLOGY.obj_to_primitive(), []),
+        'empty text': ('', None),
+        'null': (None, None),
+    },
 )
 def test_numa_topology(topology, expected):
     found = from_legacy({'instance_properties': {'numa_topology': topology}}, {})
@@ -162,33 +163,29 @@ def test_numa_topology(topology, expected):
     assert cells == expected
 
 
-@pytest.mark.parametrize(
-    ('image', 'name'),
-    [
-        pytest.param({'name': 'cirros'}, 'cirros', id='dict'),
-        pytest.param(ImageMeta(name='c').obj_to_primitive(), 'c', id='primitive'),
-        pytest.param('cirros', None, id='text'),
-        pytest.param(None, None, id='null'),
-    ],
+@cases(
+    'image, name',
+    {
+        'dict': ({'name': 'cirros'}, 'cirros'),
+        'primitive': (ImageMeta(name='c').obj_to_primitive(), 'c'),
+        'text': ('cirros', None),
+        'null': (None, None),
+    },
 )
 def test_image(image, name):
     found = from_legacy({'image': image}, {}).image
     assert (None if found is None else found.name) == name
 
 
-@pytest.mark.parametrize(
-    ('retry', 'expected'),
-    [
-        pytest.param(None, None, id='null'),
-        pytest.param({}, None, id='empty'),
-        pytest.param({'num_attempts': 3}, set(), id='no hosts: nothing is set'),
-        pytest.param({'hosts': []}, {'hosts'}, id='no attempts'),
-        pytest.param(
-            {'num_attempts': 3, 'hosts': [['h', 'n']]},
-            {'num_attempts', 'hosts'},
-            id='both',
-        ),
-    ],
+@cases(
+    'retry, expected',
+    {
+        'null': (None, None),
+        'empty': ({}, None),
+        'no hosts: nothing is set': ({'num_attempts': 3}, set()),
+        'no attempts': ({'hosts': []}, {'hosts'}),
+        'both': ({'num_attempts': 3, 'hosts': [['h', 'n']]}, {'num_attempts', 'hosts'}),
+    },
 )
 def test_retry(retry, expected):
     found = from_legacy({}, {'retry': retry}).retry
@@ -196,15 +193,13 @@ def test_retry(retry, expected):
     assert given == expected
 
 
-@pytest.mark.parametrize(
-    ('wanted', 'policy'),
-    [
-        pytest.param(
-            {'group_updated': True, 'group_policies': ['a', 'b']}, 'a', id='1st'
-        ),
-        pytest.param({'group_updated': True, 'group_policies': {'a'}}, 'a', id='set'),
-        pytest.param({'group_updated': True}, None, id='no policy'),
-    ],
+@cases(
+    'wanted, policy',
+    {
+        '1st': ({'group_updated': True, 'group_policies': ['a', 'b']}, 'a'),
+        'set': ({'group_updated': True, 'group_policies': {'a'}}, 'a'),
+        'no policy': ({'group_updated': True}, None),
+    },
 )
 def test_group(wanted, policy):
     group = from_legacy({}, wanted).instance_group
@@ -219,62 +214,35 @@ def test_no_group_unless_it_is_exactly_true(updated):
     assert from_legacy({}, wanted).instance_group is None
 
 
-@pytest.mark.parametrize(
-    ('asked', 'wanted', 'error'),
-    [
-        pytest.param('x', {}, errors.InvalidRequest, id='text for a dict'),
-        pytest.param(
-            {'num_instances': 'x'}, {}, errors.InvalidRequest, id='text for a number'
-        ),
-        pytest.param(
-            {'instance_properties': []}, {}, errors.InvalidRequest, id='a list'
-        ),
-        pytest.param(
-            {'instance_type': 'm1'}, {}, errors.InvalidRequest, id='text for a flavor'
-        ),
-        pytest.param(
-            {'instance_type': {'vcpus': 'x'}}, {}, errors.InvalidRequest, id='flavor'
-        ),
-        pytest.param(
-            {'instance_properties': {'numa_topology': '{'}},
-            {},
-            errors.InvalidRequest,
-            id='broken JSON',
-        ),
-        pytest.param(
+@cases(
+    'asked, wanted',
+    {
+        'text for a dict': ('x', {}),
+        'text for a number': ({'num_instances': 'x'}, {}),
+        'a list': ({'instance_properties': []}, {}),
+        'text for a flavor': ({'instance_type': 'm1'}, {}),
+        'flavor': ({'instance_type': {'vcpus': 'x'}}, {}),
+        'broken JSON': ({'instance_properties': {'numa_topology': '{'}}, {}),
+        'dict that is no primitive': (
             {'instance_properties': {'pci_requests': {'requests': []}}},
             {},
-            errors.InvalidRequest,
-            id='dict that is no primitive',
         ),
-        pytest.param(
+        'primitive of another class': (
             {'instance_properties': {'pci_requests': TOPOLOGY.obj_to_primitive()}},
             {},
-            errors.InvalidRequest,
-            id='primitive of another class',
         ),
-        pytest.param(
+        'object of another class': (
             {'instance_properties': {'pci_requests': TOPOLOGY}},
             {},
-            errors.InvalidRequest,
-            id='object of another class',
         ),
-        pytest.param(
-            {}, {'retry': {'hosts': ['h']}}, errors.InvalidRequest, id='host, no node'
-        ),
-        pytest.param(
-            {}, {'retry': {'hosts': [[{}, 'n']]}}, errors.InvalidRequest, id='bad host'
-        ),
-        pytest.param(
-            {}, {'limits': {'vcpu': 'x'}}, errors.InvalidRequest, id='bad limit'
-        ),
-        pytest.param(
-            {}, {'scheduler_hints': {'a': {}}}, errors.InvalidRequest, id='bad hint'
-        ),
-    ],
+        'host, no node': ({}, {'retry': {'hosts': ['h']}}),
+        'bad host': ({}, {'retry': {'hosts': [[{}, 'n']]}}),
+        'bad limit': ({}, {'limits': {'vcpu': 'x'}}),
+        'bad hint': ({}, {'scheduler_hints': {'a': {}}}),
+    },
 )
-def test_bad_dicts_are_refused(asked, wanted, error):
-    with pytest.raises(error):
+def test_bad_dicts_are_refused(asked, wanted):
+    with pytest.raises(errors.InvalidRequest):
         from_legacy(asked, wanted)
 
 
@@ -338,11 +306,11 @@ def test_request_spec_dict(spec_sample):
     }
 
 
-@pytest.mark.parametrize(
-    ('spec', 'expected'),
-    [
-        pytest.param(RequestSpec(), {}, id='nothing'),
-        pytest.param(
+@cases(
+    'spec, expected',
+    {
+        'nothing': (RequestSpec(), {}),
+        'all empty': (
             RequestSpec(
                 ignore_hosts=[],
                 force_hosts=None,
@@ -353,22 +321,17 @@ def test_request_spec_dict(spec_sample):
                 requested_destination=None,
             ),
             {},
-            id='all empty',
         ),
-        pytest.param(
-            RequestSpec(limits=SchedulerLimits()), {'limits': {}}, id='no limit set'
-        ),
-        pytest.param(
+        'no limit set': (RequestSpec(limits=SchedulerLimits()), {'limits': {}}),
+        'hosts': (
             RequestSpec(force_hosts=['h'], force_nodes=['n'], ignore_hosts=['i']),
             {'force_hosts': ['h'], 'force_nodes': ['n'], 'ignore_hosts': ['i']},
-            id='hosts',
         ),
-        pytest.param(
+        'hints': (
             RequestSpec(scheduler_hints={'a': ['x'], 'b': ['x', 'y']}),
             {'scheduler_hints': {'a': 'x', 'b': ['x', 'y']}},
-            id='hints',
         ),
-        pytest.param(
+        'retry': (
             RequestSpec(
                 retry=SchedulerRetries(
                     num_attempts=2,
@@ -378,12 +341,9 @@ def test_request_spec_dict(spec_sample):
                 )
             ),
             {'retry': {'num_attempts': 2, 'hosts': [['h', 'n']]}},
-            id='retry',
         ),
-        pytest.param(
-            RequestSpec(retry=SchedulerRetries()), {'retry': {}}, id='retry of nothing'
-        ),
-        pytest.param(
+        'retry of nothing': (RequestSpec(retry=SchedulerRetries()), {'retry': {}}),
+        'group': (
             RequestSpec(
                 instance_group=InstanceGroup(
                     policy='affinity', hosts=['h', 'h'], members=['m'], uuid=UUID
@@ -396,9 +356,8 @@ def test_request_spec_dict(spec_sample):
                 'group_members': {'m'},
                 'group_uuid': UUID,
             },
-            id='group',
         ),
-        pytest.param(
+        'group of nothing': (
             RequestSpec(instance_group=InstanceGroup()),
             {
                 'group_updated': True,
@@ -406,9 +365,8 @@ def test_request_spec_dict(spec_sample):
                 'group_policies': set(),
                 'group_members': set(),
             },
-            id='group of nothing',
         ),
-    ],
+    },
 )
 def test_filter_properties_dict(spec, expected):
     assert filter_properties_dict(spec) == expected

@@ -18,23 +18,24 @@ from novasched.objects.request_spec import (
     RequestSpec,
     SchedulerLimits,
 )
+from tests.cases import cases
 
 UUID = 'b6c56007-17c7-5950-8ce1-2b1e5c537581'
 OTHER = 'da836d98-eb56-5c4c-8210-5be7a898122a'
 
 
-@pytest.mark.parametrize(
-    ('hints', 'value'),
-    [
-        pytest.param({'query': ['x']}, 'x', id='a list of one is its item'),
-        pytest.param({'query': ['x', 'y']}, ['x', 'y'], id='a longer list stays'),
-        pytest.param({'query': []}, [], id='an empty list stays'),
-        pytest.param({'query': ['']}, '', id='empty text'),
-        pytest.param({'other': ['x']}, 'default', id='missing'),
-        pytest.param({}, 'default', id='no hints'),
-        pytest.param(None, 'default', id='null hints'),
-        pytest.param('unset', 'default', id='unset hints'),
-    ],
+@cases(
+    'hints, value',
+    {
+        'a list of one is its item': ({'query': ['x']}, 'x'),
+        'a longer list stays': ({'query': ['x', 'y']}, ['x', 'y']),
+        'an empty list stays': ({'query': []}, []),
+        'empty text': ({'query': ['']}, ''),
+        'missing': ({'other': ['x']}, 'default'),
+        'no hints': ({}, 'default'),
+        'null hints': (None, 'default'),
+        'unset hints': ('unset', 'default'),
+    },
 )
 def test_hint(hints, value):
     spec = RequestSpec() if hints == 'unset' else RequestSpec(scheduler_hints=hints)
@@ -42,19 +43,17 @@ def test_hint(hints, value):
     assert spec.get_scheduler_hint('query', 'default') == value
 
 
-@pytest.mark.parametrize(
-    ('hints', 'is_rebuild', 'checks_type'),
-    [
-        pytest.param({'_nova_check_type': ['rebuild']}, True, True, id='rebuild'),
-        pytest.param({'_nova_check_type': ['x']}, False, True, id='another type'),
-        pytest.param(
-            {'_nova_check_type': ['rebuild', 'rebuild']}, False, True, id='two'
-        ),
-        pytest.param({'_nova_check_type': ['']}, False, False, id='empty text'),
-        pytest.param({'_nova_check_type': []}, False, False, id='empty list'),
-        pytest.param({}, False, False, id='no hint'),
-        pytest.param(None, False, False, id='null hints'),
-    ],
+@cases(
+    'hints, is_rebuild, checks_type',
+    {
+        'rebuild': ({'_nova_check_type': ['rebuild']}, True, True),
+        'another type': ({'_nova_check_type': ['x']}, False, True),
+        'two': ({'_nova_check_type': ['rebuild', 'rebuild']}, False, True),
+        'empty text': ({'_nova_check_type': ['']}, False, False),
+        'empty list': ({'_nova_check_type': []}, False, False),
+        'no hint': ({}, False, False),
+        'null hints': (None, False, False),
+    },
 )
 def test_check_type(hints, is_rebuild, checks_type):
     spec = RequestSpec(scheduler_hints=hints)
@@ -68,20 +67,19 @@ def test_sizes_come_from_the_flavor():
     assert sizes == (2, 1024, 20, 5, 512)
 
 
-@pytest.mark.parametrize(
-    ('spec', 'found'),
-    [
-        pytest.param(RequestSpec(), None, id='image unset'),
-        pytest.param(RequestSpec(image=None), None, id='no image'),
-        pytest.param(RequestSpec(image=ImageMeta()), None, id='properties unset'),
-        pytest.param(
+@cases(
+    'spec, found',
+    {
+        'image unset': (RequestSpec(), None),
+        'no image': (RequestSpec(image=None), None),
+        'properties unset': (RequestSpec(image=ImageMeta()), None),
+        'a property': (
             RequestSpec(
                 image=ImageMeta(properties=ImageMetaProps(hw_disk_bus='virtio'))
             ),
             'virtio',
-            id='a property',
         ),
-    ],
+    },
 )
 def test_image_properties(spec, found):
     assert spec.image_properties.get('hw_disk_bus') == found
@@ -149,20 +147,17 @@ def test_for_instance_leaves_the_original(spec_sample):
     assert spec.obj_to_primitive() == before
 
 
-@pytest.mark.parametrize(
-    ('spec', 'hosts'),
-    [
-        pytest.param(RequestSpec(), None, id='group unset'),
-        pytest.param(RequestSpec(instance_group=None), None, id='no group'),
-        pytest.param(
-            RequestSpec(instance_group=InstanceGroup()), ['h2'], id='a group nowhere'
-        ),
-        pytest.param(
+@cases(
+    'spec, hosts',
+    {
+        'group unset': (RequestSpec(), None),
+        'no group': (RequestSpec(instance_group=None), None),
+        'a group nowhere': (RequestSpec(instance_group=InstanceGroup()), ['h2']),
+        'a group on a host': (
             RequestSpec(instance_group=InstanceGroup(hosts=['h1'])),
             ['h1', 'h2'],
-            id='a group on a host',
         ),
-    ],
+    },
 )
 def test_a_group_is_on_one_more_host(spec, hosts):
     before = spec.obj_to_primitive()
@@ -172,24 +167,20 @@ def test_a_group_is_on_one_more_host(spec, hosts):
     assert spec.obj_to_primitive() == before
 
 
-@pytest.mark.parametrize(
-    ('destination', 'uuid'),
-    [
-        pytest.param(None, None, id='no destination'),
-        pytest.param(
-            Destination(allow_cross_cell_move=False), None, id='a host, but no cell'
-        ),
-        pytest.param(
+@cases(
+    'destination, uuid',
+    {
+        'no destination': (None, None),
+        'a host, but no cell': (Destination(allow_cross_cell_move=False), None),
+        'a cell': (
             Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=False),
             'a',
-            id='a cell',
         ),
-        pytest.param(
+        'a move that may leave the cell': (
             Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=True),
             None,
-            id='a move that may leave the cell',
         ),
-    ],
+    },
 )
 def test_the_cell_that_the_hosts_must_be_of(destination, uuid):
     request = RequestSpec(requested_destination=destination)

@@ -3,12 +3,7 @@
 
 from __future__ import annotations
 
-import io
-import json
-
 import pytest
-import requests
-import urllib3
 from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
@@ -16,50 +11,10 @@ from keystoneauth1.session import Session
 from novasched.objects.context import RequestContext
 from novasched.placement.contents import PlacementApiContents
 from tests import placement_api
+from tests.scripted_http import Script
 from tests.unit.placement.answers import claim
 
 URL = 'http://placement.test/placement'
-
-
-class Script(requests.adapters.BaseAdapter):
-    """Answers with (status, body) or these and headers, or raises; keeps what it was
-    asked."""
-
-    def __init__(self, answers):
-        super().__init__()
-        self.answers = list(answers)
-        self.requests = []
-        self.options = []
-
-    def send(self, request, **options):
-        self.requests.append(request)
-        self.options.append(options)
-        answer = self.answer(request)
-        if isinstance(answer, Exception):
-            raise answer
-        return self._response(request, *answer)
-
-    def answer(self, request):
-        """The next one; a test may put another function in its place."""
-        return self.answers.pop(0)
-
-    def close(self):
-        pass
-
-    @property
-    def asked(self):
-        """What was asked, as ``METHOD /path``."""
-        return [f'{r.method} {r.url.removeprefix(URL)}' for r in self.requests]
-
-    def body(self, number):
-        return json.loads(self.requests[number].body)
-
-    def _response(self, request, status, body, headers=None):
-        text = body if isinstance(body, str) else json.dumps(body)
-        raw = urllib3.HTTPResponse(
-            io.BytesIO(text.encode()), headers, status, preload_content=False
-        )
-        return requests.adapters.HTTPAdapter().build_response(request, raw)
 
 
 @pytest.fixture
@@ -68,10 +23,8 @@ def scripted():
     opened = []
 
     def make(*answers, **options):
-        script = Script(answers)
-        http = requests.Session()
-        http.trust_env = False
-        http.mount('http://', script)
+        script = Script(URL, answers)
+        http = script.session()
         opened.append(http)
         auth = token_endpoint.Token(URL, 'token')
         session = Session(auth=auth, session=http, timeout=60)

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import pytest
-import requests
 
 from novasched import errors, http
 from novasched.placement.client import PlacementClient
 from novasched.ports import Claimed, ClaimRefused, ClaimRequest, ClaimUnknown
+from tests.cases import cases
 from tests.unit.placement.answers import (
     AWAY,
     BUSY,
@@ -56,103 +56,77 @@ def test_old_amounts_of_a_provider_stay(claiming):
     assert script.body(2)['allocations'] == {'new': {'resources': {'VCPU': 1}}}
 
 
-@pytest.mark.parametrize(
-    ('answers', 'outcome'),
-    [
-        pytest.param([FULL], ClaimRefused, id='no room'),
-        pytest.param(
-            [(503, '<html>sorry</html>'), NOTHING], ClaimRefused, id='not JSON'
-        ),
-        pytest.param(
-            [(400, {'errors': [{}]})], ClaimRefused, id='an error without a code'
-        ),
-        pytest.param(
-            [(500, {'oops': []}), NOTHING], ClaimRefused, id='JSON of another'
-        ),
-        pytest.param([(500, ''), held(1, new=2)], Claimed, id='failed, but saved'),
-        pytest.param([(503, ''), (500, '')], ClaimUnknown, id='failed, and unreadable'),
-        pytest.param(
-            [(500, ''), held(3, old=1)], ClaimRefused, id='failed, held before'
-        ),
-        pytest.param(
+@cases(
+    'answers, outcome',
+    {
+        'no room': ([FULL], ClaimRefused),
+        'not JSON': ([(503, '<html>sorry</html>'), NOTHING], ClaimRefused),
+        'an error without a code': ([(400, {'errors': [{}]})], ClaimRefused),
+        'JSON of another': ([(500, {'oops': []}), NOTHING], ClaimRefused),
+        'failed, but saved': ([(500, ''), held(1, new=2)], Claimed),
+        'failed, and unreadable': ([(503, ''), (500, '')], ClaimUnknown),
+        'failed, held before': ([(500, ''), held(3, old=1)], ClaimRefused),
+        'added to what was held, failed, but saved': (
             [CHANGED, held(3, old=1), (500, ''), held(4, old=1, new=2)],
             Claimed,
-            id='added to what was held, failed, but saved',
         ),
-        pytest.param([BUSY, SAVED], Claimed, id='a provider changed once'),
-        pytest.param([BUSY, BUSY], ClaimRefused, id='a provider changed twice'),
-        pytest.param([BUSY, FULL], ClaimRefused, id='a provider changed and is full'),
-        pytest.param([CHANGED, NOTHING, SAVED], Claimed, id='just removed'),
-        pytest.param([CHANGED, (500, '')], ClaimRefused, id='changed, and unreadable'),
-        pytest.param([CHANGED, (200, '?')], ClaimRefused, id='changed, and not JSON'),
-        pytest.param([LOST, held(1, new=2)], Claimed, id='lost, and saved'),
-        pytest.param([(504, ''), held(1, new=2)], Claimed, id='lost behind a gateway'),
-        pytest.param([LOST, NOTHING, SAVED], Claimed, id='lost, and saved later'),
-        pytest.param(
-            [LOST, NOTHING, CHANGED, held(1, new=2)], Claimed, id='lost, saved too late'
-        ),
-        pytest.param([LOST, NOTHING, FULL], ClaimUnknown, id='lost, and no room'),
-        pytest.param([LOST, held(3, old=1), FULL], ClaimRefused, id='lost and barred'),
-        pytest.param(
+        'a provider changed once': ([BUSY, SAVED], Claimed),
+        'a provider changed twice': ([BUSY, BUSY], ClaimRefused),
+        'a provider changed and is full': ([BUSY, FULL], ClaimRefused),
+        'just removed': ([CHANGED, NOTHING, SAVED], Claimed),
+        'changed, and unreadable': ([CHANGED, (500, '')], ClaimRefused),
+        'changed, and not JSON': ([CHANGED, (200, '?')], ClaimRefused),
+        'lost, and saved': ([LOST, held(1, new=2)], Claimed),
+        'lost behind a gateway': ([(504, ''), held(1, new=2)], Claimed),
+        'lost, and saved later': ([LOST, NOTHING, SAVED], Claimed),
+        'lost, saved too late': ([LOST, NOTHING, CHANGED, held(1, new=2)], Claimed),
+        'lost, and no room': ([LOST, NOTHING, FULL], ClaimUnknown),
+        'lost and barred': ([LOST, held(3, old=1), FULL], ClaimRefused),
+        'lost, not barred, and no room': (
             [CHANGED, held(3, old=1), LOST, held(3, old=1), FULL],
             ClaimUnknown,
-            id='lost, not barred, and no room',
         ),
-        pytest.param(
-            [LOST, (200, {'allocations': ['x']})], ClaimUnknown, id='lost, and nonsense'
-        ),
-        pytest.param([LOST, held('x', new=2)], ClaimUnknown, id='lost, no generation'),
-        pytest.param(
-            [LOST, NOTHING, LOST, held(1, new=2)], Claimed, id='lost twice, and saved'
-        ),
-        pytest.param([LOST, NOTHING, LOST, NOTHING], ClaimUnknown, id='lost twice'),
-        pytest.param(
-            [LOST, NOTHING, (503, ''), NOTHING], ClaimUnknown, id='lost, then gone'
-        ),
-        pytest.param(
-            [LOST, NOTHING, (503, ''), held(1, new=2)], Claimed, id='lost, then there'
-        ),
-        pytest.param([LOST, (500, '')], ClaimUnknown, id='lost, and unreadable'),
-        pytest.param([LOST, LOST], ClaimUnknown, id='lost, and silent'),
-        pytest.param(
+        'lost, and nonsense': ([LOST, (200, {'allocations': ['x']})], ClaimUnknown),
+        'lost, no generation': ([LOST, held('x', new=2)], ClaimUnknown),
+        'lost twice, and saved': ([LOST, NOTHING, LOST, held(1, new=2)], Claimed),
+        'lost twice': ([LOST, NOTHING, LOST, NOTHING], ClaimUnknown),
+        'lost, then gone': ([LOST, NOTHING, (503, ''), NOTHING], ClaimUnknown),
+        'lost, then there': ([LOST, NOTHING, (503, ''), held(1, new=2)], Claimed),
+        'lost, and unreadable': ([LOST, (500, '')], ClaimUnknown),
+        'lost, and silent': ([LOST, LOST], ClaimUnknown),
+        'lost, changed, unreadable': (
             [LOST, NOTHING, CHANGED, (500, '')],
             ClaimUnknown,
-            id='lost, changed, unreadable',
         ),
-        pytest.param(
+        'added to what was held, lost, and saved': (
             [CHANGED, held(3, old=1), LOST, held(4, old=1, new=2)],
             Claimed,
-            id='added to what was held, lost, and saved',
         ),
-        pytest.param(
-            [LOST, held(3, old=1), SAVED], Claimed, id='lost, and something was held'
-        ),
-        pytest.param(
+        'lost, and something was held': ([LOST, held(3, old=1), SAVED], Claimed),
+        'everything, once': (
             [CHANGED, held(1, old=1), BUSY, LOST, held(1, old=1), SAVED],
             Claimed,
-            id='everything, once',
         ),
-        pytest.param([AWAY, AWAY], ClaimRefused, id='placement is not there'),
-        pytest.param(
+        'placement is not there': ([AWAY, AWAY], ClaimRefused),
+        'lost, then placement is not there': (
             [LOST, NOTHING, AWAY, AWAY],
             ClaimUnknown,
-            id='lost, then placement is not there',
         ),
-    ],
+    },
 )
 def test_outcome(claiming, answers, outcome):
     got, _ = claiming(*answers, adds=True)
     assert isinstance(got, outcome)
 
 
-@pytest.mark.parametrize(
+@cases(
     'answers',
-    [
-        pytest.param([CHANGED, held(1, old=1)], id='another host'),
-        pytest.param([CHANGED, held(1, new=2)], id='the same, by another claim'),
-        pytest.param([LOST, held(1, old=1)], id='another host, after a lost claim'),
-        pytest.param([LOST, held(2, new=2)], id='the same, claimed again'),
-    ],
+    {
+        'another host': [CHANGED, held(1, old=1)],
+        'the same, by another claim': [CHANGED, held(1, new=2)],
+        'another host, after a lost claim': [LOST, held(1, old=1)],
+        'the same, claimed again': [LOST, held(2, new=2)],
+    },
 )
 def test_only_a_move_adds_to_what_is_held(scripted, context, answers):
     adapter, script = scripted(*answers)
@@ -161,16 +135,16 @@ def test_only_a_move_adds_to_what_is_held(scripted, context, answers):
     assert script.asked == [f'PUT {URL}', f'GET {URL}']
 
 
-@pytest.mark.parametrize(
-    ('answers', 'before', 'generation'),
-    [
-        pytest.param([SAVED], NONE, 1, id='nothing'),
-        pytest.param([LOST, NOTHING, SAVED], NONE, 1, id='nothing, at the second time'),
-        pytest.param([LOST, held(1, new=2)], NONE, 1, id='nothing, looked up'),
-        pytest.param([LOST, NOTHING, LOST, LOST], NONE, 1, id='nothing, unknown'),
-        pytest.param([LOST, held(3, old=1), SAVED], OLD, 4, id='something'),
-        pytest.param([CHANGED, held(3, old=1), LOST, LOST], OLD, 4, id='unknown'),
-    ],
+@cases(
+    'answers, before, generation',
+    {
+        'nothing': ([SAVED], NONE, 1),
+        'nothing, at the second time': ([LOST, NOTHING, SAVED], NONE, 1),
+        'nothing, looked up': ([LOST, held(1, new=2)], NONE, 1),
+        'nothing, unknown': ([LOST, NOTHING, LOST, LOST], NONE, 1),
+        'something': ([LOST, held(3, old=1), SAVED], OLD, 4),
+        'unknown': ([CHANGED, held(3, old=1), LOST, LOST], OLD, 4),
+    },
 )
 def test_undoing_restores_what_was_held_at_the_generation_of_the_claim(
     claiming, answers, before, generation
@@ -223,12 +197,12 @@ def test_who_has_no_room_is_told(claiming, status, detail, exhausted):
     assert (outcome.status, outcome.exhausted) == (status, exhausted)
 
 
-@pytest.mark.parametrize(
+@cases(
     'answers',
-    [
-        pytest.param([CHANGED, held(3, old=1), CHANGED, held(4, old=1)], id='holds it'),
-        pytest.param([CHANGED, NOTHING, CHANGED, NOTHING], id='holds nothing'),
-    ],
+    {
+        'holds it': [CHANGED, held(3, old=1), CHANGED, held(4, old=1)],
+        'holds nothing': [CHANGED, NOTHING, CHANGED, NOTHING],
+    },
 )
 def test_somebody_else_changes_the_consumer(scripted, context, answers):
     adapter, _ = scripted(*answers)
@@ -241,21 +215,19 @@ def test_somebody_else_changes_the_consumer(scripted, context, answers):
     )
 
 
-def test_a_claim_that_keystoneauth_sent_twice_is_ours(claiming):
-    outcome, _ = claiming(
-        requests.ReadTimeout('slow'),
-        CHANGED,
-        held(1, new=2),
-        connect_retries=1,
-        connect_retry_delay=0.001,
-    )
-    assert outcome == Claimed(CONSUMER)
+AGAIN = {'connect_retries': 1, 'connect_retry_delay': 0.001}
 
 
-def test_one_that_may_have_been_sent_twice_is_not_refused_unread(claiming):
-    options = {'connect_retries': 1, 'connect_retry_delay': 0.001}
-    outcome, _ = claiming(LOST, CHANGED, (500, ''), **options)
-    assert isinstance(outcome, ClaimUnknown)
+@cases(
+    'answers, outcome',
+    {
+        'it is ours': ([LOST, CHANGED, held(1, new=2)], Claimed),
+        'it is not refused unread': ([LOST, CHANGED, (500, '')], ClaimUnknown),
+    },
+)
+def test_a_claim_that_keystoneauth_may_have_sent_twice(claiming, answers, outcome):
+    got, _ = claiming(*answers, **AGAIN)
+    assert isinstance(got, outcome)
 
 
 def test_of_a_page_only_the_begin_is_kept(claiming, caplog):
@@ -346,57 +318,34 @@ def kind(outcome):
     return ALL_CLAIMED if kinds == {Claimed} else UNKNOWN_CLAIMED
 
 
-@pytest.mark.parametrize(
-    ('answers', 'expected'),
-    [
-        pytest.param([JOINT_FULL], NONE_CLAIMED, id='no room'),
-        pytest.param(
-            [JOINT_CHANGED], NONE_CLAIMED, id='a consumer that holds something'
-        ),
-        pytest.param([AWAY, AWAY], NONE_CLAIMED, id='placement is not there'),
-        pytest.param([AWAY, SAVED], ALL_CLAIMED, id='placement is there again'),
-        pytest.param([(503, '<html>'), NOTHING], NONE_CLAIMED, id='not JSON'),
-        pytest.param([(500, 'oops'), BOTH[0]], ALL_CLAIMED, id='failed, but saved'),
-        pytest.param(
-            [(500, 'oops'), (500, '')], UNKNOWN_CLAIMED, id='failed, unreadable'
-        ),
-        pytest.param(
-            [LOST, NOTHING, (500, ''), NOTHING], UNKNOWN_CLAIMED, id='lost, then failed'
-        ),
-        pytest.param([JOINT_BUSY, SAVED], ALL_CLAIMED, id='a provider changed once'),
-        pytest.param(
-            [JOINT_BUSY, JOINT_BUSY], NONE_CLAIMED, id='a provider changed twice'
-        ),
-        pytest.param([LOST, *BOTH], ALL_CLAIMED, id='lost, and saved'),
-        pytest.param([(504, ''), *BOTH], ALL_CLAIMED, id='lost behind a gateway'),
-        pytest.param([LOST, NOTHING, SAVED], ALL_CLAIMED, id='lost, and saved later'),
-        pytest.param(
-            [LOST, NOTHING, JOINT_CHANGED, *BOTH], ALL_CLAIMED, id='saved too late'
-        ),
-        pytest.param(
-            [LOST, (500, ''), SAVED], ALL_CLAIMED, id='lost, unreadable, saved'
-        ),
-        pytest.param(
-            [LOST, holds('one'), NOTHING, SAVED],
-            ALL_CLAIMED,
-            id='lost, and partly seen',
-        ),
-        pytest.param(
-            [LOST, NOTHING, LOST, *BOTH], ALL_CLAIMED, id='lost twice, and saved'
-        ),
-        pytest.param([LOST, NOTHING, LOST, NOTHING], UNKNOWN_CLAIMED, id='lost twice'),
-        pytest.param(
-            [LOST, NOTHING, JOINT_FULL], UNKNOWN_CLAIMED, id='lost, and no room'
-        ),
-        pytest.param(
-            [LOST, NOTHING, AWAY, AWAY], UNKNOWN_CLAIMED, id='lost, then not there'
-        ),
-        pytest.param(
+@cases(
+    'answers, expected',
+    {
+        'no room': ([JOINT_FULL], NONE_CLAIMED),
+        'a consumer that holds something': ([JOINT_CHANGED], NONE_CLAIMED),
+        'placement is not there': ([AWAY, AWAY], NONE_CLAIMED),
+        'placement is there again': ([AWAY, SAVED], ALL_CLAIMED),
+        'not JSON': ([(503, '<html>'), NOTHING], NONE_CLAIMED),
+        'failed, but saved': ([(500, 'oops'), BOTH[0]], ALL_CLAIMED),
+        'failed, unreadable': ([(500, 'oops'), (500, '')], UNKNOWN_CLAIMED),
+        'lost, then failed': ([LOST, NOTHING, (500, ''), NOTHING], UNKNOWN_CLAIMED),
+        'a provider changed once': ([JOINT_BUSY, SAVED], ALL_CLAIMED),
+        'a provider changed twice': ([JOINT_BUSY, JOINT_BUSY], NONE_CLAIMED),
+        'lost, and saved': ([LOST, *BOTH], ALL_CLAIMED),
+        'lost behind a gateway': ([(504, ''), *BOTH], ALL_CLAIMED),
+        'lost, and saved later': ([LOST, NOTHING, SAVED], ALL_CLAIMED),
+        'saved too late': ([LOST, NOTHING, JOINT_CHANGED, *BOTH], ALL_CLAIMED),
+        'lost, unreadable, saved': ([LOST, (500, ''), SAVED], ALL_CLAIMED),
+        'lost, and partly seen': ([LOST, holds('one'), NOTHING, SAVED], ALL_CLAIMED),
+        'lost twice, and saved': ([LOST, NOTHING, LOST, *BOTH], ALL_CLAIMED),
+        'lost twice': ([LOST, NOTHING, LOST, NOTHING], UNKNOWN_CLAIMED),
+        'lost, and no room': ([LOST, NOTHING, JOINT_FULL], UNKNOWN_CLAIMED),
+        'lost, then not there': ([LOST, NOTHING, AWAY, AWAY], UNKNOWN_CLAIMED),
+        'somebody else': (
             [LOST, NOTHING, JOINT_CHANGED, holds('one', 1)],
             UNKNOWN_CLAIMED,
-            id='somebody else',
         ),
-    ],
+    },
 )
 def test_joint_outcome(claiming_all, answers, expected):
     outcome, _ = claiming_all(*answers)
@@ -408,13 +357,16 @@ def test_a_refusal_for_want_of_room_names_the_provider(claiming_all):
     assert (outcome.status, outcome.exhausted) == (409, ('one', 'VCPU'))
 
 
-def test_what_keystoneauth_sent_twice_is_ours(claiming_all):
-    options = {'connect_retries': 1, 'connect_retry_delay': 0.001}
-    outcome, _ = claiming_all(LOST, JOINT_CHANGED, *BOTH, **options)
-    assert outcome == [Claimed(A), Claimed(B)]
-
-
-def test_what_may_have_been_sent_twice_is_not_refused_unread(claiming_all):
-    options = {'connect_retries': 1, 'connect_retry_delay': 0.001}
-    outcome, _ = claiming_all(LOST, JOINT_CHANGED, holds('one'), (500, ''), **options)
-    assert kind(outcome) == UNKNOWN_CLAIMED
+@cases(
+    'answers, expected',
+    {
+        'they are ours': ([LOST, JOINT_CHANGED, *BOTH], ALL_CLAIMED),
+        'they are not refused unread': (
+            [LOST, JOINT_CHANGED, holds('one'), (500, '')],
+            UNKNOWN_CLAIMED,
+        ),
+    },
+)
+def test_what_keystoneauth_may_have_sent_twice(claiming_all, answers, expected):
+    outcome, _ = claiming_all(*answers, **AGAIN)
+    assert kind(outcome) == expected

@@ -12,6 +12,7 @@ from keystoneauth1 import token_endpoint
 from novasched import http
 from novasched.objects.context import RequestContext
 from novasched.placement.session import NoAnswer, ask
+from tests.cases import cases
 
 BROKEN = requests.ConnectionError(
     urllib3.exceptions.ProtocolError('Connection aborted.')
@@ -54,20 +55,18 @@ def test_every_status_is_an_answer(scripted, context, status):
     assert answer.status_code == status
 
 
-@pytest.mark.parametrize(
-    ('problem', 'sent'),
-    [
-        pytest.param(REFUSED, False, id='refused'),
-        pytest.param(requests.ConnectTimeout('slow'), False, id='connecting took long'),
-        pytest.param(requests.ReadTimeout('slow'), True, id='answering took long'),
-        pytest.param(BROKEN, True, id='the connection broke'),
-        pytest.param(requests.ConnectionError(), True, id='something unknown'),
-        pytest.param(
-            requests.exceptions.ChunkedEncodingError('half'), True, id='half an answer'
-        ),
-        pytest.param(ksa.EndpointNotFound(), False, id='nobody knows the way'),
-        pytest.param(ksa.MissingAuthPlugin(), False, id='nobody says who we are'),
-    ],
+@cases(
+    'problem, sent',
+    {
+        'refused': (REFUSED, False),
+        'connecting took long': (requests.ConnectTimeout('slow'), False),
+        'answering took long': (requests.ReadTimeout('slow'), True),
+        'the connection broke': (BROKEN, True),
+        'something unknown': (requests.ConnectionError(), True),
+        'half an answer': (requests.exceptions.ChunkedEncodingError('half'), True),
+        'nobody knows the way': (ksa.EndpointNotFound(), False),
+        'nobody says who we are': (ksa.MissingAuthPlugin(), False),
+    },
 )
 def test_no_answer(scripted, context, problem, sent):
     adapter, script = scripted(problem)
@@ -77,14 +76,14 @@ def test_no_answer(scripted, context, problem, sent):
     assert len(script.asked) == 1
 
 
-@pytest.mark.parametrize(
-    ('method', 'problem', 'requests_'),
-    [
-        pytest.param('GET', BROKEN, 2, id='a broken connection may be an idle one'),
-        pytest.param('GET', REFUSED, 1, id='a refused one is not'),
-        pytest.param('GET', requests.ReadTimeout(), 1, id='the wait was long enough'),
-        pytest.param('DELETE', BROKEN, 1, id='what changes something is not repeated'),
-    ],
+@cases(
+    'method, problem, requests_',
+    {
+        'a broken connection may be an idle one': ('GET', BROKEN, 2),
+        'a refused one is not': ('GET', REFUSED, 1),
+        'the wait was long enough': ('GET', requests.ReadTimeout(), 1),
+        'what changes something is not repeated': ('DELETE', BROKEN, 1),
+    },
 )
 def test_repeated(scripted, context, method, problem, requests_):
     adapter, script = scripted(problem, problem)
@@ -144,16 +143,16 @@ def test_warnings_are_novas(scripted, context, caplog, problem, text):
 CUT = requests.exceptions.ChunkedEncodingError('Connection broken')
 
 
-@pytest.mark.parametrize(
-    ('answers', 'status'),
-    [
-        pytest.param([(503, ''), (200, {})], 200, id='a gateway had no server'),
-        pytest.param([(502, ''), (200, {})], 200, id='a gateway lost its server'),
-        pytest.param([(503, ''), (503, '')], 503, id='nor has it one later'),
-        pytest.param([CUT, (200, {})], 200, id='the answer broke off'),
-        pytest.param([(500, '')], 500, id='a word of placement'),
-        pytest.param([(504, '')], 504, id='a gateway that has waited already'),
-    ],
+@cases(
+    'answers, status',
+    {
+        'a gateway had no server': ([(503, ''), (200, {})], 200),
+        'a gateway lost its server': ([(502, ''), (200, {})], 200),
+        'nor has it one later': ([(503, ''), (503, '')], 503),
+        'the answer broke off': ([CUT, (200, {})], 200),
+        'a word of placement': ([(500, '')], 500),
+        'a gateway that has waited already': ([(504, '')], 504),
+    },
 )
 def test_what_is_read_is_asked_for_twice(scripted, context, answers, status):
     adapter, script = scripted(*answers)

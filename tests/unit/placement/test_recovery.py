@@ -13,24 +13,26 @@ from novasched.clock import SYSTEM_CLOCK
 from novasched.placement.client import PlacementClient
 from novasched.placement.rollback import claim_recovery
 from novasched.ports import UndoOutcome, UndoUnanswered
+from tests.cases import cases
 from tests.unit.placement import answers
+from tests.unit.placement.answers import (
+    CANDIDATE,
+    CHANGED,
+    CONSUMER,
+    LOST,
+    NOTHING,
+    OLD,
+    OWNER,
+    SAVED,
+    URL,
+)
 
-CONSUMER = 'b6c56007-17c7-5950-8ce1-2b1e5c537581'
-URL = f'/allocations/{CONSUMER}'
 HOLDS = {'new': {'VCPU': 2}}
-BEFORE = {
-    'allocations': {'old': {'resources': {'VCPU': 1}}},
-    'project_id': 'p',
-    'user_id': 'u',
-}
-SAVED = (204, '')
-NOTHING = (200, {'allocations': {}})
-LOST = requests.ReadTimeout('slow')
 
 
 def held(age_s=None, **amounts):
     status, body, headers = answers.held(3, age_s, **amounts)
-    return status, {**body, 'project_id': 'project', 'user_id': 'user'}, headers
+    return status, {**body, **OWNER}, headers
 
 
 def undo(adapter, holds=HOLDS, before=None, generation=2, ages_s=(0.0, 30.0)):
@@ -44,26 +46,25 @@ def test_a_claim_goes_with_the_generation_that_was_read(scripted):
     assert script.asked == [f'GET {URL}', f'PUT {URL}']
     assert script.body(1) == {
         'allocations': {},
-        'project_id': 'project',
-        'user_id': 'user',
+        **OWNER,
         'consumer_generation': 3,
     }
 
 
 def test_what_was_held_before_is_restored(scripted):
     adapter, script = scripted(held(new=2, old=1), SAVED)
-    outcome = undo(adapter, {**HOLDS, 'old': {'VCPU': 1}}, BEFORE)
+    outcome = undo(adapter, {**HOLDS, 'old': {'VCPU': 1}}, OLD)
     assert outcome is UndoOutcome.UNDONE
-    assert script.body(1) == {**BEFORE, 'consumer_generation': 3}
+    assert script.body(1) == {**OLD, 'consumer_generation': 3}
 
 
-@pytest.mark.parametrize(
+@cases(
     'answer',
-    [
-        pytest.param(NOTHING, id='it holds nothing'),
-        pytest.param(held(new=1), id='it holds less'),
-        pytest.param(held(new=2, other=1), id='it holds more'),
-    ],
+    {
+        'it holds nothing': NOTHING,
+        'it holds less': held(new=1),
+        'it holds more': held(new=2, other=1),
+    },
 )
 def test_what_is_held_otherwise_is_left(scripted, answer):
     adapter, script = scripted(answer)
@@ -71,13 +72,13 @@ def test_what_is_held_otherwise_is_left(scripted, answer):
     assert script.asked == [f'GET {URL}']
 
 
-@pytest.mark.parametrize(
+@cases(
     'generation',
-    [
-        pytest.param(None, id='the same claimed anew for a new consumer'),
-        pytest.param(1, id='the same move made again'),
-        pytest.param(3, id='the claim has not arrived'),
-    ],
+    {
+        'the same claimed anew for a new consumer': None,
+        'the same move made again': 1,
+        'the claim has not arrived': 3,
+    },
 )
 def test_what_another_claimed_on_top_of_it_is_left(scripted, generation):
     adapter, script = scripted(held(new=2))
@@ -85,31 +86,27 @@ def test_what_another_claimed_on_top_of_it_is_left(scripted, generation):
     assert script.asked == [f'GET {URL}']
 
 
-def test_the_first_claim_of_a_consumer_is_taken_back(scripted):
-    adapter, _ = scripted(answers.held(1, new=2), SAVED)
-    assert undo(adapter, generation=None) is UndoOutcome.UNDONE
+@cases(
+    'answers, holds, generation, outcome',
+    {
+        'the first claim': ([answers.held(1, new=2), SAVED], HOLDS, None, 'UNDONE'),
+        'nothing is never taken back': ([NOTHING], {}, None, 'ABSENT'),
+        'it was changed meanwhile': ([held(new=2), (409, '')], HOLDS, 2, 'CONFLICT'),
+    },
+)
+def test_outcome(scripted, answers, holds, generation, outcome):
+    adapter, _ = scripted(*answers)
+    assert undo(adapter, holds, generation=generation) is UndoOutcome[outcome]
 
 
-def test_nothing_is_never_taken_back(scripted):
-    adapter, _ = scripted(NOTHING)
-    assert undo(adapter, {}, generation=None) is UndoOutcome.ABSENT
-
-
-def test_who_changed_it_meanwhile_keeps_it(scripted):
-    adapter, _ = scripted(held(new=2), (409, 'changed'))
-    assert undo(adapter) is UndoOutcome.CONFLICT
-
-
-@pytest.mark.parametrize(
-    ('answers', 'kind'),
-    [
-        pytest.param([(500, 'x')], errors.AllocationDeleteFailed, id='no reading'),
-        pytest.param([LOST], UndoUnanswered, id='no answer to reading'),
-        pytest.param(
-            [held(new=2), (500, 'x')], errors.AllocationDeleteFailed, id='no writing'
-        ),
-        pytest.param([held(new=2), LOST], UndoUnanswered, id='no answer to writing'),
-    ],
+@cases(
+    'answers, kind',
+    {
+        'no reading': ([(500, 'x')], errors.AllocationDeleteFailed),
+        'no answer to reading': ([LOST], UndoUnanswered),
+        'no writing': ([held(new=2), (500, 'x')], errors.AllocationDeleteFailed),
+        'no answer to writing': ([held(new=2), LOST], UndoUnanswered),
+    },
 )
 def test_where_placement_does_not_it_is_an_error(scripted, answers, kind):
     adapter, _ = scripted(*answers)
@@ -118,17 +115,17 @@ def test_where_placement_does_not_it_is_an_error(scripted, answers, kind):
     assert type(raised.value) is kind
 
 
-@pytest.mark.parametrize(
-    ('age_s', 'ages_s', 'outcome'),
-    [
-        pytest.param(40, (30.0, 50.0), 'UNDONE', id='of its time'),
-        pytest.param(28, (30.0, 50.0), 'UNDONE', id='late by what seconds hide'),
-        pytest.param(27, (30.0, 50.0), 'OTHER', id='of a later request'),
-        pytest.param(52, (30.0, 50.0), 'UNDONE', id='early by what seconds hide'),
-        pytest.param(53, (30.0, 50.0), 'OTHER', id='of an earlier request'),
-        pytest.param(None, (-5.0, 20.0), 'UNDONE', id='unknown, its caller waits'),
-        pytest.param(None, (5.0, 30.0), 'OTHER', id='unknown, its caller may not'),
-    ],
+@cases(
+    'age_s, ages_s, outcome',
+    {
+        'of its time': (40, (30.0, 50.0), 'UNDONE'),
+        'late by what seconds hide': (28, (30.0, 50.0), 'UNDONE'),
+        'of a later request': (27, (30.0, 50.0), 'OTHER'),
+        'early by what seconds hide': (52, (30.0, 50.0), 'UNDONE'),
+        'of an earlier request': (53, (30.0, 50.0), 'OTHER'),
+        'unknown, its caller waits': (None, (-5.0, 20.0), 'UNDONE'),
+        'unknown, its caller may not': (None, (5.0, 30.0), 'OTHER'),
+    },
 )
 def test_a_claim_of_another_time_is_left(scripted, age_s, ages_s, outcome):
     adapter, script = scripted(held(age_s, new=2), SAVED)
@@ -136,12 +133,12 @@ def test_a_claim_of_another_time_is_left(scripted, age_s, ages_s, outcome):
     assert len(script.asked) == (2 if outcome == 'UNDONE' else 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     'headers',
-    [
-        pytest.param({'Last-Modified': 'yesterday'}, id='no date'),
-        pytest.param({'Last-Modified': '1 Jan 999999 1:1:1'}, id='a date beyond all'),
-    ],
+    {
+        'no date': {'Last-Modified': 'yesterday'},
+        'a date beyond all': {'Last-Modified': '1 Jan 999999 1:1:1'},
+    },
 )
 def test_an_age_that_is_none_is_unknown(scripted, headers):
     adapter, _ = scripted((*answers.held(3, new=2)[:2], headers))
@@ -161,12 +158,12 @@ def test_placement_is_waited_for_no_longer_than_usual(scripted):
     assert [each['timeout'] for each in script.options] == [10.0, 10.0]
 
 
-@pytest.mark.parametrize(
-    ('answer', 'kind'),
-    [
-        pytest.param((503, 'x'), errors.AllocationDeleteFailed, id='of an answer'),
-        pytest.param(requests.ConnectionError('x'), UndoUnanswered, id='of none'),
-    ],
+@cases(
+    'answer, kind',
+    {
+        'of an answer': ((503, 'x'), errors.AllocationDeleteFailed),
+        'of none': (requests.ConnectionError('x'), UndoUnanswered),
+    },
 )
 def test_nothing_is_written_again_in_spite_of_the_options(scripted, answer, kind):
     again = {'connect_retries': 3, 'status_code_retries': 3}
@@ -176,14 +173,14 @@ def test_nothing_is_written_again_in_spite_of_the_options(scripted, answer, kind
     assert script.asked == [f'GET {URL}', f'PUT {URL}']
 
 
-@pytest.mark.parametrize(
-    ('answer', 'generation', 'expected'),
-    [
-        pytest.param(held(new=2), 2, True, id='as it was claimed'),
-        pytest.param(held(new=2), 1, False, id='claimed again since'),
-        pytest.param(held(new=1), 2, False, id='less of it'),
-        pytest.param(NOTHING, 2, False, id='nothing'),
-    ],
+@cases(
+    'answer, generation, expected',
+    {
+        'as it was claimed': (held(new=2), 2, True),
+        'claimed again since': (held(new=2), 1, False),
+        'less of it': (held(new=1), 2, False),
+        'nothing': (NOTHING, 2, False),
+    },
 )
 def test_a_claim_stands(scripted, answer, generation, expected):
     adapter, script = scripted(answer)
@@ -200,17 +197,13 @@ def test_where_placement_does_not_tell_it_is_an_error(scripted):
 def test_what_a_consumer_holds_already_is_told_before_more_is_claimed(
     scripted, context
 ):
-    code = 'placement.concurrent_update'
-    detail = 'consumer generation conflict - expected 1 but got None'
-    changed = 409, {'errors': [{'code': code, 'detail': detail}]}
-    adapter, script = scripted(changed, held(old=1), SAVED)
+    adapter, script = scripted(CHANGED, held(old=1), SAVED)
     told = []
 
     def on_held(consumer, before, generation):
         told.append((consumer, before, generation, len(script.asked)))
 
-    wanted = {'allocations': {'new': {'resources': {'VCPU': 2}}}, 'mappings': {}}
     client = PlacementClient(adapter, on_held)
-    made = client.claim(context, CONSUMER, wanted, '1.36', 'project', 'user', True)
-    before = {name: made.undo[name] for name in BEFORE}
+    made = client.claim(context, CONSUMER, CANDIDATE, '1.36', 'project', 'user', True)
+    before = {name: made.undo[name] for name in OLD}
     assert told == [(CONSUMER, before, 3, 2)]

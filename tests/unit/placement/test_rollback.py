@@ -20,6 +20,7 @@ from novasched.placement.rollback import (
     TOGETHER,
 )
 from novasched.ports import Claimed, ClaimRefused, ClaimRequest, ClaimUnknown
+from tests.cases import cases
 from tests.unit.placement.answers import (
     BUSY,
     CANDIDATE,
@@ -66,40 +67,36 @@ def undoing(scripted, context):
 # -- of one consumer
 
 
-def test_a_claim_is_undone_with_the_generation_that_its_answer_implied(
-    claiming, undoing
-):
-    claimed, _ = claiming(SAVED)
-    script, left = undoing(claimed, MADE, SAVED)
+@cases(
+    'answers, found, body',
+    {
+        'at the generation that its answer implied': ([SAVED], MADE, REMOVE),
+        'a move gives back what was held': (
+            [CHANGED, held(3, old=1), SAVED],
+            held(4, old=1, new=2),
+            RESTORE,
+        ),
+        'it was looked up': ([LOST, held(1, new=2)], MADE, REMOVE),
+    },
+)
+def test_a_claim_is_undone(claiming, undoing, answers, found, body):
+    claimed, _ = claiming(*answers, adds=body is RESTORE)
+    script, left = undoing(claimed, found, SAVED)
     assert script.asked == LOOK
-    assert script.body(1) == REMOVE
+    assert script.body(1) == body
     assert left == {}
 
 
-def test_the_claim_of_a_move_gives_back_what_was_held(claiming, undoing):
-    claimed, _ = claiming(CHANGED, held(3, old=1), SAVED, adds=True)
-    script, left = undoing(claimed, held(4, old=1, new=2), SAVED)
-    assert script.asked == LOOK
-    assert script.body(1) == RESTORE
-    assert left == {}
-
-
-def test_a_claim_that_was_looked_up_is_undone_likewise(claiming, undoing):
-    claimed, _ = claiming(LOST, held(1, new=2))
-    script, _ = undoing(claimed, MADE, SAVED)
-    assert script.body(1) == REMOVE
-
-
-@pytest.mark.parametrize(
+@cases(
     'answers',
-    [
-        pytest.param([(500, ''), MADE, SAVED], id='at the second time'),
-        pytest.param([BUSY, MADE] * 9 + [SAVED], id='a provider was busy'),
-        pytest.param([LOST, MADE, SAVED], id='the request was lost'),
-        pytest.param([LOST, NOTHING], id='the answer was lost'),
-        pytest.param([CHANGED], id='another process wrote the consumer'),
-        pytest.param([BUSY, held(1, new=1)], id='and while a provider was busy'),
-    ],
+    {
+        'at the second time': [(500, ''), MADE, SAVED],
+        'a provider was busy': [BUSY, MADE] * 9 + [SAVED],
+        'the request was lost': [LOST, MADE, SAVED],
+        'the answer was lost': [LOST, NOTHING],
+        'another process wrote the consumer': [CHANGED],
+        'and while a provider was busy': [BUSY, held(1, new=1)],
+    },
 )
 def test_each_attempt_to_undo_follows_a_look(undoing, answers):
     script, left = undoing(ours(), MADE, *answers)
@@ -107,15 +104,15 @@ def test_each_attempt_to_undo_follows_a_look(undoing, answers):
     assert left == {}
 
 
-@pytest.mark.parametrize(
+@cases(
     'found',
-    [
-        pytest.param(NOTHING, id='it holds nothing'),
-        pytest.param(held(2, new=2), id='the same, claimed again'),
-        pytest.param(held(1, new=3), id='other amounts of a new consumer'),
-        pytest.param(held(1, other=2), id='another host of a new consumer'),
-        pytest.param(held(1, new=2, other=1), id='more of a new consumer'),
-    ],
+    {
+        'it holds nothing': NOTHING,
+        'the same, claimed again': held(2, new=2),
+        'other amounts of a new consumer': held(1, new=3),
+        'another host of a new consumer': held(1, other=2),
+        'more of a new consumer': held(1, new=2, other=1),
+    },
 )
 def test_what_another_process_wrote_is_kept(undoing, caplog, found):
     caplog.set_level('INFO', 'novasched.placement')
@@ -128,14 +125,14 @@ def test_what_another_process_wrote_is_kept(undoing, caplog, found):
     ]
 
 
-@pytest.mark.parametrize(
-    ('age_s', 'ago_s'),
-    [
-        pytest.param(None, 59, id='unknown'),
-        pytest.param(58, 59, id='to a second or two'),
-        pytest.param(90, 59, id='long before the answer came'),
-        pytest.param(0, 20, id='not yet believed'),
-    ],
+@cases(
+    'age_s, ago_s',
+    {
+        'unknown': (None, 59),
+        'to a second or two': (58, 59),
+        'long before the answer came': (90, 59),
+        'not yet believed': (0, 20),
+    },
 )
 def test_a_claim_of_the_right_age_is_undone(undoing, age_s, ago_s):
     claim = dataclasses.replace(ours(), by_s=SYSTEM_CLOCK.monotonic() - ago_s)
@@ -150,15 +147,13 @@ def test_the_same_claim_of_a_new_consumer_is_kept_and_named(undoing):
     assert left == {CONSUMER: CLAIMED_AGAIN}
 
 
-@pytest.mark.parametrize(
-    ('answers', 'status'),
-    [
-        pytest.param(
-            [(500, 'no'), MADE, (500, 'no')], 500, id='an error of the server'
-        ),
-        pytest.param([BUSY, MADE, (500, 'no')], 500, id='an error after a conflict'),
-        pytest.param([(403, 'no')], 403, id='no use in trying again'),
-    ],
+@cases(
+    'answers, status',
+    {
+        'an error of the server': ([(500, 'no'), MADE, (500, 'no')], 500),
+        'an error after a conflict': ([BUSY, MADE, (500, 'no')], 500),
+        'no use in trying again': ([(403, 'no')], 403),
+    },
 )
 def test_an_undo_that_fails_is_left(undoing, caplog, answers, status):
     _, left = undoing(ours(), MADE, *answers)
@@ -173,12 +168,12 @@ def test_of_a_page_only_the_begin_is_said(undoing):
     assert len(left[CONSUMER]) == http.LONGEST_EXCERPT
 
 
-@pytest.mark.parametrize(
+@cases(
     'answers',
-    [
-        pytest.param([(500, 'no'), (500, 'no')], id='an error'),
-        pytest.param([LOST, LOST], id='no answer'),
-    ],
+    {
+        'an error': [(500, 'no'), (500, 'no')],
+        'no answer': [LOST, LOST],
+    },
 )
 def test_what_cannot_be_looked_at_is_left(undoing, answers):
     script, left = undoing(ours(), *answers)
@@ -250,13 +245,13 @@ def test_no_more_than_some_are_undone_by_one_request(scripted, context):
     assert len(placement.undone) == 2 * TOGETHER + 1
 
 
-@pytest.mark.parametrize(
-    ('written', 'failing', 'undone', 'left'),
-    [
-        pytest.param('b', '', 'acd', {}, id='one is not ours any more'),
-        pytest.param('abcd', '', '', {}, id='none is ours any more'),
-        pytest.param('', 'd', 'abc', {'d': 'no'}, id='one cannot be undone'),
-    ],
+@cases(
+    'written, failing, undone, left',
+    {
+        'one is not ours any more': ('b', '', 'acd', {}),
+        'none is ours any more': ('abcd', '', '', {}),
+        'one cannot be undone': ('', 'd', 'abc', {'d': 'no'}),
+    },
 )
 def test_one_that_is_not_undone_keeps_no_other(
     scripted, context, written, failing, undone, left
@@ -268,20 +263,13 @@ def test_one_that_is_not_undone_keeps_no_other(
     assert sorted(placement.undone) == sorted(undone)
 
 
-@pytest.mark.parametrize(
-    ('busy', 'asked', 'left'),
-    [
-        pytest.param(1, ['abcd', 'ab', 'cd'], '', id='once'),
-        pytest.param(
-            5, ['abcd', 'ab', *['a'] * 4, 'b', 'c', 'd'], '', id='for some time'
-        ),
-        pytest.param(
-            99,
-            ['abcd', 'ab', *['a'] * CONFLICT_TRIES, 'b', 'c', 'd'],
-            'a',
-            id='for long',
-        ),
-    ],
+@cases(
+    'busy, asked, left',
+    {
+        'once': (1, ['abcd', 'ab', 'cd'], ''),
+        'for some time': (5, ['abcd', 'ab', *['a'] * 4, 'b', 'c', 'd'], ''),
+        'for long': (99, ['abcd', 'ab', *['a'] * CONFLICT_TRIES, 'b', 'c', 'd'], 'a'),
+    },
 )
 def test_one_whose_provider_others_change_is_tried_alone(
     scripted, context, busy, asked, left
@@ -301,18 +289,14 @@ def test_once_placement_is_silent_nothing_more_is_sent(undoing):
 # -- of claims without an answer
 
 
-@pytest.mark.parametrize(
-    ('answers', 'asked'),
-    [
-        pytest.param([MADE, MADE, SAVED], ['GET', 'GET', 'PUT'], id='made'),
-        pytest.param([held(1, other=2)], ['GET'], id='another claimed first'),
-        pytest.param([held(2, new=2)], ['GET'], id='another claimed the same again'),
-        pytest.param(
-            [(500, ''), MADE, MADE, SAVED],
-            ['GET', 'GET', 'GET', 'PUT'],
-            id='unreadable',
-        ),
-    ],
+@cases(
+    'answers, asked',
+    {
+        'made': ([MADE, MADE, SAVED], ['GET', 'GET', 'PUT']),
+        'another claimed first': ([held(1, other=2)], ['GET']),
+        'another claimed the same again': ([held(2, new=2)], ['GET']),
+        'unreadable': ([(500, ''), MADE, MADE, SAVED], ['GET', 'GET', 'GET', 'PUT']),
+    },
 )
 def test_undo_what_got_no_answer(claiming, undoing, answers, asked):
     unknown, _ = claiming(LOST, (500, ''))
@@ -322,25 +306,21 @@ def test_undo_what_got_no_answer(claiming, undoing, answers, asked):
     assert left == {}
 
 
-@pytest.mark.parametrize(
-    ('answers', 'asked'),
-    [
-        pytest.param(
-            [held(4, old=1, new=2)] * 2 + [SAVED], ['GET', 'GET', 'PUT'], id='made'
-        ),
-        pytest.param([held(3, old=1), SAVED], ['GET', 'PUT'], id='bar a late one'),
-        pytest.param(
+@cases(
+    'answers, asked',
+    {
+        'made': ([held(4, old=1, new=2)] * 2 + [SAVED], ['GET', 'GET', 'PUT']),
+        'bar a late one': ([held(3, old=1), SAVED], ['GET', 'PUT']),
+        'it came late': (
             [held(3, old=1), CHANGED, *[held(4, old=1, new=2)] * 2, SAVED],
             ['GET', 'PUT', 'GET', 'GET', 'PUT'],
-            id='it came late',
         ),
-        pytest.param(
+        'another claimed just before it was barred': (
             [held(3, old=1), CHANGED, held(4, old=1, other=2)],
             ['GET', 'PUT', 'GET'],
-            id='another claimed just before it was barred',
         ),
-        pytest.param([held(5, newer=3)], ['GET'], id='claimed anew by somebody else'),
-    ],
+        'claimed anew by somebody else': ([held(5, newer=3)], ['GET']),
+    },
 )
 def test_restore_after_a_move_that_got_no_answer(claiming, undoing, answers, asked):
     unknown, _ = claiming(CHANGED, held(3, old=1), LOST, (500, ''), adds=True)
@@ -350,13 +330,13 @@ def test_restore_after_a_move_that_got_no_answer(claiming, undoing, answers, ask
     assert left == {}
 
 
-@pytest.mark.parametrize(
+@cases(
     'answers',
-    [
-        pytest.param([(500, 'no'), (500, 'no')], id='it cannot be read'),
-        pytest.param([held(3, old=1), (500, 'no'), (500, 'no')], id='nor barred'),
-        pytest.param([held(3, old=1), LOST, LOST], id='nor heard of'),
-    ],
+    {
+        'it cannot be read': [(500, 'no'), (500, 'no')],
+        'nor barred': [held(3, old=1), (500, 'no'), (500, 'no')],
+        'nor heard of': [held(3, old=1), LOST, LOST],
+    },
 )
 def test_what_got_no_answer_and_stays_unknown_is_left(claiming, undoing, answers):
     unknown, _ = claiming(CHANGED, held(3, old=1), LOST, (500, ''), adds=True)
@@ -385,20 +365,18 @@ def lost(scripted, context):
     return list(found)
 
 
-@pytest.mark.parametrize(
-    ('answers', 'asked'),
-    [
-        pytest.param(
+@cases(
+    'answers, asked',
+    {
+        'made': (
             [MADE, MADE, MADE, MADE, SAVED],
             ['GET a', 'GET a', 'GET b', 'GET c', 'POST'],
-            id='made',
         ),
-        pytest.param(
+        'made, and the first was claimed by another request': (
             [held(1, other=2), MADE, held(1, other=2), MADE, MADE, SAVED],
             ['GET a', 'GET b', 'GET a', 'GET b', 'GET c', 'POST'],
-            id='made, and the first was claimed by another request',
         ),
-    ],
+    },
 )
 def test_a_look_at_one_tells_it_for_all_that_one_request_claimed(
     undoing, lost, answers, asked

@@ -118,7 +118,17 @@ def make_keeper(tmp_path, clock, source):
     return make
 
 
-def test_what_one_process_reads_all_have(make_keeper, clock, source):
+@pytest.fixture
+def keeper(make_keeper):
+    return make_keeper()
+
+
+@pytest.fixture
+def diagnosing(keeper, clock):
+    return PlacementDiagnosis(lambda: {'h1': 'cmp-1'}, clock, keeper=keeper)
+
+
+def test_what_one_process_reads_all_have(make_keeper, clock):
     mine, other = make_keeper(), make_keeper()
     assert other.current(60) is None
     assert mine.renew({AZ1})
@@ -169,9 +179,8 @@ def test_renewal(make_keeper, clock, source, took_s, schedulers, interval_s):
 
 @pytest.mark.parametrize('is_first', [True, False])
 def test_a_failure_costs_no_more_than_a_success(
-    make_keeper, clock, source, tmp_path, is_first
+    clock, source, tmp_path, is_first, keeper
 ):
-    keeper = make_keeper()
     if not is_first:
         keeper.renew()
     clock.advance(60)
@@ -185,16 +194,14 @@ def test_a_failure_costs_no_more_than_a_success(
     assert len(source.reads) == 5 + (not is_first)
 
 
-def test_a_snapshot_from_before_the_time_was_set_back_is_old(make_keeper, clock):
-    keeper = make_keeper()
+def test_a_snapshot_from_before_the_time_was_set_back_is_old(clock, keeper):
     keeper.renew()
     clock.set_back(3600)
     assert keeper.current(300) is None
     assert keeper.due_in_s() == 0
 
 
-def test_only_members_are_read_of_what_is_fresh(make_keeper, source):
-    keeper = make_keeper()
+def test_only_members_are_read_of_what_is_fresh(source, keeper):
     assert keeper.renew()
     assert keeper.renew({AZ1})
     assert not keeper.renew({AZ1})
@@ -210,9 +217,8 @@ def test_one_process_at_a_time(make_keeper, tmp_path, source):
 
 
 @pytest.mark.parametrize('content', [b'', b'nonsense', b'PK\x05\x06' + 18 * b'\0'])
-def test_a_file_that_is_none(make_keeper, tmp_path, content):
+def test_a_file_that_is_none(tmp_path, content, keeper):
     (tmp_path / 'placement-snapshot.npz').write_bytes(content)
-    keeper = make_keeper()
     assert keeper.current(60) is None
     assert keeper.renew()
     assert keeper.current(60) is not None
@@ -236,8 +242,7 @@ def test_what_a_killed_process_left_is_not_written_to(make_keeper, tmp_path):
     assert make_keeper().current(60) is not None
 
 
-def test_nobody_waits_while_a_snapshot_is_written(make_keeper, clock, source):
-    keeper = make_keeper()
+def test_nobody_waits_while_a_snapshot_is_written(clock, source, keeper):
     keeper.renew()
     before = keeper.snapshot()
     members = SlowMembers()
@@ -262,9 +267,9 @@ def query(amount, *aggregates):
     return Query((Group(resources={'VCPU': amount}, member_of=members),))
 
 
-def test_a_request_gets_its_diagnosis_where_a_snapshot_is_at_hand(make_keeper, clock):
-    keeper = make_keeper()
-    diagnosing = PlacementDiagnosis(lambda: {'h1': 'cmp-1'}, clock, keeper=keeper)
+def test_a_request_gets_its_diagnosis_where_a_snapshot_is_at_hand(
+    clock, diagnosing, keeper
+):
     assert diagnosing(query(9)) is None
     keeper.renew()
     clock.advance(20)
@@ -276,11 +281,9 @@ def test_a_request_gets_its_diagnosis_where_a_snapshot_is_at_hand(make_keeper, c
     assert diagnosing(query(9)) is None
 
 
-def test_a_request_reads_no_file(make_keeper, clock):
+def test_a_request_reads_no_file(make_keeper, keeper, diagnosing):
     """What another process has read is loaded afterwards, and not by a request."""
     make_keeper().renew()
-    keeper = make_keeper()
-    diagnosing = PlacementDiagnosis(lambda: {'h1': 'cmp-1'}, clock, keeper=keeper)
     assert diagnosing(query(9)) is None
     assert keeper.loaded() is None
     assert diagnosing.complete(Log()) == {}
@@ -288,9 +291,7 @@ def test_a_request_reads_no_file(make_keeper, clock):
     assert diagnosing(query(9))['offered'] == 0
 
 
-def test_records_that_wait_are_completed_by_one_snapshot(make_keeper, clock, source):
-    keeper = make_keeper()
-    diagnosing = PlacementDiagnosis(lambda: {'h1': 'cmp-1'}, clock, keeper=keeper)
+def test_records_that_wait_are_completed_by_one_snapshot(clock, source, diagnosing):
     now = clock.time()
     log = Log(
         one=(now, query(9).encode()),
@@ -308,9 +309,9 @@ def test_records_that_wait_are_completed_by_one_snapshot(make_keeper, clock, sou
     }
 
 
-def test_a_snapshot_that_may_not_be_renewed_yet_will_do(make_keeper, clock, source):
-    keeper = make_keeper()
-    diagnosing = PlacementDiagnosis(lambda: {'h1': 'cmp-1'}, clock, keeper=keeper)
+def test_a_snapshot_that_may_not_be_renewed_yet_will_do(
+    clock, source, diagnosing, keeper
+):
     keeper.renew()
     clock.advance(40)
     log = Log(late=(clock.time(), query(9, AZ1).encode()))
@@ -319,10 +320,7 @@ def test_a_snapshot_that_may_not_be_renewed_yet_will_do(make_keeper, clock, sour
     assert source.reads == [set(), {'members', AZ1}]
 
 
-def test_a_placement_that_is_away_is_logged_once(make_keeper, clock, source, caplog):
-    diagnosing = PlacementDiagnosis(
-        lambda: {'h1': 'cmp-1'}, clock, keeper=make_keeper()
-    )
+def test_a_placement_that_is_away_is_logged_once(clock, source, caplog, diagnosing):
     log = Log(late=(clock.time(), query(9).encode()))
     source.problem = 'away'
     diagnosing.complete(log)
@@ -341,10 +339,8 @@ def test_a_placement_that_is_away_is_logged_once(make_keeper, clock, source, cap
 
 
 def test_a_snapshot_whose_rows_do_not_fit_together_is_not_used(
-    make_keeper, clock, source, caplog
+    clock, source, caplog, diagnosing, keeper
 ):
-    keeper = make_keeper()
-    diagnosing = PlacementDiagnosis(lambda: {'h1': 'cmp-1'}, clock, keeper=keeper)
     whole = source.read
     source.read = lambda *args: dataclasses.replace(
         whole(*args),
@@ -381,11 +377,8 @@ def test_a_diagnosis_that_cannot_be_made_costs_no_other(make_keeper, clock, capl
     assert f'No diagnosis can be made for record {odd}' in caplog.text
 
 
-def test_a_log_that_cannot_be_written_is_logged_once(make_keeper, clock, caplog):
+def test_a_log_that_cannot_be_written_is_logged_once(clock, caplog, diagnosing):
     caplog.set_level('INFO')
-    diagnosing = PlacementDiagnosis(
-        lambda: {'h1': 'cmp-1'}, clock, keeper=make_keeper()
-    )
     log = Log(late=(clock.time(), query(9).encode()))
     log.problem = 'disk full'
     assert [diagnosing.complete(log) for _ in range(2)] == [{}, {}]
@@ -396,10 +389,8 @@ def test_a_log_that_cannot_be_written_is_logged_once(make_keeper, clock, caplog)
 
 
 def test_a_snapshot_that_offers_what_placement_did_not_is_out_of_date(
-    make_keeper, clock, source
+    clock, source, diagnosing, keeper
 ):
-    keeper = make_keeper()
-    diagnosing = PlacementDiagnosis(lambda: {'h1': 'cmp-1'}, clock, keeper=keeper)
     keeper.renew()
     clock.advance(20)
     log = Log(late=(clock.time(), query(1).encode()))
@@ -411,14 +402,13 @@ def test_a_snapshot_that_offers_what_placement_did_not_is_out_of_date(
     assert log.completed['late']['age_s'] == -40
 
 
-def test_many_that_ask_the_same_are_judged_once(make_keeper, clock):
+def test_many_that_ask_the_same_are_judged_once(clock, keeper):
     asked = []
 
     def hosts():
         asked.append(clock.time())
         return {'h1': 'cmp-1'}
 
-    keeper = make_keeper()
     keeper.renew()
     diagnosing = PlacementDiagnosis(hosts, clock, keeper=keeper)
     first = diagnosing(query(9))
@@ -431,15 +421,12 @@ def test_many_that_ask_the_same_are_judged_once(make_keeper, clock):
     assert len(asked) == 3
 
 
-def test_a_file_whose_rows_do_not_fit_together_is_read_once(
-    make_keeper, tmp_path, clock, source
-):
+def test_a_file_whose_rows_do_not_fit_together_is_read_once(tmp_path, source, keeper):
     whole = source.read(SIZES, ())
     broken = dataclasses.replace(contents(), class_names={})
     save(
         dataclasses.replace(whole, contents=broken), tmp_path / 'placement-snapshot.npz'
     )
-    keeper = make_keeper()
     assert keeper.snapshot() is None
     os.utime(tmp_path / 'placement-snapshot.npz')
     assert keeper.current(60) is None

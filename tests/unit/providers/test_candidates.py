@@ -14,6 +14,7 @@ from novasched.providers.candidates import FEW, search
 from novasched.providers.contents import build
 from novasched.resources.query import Group, Query
 from tests import recorded_worlds as worlds
+from tests.cases import cases
 
 RECORDED = json.loads(
     (pathlib.Path(__file__).parents[2] / 'samples/candidates_cases.json').read_text()
@@ -155,21 +156,18 @@ def test_a_search_without_end_is_given_up():
     assert len(list(found)) < 5 * 4 * 3
 
 
-@pytest.mark.parametrize(
+@cases(
     'query',
-    [
-        pytest.param(Query((Group(in_tree='x'),)), id='no resources'),
-        pytest.param(
-            Query(
-                (
-                    Group(resources={'VCPU': 1}),
-                    Group('_1', {'VCPU': 1}),
-                    Group('_2', {'VCPU': 1}),
-                )
-            ),
-            id='no policy',
+    {
+        'no resources': Query((Group(in_tree='x'),)),
+        'no policy': Query(
+            (
+                Group(resources={'VCPU': 1}),
+                Group('_1', {'VCPU': 1}),
+                Group('_2', {'VCPU': 1}),
+            )
         ),
-    ],
+    },
 )
 def test_a_query_that_placement_refuses(query):
     with pytest.raises(errors.InvalidCandidateQuery):

@@ -13,6 +13,7 @@ import pytest
 from novasched import errors
 from novasched.providers.contents import build
 from tests import recorded_worlds
+from tests.cases import cases
 
 WORLDS = json.loads(
     (pathlib.Path(__file__).parents[2] / 'samples/candidates_cases.json').read_text()
@@ -67,20 +68,19 @@ def same(table, other):
             assert np.array_equal(mine, theirs), field.name
 
 
-@pytest.mark.parametrize(
-    ('parents', 'uuids', 'tops', 'ends'),
-    [
-        pytest.param([], [], [], [], id='none'),
-        pytest.param([0, 0], ['p1', 'p2'], [0, 1], [1, 2], id='flat'),
-        pytest.param(
+@cases(
+    'parents, uuids, tops, ends',
+    {
+        'none': ([], [], [], []),
+        'flat': ([0, 0], ['p1', 'p2'], [0, 1], [1, 2]),
+        'a tree of three floors, and a single provider': (
             [0, 0, 1, 3, 1],
             ['p1', 'p3', 'p4', 'p5', 'p2'],
             [0, 0, 0, 0, 4],
             [4, 3, 3, 4, 5],
-            id='a tree of three floors, and a single provider',
         ),
-        pytest.param([2, 0], ['p2', 'p1'], [0, 0], [2, 2], id='a parent made later'),
-    ],
+        'a parent made later': ([2, 0], ['p2', 'p1'], [0, 0], [2, 2]),
+    },
 )
 def test_each_provider_comes_right_before_those_below_it(parents, uuids, tops, ends):
     table = build(contents(*parents))
@@ -90,18 +90,17 @@ def test_each_provider_comes_right_before_those_below_it(parents, uuids, tops, e
     assert len(table) == len(parents)
 
 
-@pytest.mark.parametrize(
-    ('rows', 'uuids', 'parents', 'tops', 'wrong'),
-    [
-        pytest.param(
+@cases(
+    'rows, uuids, parents, tops, wrong',
+    {
+        'no root': (
             [(1, 0), (9, 0), (0, 1)],
             ['p1'],
             [-1],
             [0],
             {'root': '2 whose root does not exist, such as provider 2'},
-            id='no root',
         ),
-        pytest.param(
+        'a root that has another, and no parent below it': (
             [(2, 0), (3, 0), (3, 0)],
             ['p1', 'p3', 'p2'],
             [-1, -1, 1],
@@ -110,25 +109,22 @@ def test_each_provider_comes_right_before_those_below_it(parents, uuids, tops, e
                 'root': '1 whose root has another root, such as provider 1',
                 'parent': f'1 {ASTRAY}, such as provider 2',
             },
-            id='a root that has another, and no parent below it',
         ),
-        pytest.param(
+        'parents that do not exist or are of another tree': (
             [(1, 9), (1, 1), (3, 1), (1, 3), (1, 9)],
             ['p1', 'p2', 'p4', 'p5', 'p3'],
             [0, 0, 0, 0, 4],
             [0, 0, 0, 0, 4],
             {'parent': f'4 {ASTRAY}, such as provider 1'},
-            id='parents that do not exist or are of another tree',
         ),
-        pytest.param(
+        'circles': (
             [(1, 0), (1, 3), (1, 2), (1, 3), (5, 5)],
             ['p1', 'p2', 'p3', 'p4', 'p5'],
             [-1, 0, 0, 0, 4],
             [0, 0, 0, 0, 4],
             {'parent': f'4 {ASTRAY}, such as provider 2'},
-            id='circles',
         ),
-    ],
+    },
 )
 def test_trees_that_do_not_fit_together(rows, uuids, parents, tops, wrong):
     tops_of, parents_of = zip(*rows, strict=True)

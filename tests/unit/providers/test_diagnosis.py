@@ -16,6 +16,7 @@ from novasched.providers.diagnosis import conditions, diagnose, judge
 from novasched.resources.query import Group, Query
 from novasched.scheduler.reasons import Code
 from tests import recorded_worlds as worlds
+from tests.cases import cases
 from tests.placement_worlds import CLASSES, TRAITS
 
 RECORDED = json.loads(
@@ -106,43 +107,35 @@ def test_a_cloud_where_each_host_lacks_something_else():
     }
 
 
-@pytest.mark.parametrize(
-    ('query', 'expected'),
-    [
-        pytest.param(
-            vcpus(in_tree='a'), [(Code.NOT_IN_TREE, 'a', 1, 1, None)], id='in_tree'
-        ),
-        pytest.param(
+@cases(
+    'query, expected',
+    {
+        'in_tree': (vcpus(in_tree='a'), [(Code.NOT_IN_TREE, 'a', 1, 1, None)]),
+        'a forbidden trait': (
             vcpus(forbidden=frozenset({GOLD})),
             [(Code.TRAIT_FORBIDDEN, GOLD, 1, 1, None)],
-            id='a forbidden trait',
         ),
-        pytest.param(
+        'a forbidden trait that nothing has': (
             vcpus(forbidden=frozenset({'CUSTOM_UNHEARD_OF'})),
             [],
-            id='a forbidden trait that nothing has',
         ),
-        pytest.param(
+        'a required trait that nothing has': (
             vcpus(required=frozenset({'CUSTOM_UNHEARD_OF'})),
             [(Code.TRAIT_MISSING, 'CUSTOM_UNHEARD_OF', 2, 2, None)],
-            id='a required trait that nothing has',
         ),
-        pytest.param(
+        'one of two traits': (
             vcpus(required_any=(frozenset({GOLD, OFF}),)),
             [(Code.TRAIT_MISSING, f'{OFF},{GOLD}', 1, 1, None)],
-            id='one of two traits',
         ),
-        pytest.param(
+        'a class that nothing has': (
             Query((Group(resources={'PCPU': 1}),)),
             [(Code.CLASS_MISSING, 'PCPU', 2, 2, None)],
-            id='a class that nothing has',
         ),
-        pytest.param(
+        'offered for the fallback': (
             Query((Group(resources={'PCPU': 1}),), fallback=vcpus()),
             [],
-            id='offered for the fallback',
         ),
-    ],
+    },
 )
 def test_single_conditions(query, expected):
     table = table_of(host('a', traits=[GOLD]), host('b'))

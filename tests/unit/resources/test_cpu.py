@@ -9,6 +9,7 @@ from novasched import errors
 from novasched.resources.cpu import CPUs, cpus, cpus_in
 from novasched.resources.features import FeatureDemand
 from tests import factories
+from tests.cases import cases
 
 POLICY, THREADS = 'hw:cpu_policy', 'hw:cpu_thread_policy'
 MASK, EMULATOR = 'hw:cpu_dedicated_mask', 'hw:emulator_threads_policy'
@@ -21,72 +22,55 @@ def asked(extra_specs, image=None):
     return cpus(factories.request(vcpus=4, extra_specs=extra_specs, image=image))
 
 
-@pytest.mark.parametrize(
-    ('extra_specs', 'image', 'amounts'),
-    [
-        pytest.param({}, None, {}, id='nothing'),
-        pytest.param({POLICY: 'shared'}, {}, {}, id='shared'),
-        pytest.param({POLICY: ''}, {}, {}, id='an empty policy'),
-        pytest.param({POLICY: 'dedicated'}, {}, {'PCPU': 4}, id='dedicated'),
-        pytest.param(
-            {POLICY: 'dedicated', EMULATOR: 'isolate'},
-            {},
+@cases(
+    'properties, amounts',
+    {
+        'nothing': (({}, None), {}),
+        'shared': (({POLICY: 'shared'}, {}), {}),
+        'an empty policy': (({POLICY: ''}, {}), {}),
+        'dedicated': (({POLICY: 'dedicated'}, {}), {'PCPU': 4}),
+        'dedicated, and one for the emulator': (
+            ({POLICY: 'dedicated', EMULATOR: 'isolate'}, {}),
             {'PCPU': 5},
-            id='dedicated, and one for the emulator',
         ),
-        pytest.param(
-            {POLICY: 'dedicated', EMULATOR: 'share'},
-            {},
+        'dedicated, and the emulator on shared ones': (
+            ({POLICY: 'dedicated', EMULATOR: 'share'}, {}),
             {'PCPU': 4},
-            id='dedicated, and the emulator on shared ones',
         ),
-        pytest.param(
-            {}, {'hw_cpu_policy': 'dedicated'}, {'PCPU': 4}, id='dedicated by the image'
-        ),
-        pytest.param(
-            {POLICY: 'dedicated'},
-            {'hw_cpu_policy': 'shared'},
+        'dedicated by the image': (({}, {'hw_cpu_policy': 'dedicated'}), {'PCPU': 4}),
+        'the flavor may ask for more than the image': (
+            ({POLICY: 'dedicated'}, {'hw_cpu_policy': 'shared'}),
             {'PCPU': 4},
-            id='the flavor may ask for more than the image',
         ),
-        pytest.param(
-            {**MIXED, MASK: '0-1'}, {}, {'PCPU': 2, 'VCPU': 2}, id='mixed by mask'
-        ),
-        pytest.param(
-            {MASK: '^3', EMULATOR: 'isolate'},
-            {'hw_cpu_policy': 'mixed'},
+        'mixed by mask': (({**MIXED, MASK: '0-1'}, {}), {'PCPU': 2, 'VCPU': 2}),
+        'mixed by the image, and one for the emulator': (
+            ({MASK: '^3', EMULATOR: 'isolate'}, {'hw_cpu_policy': 'mixed'}),
             {'PCPU': 4, 'VCPU': 1},
-            id='mixed by the image, and one for the emulator',
         ),
-        pytest.param(MIXED, {}, {'PCPU': 0, 'VCPU': 4}, id='mixed without a mask'),
-        pytest.param(
-            {**REALTIME, 'hw:cpu_realtime_mask': '^0'},
-            {},
+        'mixed without a mask': ((MIXED, {}), {'PCPU': 0, 'VCPU': 4}),
+        'mixed by the realtime mask': (
+            ({**REALTIME, 'hw:cpu_realtime_mask': '^0'}, {}),
             {'PCPU': 3, 'VCPU': 1},
-            id='mixed by the realtime mask',
         ),
-        pytest.param(
-            {**REALTIME, 'hw:cpu_realtime_mask': '^1-2'},
-            {'hw_cpu_realtime_mask': '^0'},
+        'the realtime mask of the image comes first': (
+            (
+                {**REALTIME, 'hw:cpu_realtime_mask': '^1-2'},
+                {'hw_cpu_realtime_mask': '^0'},
+            ),
             {'PCPU': 3, 'VCPU': 1},
-            id='the realtime mask of the image comes first',
         ),
-        pytest.param(
-            {**REALTIME, EMULATOR: 'share'},
-            {},
+        'all are realtime, and the emulator elsewhere': (
+            ({**REALTIME, EMULATOR: 'share'}, {}),
             {'PCPU': 4, 'VCPU': 0},
-            id='all are realtime, and the emulator elsewhere',
         ),
-        pytest.param(
-            {**REALTIME, 'hw:cpu_realtime_mask': '^0', MASK: '0'},
-            {},
+        'the dedicated mask comes first': (
+            ({**REALTIME, 'hw:cpu_realtime_mask': '^0', MASK: '0'}, {}),
             {'PCPU': 1, 'VCPU': 3},
-            id='the dedicated mask comes first',
         ),
-    ],
+    },
 )
-def test_amounts(extra_specs, image, amounts):
-    found = asked(extra_specs, image)
+def test_amounts(properties, amounts):
+    found = asked(*properties)
     assert found == CPUs(FeatureDemand(resources=amounts), found.are_dedicated)
 
 
@@ -133,107 +117,81 @@ ONE_LEFT = (
 )
 
 
-@pytest.mark.parametrize(
-    ('extra_specs', 'image', 'problem', 'text'),
-    [
-        pytest.param(
-            {POLICY: 'odd'},
-            {},
+@cases(
+    'properties, problem, text',
+    {
+        'no such policy': (
+            ({POLICY: 'odd'}, {}),
             errors.InvalidCPUAllocationPolicy,
             "CPU policy requested from 'flavor extra specs' is invalid, given: 'odd', "
             "available: '('dedicated', 'shared', 'mixed')'.",
-            id='no such policy',
         ),
-        pytest.param(
-            {POLICY: 'shared'},
-            {'hw_cpu_policy': 'mixed'},
+        'the image asks for some dedicated ones': (
+            ({POLICY: 'shared'}, {'hw_cpu_policy': 'mixed'}),
             errors.ImageCPUPinningForbidden,
             IMAGE_POLICY,
-            id='the image asks for some dedicated ones',
         ),
-        pytest.param(
-            {POLICY: 'mixed'},
-            {'hw_cpu_policy': 'dedicated'},
+        'the image asks for all dedicated ones': (
+            ({POLICY: 'mixed'}, {'hw_cpu_policy': 'dedicated'}),
             errors.ImageCPUPinningForbidden,
             IMAGE_POLICY,
-            id='the image asks for all dedicated ones',
         ),
-        pytest.param(
-            {THREADS: 'odd'},
-            {},
+        'no such thread policy': (
+            ({THREADS: 'odd'}, {}),
             errors.InvalidCPUThreadAllocationPolicy,
             "CPU thread policy requested from 'flavor extra specs' is invalid, given: "
             "'odd', available: '('prefer', 'isolate', 'require')'.",
-            id='no such thread policy',
         ),
-        pytest.param(
-            {THREADS: 'require'},
-            {'hw_cpu_thread_policy': 'prefer'},
+        'the image asks for another thread policy': (
+            ({THREADS: 'require'}, {'hw_cpu_thread_policy': 'prefer'}),
             errors.ImageCPUThreadPolicyForbidden,
             IMAGE_THREADS,
-            id='the image asks for another thread policy',
         ),
-        pytest.param(
-            {THREADS: ''},
-            {'hw_cpu_thread_policy': 'require'},
+        'an empty thread policy is one': (
+            ({THREADS: ''}, {'hw_cpu_thread_policy': 'require'}),
             errors.ImageCPUThreadPolicyForbidden,
             IMAGE_THREADS,
-            id='an empty thread policy is one',
         ),
-        pytest.param(
-            {EMULATOR: 'odd'},
-            {},
+        'no such emulator policy': (
+            ({EMULATOR: 'odd'}, {}),
             errors.InvalidEmulatorThreadsPolicy,
             "CPU emulator threads option requested is invalid, given: 'odd', "
             "available: '('share', 'isolate')'.",
-            id='no such emulator policy',
         ),
-        pytest.param(
-            {**MIXED, MASK: '0-3'},
-            {},
+        'none is shared': (
+            ({**MIXED, MASK: '0-3'}, {}),
             errors.InvalidMixedInstanceDedicatedMask,
             ONE_OF_EACH,
-            id='none is shared',
         ),
-        pytest.param(
-            {**MIXED, MASK: ' '},
-            {},
+        'none is dedicated': (
+            ({**MIXED, MASK: ' '}, {}),
             errors.InvalidMixedInstanceDedicatedMask,
             ONE_OF_EACH,
-            id='none is dedicated',
         ),
-        pytest.param(
-            {**MIXED, MASK: '0,9'},
-            {},
+        'a dedicated one that is not there': (
+            ({**MIXED, MASK: '0,9'}, {}),
             errors.InvalidMixedInstanceDedicatedMask,
             'Mixed instance dedicated vCPU(s) mask is not a subset of vCPUs in the '
             'flavor. See "hw:cpu_dedicated_mask"',
-            id='a dedicated one that is not there',
         ),
-        pytest.param(
-            REALTIME, {}, errors.RealtimeMaskNotFoundOrInvalid, ONE_LEFT, id='no mask'
-        ),
-        pytest.param(
-            {**REALTIME, EMULATOR: 'isolate', 'hw:cpu_realtime_mask': ' '},
-            {},
+        'no mask': ((REALTIME, {}), errors.RealtimeMaskNotFoundOrInvalid, ONE_LEFT),
+        'none is realtime': (
+            ({**REALTIME, EMULATOR: 'isolate', 'hw:cpu_realtime_mask': ' '}, {}),
             errors.RealtimeMaskNotFoundOrInvalid,
             ONE_LEFT,
-            id='none is realtime',
         ),
-        pytest.param(
-            {**REALTIME, 'hw:cpu_realtime_mask': '0-9'},
-            {},
+        'a realtime one that is not there': (
+            ({**REALTIME, 'hw:cpu_realtime_mask': '0-9'}, {}),
             errors.RealtimeMaskNotFoundOrInvalid,
             'Realtime policy vCPU(s) mask is configured with RT vCPUs that are not a '
             'subset of the vCPUs in the flavor. See hw:cpu_realtime_mask or '
             'hw_cpu_realtime_mask',
-            id='a realtime one that is not there',
         ),
-    ],
+    },
 )
-def test_what_cannot_be(extra_specs, image, problem, text):
+def test_what_cannot_be(properties, problem, text):
     with pytest.raises(problem) as raised:
-        asked(extra_specs, image)
+        asked(*properties)
     assert str(raised.value) == text
 
 
@@ -247,20 +205,20 @@ def test_the_parts_of_a_text_are_kept():
     }
 
 
-@pytest.mark.parametrize(
-    ('mask', 'cpus'),
-    [
-        pytest.param('0', {0}, id='one'),
-        pytest.param('0-1,3', {0, 1, 3}, id='a range and one'),
-        pytest.param('^0', {1, 2, 3}, id='all but one'),
-        pytest.param('^0,1', {1, 2, 3}, id='all but one, and one that is there'),
-        pytest.param('0-3,^1-2', {0, 3}, id='a range without another'),
-        pytest.param('0-1,^9', {0, 1}, id='without one that is not there'),
-        pytest.param(' 0 - 1 ,, 2', {0, 1, 2}, id='blanks mean nothing'),
-        pytest.param('+1', {1}, id='a sign'),
-        pytest.param('9', {9}, id='one that the guest does not have'),
-        pytest.param(',', set(), id='none'),
-    ],
+@cases(
+    'mask, cpus',
+    {
+        'one': ('0', {0}),
+        'a range and one': ('0-1,3', {0, 1, 3}),
+        'all but one': ('^0', {1, 2, 3}),
+        'all but one, and one that is there': ('^0,1', {1, 2, 3}),
+        'a range without another': ('0-3,^1-2', {0, 3}),
+        'without one that is not there': ('0-1,^9', {0, 1}),
+        'blanks mean nothing': (' 0 - 1 ,, 2', {0, 1, 2}),
+        'a sign': ('+1', {1}),
+        'one that the guest does not have': ('9', {9}),
+        'none': (',', set()),
+    },
 )
 def test_cpus(mask, cpus):
     assert cpus_in(mask, 4) == cpus

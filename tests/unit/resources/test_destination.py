@@ -14,35 +14,33 @@ from novasched.resources.request import (
 )
 from novasched.resources.requirements import Requirements
 from tests import factories
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ('fields', 'target'),
-    [
-        pytest.param({}, None, id='unset'),
-        pytest.param({'force_hosts': None, 'force_nodes': []}, None, id='empty'),
-        pytest.param({'force_hosts': ['h0', 'h1']}, Target('h0', None), id='forced'),
-        pytest.param({'force_nodes': ['n0']}, Target(None, 'n0'), id='a forced node'),
-        pytest.param(
+@cases(
+    'fields, target',
+    {
+        'unset': ({}, None),
+        'empty': ({'force_hosts': None, 'force_nodes': []}, None),
+        'forced': ({'force_hosts': ['h0', 'h1']}, Target('h0', None)),
+        'a forced node': ({'force_nodes': ['n0']}, Target(None, 'n0')),
+        'a destination that is not a host': (
             {'requested_destination': Destination(aggregates=['a'])},
             None,
-            id='a destination that is not a host',
         ),
-        pytest.param(
+        'the destination comes first, member by member': (
             {
                 'requested_destination': Destination(host='h2'),
                 'force_hosts': ['h0'],
                 'force_nodes': ['n0'],
             },
             Target('h2', 'n0'),
-            id='the destination comes first, member by member',
         ),
-        pytest.param(
+        'a destination node': (
             {'requested_destination': Destination(node='n2', cell=None)},
             Target(None, 'n2'),
-            id='a destination node',
         ),
-    ],
+    },
 )
 def test_target(fields, target):
     assert target_of(RequestSpec(**fields)) == target
@@ -63,19 +61,18 @@ MUST = Requirements(member_of=(frozenset({'b', 'a'}), frozenset({'c'})))
 MUST_NOT = Requirements(not_member_of=frozenset({'d'}))
 
 
-@pytest.mark.parametrize(
-    ('before', 'added', 'aggregates', 'forbidden'),
-    [
-        pytest.param(None, MUST, ['a,b', 'c'], None, id='a first demand'),
-        pytest.param(None, MUST_NOT, None, {'d'}, id='what must be left alone'),
-        pytest.param(
+@cases(
+    'before, added, aggregates, forbidden',
+    {
+        'a first demand': (None, MUST, ['a,b', 'c'], None),
+        'what must be left alone': (None, MUST_NOT, None, {'d'}),
+        'both, after those of the caller': (
             Destination(host='h', aggregates=['x'], forbidden_aggregates={'y'}),
             MUST | MUST_NOT,
             ['x', 'a,b', 'c'],
             {'y', 'd'},
-            id='both, after those of the caller',
         ),
-    ],
+    },
 )
 def test_aggregates(before, added, aggregates, forbidden):
     request = factories.request(requested_destination=before)

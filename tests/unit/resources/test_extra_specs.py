@@ -7,37 +7,33 @@ import pytest
 
 from novasched.resources.groups import read_extra_specs
 from novasched.resources.query import Group
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ('specs', 'groups'),
-    [
-        pytest.param({}, {}, id='none'),
-        pytest.param({'hw:cpu_policy': 'shared'}, {}, id='not ours'),
-        pytest.param(
-            {'resources:VCPU': '0'}, {'': Group('', {'VCPU': 0})}, id='zero is kept'
-        ),
-        pytest.param(
+@cases(
+    'specs, groups',
+    {
+        'none': ({}, {}),
+        'not ours': ({'hw:cpu_policy': 'shared'}, {}),
+        'zero is kept': ({'resources:VCPU': '0'}, {'': Group('', {'VCPU': 0})}),
+        'without a suffix': (
             {'resources:CUSTOM_GOLD': '1', 'trait:CUSTOM_X': 'required'},
             {'': Group('', {'CUSTOM_GOLD': 1}, frozenset({'CUSTOM_X'}))},
-            id='without a suffix',
         ),
-        pytest.param(
+        'with a suffix': (
             {'resources_a-1:VGPU': '2', 'trait_a-1:CUSTOM_X': 'forbidden'},
             {'_a-1': Group('_a-1', {'VGPU': 2}, forbidden=frozenset({'CUSTOM_X'}))},
-            id='with a suffix',
         ),
-        pytest.param(
-            {f'resources{"x" * 65}:VGPU': '2'}, {}, id='a suffix longer than 64'
-        ),
-        pytest.param(
-            {'resources1 :VGPU': '2'}, {}, id='a suffix with a strange character'
-        ),
-    ],
+        'a suffix longer than 64': ({f'resources{"x" * 65}:VGPU': '2'}, {}),
+        'a suffix with a strange character': ({'resources1 :VGPU': '2'}, {}),
+    },
 )
 def test_groups(specs, groups):
     wishes = read_extra_specs(specs)
     assert (wishes.groups, wishes.warnings) == (groups, [])
+
+
+AMOUNTS = 'Resource amounts must be nonnegative integers.'
 
 
 @pytest.mark.parametrize(
@@ -48,16 +44,8 @@ def test_groups(specs, groups):
             '1',
             "Received an invalid ResourceClass 'GOLD' in extra_specs.",
         ),
-        (
-            'resources:VCPU',
-            '-1',
-            "Resource amounts must be nonnegative integers. Received '-1'",
-        ),
-        (
-            'resources1:VCPU',
-            '1.5',
-            "Resource amounts must be nonnegative integers. Received '1.5'",
-        ),
+        ('resources:VCPU', '-1', f"{AMOUNTS} Received '-1'"),
+        ('resources1:VCPU', '1.5', f"{AMOUNTS} Received '1.5'"),
         (
             'trait:CUSTOM_X',
             'maybe',

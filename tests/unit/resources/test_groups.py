@@ -8,6 +8,7 @@ import pytest
 from novasched import errors
 from novasched.resources.groups import asked_by
 from novasched.resources.query import Group
+from tests.cases import cases
 from tests.query_table import MIXED, PINNED, UEFI, given, group, request_of
 
 DISK_AND_MEMORY = {'DISK_GB': 1, 'MEMORY_MB': 512}
@@ -18,37 +19,33 @@ def asked(extra_specs=None, shares_cpus=False, more=(), **fields):
     return asked_by(request, dict(more), shares_cpus)
 
 
-@pytest.mark.parametrize(
-    ('extra_specs', 'cpus', 'shared'),
-    [
-        pytest.param({}, {'VCPU': 1}, {'VCPU': 1}, id='no policy'),
-        pytest.param(PINNED, {'PCPU': 1}, {'VCPU': 1}, id='dedicated'),
-        pytest.param(
+@cases(
+    'extra_specs, cpus, shared',
+    {
+        'no policy': ({}, {'VCPU': 1}, {'VCPU': 1}),
+        'dedicated': (PINNED, {'PCPU': 1}, {'VCPU': 1}),
+        'a policy replaces an amount': (
             {**PINNED, 'resources:PCPU': '7'},
             {'PCPU': 1},
             {'PCPU': 7},
-            id='a policy replaces an amount',
         ),
-        pytest.param(
+        'but not that of the other kind': (
             {**PINNED, 'resources:VCPU': '2'},
             {'PCPU': 1, 'VCPU': 2},
             {'VCPU': 2},
-            id='but not that of the other kind',
         ),
-        pytest.param(
+        'a mixed policy without dedicated ones': (
             {**MIXED, 'resources:PCPU': '7'},
             {'VCPU': 1},
             {'PCPU': 7},
-            id='a mixed policy without dedicated ones',
         ),
-        pytest.param({'resources:PCPU': '0'}, {}, {}, id='none at all'),
-        pytest.param(
+        'none at all': ({'resources:PCPU': '0'}, {}, {}),
+        'more than there can be': (
             {'resources:VCPU': '9' * 30},
             {'VCPU': 2**31},
             {'VCPU': 2**31},
-            id='more than there can be',
         ),
-    ],
+    },
 )
 def test_cpus(extra_specs, cpus, shared):
     assert asked(extra_specs).groups[''].resources == {**DISK_AND_MEMORY, **cpus}
@@ -107,35 +104,31 @@ def test_all_that_a_requested_group_says():
     assert found.own_suffixes == frozenset()
 
 
-@pytest.mark.parametrize(
-    ('groups', 'problem', 'text'),
-    [
-        pytest.param(
+@cases(
+    'groups, problem, text',
+    {
+        'without a name': (
             [group(None, {'VGPU': 1})],
             errors.InvalidRequestGroup,
             'Missing requester_id in RequestGroup! This is probably a programmer error',
-            id='without a name',
         ),
-        pytest.param(
+        'empty': (
             [group('X', {}, in_tree='h0')],
             errors.InvalidRequestGroup,
             'Refusing to add no-op RequestGroup with requester_id=X. This is a '
             'probably a programmer error.',
-            id='empty',
         ),
-        pytest.param(
+        'twice the same name': (
             [group('X', {'VGPU': 1})] * 2,
             errors.RequestGroupSuffixConflict,
             'Duplicate request group suffix X.',
-            id='twice the same name',
         ),
-        pytest.param(
+        'a name that the flavor uses, if only for nonsense': (
             [group('1', {'VGPU': 1})],
             errors.RequestGroupSuffixConflict,
             'Duplicate request group suffix 1.',
-            id='a name that the flavor uses, if only for nonsense',
         ),
-    ],
+    },
 )
 def test_requested_groups_that_make_no_sense(groups, problem, text):
     with pytest.raises(problem) as raised:

@@ -6,27 +6,26 @@ from __future__ import annotations
 import pytest
 
 from novasched.resources.query import Group, Query
+from tests.cases import cases
 
 
 def some(*words):
     return frozenset(words)
 
 
-@pytest.mark.parametrize(
-    ('query', 'text'),
-    [
-        pytest.param(Query(()), '', id='nothing at all'),
-        pytest.param(
+@cases(
+    'query, text',
+    {
+        'nothing at all': (Query(()), ''),
+        'classes are sorted': (
             Query((Group(resources={'VCPU': 2, 'DISK_GB': 1}),), limit=5),
             'limit=5&resources=DISK_GB%3A1%2CVCPU%3A2',
-            id='classes are sorted',
         ),
-        pytest.param(
+        'a group without resources is written, too': (
             Query((Group(in_tree='H0'),)),
             'in_tree=H0&resources=',
-            id='a group without resources is written, too',
         ),
-        pytest.param(
+        'but others are asked instead where there are others': (
             Query(
                 (
                     Group(in_tree='H0', required=some('A'), forbidden=some('B')),
@@ -38,28 +37,24 @@ def some(*words):
             ),
             'group_policy=none&in_tree1=H0&in_tree2=H9&resources1=VGPU%3A1'
             '&resources2=VGPU%3A1&root_required=A%2CC%2C%21B',
-            id='but others are asked instead where there are others',
         ),
-        pytest.param(
+        'which cannot be asked for aggregates': (
             Query((Group(in_tree='H0', member_of=(some('A1'),)), Group('1', {'X': 1}))),
             'in_tree=H0&member_of=in%3AA1&resources=&resources1=X%3A1',
-            id='which cannot be asked for aggregates',
         ),
-        pytest.param(
+        'nor for their absence': (
             Query((Group(not_member_of=some('A1')), Group('1', {'X': 1}))),
             'member_of=%21in%3AA1&resources=&resources1=X%3A1',
-            id='nor for their absence',
         ),
-        pytest.param(
+        'forbidden traits come after required ones': (
             Query(
                 (Group('_NET1', {'VGPU': 1}, some('B', 'A'), some('D', 'C')),),
                 group_policy='none',
             ),
             'group_policy=none&required_NET1=A%2CB%2C%21C%2C%21D'
             '&resources_NET1=VGPU%3A1',
-            id='forbidden traits come after required ones',
         ),
-        pytest.param(
+        'aggregates repeat, the forbidden ones first': (
             Query(
                 (
                     Group(
@@ -71,9 +66,8 @@ def some(*words):
             ),
             'member_of=%21in%3AA8%2CA9&member_of=in%3AA1%2CA2&member_of=in%3AA3'
             '&resources=VCPU%3A1',
-            id='aggregates repeat, the forbidden ones first',
         ),
-        pytest.param(
+        'what holds for the whole request': (
             Query(
                 (Group('P', {'NET': 1}), Group('Q', {'PPS': 10})),
                 same_subtree=(some('Q', 'P'),),
@@ -83,9 +77,8 @@ def some(*words):
             'resourcesP=NET%3A1&resourcesQ=PPS%3A10'
             '&root_required=OWNER_NOVA%2C%21COMPUTE_STATUS_DISABLED'
             '&same_subtree=P%2CQ',
-            id='what holds for the whole request',
         ),
-    ],
+    },
 )
 def test_query(query, text):
     assert query.encode() == text

@@ -21,6 +21,7 @@ from novasched.rpc.answers import (
 )
 from novasched.rpc.caller import RpcCaller, calling
 from novasched.rpc.reply_queues import Readers
+from tests.cases import cases
 
 GONE_FOR_S = 5.0
 RETURNED = oslo_messaging.MessageUndeliverable(None, None, None, None)
@@ -137,20 +138,19 @@ def test_an_answer_is_sent_at_once(serve, connection, queues):
     assert queues.watched == 0
 
 
-@pytest.mark.parametrize(
-    ('looks', 'became', 'sent'),
-    [
-        pytest.param([], [], [], id='it waits'),
-        pytest.param([Readers.ABSENT], [], [], id='it goes on waiting'),
-        pytest.param([Readers.UNKNOWN], [], [], id='it waits for a broker, too'),
-        pytest.param([Readers.PRESENT], ['stays'], ['hosts'], id='its caller is back'),
-        pytest.param(
+@cases(
+    'looks, became, sent',
+    {
+        'it waits': ([], [], []),
+        'it goes on waiting': ([Readers.ABSENT], [], []),
+        'it waits for a broker, too': ([Readers.UNKNOWN], [], []),
+        'its caller is back': ([Readers.PRESENT], ['stays'], ['hosts']),
+        'its caller is gone, and back too late': (
             [Readers.GONE, Readers.PRESENT],
             ['undone'],
             ['Nobody waits for this request any more: nobody read its answer'],
-            id='its caller is gone, and back too late',
         ),
-    ],
+    },
 )
 def test_an_answer_that_nobody_reads_waits(
     serve, connection, queues, looks, became, sent
@@ -163,19 +163,19 @@ def test_an_answer_that_nobody_reads_waits(
     assert queues.watched == (not became)
 
 
-@pytest.mark.parametrize(
+@cases(
     'returned',
-    [
-        pytest.param(RETURNED, id='no queue'),
-        pytest.param(AMQPDestinationNotFound('gone'), id='no exchange'),
-    ],
+    {
+        'no queue': RETURNED,
+        'no exchange': AMQPDestinationNotFound('gone'),
+    },
 )
-@pytest.mark.parametrize(
-    ('readers', 'became'),
-    [
-        pytest.param(Readers.PRESENT, ['stays'], id='its caller reconnects'),
-        pytest.param(Readers.GONE, ['undone'], id='its caller is gone'),
-    ],
+@cases(
+    'readers, became',
+    {
+        'its caller reconnects': (Readers.PRESENT, ['stays']),
+        'its caller is gone': (Readers.GONE, ['undone']),
+    },
 )
 def test_an_answer_that_comes_back_waits(
     serve, connection, queues, returned, readers, became
@@ -206,13 +206,13 @@ def test_an_answer_that_may_have_been_read_is_never_undone(serve, connection, qu
     assert connection.sent == []
 
 
-@pytest.mark.parametrize(
-    ('readers', 'outcomes', 'became'),
-    [
-        pytest.param(Readers.ABSENT, [], ['undone'], id='nobody reads it'),
-        pytest.param(Readers.UNKNOWN, [], ['stays'], id='the broker does not tell'),
-        pytest.param(Readers.UNKNOWN, [RETURNED], ['undone'], id='it comes back'),
-    ],
+@cases(
+    'readers, outcomes, became',
+    {
+        'nobody reads it': (Readers.ABSENT, [], ['undone']),
+        'the broker does not tell': (Readers.UNKNOWN, [], ['stays']),
+        'it comes back': (Readers.UNKNOWN, [RETURNED], ['undone']),
+    },
 )
 def test_no_answer_waits_for_ever(
     serve, connection, queues, clock, readers, outcomes, became
@@ -228,12 +228,12 @@ def test_no_answer_waits_for_ever(
     assert found == became
 
 
-@pytest.mark.parametrize(
-    ('readers', 'outcomes'),
-    [
-        pytest.param(Readers.ABSENT, [], id='nobody reads it'),
-        pytest.param(Readers.PRESENT, [RETURNED], id='it comes back'),
-    ],
+@cases(
+    'readers, outcomes',
+    {
+        'nobody reads it': (Readers.ABSENT, []),
+        'it comes back': (Readers.PRESENT, [RETURNED]),
+    },
 )
 def test_beyond_a_number_of_answers_that_wait_one_is_undone_at_once(
     queues, connection, serve, readers, outcomes
@@ -253,13 +253,13 @@ def test_beyond_a_number_of_answers_that_wait_one_is_undone_at_once(
 GONE = 'Nobody waits for this request any more: nobody read its answer'
 
 
-@pytest.mark.parametrize(
-    ('elapsed_s', 'readers', 'became', 'sent'),
-    [
-        pytest.param(8, Readers.PRESENT, ['stays'], ['hosts'], id='back in time'),
-        pytest.param(9.5, Readers.PRESENT, ['undone'], [GONE], id='back too late'),
-        pytest.param(9.5, Readers.ABSENT, ['undone'], [GONE], id='still away'),
-    ],
+@cases(
+    'elapsed_s, readers, became, sent',
+    {
+        'back in time': (8, Readers.PRESENT, ['stays'], ['hosts']),
+        'back too late': (9.5, Readers.PRESENT, ['undone'], [GONE]),
+        'still away': (9.5, Readers.ABSENT, ['undone'], [GONE]),
+    },
 )
 def test_an_answer_that_waits_for_longer_than_its_caller_is_undone(
     serve, connection, queues, clock, elapsed_s, readers, became, sent
@@ -300,12 +300,12 @@ def refusal(error):
 SECOND = errors.AlreadyClaimed('c', 'no move')
 
 
-@pytest.mark.parametrize(
-    ('error', 'held_back'),
-    [
-        pytest.param(SECOND, True, id='a second copy'),
-        pytest.param(errors.AllocationUpdateFailed('c', 'x'), False, id='another'),
-    ],
+@cases(
+    'error, held_back',
+    {
+        'a second copy': (SECOND, True),
+        'another': (errors.AllocationUpdateFailed('c', 'x'), False),
+    },
 )
 def test_the_answer_to_a_second_copy_comes_after_the_first(
     serve, connection, queues, clock, error, held_back
@@ -321,12 +321,12 @@ def test_the_answer_to_a_second_copy_comes_after_the_first(
     assert queues.watched == 0
 
 
-@pytest.mark.parametrize(
-    ('outcomes', 'sent', 'watched'),
-    [
-        pytest.param([], [str(SECOND)], 0, id='it may wait in its queue'),
-        pytest.param([RETURNED], [], 1, id='it comes back'),
-    ],
+@cases(
+    'outcomes, sent, watched',
+    {
+        'it may wait in its queue': ([], [str(SECOND)], 0),
+        'it comes back': ([RETURNED], [], 1),
+    },
 )
 def test_the_answer_to_a_second_copy_goes_out_without_a_reader(
     serve, connection, queues, clock, outcomes, sent, watched
@@ -388,18 +388,20 @@ def test_an_answer_without_claims_may_wait_in_its_queue(serve, connection, queue
     assert queues.watched == 0
 
 
-def test_an_answer_without_claims_is_not_lost_with_its_queue(serve, connection, queues):
+@cases(
+    'readers, sent',
+    {
+        'its caller is back': (Readers.PRESENT, ['hosts']),
+        'its caller is gone': (Readers.GONE, []),
+    },
+)
+def test_an_answer_without_claims_is_not_lost_with_its_queue(
+    serve, connection, queues, readers, sent
+):
     connection.outcomes = [RETURNED]
     serve(claims=False)
-    queues.look(Readers.PRESENT)
-    assert connection.sent == ['hosts']
-
-
-def test_an_answer_without_claims_ends_with_its_caller(serve, connection, queues):
-    connection.outcomes = [RETURNED]
-    serve(claims=False)
-    queues.look(Readers.GONE)
-    assert (connection.sent, queues.watched) == ([], 0)
+    queues.look(readers)
+    assert (connection.sent, queues.watched) == (sent, 0)
 
 
 def test_a_claim_stays_when_nobody_can_tell_what_became_of_its_answer(

@@ -9,7 +9,6 @@ import threading
 from types import SimpleNamespace
 
 import amqp
-import pytest
 
 from novasched.rpc.broker import (
     BROKER_S,
@@ -18,6 +17,7 @@ from novasched.rpc.broker import (
     BrokerClock,
     waited_s,
 )
+from tests.cases import cases
 
 NOW_S = 10_000.0
 
@@ -76,18 +76,18 @@ def broker(*channel):
     return Broker(driver, SimpleNamespace(time=lambda: NOW_S)), rabbit
 
 
-@pytest.mark.parametrize(
-    ('outcome', 'expected'),
-    [
-        pytest.param(2, 2, id='consumers'),
-        pytest.param(0, 0, id='none'),
-        pytest.param(amqp.NotFound('gone'), 0, id='no queue'),
-        pytest.param(amqp.ResourceLocked('mine'), 1, id='a queue of one connection'),
-        pytest.param(amqp.AccessRefused('no'), None, id='no right to know'),
-        pytest.param(amqp.ConnectionForced('bye'), None, id='the broker stops'),
-        pytest.param(TimeoutError(), None, id='the broker hangs'),
-        pytest.param(AttributeError('_x'), None, id='another oslo.messaging'),
-    ],
+@cases(
+    'outcome, expected',
+    {
+        'consumers': (2, 2),
+        'none': (0, 0),
+        'no queue': (amqp.NotFound('gone'), 0),
+        'a queue of one connection': (amqp.ResourceLocked('mine'), 1),
+        'no right to know': (amqp.AccessRefused('no'), None),
+        'the broker stops': (amqp.ConnectionForced('bye'), None),
+        'the broker hangs': (TimeoutError(), None),
+        'another oslo.messaging': (AttributeError('_x'), None),
+    },
 )
 def test_the_broker_counts_who_reads_a_queue(outcome, expected):
     asked, rabbit = broker(outcome)
@@ -107,16 +107,16 @@ def test_a_message_layer_without_a_broker_tells_nothing():
     assert asked.clock_behind_s() is None
 
 
-@pytest.mark.parametrize(
-    ('outcome', 'headers', 'expected'),
-    [
-        pytest.param(0, {'timestamp_in_ms': 9_910_000}, 90.0, id='behind'),
-        pytest.param(0, {'timestamp_in_ms': 10_090_000}, -90.0, id='ahead'),
-        pytest.param(0, {'timestamp_in_ms': 'x'}, None, id='nonsense'),
-        pytest.param(0, {}, None, id='no stamp'),
-        pytest.param(0, None, None, id='no headers'),
-        pytest.param(amqp.AccessRefused('no'), {}, None, id='no right to a queue'),
-    ],
+@cases(
+    'outcome, headers, expected',
+    {
+        'behind': (0, {'timestamp_in_ms': 9_910_000}, 90.0),
+        'ahead': (0, {'timestamp_in_ms': 10_090_000}, -90.0),
+        'nonsense': (0, {'timestamp_in_ms': 'x'}, None),
+        'no stamp': (0, {}, None),
+        'no headers': (0, None, None),
+        'no right to a queue': (amqp.AccessRefused('no'), {}, None),
+    },
 )
 def test_the_broker_stamps_a_message_of_ours(outcome, headers, expected):
     assert broker(outcome, headers)[0].clock_behind_s() == expected
@@ -148,13 +148,13 @@ class Measured:
         return BrokerClock(self, self)
 
 
-@pytest.mark.parametrize(
-    ('behind_s', 'known', 'expected'),
-    [
-        pytest.param(90.0, True, NOW_S - 90, id='behind'),
-        pytest.param(-90.0, True, NOW_S + 90, id='ahead'),
-        pytest.param(None, False, NOW_S, id='unknown'),
-    ],
+@cases(
+    'behind_s, known, expected',
+    {
+        'behind': (90.0, True, NOW_S - 90),
+        'ahead': (-90.0, True, NOW_S + 90),
+        'unknown': (None, False, NOW_S),
+    },
 )
 def test_the_brokers_time_is_ours_less_what_it_is_behind(behind_s, known, expected):
     clock = Measured(behind_s).clock()
@@ -182,26 +182,21 @@ def test_a_comparison_that_is_asked_for_early_is_waited_for():
     assert clock() == NOW_S - 100
 
 
-@pytest.mark.parametrize(
-    ('behind_s', 'said'),
-    [
-        pytest.param(
-            [90.0, 91.0], ['The clock of the broker is 90 s behind ours'], id='behind'
-        ),
-        pytest.param(
-            [-90.0], ['The clock of the broker is 90 s ahead of ours'], id='ahead'
-        ),
-        pytest.param([59.0], [], id='too little to matter'),
-        pytest.param([None], [], id='unknown'),
-        pytest.param(
+@cases(
+    'behind_s, said',
+    {
+        'behind': ([90.0, 91.0], ['The clock of the broker is 90 s behind ours']),
+        'ahead': ([-90.0], ['The clock of the broker is 90 s ahead of ours']),
+        'too little to matter': ([59.0], []),
+        'unknown': ([None], []),
+        'again': (
             [90.0, 0.0, 95.0],
             [
                 'The clock of the broker is 90 s behind ours',
                 'The clock of the broker is 95 s behind ours',
             ],
-            id='again',
         ),
-    ],
+    },
 )
 def test_clocks_that_differ_by_much_are_named_once(caplog, behind_s, said):
     caplog.set_level(logging.WARNING)
@@ -237,16 +232,16 @@ class Message(dict):
 STOPWATCH = SimpleNamespace(elapsed=lambda: 0.5)
 
 
-@pytest.mark.parametrize(
-    ('headers', 'stopwatch', 'expected'),
-    [
-        pytest.param({'timestamp_in_ms': 98_000}, STOPWATCH, 2.0, id='the broker says'),
-        pytest.param({'timestamp_in_ms': 101_000}, STOPWATCH, 0.0, id='clocks differ'),
-        pytest.param({'timestamp_in_ms': 'x'}, STOPWATCH, 0.5, id='it says nonsense'),
-        pytest.param({}, STOPWATCH, 0.5, id='it says nothing'),
-        pytest.param(None, STOPWATCH, 0.5, id='there is no broker'),
-        pytest.param(None, None, None, id='nobody knows'),
-    ],
+@cases(
+    'headers, stopwatch, expected',
+    {
+        'the broker says': ({'timestamp_in_ms': 98_000}, STOPWATCH, 2.0),
+        'clocks differ': ({'timestamp_in_ms': 101_000}, STOPWATCH, 0.0),
+        'it says nonsense': ({'timestamp_in_ms': 'x'}, STOPWATCH, 0.5),
+        'it says nothing': ({}, STOPWATCH, 0.5),
+        'there is no broker': (None, STOPWATCH, 0.5),
+        'nobody knows': (None, None, None),
+    },
 )
 def test_the_wait_is_since_the_broker_or_else_a_worker_got_it(
     headers, stopwatch, expected

@@ -12,6 +12,7 @@ from oslo_messaging._drivers.common import serialize_remote_exception
 
 from novasched import errors
 from novasched.rpc import faults
+from tests.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 KEYS = ('class', 'module', 'message', 'args', 'kwargs')
@@ -48,91 +49,56 @@ def sampled(path):
     return {key: wire[key] for key in KEYS}
 
 
-@pytest.mark.parametrize(
-    ('error', 'sample'),
-    [
-        pytest.param(
+@cases(
+    'error, sample',
+    {
+        'no candidates': (
             errors.NoValidHost(''),
             'failures/novalidhost-no-candidates.reply.json',
-            id='no candidates',
         ),
-        pytest.param(
+        'not enough hosts': (
             errors.NoValidHost('There are not enough hosts available.'),
             'failures/novalidhost-not-enough-hosts.reply.json',
-            id='not enough hosts',
         ),
-        pytest.param(
+        'no such host': (
             errors.NoValidHost('No such host - host: nosuch node: None '),
             'failures/novalidhost-no-such-host.reply.json',
-            id='no such host',
         ),
-    ],
+    },
 )
 def test_samples_are_reproduced(error, sample):
     assert on_the_wire(error) == sampled(sample)
 
 
+def said(error, module, name, kwargs):
+    text = str(error)
+    return dict(zip(KEYS, (name, module, text, [text], kwargs), strict=True))
+
+
 @pytest.mark.parametrize(
-    ('error', 'module', 'name', 'kwargs'),
+    ('error', 'name', 'kwargs'),
     [
-        pytest.param(
-            errors.InvalidRequest('no flavor'),
-            'nova.exception',
-            'InvalidRequest',
-            {'code': 400},
-            id='an invalid request',
-        ),
-        pytest.param(
+        (errors.InvalidRequest('no flavor'), 'InvalidRequest', {'code': 400}),
+        (
             errors.UnsetField('policies'),
-            'nova.exception',
             'ObjectActionError',
             {
                 'action': 'obj_load_attr',
                 'reason': 'attribute policies not lazy-loadable',
                 'code': 500,
             },
-            id='a field that was never set',
         ),
-        pytest.param(
-            errors.UnsupportedObject('Widget'),
-            'oslo_versionedobjects.exception',
-            'UnsupportedObjectError',
-            {'objtype': 'Widget', 'code': 500},
-            id='an object of unknown name',
-        ),
-        pytest.param(
-            errors.InvalidRequestGroup('empty'),
-            'builtins',
-            'ValueError',
-            {},
-            id='a group of nothing',
-        ),
-        pytest.param(
-            errors.InvalidDemand('Invalid TPM version'),
-            'nova.exception',
-            'Invalid',
-            {'code': 400},
-            id='nonsense in the flavor',
-        ),
-        pytest.param(
-            errors.FlavorImageConflict('two TPMs'),
-            'nova.exception',
-            'FlavorImageConflict',
-            {'code': 500},
-            id='flavor and image',
-        ),
-        pytest.param(
+        (errors.InvalidDemand('Invalid TPM version'), 'Invalid', {'code': 400}),
+        (errors.FlavorImageConflict('two TPMs'), 'FlavorImageConflict', {'code': 500}),
+        (
             errors.ImageCPUPinningForbidden('more than the flavor'),
-            'nova.exception',
             'ImageCPUPinningForbidden',
             {'code': 403},
-            id='an image that may not',
         ),
-        pytest.param(
+        (
             errors.InvalidMachineType(
                 'no q35', mtype='pc', image_id='1', image_name=None, reason='why'
             ),
-            'nova.exception',
             'InvalidMachineType',
             {
                 'mtype': 'pc',
@@ -141,116 +107,74 @@ def test_samples_are_reproduced(error, sample):
                 'reason': 'why',
                 'code': 400,
             },
-            id='a machine type',
         ),
-        pytest.param(
+        (
             errors.RequestGroupSuffixConflict('twice', suffix='1'),
-            'nova.exception',
             'RequestGroupSuffixConflict',
             {'suffix': '1', 'code': 500},
-            id='a suffix twice',
         ),
-        pytest.param(
+        (
             errors.AllocationUpdateFailed('c0ffee', 'conflict'),
-            'nova.exception',
             'AllocationUpdateFailed',
             {'consumer_uuid': 'c0ffee', 'error': 'conflict', 'code': 500},
-            id='a consumer that changed',
         ),
-        pytest.param(
+        (
             errors.AlreadyClaimed('c0ffee', 'no move'),
-            'nova.exception',
             'AllocationUpdateFailed',
             {'consumer_uuid': 'c0ffee', 'error': 'no move', 'code': 500},
-            id='a consumer that holds something already',
         ),
-        pytest.param(
+        (
             errors.AllocationDeleteFailed('c0ffee', 'status 500'),
-            'nova.exception',
             'AllocationDeleteFailed',
             {'consumer_uuid': 'c0ffee', 'error': 'status 500', 'code': 500},
-            id='an allocation that stays',
         ),
-        pytest.param(
+        (
             errors.MetricNotFound('cpu.percent', 'h1', 'n1'),
-            'nova.exception',
             'ComputeHostMetricNotFound',
             {'name': 'cpu.percent', 'host': 'h1', 'node': 'n1', 'code': 404},
-            id='a metric that a host lacks',
         ),
-        pytest.param(
-            errors.StoreFailed('cell1', 'timed out'),
-            'oslo_db.exception',
-            'DBError',
-            {},
-            id='a database',
-        ),
-        pytest.param(
+        (
             errors.NetworkFailed('Failed to access port c0ffee: 500-'),
-            'nova.exception',
             'NovaException',
             {'code': 500},
-            id='a network service that fails',
         ),
-        pytest.param(
+        (
             errors.PortNotFound('c0ffee'),
-            'nova.exception',
             'PortNotFound',
             {'port_id': 'c0ffee', 'code': 404},
-            id='a port that is not there',
         ),
-        pytest.param(
-            errors.NetworkUnauthorized('Not authorized.'),
-            'nova.exception',
-            'Unauthorized',
-            {'code': 401},
-            id='a network service that does not know who asks',
+        (errors.NetworkUnauthorized('Not authorized.'), 'Unauthorized', {'code': 401}),
+        (errors.NetworkForbidden('no'), 'Forbidden', {'code': 403}),
+        (errors.RequestError('odd'), 'NovaException', {'code': 500}),
+        (SiteError('odd'), 'InvalidRequest', {'code': 400}),
+    ],
+)
+def test_class_text_and_keywords(error, name, kwargs):
+    assert on_the_wire(error) == said(error, 'nova.exception', name, kwargs)
+
+
+@pytest.mark.parametrize(
+    ('error', 'module', 'name', 'kwargs'),
+    [
+        (
+            errors.UnsupportedObject('Widget'),
+            'oslo_versionedobjects.exception',
+            'UnsupportedObjectError',
+            {'objtype': 'Widget', 'code': 500},
         ),
-        pytest.param(
-            errors.NetworkForbidden('no'),
-            'nova.exception',
-            'Forbidden',
-            {'code': 403},
-            id='a network service that does not tell',
-        ),
-        pytest.param(
-            errors.ExtensionFailed('MyFilter', KeyError('x')),
-            'builtins',
-            'KeyError',
-            {},
-            id="a plugin's built-in error",
-        ),
-        pytest.param(
+        (errors.InvalidRequestGroup('empty'), 'builtins', 'ValueError', {}),
+        (errors.StoreFailed('cell1', 'timed out'), 'oslo_db.exception', 'DBError', {}),
+        (errors.ExtensionFailed('MyFilter', KeyError('x')), 'builtins', 'KeyError', {}),
+        (
             errors.ExtensionFailed('MyFilter', PluginError('x')),
             __name__,
             'PluginError',
             {},
-            id="a plugin's own error",
-        ),
-        pytest.param(
-            errors.RequestError('odd'),
-            'nova.exception',
-            'NovaException',
-            {'code': 500},
-            id='an error without a name',
-        ),
-        pytest.param(
-            SiteError('odd'),
-            'nova.exception',
-            'InvalidRequest',
-            {'code': 400},
-            id='an error that the table lacks',
         ),
     ],
 )
-def test_class_text_and_keywords(error, module, name, kwargs):
-    assert on_the_wire(error) == {
-        'class': name,
-        'module': module,
-        'message': str(error),
-        'args': [str(error)],
-        'kwargs': kwargs,
-    }
+def test_errors_that_are_not_novas(error, module, name, kwargs):
+    assert on_the_wire(error) == said(error, module, name, kwargs)
 
 
 def test_a_plugin_may_raise_our_errors():

@@ -18,6 +18,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import RequestSpec
 from novasched.rpc import notifications
 from novasched.rpc.notifications import OPTS, Notifications
+from tests.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 WIRE = json.loads((SAMPLES / 'context.json').read_text())
@@ -163,16 +164,14 @@ def notify(conf):
         each.close()
 
 
-@pytest.mark.parametrize(
-    ('legacy', 'versioned', 'order'),
-    [
-        pytest.param(True, False, ['legacy'], id='unversioned'),
-        pytest.param(False, True, ['versioned'], id='versioned'),
-        pytest.param(
-            True, True, ['legacy', 'versioned'], id='both, the legacy one first'
-        ),
-        pytest.param(False, False, [], id='none'),
-    ],
+@cases(
+    'legacy, versioned, order',
+    {
+        'unversioned': (True, False, ['legacy']),
+        'versioned': (False, True, ['versioned']),
+        'both, the legacy one first': (True, True, ['legacy', 'versioned']),
+        'none': (False, False, []),
+    },
 )
 def test_each_kind_is_sent_if_it_has_a_notifier(bus, legacy, versioned, order):
     sender = Notifications(
@@ -192,13 +191,13 @@ def test_without_notifiers_no_payload_is_built():
     sender.service_created(SERVICE)
 
 
-@pytest.mark.parametrize(
+@cases(
     'driver',
-    [
-        pytest.param([], id='unset'),
-        pytest.param(['noop'], id='noop'),
-        pytest.param(['', 'noop'], id='empty and noop'),
-    ],
+    {
+        'unset': [],
+        'noop': ['noop'],
+        'empty and noop': ['', 'noop'],
+    },
 )
 def test_a_silent_driver_needs_no_payload(conf, notify, caplog, driver):
     conf.set_override('driver', driver, 'oslo_messaging_notifications')
@@ -206,13 +205,13 @@ def test_a_silent_driver_needs_no_payload(conf, notify, caplog, driver):
     assert [r for r in caplog.records if r.name.startswith('novasched')] == []
 
 
-@pytest.mark.parametrize(
-    ('option', 'expected'),
-    [
-        pytest.param(-1, notifications.RETRIES, id='for ever is a few times'),
-        pytest.param(0, 0, id='never'),
-        pytest.param(9, 9, id='as often as the operator says'),
-    ],
+@cases(
+    'option, expected',
+    {
+        'for ever is a few times': (-1, notifications.RETRIES),
+        'never': (0, 0),
+        'as often as the operator says': (9, 9),
+    },
 )
 def test_a_request_does_not_wait_for_ever(conf, notify, option, expected):
     conf.set_override('retry', option, 'oslo_messaging_notifications')
@@ -220,22 +219,20 @@ def test_a_request_does_not_wait_for_ever(conf, notify, option, expected):
     assert [n.retry for n in (sender._legacy, sender._versioned)] == [expected] * 2
 
 
-@pytest.mark.parametrize(
-    ('notification_format', 'topic', 'sample'),
-    [
-        pytest.param(
+@cases(
+    'notification_format, topic, sample',
+    {
+        'unversioned': (
             'unversioned',
             'notifications',
             '01-simple-boot.legacy.start.json',
-            id='unversioned',
         ),
-        pytest.param(
+        'versioned': (
             'versioned',
             'versioned_notifications',
             '01-simple-boot.versioned.start.json',
-            id='versioned',
         ),
-    ],
+    },
 )
 def test_a_start_is_heard_as_sampled(hear, notify, notification_format, topic, sample):
     listener = hear(topic)
@@ -324,15 +321,13 @@ def test_a_request_that_cannot_be_told_is_still_served(bus, caplog):
     assert 'was read' in caplog.text
 
 
-@pytest.mark.parametrize(
-    ('name', 'default'),
-    [
-        pytest.param('notification_format', 'unversioned', id='the format'),
-        pytest.param(
-            'versioned_notifications_topics', ['versioned_notifications'], id='topics'
-        ),
-        pytest.param('default_level', 'INFO', id='the level'),
-    ],
+@cases(
+    'name, default',
+    {
+        'the format': ('notification_format', 'unversioned'),
+        'topics': ('versioned_notifications_topics', ['versioned_notifications']),
+        'the level': ('default_level', 'INFO'),
+    },
 )
 def test_defaults_are_nova_s(conf, name, default):
     assert conf.notifications[name] == default

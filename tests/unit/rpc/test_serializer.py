@@ -17,6 +17,7 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.objects.selection import Selection
 from novasched.rpc import serializer
 from novasched.rpc.serializer import RequestSerializer, decode, encode
+from tests.cases import cases
 
 SAMPLES = pathlib.Path(__file__).parents[2] / 'samples'
 WIRE = json.loads((SAMPLES / 'context.json').read_text())
@@ -80,15 +81,15 @@ def test_the_server_leaves_arguments_raw():
     assert RequestSerializer().deserialize_entity(CONTEXT, LIMITS) is LIMITS
 
 
-@pytest.mark.parametrize(
-    ('value', 'wire'),
-    [
-        pytest.param(None, None, id='nothing'),
-        pytest.param('text', 'text', id='text'),
-        pytest.param((1, 'a'), [1, 'a'], id='a tuple'),
-        pytest.param({7}, [7], id='a set'),
-        pytest.param({'a': ({1},)}, {'a': [[1]]}, id='nested'),
-    ],
+@cases(
+    'value, wire',
+    {
+        'nothing': (None, None),
+        'text': ('text', 'text'),
+        'a tuple': ((1, 'a'), [1, 'a']),
+        'a set': ({7}, [7]),
+        'nested': ({'a': ({1},)}, {'a': [[1]]}),
+    },
 )
 def test_plain_values_are_encoded(value, wire):
     assert RequestSerializer().serialize_entity(CONTEXT, value) == wire
@@ -158,13 +159,13 @@ def test_a_newer_object_inside_is_asked_for_as_a_whole():
     assert [asked[1] for asked in conductor.asked] == [newer]
 
 
-@pytest.mark.parametrize(
+@cases(
     'answer',
-    [
-        pytest.param(oslo_messaging.MessagingTimeout('late'), id='it is silent'),
-        pytest.param(oslo_messaging.RemoteError('E', 'no'), id='it refuses'),
-        pytest.param(limits('1.8'), id='it answers with another newer version'),
-    ],
+    {
+        'it is silent': oslo_messaging.MessagingTimeout('late'),
+        'it refuses': oslo_messaging.RemoteError('E', 'no'),
+        'it answers with another newer version': limits('1.8'),
+    },
 )
 def test_without_a_conductor_new_fields_are_ignored(answer, caplog):
     with caplog.at_level(logging.WARNING, logger=serializer.__name__):
@@ -184,38 +185,35 @@ def test_another_major_version_is_an_invalid_request():
         decode(limits('2.0'), CONTEXT, conductor)
 
 
-@pytest.mark.parametrize(
-    ('primitive', 'error'),
-    [
-        pytest.param(
+@cases(
+    'primitive, error',
+    {
+        'an unknown name': (
             LIMITS | {'nova_object.name': 'Widget'},
             errors.UnsupportedObject,
-            id='an unknown name',
         ),
-        pytest.param(
+        'an unknown namespace': (
             LIMITS | {'nova_object.namespace': 'cinder'},
             errors.UnsupportedObject,
-            id='an unknown namespace',
         ),
-        pytest.param(limits(vcpu='many'), errors.InvalidRequest, id='a mistyped field'),
-        pytest.param(
+        'a mistyped field': (limits(vcpu='many'), errors.InvalidRequest),
+        'an envelope with a part missing': (
             {'nova_object.name': 'SchedulerLimits'},
             errors.InvalidRequest,
-            id='an envelope with a part missing',
         ),
-    ],
+    },
 )
 def test_bad_objects_are_typed_errors(primitive, error):
     with pytest.raises(error):
         decode([primitive], CONTEXT)
 
 
-@pytest.mark.parametrize(
+@cases(
     'wrap',
-    [
-        pytest.param(lambda inner: [inner], id='lists'),
-        pytest.param(lambda inner: {'a': inner}, id='dicts'),
-    ],
+    {
+        'lists': lambda inner: [inner],
+        'dicts': lambda inner: {'a': inner},
+    },
 )
 def test_what_is_nested_too_deep_is_a_typed_error(wrap):
     value = 1

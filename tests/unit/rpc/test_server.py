@@ -22,6 +22,7 @@ from novasched.rpc.caller import RpcCaller, calling, current
 from novasched.rpc.serializer import encode
 from novasched.rpc.server import BaseEndpoint, Dispatcher, SchedulerEndpoint
 from tests import factories
+from tests.cases import cases
 
 UUID = factories.INSTANCE
 
@@ -140,15 +141,15 @@ def test_an_unexpected_error_is_left_to_the_server(manager, dispatch):
         dispatch(spec_obj=factories.request())
 
 
-@pytest.mark.parametrize(
+@cases(
     'message',
-    [
-        pytest.param([], id='a list'),
-        pytest.param({}, id='nothing'),
-        pytest.param({'method': 7}, id='a number for a method'),
-        pytest.param({'method': 'ping', 'args': []}, id='arguments without names'),
-        pytest.param({'method': 'ping', 'version': 4}, id='a number for a version'),
-    ],
+    {
+        'a list': [],
+        'nothing': {},
+        'a number for a method': {'method': 7},
+        'arguments without names': {'method': 'ping', 'args': []},
+        'a number for a version': {'method': 'ping', 'version': 4},
+    },
 )
 def test_a_message_that_is_no_call_is_one_line(dispatch, caplog, message):
     assert dispatch(message)[:2] == ('nova.exception', 'InvalidRequest')
@@ -239,23 +240,21 @@ class FakeRequests:
             raise
 
 
-@pytest.mark.parametrize(
-    ('answer', 'method', 'expected'),
-    [
-        pytest.param(
+@cases(
+    'answer, method, expected',
+    {
+        'a request for two servers': (
             [[], []],
             'select_destinations',
             [0.5, '2 servers', 'done'],
-            id='a request for two servers',
         ),
-        pytest.param(
+        'a request that fails': (
             errors.NoValidHost('none'),
             'select_destinations',
             [0.5, 'no host'],
-            id='a request that fails',
         ),
-        pytest.param(None, 'delete_aggregate', [0.5], id='another call'),
-    ],
+        'another call': (None, 'delete_aggregate', [0.5]),
+    },
 )
 def test_requests_are_watched_from_their_arrival(manager, answer, method, expected):
     requests = FakeRequests()
@@ -287,12 +286,12 @@ def test_a_request_that_comes_too_late_is_refused_with_a_warning(
     assert 'Nobody waits for this request any more' in line.getMessage()
 
 
-@pytest.mark.parametrize(
-    ('logged', 'level'),
-    [
-        pytest.param(False, 'WARNING', id='a caller that gave up'),
-        pytest.param(True, 'DEBUG', id='one that the log has named as gone'),
-    ],
+@cases(
+    'logged, level',
+    {
+        'a caller that gave up': (False, 'WARNING'),
+        'one that the log has named as gone': (True, 'DEBUG'),
+    },
 )
 def test_a_caller_that_is_gone_is_one_line_of_log(
     manager, dispatch, caplog, logged, level
@@ -322,16 +321,15 @@ class Twice(threading.Event):
         return len(self.waited) > 1
 
 
-@pytest.mark.parametrize(
-    ('wrap', 'waited'),
-    [
-        pytest.param(
+@cases(
+    'wrap, waited',
+    {
+        'the first sign of life does not wait for the second': (
             lambda one: Wrapped(one, RpcCaller(one), None),
             [1, 30],
-            id='the first sign of life does not wait for the second',
         ),
-        pytest.param(lambda one: one, [30, 30], id='a message of another server'),
-    ],
+        'a message of another server': (lambda one: one, [30, 30]),
+    },
 )
 def test_a_caller_gets_signs_of_life(wrap, waited):
     sent, event = [], Twice()

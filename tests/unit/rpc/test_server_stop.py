@@ -12,6 +12,7 @@ import pytest
 
 from novasched.rpc.caller import RpcCaller, current
 from novasched.rpc.server import Inside, StoppableServer, problem_of
+from tests.cases import cases
 
 
 def running(**parts):
@@ -36,19 +37,16 @@ def test_a_server_that_never_started_has_nothing_to_stop(caplog):
     assert caplog.records == []
 
 
-@pytest.mark.parametrize(
+@cases(
     'parts',
-    [
-        pytest.param({'listener': types.SimpleNamespace()}, id='no listener inside'),
-        pytest.param(
-            {
-                'listener': types.SimpleNamespace(
-                    _poll_style_listener=types.SimpleNamespace(poll='poll')
-                )
-            },
-            id='no connection',
-        ),
-    ],
+    {
+        'no listener inside': {'listener': types.SimpleNamespace()},
+        'no connection': {
+            'listener': types.SimpleNamespace(
+                _poll_style_listener=types.SimpleNamespace(poll='poll')
+            )
+        },
+    },
 )
 def test_what_has_moved_is_one_warning(caplog, parts):
     assert Inside.of(running(**parts)) is None
@@ -158,21 +156,13 @@ def listening(**connection):
     )
 
 
-@pytest.mark.parametrize(
-    ('asked', 'expected'),
-    [
-        pytest.param(listening(connected=True), None, id='connected'),
-        pytest.param(
-            listening(connected=False),
-            'the connection to the broker is lost',
-            id='lost',
-        ),
-        pytest.param(
-            types.SimpleNamespace(listener=None),
-            'the server does not listen',
-            id='stopped',
-        ),
-    ],
+@cases(
+    'asked, expected',
+    {
+        'connected': (listening(connected=True), None),
+        'lost': (listening(connected=False), 'the connection to the broker is lost'),
+        'stopped': (types.SimpleNamespace(listener=None), 'the server does not listen'),
+    },
 )
 def test_a_lost_connection_is_a_problem(asked, expected):
     assert problem_of(asked) == expected

@@ -15,6 +15,7 @@ from oslo_messaging._drivers.common import Timeout
 
 from novasched import errors
 from novasched.rpc import transport
+from tests.cases import cases
 
 
 @pytest.fixture
@@ -51,19 +52,19 @@ def test_a_url_that_makes_no_sense_is_named(opened, url):
     assert 'rabbit://user:password@host' in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     'password',
-    [
-        pytest.param('S3/cret', id='a slash'),
-        pytest.param('S3#cret', id='a hash'),
-        pytest.param('S3?cret', id='a question mark'),
-        pytest.param('S3[cret', id='a bracket'),
-        pytest.param('S3,cret', id='a comma'),
-        pytest.param('77/cret', id='a slash after digits'),
-        pytest.param('77#cret', id='a hash after digits'),
-        pytest.param('77?cret', id='a question mark after digits'),
-        pytest.param('77,cret', id='a comma after digits'),
-    ],
+    {
+        'a slash': 'S3/cret',
+        'a hash': 'S3#cret',
+        'a question mark': 'S3?cret',
+        'a bracket': 'S3[cret',
+        'a comma': 'S3,cret',
+        'a slash after digits': '77/cret',
+        'a hash after digits': '77#cret',
+        'a question mark after digits': '77?cret',
+        'a comma after digits': '77,cret',
+    },
 )
 def test_no_part_of_a_password_is_shown_that_is_not_encoded(
     opened, closed_port, password
@@ -77,17 +78,16 @@ def test_no_part_of_a_password_is_shown_that_is_not_encoded(
     assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
-    ('url', 'expected'),
-    [
-        pytest.param('fake://', 'fake:///', id='in memory'),
-        pytest.param(
+@cases(
+    'url, expected',
+    {
+        'in memory': ('fake://', 'fake:///'),
+        'two brokers': (
             'rabbit://u:secret@h1:5673,u:secret@[::1]/nova',
             'rabbit://h1:5673,[::1]:5672/nova',
-            id='two brokers',
         ),
-        pytest.param('rabbit://u:secret@h1/', 'rabbit://h1:5672/', id='the default'),
-    ],
+        'the default': ('rabbit://u:secret@h1/', 'rabbit://h1:5672/'),
+    },
 )
 def test_an_address_has_no_secrets(opened, url, expected):
     assert transport.address(opened(url).conf) == expected
@@ -108,30 +108,29 @@ def test_a_broker_that_does_not_answer_is_named_without_its_password(
     assert 'secret' not in text
 
 
-@pytest.mark.parametrize(
-    ('url', 'options', 'expected'),
-    [
-        pytest.param('rabbit://', {}, 'localhost:5672 guest', id='no host'),
-        pytest.param('rabbit://mq/', {}, 'mq:5672 guest', id='a host'),
-        pytest.param('rabbit://mq/', {'ssl': True}, 'mq:5672 guest', id='TLS'),
-        pytest.param('rabbit://a:b@mq:1/', {}, 'mq:1 a', id='all'),
-    ],
+@cases(
+    'url, options, expected',
+    {
+        'no host': ('rabbit://', {}, 'localhost:5672 guest'),
+        'a host': ('rabbit://mq/', {}, 'mq:5672 guest'),
+        'TLS': ('rabbit://mq/', {'ssl': True}, 'mq:5672 guest'),
+        'all': ('rabbit://a:b@mq:1/', {}, 'mq:1 a'),
+    },
 )
 def test_what_a_url_leaves_out_is_as_in_oslo_messaging(opened, url, options, expected):
     (host,) = transport.brokers(opened(url, **options).conf)
     assert f'{host.hostname}:{host.port} {host.username}' == expected
 
 
-@pytest.mark.parametrize(
-    ('options', 'said'),
-    [
-        pytest.param({}, 'rabbit_qos_prefetch_count', id='without a limit of messages'),
-        pytest.param(
+@cases(
+    'options, said',
+    {
+        'without a limit of messages': ({}, 'rabbit_qos_prefetch_count'),
+        'without quorum queues': (
             {'rabbit_qos_prefetch_count': 10},
             'rabbit_transient_quorum_queue',
-            id='without quorum queues',
         ),
-    ],
+    },
 )
 def test_streams_that_cannot_be_made_are_named(opened, closed_port, options, said):
     url = f'rabbit://127.0.0.1:{closed_port}/?rabbit_stream_fanout=true'

@@ -18,6 +18,7 @@ from novasched.servicegroup import (
     Beats,
     MemcachedServices,
 )
+from tests.cases import cases
 from tests.fake_databases import (
     FakeApiStore,
     FakeCellStore,
@@ -104,13 +105,13 @@ def test_a_compute_is_up_as_long_as_its_beat_is_young(cloud):
     assert cloud.up() == ['h1', 'h3']
 
 
-@pytest.mark.parametrize(
-    ('fields', 'up', 'disabled'),
-    [
-        pytest.param({'forced_down': True}, False, False, id='forced down'),
-        pytest.param({'disabled': True}, True, True, id='disabled'),
-        pytest.param({'topic': 'elsewhere'}, False, False, id='of another topic'),
-    ],
+@cases(
+    'fields, up, disabled',
+    {
+        'forced down': ({'forced_down': True}, False, False),
+        'disabled': ({'disabled': True}, True, True),
+        'of another topic': ({'topic': 'elsewhere'}, False, False),
+    },
 )
 def test_the_row_still_counts(cloud, fields, up, disabled):
     cloud.a.services['h2'] = cloud.a.services['h2']._replace(**fields)
@@ -148,15 +149,14 @@ def test_a_beat_from_the_future_is_one_of_now(cloud):
     assert cloud.up() == ['h1']
 
 
-@pytest.mark.parametrize(
+@cases(
     'lose',
-    [
-        pytest.param(lambda memcached: memcached.values.clear(), id='it forgot all'),
-        pytest.param(
-            lambda memcached: setattr(memcached, 'problem', OSError('refused')),
-            id='it is away',
+    {
+        'it forgot all': lambda memcached: memcached.values.clear(),
+        'it is away': lambda memcached: setattr(
+            memcached, 'problem', OSError('refused')
         ),
-    ],
+    },
 )
 def test_a_beat_counts_for_as_long_as_it_is_young(cloud, lose):
     lose(cloud.memcached)
@@ -290,14 +290,12 @@ def test_a_scheduler_without_a_beat_was_never_heard_of(services):
     assert found.last_seen_up == NEVER
 
 
-@pytest.mark.parametrize(
-    ('change', 'says'),
-    [
-        pytest.param(
-            {'problem': OSError('refused')}, 'refused', id='it cannot be reached'
-        ),
-        pytest.param({'keeps': False}, 'did not keep', id='it keeps nothing'),
-    ],
+@cases(
+    'change, says',
+    {
+        'it cannot be reached': ({'problem': OSError('refused')}, 'refused'),
+        'it keeps nothing': ({'keeps': False}, 'did not keep'),
+    },
 )
 def test_a_heartbeat_that_is_not_kept_has_failed(services, memcached, change, says):
     row, _ = services.register('us', BINARY, TOPIC, 74)

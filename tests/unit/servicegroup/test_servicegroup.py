@@ -7,6 +7,7 @@ import pytest
 
 from novasched import errors, servicegroup
 from novasched.servicegroup import Beats, MemcachedServices
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fakes import FakeClock
 
@@ -42,32 +43,27 @@ def test_by_memcached_it_stands_in_between(configured):
     assert servicegroup.services(conf, None, clock) is None
 
 
-@pytest.mark.parametrize(
-    ('cache', 'option', 'says'),
-    [
-        pytest.param({}, '[cache] enabled', 'needs a cache', id='no cache'),
-        pytest.param(
-            {'enabled': True}, '[cache] backend', 'shares nothing', id='a null cache'
-        ),
-        pytest.param(
+@cases(
+    'cache, option, says',
+    {
+        'no cache': ({}, '[cache] enabled', 'needs a cache'),
+        'a null cache': ({'enabled': True}, '[cache] backend', 'shares nothing'),
+        'dogpile.cache.pylibmc': (
             {'enabled': True, 'backend': 'dogpile.cache.pylibmc'},
             '[cache] backend',
             'pylibmc cannot be used',
-            id='dogpile.cache.pylibmc',
         ),
-        pytest.param(
+        'options that contradict each other': (
             {**POOL, 'expiration_time': 9, 'backend_expiration_time': 1},
             '[cache] backend',
             'backend_expiration_time should not be smaller',
-            id='options that contradict each other',
         ),
-        pytest.param(
+        'no file of authorities': (
             {**POOL, 'tls_enabled': True, 'tls_cafile': '/none.pem'},
             '[cache] tls_cafile',
             'no such file or directory',
-            id='no file of authorities',
         ),
-    ],
+    },
 )
 def test_what_cannot_be_used_is_named(configured, cache, option, says):
     with pytest.raises(errors.OptionError, match=says) as failed:

@@ -18,6 +18,7 @@ from novasched.resources.requirements import (
     Requirements,
 )
 from tests import factories
+from tests.cases import cases
 
 P1, P2, N1, N2, S1 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(5))
 NETWORK = NetworkOrSubnet('network', N1)
@@ -43,16 +44,14 @@ def added(asked, ports=None, reach=REACH):
     return routed_networks_filter(asked, facts)
 
 
-@pytest.mark.parametrize(
+@cases(
     'asked',
-    [
-        pytest.param(factories.request(), id='an unset list'),
-        pytest.param(request(), id='an empty list'),
-        pytest.param(request({}, {'network_id': None}), id='neither port nor network'),
-        pytest.param(
-            request({'network_id': 'auto'}, {'network_id': 'none'}), id='no network yet'
-        ),
-    ],
+    {
+        'an unset list': factories.request(),
+        'an empty list': request(),
+        'neither port nor network': request({}, {'network_id': None}),
+        'no network yet': request({'network_id': 'auto'}, {'network_id': 'none'}),
+    },
 )
 def test_nothing_to_reach(asked):
     assert added(asked, reach={}) is None
@@ -77,13 +76,13 @@ def test_a_network_without_segments_restricts_nothing():
     assert not added(request({'network_id': N2})).adds
 
 
-@pytest.mark.parametrize(
-    ('port', 'place'),
-    [
-        pytest.param(Port('normal', N1, S1), SUBNET, id='an address: its subnet'),
-        pytest.param(Port('normal', N1, None), NETWORK, id='none yet: the network'),
-        pytest.param(Port('normal', None, None), None, id='nothing is known of it'),
-    ],
+@cases(
+    'port, place',
+    {
+        'an address: its subnet': (Port('normal', N1, S1), SUBNET),
+        'none yet: the network': (Port('normal', N1, None), NETWORK),
+        'nothing is known of it': (Port('normal', None, None), None),
+    },
 )
 def test_ports(port, place):
     found = added(request({'port_id': P1, 'network_id': N2}), {P1: port})
@@ -110,24 +109,24 @@ def never():
     raise AssertionError
 
 
-@pytest.mark.parametrize(
+@cases(
     'asked',
-    [
-        pytest.param(factories.request(), id='an unset list'),
-        pytest.param(request(), id='an empty list'),
-        pytest.param(request({'network_id': N1}, {}), id='no port'),
-    ],
+    {
+        'an unset list': factories.request(),
+        'an empty list': request(),
+        'no port': request({'network_id': N1}, {}),
+    },
 )
 def test_nobody_is_asked_without_ports(asked):
     assert remote_managed_ports_filter(asked, PrefilterContext(ports=never)) is None
 
 
-@pytest.mark.parametrize(
-    ('ports', 'found'),
-    [
-        pytest.param((NORMAL, NORMAL), False, id='none'),
-        pytest.param((NORMAL, REMOTE), True, id='one of two'),
-    ],
+@cases(
+    'ports, found',
+    {
+        'none': ((NORMAL, NORMAL), False),
+        'one of two': ((NORMAL, REMOTE), True),
+    },
 )
 def test_remote_managed_ports(ports, found):
     facts = PrefilterContext(ports=lambda: dict(zip((P1, P2), ports, strict=True)))

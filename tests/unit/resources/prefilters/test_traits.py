@@ -28,6 +28,7 @@ from novasched.resources.prefilters.traits import (
 )
 from novasched.resources.requirements import PrefilterContext, Requirements
 from tests import factories
+from tests.cases import cases
 
 R1, R2 = (f'{n:08d}-7ff0-54c2-951c-428525f83c2f' for n in range(2))
 
@@ -49,15 +50,13 @@ def test_disabled_computes_are_left_out():
     )
 
 
-@pytest.mark.parametrize(
-    ('extra_specs', 'traits'),
-    [
-        pytest.param({}, None, id='no device profile'),
-        pytest.param({'accel:device_profile': ''}, None, id='an empty one'),
-        pytest.param(
-            {'accel:device_profile': 'fpga'}, {'COMPUTE_ACCELERATORS'}, id='one'
-        ),
-    ],
+@cases(
+    'extra_specs, traits',
+    {
+        'no device profile': ({}, None),
+        'an empty one': ({'accel:device_profile': ''}, None),
+        'one': ({'accel:device_profile': 'fpga'}, {'COMPUTE_ACCELERATORS'}),
+    },
 )
 def test_accelerators(extra_specs, traits):
     added = accelerators_filter(spec(extra_specs), PrefilterContext())
@@ -135,16 +134,14 @@ def test_a_format_without_a_trait_is_told():
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     'asked',
-    [
-        pytest.param(request_with(is_bfv=False), id='no image'),
-        pytest.param(RequestSpec(), id='an unset image'),
-        pytest.param(request_with(image=ImageMeta()), id='no format'),
-        pytest.param(
-            request_with(image=ImageMeta(disk_format='raw'), is_bfv=True), id='a volume'
-        ),
-    ],
+    {
+        'no image': request_with(is_bfv=False),
+        'an unset image': RequestSpec(),
+        'no format': request_with(image=ImageMeta()),
+        'a volume': request_with(image=ImageMeta(disk_format='raw'), is_bfv=True),
+    },
 )
 def test_what_has_no_format_is_not_restricted(asked):
     assert require_image_type_support(asked, PrefilterContext()) is None
@@ -301,14 +298,14 @@ def encryption_added(extra_specs, properties=None):
     return ephemeral_encryption_filter(request, PrefilterContext())
 
 
-@pytest.mark.parametrize(
-    ('extra_specs', 'properties'),
-    [
-        pytest.param({}, {}, id='nobody says so'),
-        pytest.param({'hw:ephemeral_encryption': 'no'}, {}, id='the flavor does not'),
-        pytest.param({'hw:ephemeral_encryption_format': 'bad'}, {}, id='format only'),
-        pytest.param({}, {'hw_ephemeral_encryption': False}, id='the image does not'),
-    ],
+@cases(
+    'extra_specs, properties',
+    {
+        'nobody says so': ({}, {}),
+        'the flavor does not': ({'hw:ephemeral_encryption': 'no'}, {}),
+        'format only': ({'hw:ephemeral_encryption_format': 'bad'}, {}),
+        'the image does not': ({}, {'hw_ephemeral_encryption': False}),
+    },
 )
 def test_no_encryption(extra_specs, properties):
     assert encryption_added(extra_specs, properties) == ENCRYPTION_SKIPPED
