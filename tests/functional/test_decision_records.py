@@ -17,6 +17,7 @@ from novasched.decision_log.reading import Criteria, DecisionFiles
 from novasched.objects.request_spec import Destination
 from novasched.scheduler.reasons import FIRST_STEP
 from tests import factories
+from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
 
 HOSTS = [
@@ -95,19 +96,18 @@ def assert_adds_up(record):
         assert len(record.host_lists[decision['host_list']]) == decision['hosts']
 
 
-@pytest.mark.parametrize(
+@cases(
     ('request_', 'picked', 'filtered'),
-    [
-        pytest.param({}, 'h1', True, id='a boot'),
-        pytest.param({'force_hosts': ['h2']}, 'h2', False, id='a forced host'),
-        pytest.param({'ignore_hosts': ['h1']}, 'h2', True, id='an ignored host'),
-        pytest.param(
+    {
+        'a boot': ({}, 'h1', True),
+        'a forced host': ({'force_hosts': ['h2']}, 'h2', False),
+        'an ignored host': ({'ignore_hosts': ['h1']}, 'h2', True),
+        'a destination': (
             {'requested_destination': Destination(host='h2', node=None)},
             'h2',
             True,
-            id='a destination',
         ),
-    ],
+    },
 )
 def test_a_request_that_gets_a_host(ask, request_, picked, filtered):
     answer, record = ask(**request_)
@@ -135,34 +135,25 @@ def test_a_request_for_several_servers(ask):
     assert_adds_up(record)
 
 
-@pytest.mark.parametrize(
+@cases(
     ('request_', 'options', 'blocker', 'plugin', 'code'),
-    [
-        pytest.param(
-            PINNED,
-            {},
-            'filters',
-            'NUMATopologyFilter',
-            'numa-missing',
-            id='NUMA',
-        ),
-        pytest.param(
+    {
+        'NUMA': (PINNED, {}, 'filters', 'NUMATopologyFilter', 'numa-missing'),
+        'a zone': (
             {'availability_zone': 'mars'},
             {'scheduler': {'query_placement_for_availability_zone': False}},
             'filters',
             'AvailabilityZoneFilter',
             'wrong-zone',
-            id='a zone',
         ),
-        pytest.param(
+        'an image': (
             {'image': {'hw_architecture': 'aarch64'}},
             {},
             'filters',
             'ImagePropertiesFilter',
             'image-not-supported',
-            id='an image',
         ),
-    ],
+    },
 )
 def test_a_request_that_the_filters_refuse(
     ask, caplog, request_, options, blocker, plugin, code
@@ -185,23 +176,21 @@ def test_a_request_that_the_filters_refuse(
     assert said['cut'] == 'no'
 
 
-@pytest.mark.parametrize(
+@cases(
     ('request_', 'blocker', 'candidates'),
-    [
-        pytest.param({'vcpus': 99}, 'no-candidates', 0, id='a full cloud'),
-        pytest.param(
+    {
+        'a full cloud': ({'vcpus': 99}, 'no-candidates', 0),
+        'a trait that nobody knows': (
             {'extra_specs': {'trait:CUSTOM_UNHEARD_OF': 'required'}},
             'placement-failed',
             0,
-            id='a trait that nobody knows',
         ),
-        pytest.param(
+        'a host that nobody knows': (
             {'requested_destination': Destination(host='gone', node=None)},
             'named-host',
             0,
-            id='a host that nobody knows',
         ),
-    ],
+    },
 )
 def test_a_request_that_placement_refuses(ask, caplog, request_, blocker, candidates):
     answer, record = ask(**request_)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
+
 PROGRAM = Path(sys.executable).with_name('novasched-scheduler')
 CONF = """
 [DEFAULT]
@@ -75,16 +77,14 @@ def start(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(
+@cases(
     ('environ', 'expected'),
-    [
-        pytest.param({'STATE_DIRECTORY': '{home}/s'}, 's', id='of systemd'),
-        pytest.param(
-            {'STATE_DIRECTORY': '/proc/s:{home}/s'}, 's', id='of systemd, the second'
-        ),
-        pytest.param({'XDG_STATE_HOME': '{home}/x'}, 'x/novasched', id='of a user'),
-        pytest.param({'HOME': '{home}'}, '.local/state/novasched', id='of a home'),
-    ],
+    {
+        'of systemd': ({'STATE_DIRECTORY': '{home}/s'}, 's'),
+        'of systemd, the second': ({'STATE_DIRECTORY': '/proc/s:{home}/s'}, 's'),
+        'of a user': ({'XDG_STATE_HOME': '{home}/x'}, 'x/novasched'),
+        'of a home': ({'HOME': '{home}'}, '.local/state/novasched'),
+    },
 )
 def test_the_directory_without_being_asked(start, tmp_path, environ, expected):
     said = start(
@@ -99,16 +99,12 @@ def test_the_directory_without_being_asked(start, tmp_path, environ, expected):
     assert list(decisions.iterdir()) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ('option', 'name'),
-    [
-        pytest.param('state_path = /proc/n', '[DEFAULT] state_path', id='of nova'),
-        pytest.param(
-            '[novasched]\njournal_dir = /proc/n',
-            '[novasched] journal_dir',
-            id='its own',
-        ),
-    ],
+    {
+        'of nova': ('state_path = /proc/n', '[DEFAULT] state_path'),
+        'its own': ('[novasched]\njournal_dir = /proc/n', '[novasched] journal_dir'),
+    },
 )
 def test_an_option_that_cannot_be_followed_is_a_warning(start, tmp_path, option, name):
     (line,) = start(option, HOME=str(tmp_path))

@@ -14,6 +14,7 @@ import pytest
 from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import encode
 from tests import factories
+from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
 
 SAMPLES = pathlib.Path(__file__).parents[1] / 'samples'
@@ -134,41 +135,33 @@ class TestErrors:
         (line,) = problems(caplog)
         assert line.levelno == logging.INFO
 
-    @pytest.mark.parametrize(
+    @cases(
         ('arguments', 'name', 'text'),
-        [
-            pytest.param({}, 'InvalidRequest', 'no spec_obj', id='nothing'),
-            pytest.param(
-                {'request_spec': 'a text'}, 'InvalidRequest', 'a str', id='a text'
-            ),
-            pytest.param(
-                {'spec_obj': None}, 'InvalidRequest', 'not a RequestSpec', id='null'
-            ),
-            pytest.param(
+        {
+            'nothing': ({}, 'InvalidRequest', 'no spec_obj'),
+            'a text': ({'request_spec': 'a text'}, 'InvalidRequest', 'a str'),
+            'null': ({'spec_obj': None}, 'InvalidRequest', 'not a RequestSpec'),
+            'an object of another class': (
                 {'spec_obj': factories.group()},
                 'InvalidRequest',
                 'not a RequestSpec',
-                id='an object of another class',
             ),
-            pytest.param(
+            'an unknown argument': (
                 {'spec_obj': factories.request(), 'colour': 'red'},
                 'InvalidRequest',
                 'unknown argument colour',
-                id='an unknown argument',
             ),
-            pytest.param(
+            'a text for the list of instances': (
                 {'spec_obj': factories.request(), 'instance_uuids': 'abc'},
                 'InvalidRequest',
                 'list of instance uuids',
-                id='a text for the list of instances',
             ),
-            pytest.param(
+            'a number for an instance': (
                 {'spec_obj': factories.request(), 'instance_uuids': [1]},
                 'InvalidRequest',
                 'list of instance uuids',
-                id='a number for an instance',
             ),
-        ],
+        },
     )
     def test_bad_arguments_are_one_line_and_typed(
         self, made, wire, caplog, arguments, name, text
@@ -181,36 +174,32 @@ class TestErrors:
         assert line.exc_info is None
         assert wire.call(spec_obj=made.request(), instance_uuids=new_uuids())
 
-    @pytest.mark.parametrize(
+    @cases(
         ('spoil', 'module', 'name'),
-        [
-            pytest.param(
+        {
+            'no flavor': (
                 lambda primitive: primitive['nova_object.data'].pop('flavor'),
                 'nova.exception',
                 'ObjectActionError',
-                id='no flavor',
             ),
-            pytest.param(
+            'an object of unknown name': (
                 lambda primitive: primitive.update({'nova_object.name': 'Riddle'}),
                 'oslo_versionedobjects.exception',
                 'UnsupportedObjectError',
-                id='an object of unknown name',
             ),
-            pytest.param(
+            'another major version': (
                 lambda primitive: primitive.update({'nova_object.version': '2.0'}),
                 'nova.exception',
                 'InvalidRequest',
-                id='another major version',
             ),
-            pytest.param(
+            'a text for a number': (
                 lambda primitive: primitive['nova_object.data'].update(
                     num_instances='many'
                 ),
                 'nova.exception',
                 'InvalidRequest',
-                id='a text for a number',
             ),
-        ],
+        },
     )
     def test_bad_objects_are_one_line_and_typed(
         self, made, wire, caplog, spoil, module, name

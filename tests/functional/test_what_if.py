@@ -19,6 +19,7 @@ from novasched.inspection.requests import BootOrder
 from novasched.inspection.what_if import WhatIf
 from novasched.placement.snapshot import ApiSource, PlacementSnapshot
 from tests import factories
+from tests.cases import cases
 from tests.functional.conftest import Host
 from tests.functional.test_capacity import sources
 from tests.unit.commands import played
@@ -147,18 +148,14 @@ def planned(made):
 CUT = 'warning: placement did not show 1 host with free memory\n'
 
 
-@pytest.mark.parametrize(
+@cases(
     ('words', 'code', 'missing', 'said'),
-    [
-        pytest.param(('--count', '11'), 3, 0, '', id='asked of placement'),
-        pytest.param(
-            ('--count', '11', '--what-if', 'disable rack2-a'), 4, 1, CUT, id='too many'
-        ),
-        pytest.param(('--what-if', 'disable rack2-a'), 0, 1, CUT, id='all fit'),
-        pytest.param(
-            ('--count', '19', '--what-if', 'add 3 like rack2-a'), 4, 1, CUT, id='added'
-        ),
-    ],
+    {
+        'asked of placement': (('--count', '11'), 3, 0, ''),
+        'too many': (('--count', '11', '--what-if', 'disable rack2-a'), 4, 1, CUT),
+        'all fit': (('--what-if', 'disable rack2-a'), 0, 1, CUT),
+        'added': (('--count', '19', '--what-if', 'add 3 like rack2-a'), 4, 1, CUT),
+    },
 )
 def test_a_snapshot_that_is_cut(made, planned, words, code, missing, said):
     """What placement does not show could have a place; hosts that are added are not

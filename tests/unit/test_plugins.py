@@ -13,6 +13,7 @@ from novasched import errors, opts, plugins
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 from tests import factories
+from tests.cases import cases
 
 HERE = __name__
 DEFAULTS = [
@@ -267,20 +268,18 @@ def test_a_path_of_nova_that_is_not_ours_is_named(conf):
         filters(conf, f'available_filters = {path}')
 
 
-@pytest.mark.parametrize(
+@cases(
     ('text', 'said'),
-    [
-        pytest.param(
+    {
+        'a filter': (
             f'available_filters = {HERE}.Mandatory\nenabled_filters = Mandatory',
             '[filter_scheduler] enabled_filters: Mandatory: TypeError(',
-            id='a filter',
         ),
-        pytest.param(
+        'a weigher': (
             f'weight_classes = {HERE}.MandatoryWeigher',
             '[filter_scheduler] weight_classes: MandatoryWeigher: KeyError(',
-            id='a weigher',
         ),
-    ],
+    },
 )
 def test_a_class_that_cannot_be_made_is_one_line(conf, text, said):
     with pytest.raises(errors.OptionError) as raised:
@@ -299,19 +298,17 @@ def test_a_filter_written_for_nova_is_lent_what_it_lacks(conf):
     assert found.run_filter_for_index(3)
 
 
-@pytest.mark.parametrize(
+@cases(
     ('path', 'problem'),
-    [
-        pytest.param('no_such_module.Filter', 'No module named', id='no module'),
-        pytest.param(f'{HERE}.Missing', 'has no attribute', id='no attribute'),
-        pytest.param(f'{HERE}.NOT_CALLABLE', 'correct type', id='not a class'),
-        pytest.param(f'{HERE}.NoPlugin', 'correct type', id='not a filter'),
-        pytest.param(f'{HERE}._Hidden', 'correct type', id='not public'),
-        pytest.param(
-            'nova.scheduler.filters.x.Riddle', 'lends plugins no', id="nova's"
-        ),
-        pytest.param(f'{HERE}.no_filters', 'RuntimeError', id='a function that raises'),
-    ],
+    {
+        'no module': ('no_such_module.Filter', 'No module named'),
+        'no attribute': (f'{HERE}.Missing', 'has no attribute'),
+        'not a class': (f'{HERE}.NOT_CALLABLE', 'correct type'),
+        'not a filter': (f'{HERE}.NoPlugin', 'correct type'),
+        'not public': (f'{HERE}._Hidden', 'correct type'),
+        "nova's": ('nova.scheduler.filters.x.Riddle', 'lends plugins no'),
+        'a function that raises': (f'{HERE}.no_filters', 'RuntimeError'),
+    },
 )
 def test_what_is_no_class_is_named(conf, path, problem):
     with pytest.raises(errors.ClassNotFound, match=problem) as raised:

@@ -18,6 +18,7 @@ from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import CPUWeigher, RAMWeigher
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fakes import FakeCaller, FakeDriver, FakePlacement, FakeView
 from tests.recordings import Recorded
@@ -74,62 +75,54 @@ class Failing(FakeDriver):
         super().__init__(ZeroDivisionError('x'))
 
 
-@pytest.mark.parametrize(
+@cases(
     ('options', 'request_', 'ending'),
-    [
-        pytest.param({}, {}, ('scheduled', '', '', ''), id='scheduled'),
-        pytest.param(
+    {
+        'scheduled': ({}, {}, ('scheduled', '', '', '')),
+        'a prefilter': (
             {'prefilters': [refusing]},
             {},
             ('unschedulable', 'prefilter', 'refusing', ''),
-            id='a prefilter',
         ),
-        pytest.param(
+        'a host that is not known': (
             {},
             gone({}),
             ('unschedulable', 'named-host', '', ''),
-            id='a host that is not known',
         ),
-        pytest.param(
+        'a host that is not offered': (
             {'view': elsewhere()},
             {'force_hosts': ['h9']},
             ('unschedulable', 'named-host', '', ''),
-            id='a host that is not offered',
         ),
-        pytest.param(
+        'placement answers with an error': (
             {'placement': failing(503)},
             {},
             ('unschedulable', 'placement-failed', '', ''),
-            id='placement answers with an error',
         ),
-        pytest.param(
+        'placement does not answer': (
             {'placement': failing(0)},
             {},
             ('unschedulable', 'placement-failed', '', ''),
-            id='placement does not answer',
         ),
-        pytest.param(
+        'no candidates': (
             {'placement': FakePlacement()},
             {},
             ('unschedulable', 'no-candidates', '', ''),
-            id='no candidates',
         ),
-        pytest.param(
+        'candidates that nobody knows': (
             {'placement': FakePlacement('uuid-of-nobody')},
             {},
             ('unschedulable', 'unknown-hosts', '', ''),
-            id='candidates that nobody knows',
         ),
-        pytest.param(
+        'no service is up': (
             {
                 'driver': ChanceScheduler,
                 'hosts': factories.hosts(service_up=[False, False]),
             },
             {},
             ('unschedulable', 'unknown-hosts', '', ''),
-            id='no service is up',
         ),
-        pytest.param(
+        'filters': (
             {'hosts': full(), 'filters': [ComputeFilter(), NumInstancesFilter(3)]},
             {},
             (
@@ -138,54 +131,44 @@ class Failing(FakeDriver):
                 'NumInstancesFilter',
                 'too-many-instances',
             ),
-            id='filters',
         ),
-        pytest.param(
+        'claims that are refused': (
             {'placement': FakePlacement('uuid-h1', 'uuid-h2', script=['refused'] * 9)},
             {},
             ('unschedulable', 'claims', '', ''),
-            id='claims that are refused',
         ),
-        pytest.param(
+        'claims that do not arrive': (
             {'placement': FakePlacement('uuid-h1', script=['unreachable'])},
             {},
             ('unschedulable', 'claims', '', ''),
-            id='claims that do not arrive',
         ),
-        pytest.param(
+        'a claim of which nothing is known': (
             {'placement': FakePlacement('uuid-h1', script=['unknown'])},
             {},
             ('error', 'claims', '', ''),
-            id='a claim of which nothing is known',
         ),
-        pytest.param(
+        'the caller is gone': (
             {'caller': FakeCaller(CallerGone('conductor'))},
             {},
             ('error', 'caller-gone', '', ''),
-            id='the caller is gone',
         ),
-        pytest.param(
+        'a plugin': (
             {'filters': [Broken(ValueError('x'))]},
             {},
             ('error', 'plugin', 'Broken', ''),
-            id='a plugin',
         ),
-        pytest.param(
+        'a driver of others has no host': (
             {'driver': Foreign},
             {},
             ('unschedulable', 'plugin', '', ''),
-            id='a driver of others has no host',
         ),
-        pytest.param(
+        'a database': (
             {'filters': [Broken(errors.StoreFailed('database', 'away'))]},
             {},
             ('error', 'store', '', ''),
-            id='a database',
         ),
-        pytest.param(
-            {'driver': Failing}, {}, ('error', 'error', '', ''), id='anything else'
-        ),
-    ],
+        'anything else': ({'driver': Failing}, {}, ('error', 'error', '', '')),
+    },
 )
 def test_what_ended_a_request(options, request_, ending):
     caller = options.pop('caller', None)

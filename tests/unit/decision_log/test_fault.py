@@ -19,6 +19,7 @@ from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.outline import ASKED_OF_FAILURE
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.cases import cases
 from tests.fakes import FakePlacement, FakeView
 from tests.recordings import Recorded
 
@@ -107,21 +108,19 @@ def test_without_a_level_the_text_is_that_of_nova():
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ('level', 'text'),
-    [
-        pytest.param(
+    {
+        'user': (
             USER,
             '0 of 5 hosts: service-disabled 2, too-many-instances 2, service-down 1.',
-            id='user',
         ),
-        pytest.param(
+        'admin': (
             ADMIN,
             '0 of 5 hosts: service-disabled 2 (h1 ...), too-many-instances 2 (h4 ...), '
             'service-down 1 (h3).',
-            id='admin',
         ),
-    ],
+    },
 )
 def test_what_the_filters_rejected(level, text):
     assert said(level, ComputeFilter(), FULL) == text
@@ -156,22 +155,20 @@ def test_the_words_of_a_plugin_are_not_given_on(words, level, text):
     assert said(level, OfPlugin(words)) == f'0 of 5 hosts: {text}'
 
 
-@pytest.mark.parametrize(
+@cases(
     ('filters', 'of', 'text'),
-    [
-        pytest.param(
+    {
+        'no hosts that are known': (
             [],
             {'placement': FakePlacement('uuid-unheard-of')},
             '0 of 5 hosts: not offered by placement 5.',
-            id='no hosts that are known',
         ),
-        pytest.param(
+        'no hosts at all': (
             [],
             {'placement': FakePlacement('x'), 'hosts': factories.hosts(count=0)},
             'No host is offered.',
-            id='no hosts at all',
         ),
-        pytest.param(
+        'ignored hosts': (
             [FULL],
             {
                 'request': {'ignore_hosts': ['h4', 'h5']},
@@ -180,30 +177,26 @@ def test_the_words_of_a_plugin_are_not_given_on(words, level, text):
                 ),
             },
             '0 of 5 hosts: not granted by placement 3, not named by the request 2.',
-            id='ignored hosts',
         ),
-        pytest.param(
+        'a forced host that is not offered': (
             [],
             {
                 'request': {'force_hosts': ['h9']},
                 'view': FakeView(table(), nodes=[('h9', 'h9', 'uuid-h9')]),
             },
             '0 of 5 hosts: not named by the request 5.',
-            id='a forced host that is not offered',
         ),
-        pytest.param(
+        'a forced host that is none': (
             [],
             {'request': {'force_hosts': ['h9']}},
             'The host that the request names is not known.',
-            id='a forced host that is none',
         ),
-        pytest.param(
+        'hosts that placement does not offer': (
             [FULL],
             {'placement': FakePlacement('uuid-h4', 'uuid-h5')},
             '0 of 5 hosts: not offered by placement 3, too-many-instances 2.',
-            id='hosts that placement does not offer',
         ),
-    ],
+    },
 )
 def test_other_ways_to_lose_hosts(filters, of, text):
     assert said(USER, *filters, **of) == text

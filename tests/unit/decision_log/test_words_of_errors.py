@@ -7,6 +7,7 @@ import pytest
 
 from novasched import errors
 from novasched.scheduler.filters import BaseHostFilter
+from tests.cases import cases
 from tests.fakes import FakeDriver
 from tests.recordings import Recorded
 
@@ -39,22 +40,14 @@ class Strict(FakeDriver):
         super().__init__(errors.InvalidRequest('no such secret'))
 
 
-@pytest.mark.parametrize(
+@cases(
     ('options', 'text'),
-    [
-        pytest.param(
-            {'filters': [Broken()]},
-            'Broken failed: ValueError',
-            id='of a plugin',
-        ),
-        pytest.param({'driver': Wordy}, '', id='of a library'),
-        pytest.param({'driver': Strict}, '', id='on a request that is invalid'),
-        pytest.param(
-            {'driver': Foreign},
-            'No valid host was found. all are busy',
-            id='of ours stay',
-        ),
-    ],
+    {
+        'of a plugin': ({'filters': [Broken()]}, 'Broken failed: ValueError'),
+        'of a library': ({'driver': Wordy}, ''),
+        'on a request that is invalid': ({'driver': Strict}, ''),
+        'of ours stay': ({'driver': Foreign}, 'No valid host was found. all are busy'),
+    },
 )
 def test_words_of_others_are_not_kept(options, text):
     recorded = Recorded(**options)

@@ -14,6 +14,7 @@ from novasched.journal.recovery import (
     from_conf,
 )
 from novasched.ports import UndoUnanswered
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.unit.journal.conftest import UNDO_WITHIN_S
 
@@ -139,16 +140,15 @@ def test_none_is_undone_where_none_is_to_be(worker, killed, intent, consumers):
     assert consumers.asked == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ('before', 'command'),
-    [
-        pytest.param(None, 'delete a', id='all that it holds'),
-        pytest.param(
+    {
+        'all that it holds': (None, 'delete a'),
+        'what a move added': (
             BEFORE,
             'unset --os-placement-api-version 1.28 --provider p a',
-            id='what a move added',
         ),
-    ],
+    },
 )
 def test_the_command_removes_the_claim_alone(
     killed, look, intent, consumers, uptime, before, command, said
@@ -198,16 +198,14 @@ def test_a_move_that_claimed_nothing_more_is_not_named(
     assert said() == []
 
 
-@pytest.mark.parametrize(
+@cases(
     'change',
-    [
-        pytest.param(
-            {'seconds': 1000.0 + UNDO_WITHIN_S}, id='too much time has passed'
-        ),
-        pytest.param({'boot_id': 'next'}, id='the machine was started anew'),
-        pytest.param({'boot_id': None}, id='nobody knows the time'),
-        pytest.param({'seconds': 5.0}, id='a container counts from its own start'),
-    ],
+    {
+        'too much time has passed': {'seconds': 1000.0 + UNDO_WITHIN_S},
+        'the machine was started anew': {'boot_id': 'next'},
+        'nobody knows the time': {'boot_id': None},
+        'a container counts from its own start': {'seconds': 5.0},
+    },
 )
 def test_a_claim_of_long_ago_is_only_named(
     killed, look, intent, consumers, uptime, change, files, said
