@@ -126,15 +126,6 @@ def test_a_request_that_gets_a_host(ask, request_, picked, filtered):
     assert_adds_up(record)
 
 
-def test_a_request_for_several_servers(ask):
-    answer, record = ask(3)
-    assert [each['host'] for each in record.body['servers']] == [a[0] for a in answer]
-    assert [each['host'] for each in record.body['decisions']] == [a[0] for a in answer]
-    assert (record.head.servers, record.body['claims_total']) == (3, 1)
-    assert record.body['claims'][0]['servers'] == 3
-    assert_adds_up(record)
-
-
 @cases(
     ('request_', 'options', 'blocker', 'plugin', 'code'),
     {
@@ -176,40 +167,6 @@ def test_a_request_that_the_filters_refuse(
     assert said['cut'] == 'no'
 
 
-@cases(
-    ('request_', 'blocker', 'candidates'),
-    {
-        'a full cloud': ({'vcpus': 99}, 'no-candidates', 0),
-        'a trait that nobody knows': (
-            {'extra_specs': {'trait:CUSTOM_UNHEARD_OF': 'required'}},
-            'placement-failed',
-            0,
-        ),
-        'a host that nobody knows': (
-            {'requested_destination': Destination(host='gone', node=None)},
-            'named-host',
-            0,
-        ),
-    },
-)
-def test_a_request_that_placement_refuses(ask, caplog, request_, blocker, candidates):
-    answer, record = ask(**request_)
-    assert answer is None
-    assert record.head.result == 'unschedulable'
-    assert (record.head.blocker, record.head.hosts) == (blocker, 5)
-    assert record.body['decisions'] == []
-    said = dict(line_of(caplog))
-    assert (said['blocker'], said['candidates']) == (blocker, str(candidates))
-
-
-def test_claims_that_are_refused(ask, caplog):
-    answer, record = ask(9, vcpus=4)
-    assert answer is None
-    assert (record.head.servers, record.head.blocker) == (9, 'claims')
-    assert dict(line_of(caplog))['servers'] == '9'
-    assert_adds_up(record)
-
-
 def test_a_rebuild(ask):
     request = {'scheduler_hints': REBUILD, 'force_hosts': ['h2']}
     answer, record = ask(uuids=None, **request)
@@ -220,51 +177,3 @@ def test_a_rebuild(ask):
     (decision,) = record.body['decisions']
     assert decision['host'] == 'h2'
     assert_adds_up(record)
-
-
-def test_the_chance_scheduler(ask):
-    answer, record = ask(2, options={'scheduler': {'driver': 'chance_scheduler'}})
-    assert [each['host'] for each in record.body['decisions']] == [a[0] for a in answer]
-    assert (record.body['asked'], record.body['claims']) == ([], [])
-    assert record.body['decisions'][0]['steps'] == []
-    (policy,) = record.profiles.values()
-    assert policy['driver'] == 'chance_scheduler'
-
-
-@pytest.mark.parametrize(
-    ('driver', 'claims'),
-    [
-        pytest.param('tests.plugins.last_by_name.LastByName', 1, id='of today'),
-        pytest.param('tests.functional.test_drivers.FirstByName', 0, id='of old'),
-    ],
-)
-def test_a_driver_of_others_leaves_a_record_without_decisions(ask, driver, claims):
-    answer, record = ask(options={'scheduler': {'driver': driver}})
-    assert record.head.result == 'scheduled'
-    assert record.body['decisions'] == []
-    assert [each['host'] for each in record.body['servers']] == [a[0] for a in answer]
-    assert len(record.body['claims']) == claims
-
-
-def test_a_driver_of_others_that_has_no_host(ask, caplog):
-    driver = 'tests.plugins.last_by_name.LastByName'
-    answer, record = ask(
-        hosts=[Host('h1', down=True)], options={'scheduler': {'driver': driver}}
-    )
-    assert answer is None
-    assert (record.head.result, record.head.blocker) == ('unschedulable', 'plugin')
-    assert dict(line_of(caplog))['candidates'] == '1'
-
-
-def test_servers_are_found_by_their_uuid_and_host(cloud):
-    made = cloud(HOSTS)
-    scheduler = made.compose()
-    uuids = new_uuids(2)
-    for uuid in uuids:
-        made.ask(scheduler, [uuid])
-    scheduler.close()
-    directory, _ = files.from_conf(made.conf)
-    reader = DecisionFiles(Path(directory))
-    (head,) = reader.of_server(uuids[0], 5)
-    assert reader.read(head.id).body['servers'][0]['uuid'] == uuids[0]
-    assert len(reader.find(Criteria(host='h1'))) >= 1

@@ -16,6 +16,7 @@ from tests import factories
 from tests.cases import cases
 
 HERE = __name__
+ALL = 'nova.scheduler.filters.all_filters'
 DEFAULTS = [
     'ComputeFilter',
     'ComputeCapabilitiesFilter',
@@ -52,13 +53,6 @@ class Heavy(BaseHostWeigher):
         return host_state.free_ram_mb
 
 
-class HeavyForNova:
-    """A weigher that knows nothing of our classes."""
-
-    def _weigh_object(self, host_state, spec_obj):
-        return -host_state.free_ram_mb
-
-
 class ByColumn(Weigher):
     """A weigher of a site that weighs all hosts at once."""
 
@@ -89,11 +83,6 @@ def all_and_mine():
 def no_filters():
     """Fail."""
     raise RuntimeError('no filters today')
-
-
-def with_others():
-    """Give a filter and its helper."""
-    return [NoPlugin, OddHosts]
 
 
 class Late(OddHosts):
@@ -142,6 +131,12 @@ def names(things):
     return [thing.name for thing in things]
 
 
+def enabled(*names, of):
+    """The text of options that make things of these paths known, and run filters."""
+    known = ''.join(f'available_filters = {path}\n' for path in of)
+    return f'{known}enabled_filters = {", ".join(names)}'
+
+
 def filters(conf, text):
     return plugins.profile_from_conf(conf(f'[filter_scheduler]\n{text}')).filters
 
@@ -172,49 +167,31 @@ def test_unknown_filters_are_named_together(conf):
 
 
 def test_a_value_replaces_the_filters_that_are_installed(conf):
+    text = enabled('OddHosts', 'ComputeFilter', of=[f'{HERE}.OddHosts'])
     with pytest.raises(errors.FilterNotFound):
-        filters(
-            conf,
-            f'available_filters = {HERE}.OddHosts\n'
-            'enabled_filters = OddHosts, ComputeFilter',
-        )
+        filters(conf, text)
 
 
 def test_a_site_adds_its_own(conf):
-    found = filters(
-        conf,
-        'available_filters = nova.scheduler.filters.all_filters\n'
-        f'available_filters = {HERE}.both_filters\n'
-        'enabled_filters = OddHosts, ComputeFilter, ForNova',
-    )
-    assert names(found) == ['OddHosts', 'ComputeFilter', 'ForNova']
+    wanted = ['OddHosts', 'ComputeFilter', 'ForNova']
+    found = filters(conf, enabled(*wanted, of=[ALL, f'{HERE}.both_filters']))
+    assert names(found) == wanted
     assert isinstance(found[0].plugin, OddHosts)
 
 
 def test_a_function_may_ask_for_all_that_are_installed(conf):
-    found = filters(
-        conf,
-        f'available_filters = {HERE}.all_and_mine\n'
-        'enabled_filters = OddHosts, ComputeFilter',
-    )
-    assert names(found) == ['OddHosts', 'ComputeFilter']
+    wanted = ['OddHosts', 'ComputeFilter']
+    assert names(filters(conf, enabled(*wanted, of=[f'{HERE}.all_and_mine']))) == wanted
 
 
 def test_of_two_with_one_name_the_later_wins(conf):
-    found = filters(
-        conf,
-        'available_filters = nova.scheduler.filters.all_filters\n'
-        f'available_filters = {HERE}.ComputeFilter\n'
-        'enabled_filters = ComputeFilter',
-    )
-    assert isinstance(found[0].plugin, ComputeFilter)
+    text = enabled('ComputeFilter', of=[ALL, f'{HERE}.ComputeFilter'])
+    assert isinstance(filters(conf, text)[0].plugin, ComputeFilter)
 
 
 def test_the_class_paths_of_nova_lead_to_ours(conf):
     path = 'nova.scheduler.filters.compute_filter.ComputeFilter'
-    (found,) = filters(
-        conf, f'available_filters = {path}\nenabled_filters=ComputeFilter'
-    )
+    (found,) = filters(conf, enabled('ComputeFilter', of=[path]))
     assert type(found).__module__ == 'novasched.scheduler.filters.compute'
 
 
@@ -232,11 +209,11 @@ def test_a_class_of_a_site_in_a_package_of_nova_is_not_mistaken_for_ours(conf):
     path = 'nova.scheduler.filters.my_site.ComputeFilter'
     text = 'novasched lends plugins no nova.scheduler.filters.my_site'
     with pytest.raises(errors.ClassNotFound, match=text):
-        filters(conf, f'available_filters = {path}\nenabled_filters=ComputeFilter')
+        filters(conf, enabled('ComputeFilter', of=[path]))
 
 
 def test_a_filter_may_import_nova_when_it_is_asked(conf):
-    (found,) = filters(conf, f'available_filters = {HERE}.Late\nenabled_filters = Late')
+    (found,) = filters(conf, enabled('Late', of=[f'{HERE}.Late']))
     passed = found.apply(factories.hosts(2), factories.request())
     assert passed.host.tolist() == ['h1', 'h2']
 
@@ -248,24 +225,6 @@ def test_filters_for_bare_metal_run_where_they_are_asked_for(conf):
         'baremetal_enabled_filters = ComputeFilter, RetryFilter',
     )
     assert names(found) == ['ComputeFilter', 'RetryFilter']
-
-
-def test_a_weigher_without_a_module_is_no_path(conf):
-    with pytest.raises(errors.ClassNotFound, match='it is no dotted path'):
-        weighers(conf, 'weight_classes = RAMWeigher')
-
-
-def test_what_a_function_gives_besides_filters_is_left_out(conf):
-    text = f'available_filters = {HERE}.with_others\nenabled_filters = '
-    assert names(filters(conf, f'{text}OddHosts')) == ['OddHosts']
-    with pytest.raises(errors.FilterNotFound, match='NoPlugin'):
-        filters(conf, f'{text}NoPlugin')
-
-
-def test_a_path_of_nova_that_is_not_ours_is_named(conf):
-    path = 'nova.scheduler.filters.site_filter.SiteFilter'
-    with pytest.raises(errors.ClassNotFound, match='novasched lends plugins no nova'):
-        filters(conf, f'available_filters = {path}')
 
 
 @cases(
@@ -289,9 +248,7 @@ def test_a_class_that_cannot_be_made_is_one_line(conf, text, said):
 
 
 def test_a_filter_written_for_nova_is_lent_what_it_lacks(conf):
-    (found,) = filters(
-        conf, f'available_filters = {HERE}.ForNova\nenabled_filters = ForNova'
-    )
+    (found,) = filters(conf, enabled('ForNova', of=[f'{HERE}.ForNova']))
     survivors = found.apply(factories.hosts(3), factories.request())
     assert survivors.host.tolist() == ['h2']
     assert found.RUN_ON_REBUILD is True
@@ -322,12 +279,6 @@ def test_weighers_are_those_that_are_named_in_order(conf):
     own = f'{HERE}.Heavy, {HERE}.ByColumn'
     found = weighers(conf, f'weight_classes = {ram}, {own}, {cpu}')
     assert names(found) == ['RAMWeigher', 'Heavy', 'ByColumn', 'CPUWeigher']
-
-
-def test_a_weigher_written_for_nova_is_lent_what_it_lacks(conf):
-    (found,) = weighers(conf, f'weight_classes = {HERE}.HeavyForNova')
-    table = factories.hosts(free_ram_mb=[1, 2])
-    assert found.weigh(table, factories.request()).tolist() == [-1, -2]
 
 
 def test_the_old_names_of_the_options_work(conf):

@@ -68,11 +68,11 @@ class Foreign(FakeDriver):
         super().__init__(errors.NoValidHost('all are busy'))
 
 
-class Failing(FakeDriver):
-    """A driver with a defect."""
+class Wordy(FakeDriver):
+    """A driver with a defect, whose error quotes the request."""
 
     def __init__(self, parts):
-        super().__init__(ZeroDivisionError('x'))
+        super().__init__(ZeroDivisionError('secret'))
 
 
 @cases(
@@ -167,7 +167,7 @@ class Failing(FakeDriver):
             {},
             ('error', 'store', '', ''),
         ),
-        'anything else': ({'driver': Failing}, {}, ('error', 'error', '', '')),
+        'anything else': ({'driver': Wordy}, {}, ('error', 'error', '', '')),
     },
 )
 def test_what_ended_a_request(options, request_, ending):
@@ -181,6 +181,35 @@ def test_what_ended_a_request(options, request_, ending):
     head, error = recorded.record.head, recorded.record.body['error']
     assert (error and error['class']) == raised
     assert (head.result, head.blocker, head.plugin, head.code) == ending
+
+
+class Strict(FakeDriver):
+    """A driver that finds fault with a request, and quotes it."""
+
+    def __init__(self, parts):
+        super().__init__(errors.InvalidRequest('no such secret'))
+
+
+BROKEN = Broken(ValueError('secret'))
+ALL_BUSY = 'No valid host was found. all are busy'
+
+
+@cases(
+    ('options', 'text'),
+    {
+        'of a plugin': ({'filters': [BROKEN]}, 'Broken failed: ValueError'),
+        'of a library': ({'driver': Wordy}, ''),
+        'on a request that is invalid': ({'driver': Strict}, ''),
+        'of ours stay': ({'driver': Foreign}, ALL_BUSY),
+    },
+)
+def test_words_of_others_are_not_kept(options, text):
+    """They may quote the request."""
+    recorded = Recorded(**options)
+    with pytest.raises(Exception):  # noqa: B017 each kind is in the record
+        recorded.ask()
+    assert recorded.record.body['error']['text'] == text
+    assert 'secret' not in str(recorded.record)
 
 
 # -- the form
