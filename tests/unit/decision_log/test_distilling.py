@@ -75,6 +75,10 @@ class Wordy(FakeDriver):
         super().__init__(ZeroDivisionError('secret'))
 
 
+def no_host(blocker, plugin='', code=''):
+    return 'unschedulable', blocker, plugin, code
+
+
 @cases(
     ('options', 'request_', 'ending'),
     {
@@ -82,37 +86,29 @@ class Wordy(FakeDriver):
         'a prefilter': (
             {'prefilters': [refusing]},
             {},
-            ('unschedulable', 'prefilter', 'refusing', ''),
+            no_host('prefilter', 'refusing'),
         ),
-        'a host that is not known': (
-            {},
-            gone({}),
-            ('unschedulable', 'named-host', '', ''),
-        ),
+        'a host that is not known': ({}, gone({}), no_host('named-host')),
         'a host that is not offered': (
             {'view': elsewhere()},
             {'force_hosts': ['h9']},
-            ('unschedulable', 'named-host', '', ''),
+            no_host('named-host'),
         ),
         'placement answers with an error': (
             {'placement': failing(503)},
             {},
-            ('unschedulable', 'placement-failed', '', ''),
+            no_host('placement-failed'),
         ),
         'placement does not answer': (
             {'placement': failing(0)},
             {},
-            ('unschedulable', 'placement-failed', '', ''),
+            no_host('placement-failed'),
         ),
-        'no candidates': (
-            {'placement': FakePlacement()},
-            {},
-            ('unschedulable', 'no-candidates', '', ''),
-        ),
+        'no candidates': ({'placement': FakePlacement()}, {}, no_host('no-candidates')),
         'candidates that nobody knows': (
             {'placement': FakePlacement('uuid-of-nobody')},
             {},
-            ('unschedulable', 'unknown-hosts', '', ''),
+            no_host('unknown-hosts'),
         ),
         'no service is up': (
             {
@@ -120,27 +116,22 @@ class Wordy(FakeDriver):
                 'hosts': factories.hosts(service_up=[False, False]),
             },
             {},
-            ('unschedulable', 'unknown-hosts', '', ''),
+            no_host('unknown-hosts'),
         ),
         'filters': (
             {'hosts': full(), 'filters': [ComputeFilter(), NumInstancesFilter(3)]},
             {},
-            (
-                'unschedulable',
-                'filters',
-                'NumInstancesFilter',
-                'too-many-instances',
-            ),
+            no_host('filters', 'NumInstancesFilter', 'too-many-instances'),
         ),
         'claims that are refused': (
             {'placement': FakePlacement('uuid-h1', 'uuid-h2', script=['refused'] * 9)},
             {},
-            ('unschedulable', 'claims', '', ''),
+            no_host('claims'),
         ),
         'claims that do not arrive': (
             {'placement': FakePlacement('uuid-h1', script=['unreachable'])},
             {},
-            ('unschedulable', 'claims', '', ''),
+            no_host('claims'),
         ),
         'a claim of which nothing is known': (
             {'placement': FakePlacement('uuid-h1', script=['unknown'])},
@@ -157,11 +148,7 @@ class Wordy(FakeDriver):
             {},
             ('error', 'plugin', 'Broken', ''),
         ),
-        'a driver of others has no host': (
-            {'driver': Foreign},
-            {},
-            ('unschedulable', 'plugin', '', ''),
-        ),
+        'a driver of others has no host': ({'driver': Foreign}, {}, no_host('plugin')),
         'a database': (
             {'filters': [Broken(errors.StoreFailed('database', 'away'))]},
             {},

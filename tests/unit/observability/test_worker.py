@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from novasched import errors
-from novasched.observability.health import FAIL, PASS, WARN, Health, Probe
+from novasched.observability.health import FAIL, PASS, WARN, Health, Probe, answer
 from novasched.observability.settings import Settings
 from tests.configuration import make_conf
 from tests.fakes import FakeClock
+
+SETTINGS = Settings('ctl1', 'nova-scheduler')
 
 
 class Placement:
@@ -88,3 +92,9 @@ def test_the_options_are_read(options, expected):
     found = Settings.from_conf(conf, 'ctl1', 'nova-scheduler')
     assert (found.ttl_s, found.max_age_s) == expected
     assert (found.threads, found.patience_s) == (64, 60)
+
+
+def test_the_answer_of_a_worker_has_what_it_is(health):
+    health.good('api_db')
+    body = json.loads(answer(SETTINGS, health.checks(), 'an-id').body)
+    assert (body['serviceId'], body['notes']) == ('an-id', {'host': 'ctl1'})
