@@ -218,6 +218,16 @@ def test_a_prefilter_that_refuses_is_logged_and_ends_the_request(select, caplog)
     assert ('ERROR', 'wrong') in levels
 
 
+def test_a_failing_prefilter_asks_and_tells_nobody(select):
+    def prefilter(request, facts):
+        raise errors.NoValidHost('Scheduling failed: no')
+
+    placement, notifier = FakePlacement('uuid-h1'), FakeNotifier()
+    with pytest.raises(errors.NoValidHost, match='Scheduling failed'):
+        select(prefilters=[prefilter], placement=placement, notifier=notifier)
+    assert (placement.queries, notifier.phases) == ([], [])
+
+
 class TestNamedHost:
     NODES = (('h1', 'n1', 'uuid-1'), ('two', 'n2', 'uuid-2'), ('two', 'n3', 'uuid-3'))
 
@@ -342,6 +352,11 @@ def test_a_host_that_is_not_found_may_be_in_a_cell_left_out(select, level, text)
     log = Recordings(level, left_out=view.unavailable_cells)
     with pytest.raises(errors.NoValidHost, match=text):
         select(request, view=view, log=log)
+
+
+def test_the_caller_may_learn_that_placement_has_nothing(select):
+    with pytest.raises(errors.NoValidHost, match='Placement has no allocation cand'):
+        select(placement=FakePlacement(), log=Recordings(Level.USER))
 
 
 def test_casts_reach_the_view():

@@ -53,6 +53,13 @@ class Heavy(BaseHostWeigher):
         return host_state.free_ram_mb
 
 
+class HeavyForNova:
+    """A weigher that knows nothing of our classes."""
+
+    def _weigh_object(self, host_state, spec_obj):
+        return -host_state.free_ram_mb
+
+
 class ByColumn(Weigher):
     """A weigher of a site that weighs all hosts at once."""
 
@@ -83,6 +90,11 @@ def all_and_mine():
 def no_filters():
     """Fail."""
     raise RuntimeError('no filters today')
+
+
+def with_others():
+    """Give a filter and its helper."""
+    return [NoPlugin, OddHosts]
 
 
 class Late(OddHosts):
@@ -227,6 +239,24 @@ def test_filters_for_bare_metal_run_where_they_are_asked_for(conf):
     assert names(found) == ['ComputeFilter', 'RetryFilter']
 
 
+def test_a_weigher_without_a_module_is_no_path(conf):
+    with pytest.raises(errors.ClassNotFound, match='it is no dotted path'):
+        weighers(conf, 'weight_classes = RAMWeigher')
+
+
+def test_what_a_function_gives_besides_filters_is_left_out(conf):
+    text = f'available_filters = {HERE}.with_others\nenabled_filters = '
+    assert names(filters(conf, f'{text}OddHosts')) == ['OddHosts']
+    with pytest.raises(errors.FilterNotFound, match='NoPlugin'):
+        filters(conf, f'{text}NoPlugin')
+
+
+def test_a_path_of_nova_that_is_not_ours_is_named(conf):
+    path = 'nova.scheduler.filters.site_filter.SiteFilter'
+    with pytest.raises(errors.ClassNotFound, match='novasched lends plugins no nova'):
+        filters(conf, f'available_filters = {path}')
+
+
 @cases(
     ('text', 'said'),
     {
@@ -279,6 +309,12 @@ def test_weighers_are_those_that_are_named_in_order(conf):
     own = f'{HERE}.Heavy, {HERE}.ByColumn'
     found = weighers(conf, f'weight_classes = {ram}, {own}, {cpu}')
     assert names(found) == ['RAMWeigher', 'Heavy', 'ByColumn', 'CPUWeigher']
+
+
+def test_a_weigher_written_for_nova_is_lent_what_it_lacks(conf):
+    (found,) = weighers(conf, f'weight_classes = {HERE}.HeavyForNova')
+    table = factories.hosts(free_ram_mb=[1, 2])
+    assert found.weigh(table, factories.request()).tolist() == [-1, -2]
 
 
 def test_the_old_names_of_the_options_work(conf):
