@@ -28,8 +28,10 @@ RECORDS = 'novasched_decision_records_total'
 FALLBACKS = 'novasched_mirror_fallbacks_total'
 
 
-def upto(le, metric, label=''):
-    return f'{metric}{{{label}le="{le}"}}'
+def took(metric, bound, share, label=''):
+    """Of a hundred a minute, so many take less than a bound, all less than twice it."""
+    counts = {bound: share, 2 * bound: 100, '+Inf': 100}
+    return {f'{metric}{{{label}le="{le}"}}': f'0+{n}x60' for le, n in counts.items()}
 
 
 SCHEDULED = 'result="scheduled",'
@@ -50,29 +52,10 @@ CASES = {
         {**EVEN, f'{ATTEMPTS}{{result="unschedulable"}}': '0+10x60'},
     ),
     'NovaschedSlow': (
-        {
-            upto('8.192', SECONDS, SCHEDULED): '0+90x60',
-            upto('16.384', SECONDS, SCHEDULED): '0+100x60',
-            upto('+Inf', SECONDS, SCHEDULED): '0+100x60',
-        },
-        {
-            upto('8.192', SECONDS, SCHEDULED): '0+100x60',
-            upto('16.384', SECONDS, SCHEDULED): '0+100x60',
-            upto('+Inf', SECONDS, SCHEDULED): '0+100x60',
-        },
+        took(SECONDS, 8.192, 90, SCHEDULED),
+        took(SECONDS, 8.192, 100, SCHEDULED),
     ),
-    'NovaschedQueue': (
-        {
-            upto('4.096', WAITS): '0+80x60',
-            upto('8.192', WAITS): '0+100x60',
-            upto('+Inf', WAITS): '0+100x60',
-        },
-        {
-            upto('4.096', WAITS): '0+100x60',
-            upto('8.192', WAITS): '0+100x60',
-            upto('+Inf', WAITS): '0+100x60',
-        },
-    ),
+    'NovaschedQueue': (took(WAITS, 4.096, 80), took(WAITS, 4.096, 100)),
     'NovaschedCellLeftOut': (
         {'novasched_cell_left_out{cell="cell1"}': '1x60'},
         {'novasched_cell_left_out{cell="cell1"}': '0x60'},

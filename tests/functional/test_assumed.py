@@ -112,17 +112,6 @@ def test_members_that_come_one_by_one_are_kept_apart(make):
     assert sorted(found) == [['h1'], ['h2'], ['h3']]
 
 
-def test_members_that_come_one_by_one_are_kept_together(make):
-    made = make(PLAIN, ['ServerGroupAffinityFilter'], assume_picks=True)
-    scheduler = made.compose()
-    group = factories.group('affinity')
-    found = [
-        made.ask(scheduler, new_uuids(), instance_group=group, memory_mb=1024)
-        for _ in range(3)
-    ]
-    assert found == [[['h1']]] * 3
-
-
 @pytest.mark.parametrize(
     ('hosts', 'filters', 'asked'),
     [

@@ -148,16 +148,6 @@ def test_nodes_are_polled_when_a_level_is_needed(server, made):
     assert headers['x-auth-blob'] == 'blob'
 
 
-def test_levels_are_kept(server, made):
-    filter_ = made()
-    assert passed(filter_, 'untrusted') == ['n2']
-    known = factories.hosts(nodename=['n1', 'n2'])
-    request = factories.request(extra_specs={'trust:trusted_host': 'trusted'})
-    assert filter_.apply(known, request).nodename.tolist() == ['n1']
-    assert len(server.requests) == 1
-    assert 'x-auth-blob' not in server.requests[0][1]
-
-
 @pytest.mark.parametrize('status', [200, 201, 202])
 def test_statuses_that_are_good(server, made, status):
     server.status = status

@@ -17,6 +17,7 @@ from oslo_config import cfg
 
 from novasched import errors
 from novasched.rpc import transport
+from tests.cases import cases
 
 START, START_OK, TUNE, TUNE_OK = (10, 10), (10, 11), (10, 30), (10, 31)
 OPEN, OPEN_OK, CLOSE, CLOSE_OK = (10, 40), (10, 41), (10, 50), (10, 51)
@@ -194,46 +195,39 @@ def test_tls_where_the_broker_has_none_names_the_option(plain, certificates):
     assert text.startswith('[oslo_messaging_rabbit] ssl: no broker answers: ')
 
 
-@pytest.mark.parametrize(
+@cases(
     ('options', 'says'),
-    [
-        pytest.param(
+    {
+        'no file of authorities': (
             {'ssl_ca_file': '/none.pem'},
             '[oslo_messaging_rabbit] ssl_ca_file: /none.pem: no such file or directory',
-            id='no file of authorities',
         ),
-        pytest.param(
+        'a file of authorities that is none': (
             {'ssl_ca_file': __file__},
             f'[oslo_messaging_rabbit] ssl_ca_file: {__file__}: no certificate can be',
-            id='a file of authorities that is none',
         ),
-        pytest.param(
+        'no key': (
             {'ssl_cert_file': '{0}', 'ssl_key_file': '/none.key'},
             '[oslo_messaging_rabbit] ssl_key_file: /none.key: no such file',
-            id='no key',
         ),
-        pytest.param(
+        'no key of this certificate': (
             {'ssl_cert_file': '{0}', 'ssl_key_file': '{1}'},
             '[oslo_messaging_rabbit] ssl_key_file: {1}: no private key of the '
             'certificate {0} can be read',
-            id='no key of this certificate',
         ),
-        pytest.param(
+        'a version that there is not': (
             {'ssl_version': 'ssl9'},
             '[oslo_messaging_rabbit] ssl_version: Invalid SSL version : ssl9. Leave',
-            id='a version that there is not',
         ),
-        pytest.param(
+        'no heartbeat': (
             {'heartbeat_rate': 0},
             '[oslo_messaging_rabbit] heartbeat_rate: it is 0. Set it to 1 or more.',
-            id='no heartbeat',
         ),
-        pytest.param(
+        'a pool that is too small': (
             {'rpc_conn_pool_size': 1},
             '[oslo_messaging_rabbit] rpc_conn_pool_size: it is below conn_pool_min_si',
-            id='a pool that is too small',
         ),
-    ],
+    },
 )
 def test_options_that_keep_all_brokers_away_are_named(
     plain, certificates, options, says

@@ -52,6 +52,17 @@ def consumers(made, provider):
     return set(made.adapter.get(url, microversion='1.36').json()['allocations'])
 
 
+def taken_before(made, method, consumer, pick=lambda asked: asked):
+    """Let somebody else have what the next request asks for, and then ask."""
+
+    def meanwhile(request, send):
+        body = pick(json.loads(request.body))
+        made.adapter.put(f'/allocations/{consumer}', microversion='1.36', json=body)
+        return send()
+
+    made.faults.on(method, 1, meanwhile)
+
+
 class TestTrees:
     def test_a_host_that_gives_only_what_its_children_have_is_found(self, cloud):
         made = cloud([Host('h1'), Host('h2')])
@@ -114,26 +125,10 @@ class TestTrees:
         add_gpus(made, 'h1', 'a', 'b')
         scheduler = composed(made)
         (uuid, other) = new_uuids(2)
-
-        def meanwhile(request, send):
-            """Let somebody else have what is asked for, and then ask."""
-            body = json.loads(request.body)
-            made.adapter.put(f'/allocations/{other}', microversion='1.36', json=body)
-            return send()
-
-        made.faults.on('PUT', 1, meanwhile)
+        taken_before(made, 'PUT', other)
         assert made.ask(scheduler, [uuid], extra_specs=ONE_GPU) == [['h1']]
         assert set(held_from(made, uuid)) != set(held_from(made, other))
         assert made.faults.seen['PUT'] == 3
-
-    def test_the_groups_of_a_request_are_told_their_providers(self, cloud):
-        made = cloud([Host('h1')])
-        add_gpus(made, 'h1', 'a', 'b')
-        specs = {'resources_A:VGPU': '1', 'resources_B:VGPU': '1'}
-        (uuid,) = new_uuids()
-        policy = {'group_policy': 'isolate'}
-        made.ask(composed(made), [uuid], extra_specs=specs | policy)
-        assert len(held_from(made, uuid)) == 3
 
 
 class TestFullCloud:
@@ -153,22 +148,10 @@ class TestFullCloud:
         provide(made.adapter, [pool])
         scheduler = composed(made)
         (other,) = new_uuids()
-
-        def meanwhile(request, send):
-            body = json.loads(request.body)
-            made.adapter.put(f'/allocations/{other}', microversion='1.36', json=body)
-            return send()
-
-        made.faults.on('PUT', 1, meanwhile)
+        taken_before(made, 'PUT', other)
         with pytest.raises(errors.NoValidHost, match='not enough hosts'):
             made.ask(scheduler, new_uuids(), root_gb=6)
         assert made.faults.seen['PUT'] == 2
-
-    def test_the_instance_that_does_not_fit_costs_no_claim(self, cloud):
-        made = cloud([Host(f'h{n}', vcpus=4) for n in range(3)])
-        with pytest.raises(errors.NoValidHost, match='not enough hosts'):
-            made.ask(composed(made), new_uuids(7), vcpus=2)
-        assert (made.faults.seen['POST'], made.faults.seen['PUT']) == (0, 0)
 
     def test_six_that_fit_are_claimed_by_one_request(self, cloud):
         made = cloud([Host(f'h{n}', vcpus=4) for n in range(3)])
@@ -181,13 +164,7 @@ class TestFullCloud:
     def test_others_who_claim_meanwhile_make_it_one_by_one(self, cloud):
         made = cloud([Host(f'h{n}', vcpus=4) for n in range(3)])
         scheduler, uuids, (other,) = composed(made), new_uuids(4), new_uuids()
-
-        def meanwhile(request, send):
-            one = next(iter(json.loads(request.body).values()))
-            made.adapter.put(f'/allocations/{other}', microversion='1.36', json=one)
-            return send()
-
-        made.faults.on('POST', 1, meanwhile)
+        taken_before(made, 'POST', other, lambda asked: next(iter(asked.values())))
         made.ask(scheduler, uuids, vcpus=4 - 2)
         held = made.held()
         assert set(held) == {*uuids, other}
@@ -238,20 +215,6 @@ class TestLimit:
         assert marks == [(10, True, False), (60, False, True)]
         assert any('asking for all of them' in line for line in caplog.messages)
         assert [phase for phase, _ in made.notifications] == ['start', 'end']
-
-    def test_so_are_they_for_several_instances(self, made):
-        uuids = new_uuids(11)
-        found = made.ask(composed(made), uuids, vcpus=5)
-        assert len({host for (host,) in found}) == 11
-        assert len(made.held()) == 11
-
-    def test_nothing_else_is_asked_where_there_was_no_limit_to_it(self, cloud):
-        made = cloud(self.HOSTS[:5], scheduler={'max_placement_results': 10})
-        names = [host.name for host in self.HOSTS[:5]]
-        with pytest.raises(errors.NoValidHost):
-            made.ask(composed(made), new_uuids(), ignore_hosts=names)
-        assert len(made.decisions) == 1
-        assert made.faults.seen['GET'] == 1
 
 
 def test_the_summaries_of_placement_are_left_alone_until_they_are_needed(cloud):

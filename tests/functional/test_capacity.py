@@ -160,12 +160,6 @@ def test_why_hosts_have_no_more_slots_is_asked_once(made_of, monkeypatch):
     assert all(each['resources']['VCPU']['stranded'] for each in rows)
 
 
-def test_no_hosts(made_of):
-    made = made_of([Host('down', down=True)])
-    told = check(made, **SMALL)
-    assert (told['slots'], told['largest']) == (0, None)
-
-
 @pytest.mark.parametrize('others', [[], [Host('h2')]])
 def test_a_host_that_placement_does_not_know(made_of, others):
     made = made_of([Host('new'), *others])

@@ -72,6 +72,14 @@ def log_in(url, name, password=keystone.PASSWORD, following='', **headers):
     )
 
 
+def log_out(url, cookie):
+    """Send the form of a page as a browser does that has a cookie."""
+    headers = {'Sec-Fetch-Site': 'same-origin', 'Cookie': cookie}
+    return requests.post(
+        f'{url}/logout', headers=headers, timeout=END_S, allow_redirects=False
+    )
+
+
 def token_of(url, name):
     return log_in(url, name).cookies[login.COOKIE]
 
@@ -137,11 +145,7 @@ def test_a_cookie_that_holds_no_token_is_as_none(url, token):
     cookie = f'{login.COOKIE}="{token}"'
     assert get(f'{url}/hosts', Cookie=cookie, **HTML).status_code == 303
     assert get(f'{url}/api/v1/hosts', Cookie=cookie).status_code == 401
-    sent = {'Cookie': cookie, 'Sec-Fetch-Site': 'same-origin'}
-    left = requests.post(
-        f'{url}/logout', headers=sent, timeout=END_S, allow_redirects=False
-    )
-    assert left.status_code == 303
+    assert log_out(url, cookie).status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -253,25 +257,17 @@ def test_no_header_of_a_client_says_who_it_is(path):
 
 def test_who_has_logged_out_needs_another_token(url, identity):
     token = token_of(url, 'reader')
-    answer = requests.post(
-        f'{url}/logout',
-        headers={'Sec-Fetch-Site': 'same-origin', 'Cookie': f'{login.COOKIE}={token}'},
-        timeout=END_S,
-        allow_redirects=False,
-    )
+    answer = log_out(url, f'{login.COOKIE}={token}')
     assert (answer.status_code, answer.headers['Location']) == (303, '/login')
     assert token not in identity.tokens
 
 
 def test_a_token_that_was_logged_out_is_refused_at_once(url):
     token = token_of(url, 'reader')
-    by_cookie, by_header = (
-        {'Cookie': f'{login.COOKIE}={token}'},
-        {'X-Auth-Token': token},
-    )
+    by_cookie = {'Cookie': f'{login.COOKIE}={token}'}
+    by_header = {'X-Auth-Token': token}
     assert get(f'{url}/hosts', **by_header).status_code == 200  # which is cached
-    sent = {'Sec-Fetch-Site': 'same-origin', **by_cookie}
-    requests.post(f'{url}/logout', headers=sent, timeout=END_S, allow_redirects=False)
+    log_out(url, by_cookie['Cookie'])
     assert get(f'{url}/hosts', **by_header).status_code == 401
     assert get(f'{url}/hosts', **by_cookie, **HTML).status_code == 303
     assert get(f'{url}/hosts', **{'X-Storage-Token': token}).status_code == 401
@@ -348,15 +344,7 @@ def test_a_token_is_revoked_whatever_version_the_url_names(identity, tmp_path, e
     text = keystone.CONF.format(url=root + end)
     with console(conf_of(tmp_path / 'nova.conf', text)) as url:
         token = token_of(url, 'reader')
-        requests.post(
-            f'{url}/logout',
-            headers={
-                'Sec-Fetch-Site': 'same-origin',
-                'Cookie': f'{login.COOKIE}={token}',
-            },
-            timeout=END_S,
-            allow_redirects=False,
-        )
+        log_out(url, f'{login.COOKIE}={token}')
     assert token not in identity.tokens
 
 

@@ -13,6 +13,7 @@ from novasched import errors
 from novasched.console import program
 from novasched.console.policies import RULE, enforcer_of
 from tests import hostile
+from tests.cases import cases
 
 NOBODY = {'roles': [], 'user_id': 'u', 'project_id': 'p', 'is_admin_project': True}
 A, B = {**NOBODY, 'roles': ['a']}, {**NOBODY, 'roles': ['A', 'b']}
@@ -40,24 +41,22 @@ def may_look(enforcer, who):
     return bool(enforcer.authorize(RULE, {}, dict(who)))
 
 
-@pytest.mark.parametrize(
+@cases(
     ('text', 'said'),
-    [
-        pytest.param('a: [', 'cannot be read: ', id='no YAML'),
-        pytest.param(b'\xff', 'cannot be read: ', id='no UTF-8'),
-        pytest.param('"\\UFFFFFFFF": a', 'cannot be read: ', id='no character'),
-        pytest.param('[' * 3000, 'nested too deep', id='too many levels'),
-        pytest.param('- a', 'says no names and rules', id='a list'),
-        pytest.param('[]', 'says no names and rules', id='an empty list'),
-        pytest.param('a', 'says no names and rules', id='a text'),
-        pytest.param(f'{RULE}: role:a\n{RULE}: role:a', 'is there twice', id='twice'),
-        pytest.param('"novasched:raed": "role:a"', 'mean novasched:read', id='a typo'),
-        pytest.param(
-            '"NOVASCHED:list": "role:a"', 'the only one', id='no rule of ours'
-        ),
-        pytest.param('Novasched-Read: "role:a"', 'mean novasched:read', id='alike'),
-        *(
-            pytest.param(f'"{RULE}": {rule}', said, id=rule[:40])
+    {
+        'no YAML': ('a: [', 'cannot be read: '),
+        'no UTF-8': (b'\xff', 'cannot be read: '),
+        'no character': ('"\\UFFFFFFFF": a', 'cannot be read: '),
+        'too many levels': ('[' * 3000, 'nested too deep'),
+        'a list': ('- a', 'says no names and rules'),
+        'an empty list': ('[]', 'says no names and rules'),
+        'a text': ('a', 'says no names and rules'),
+        'twice': (f'{RULE}: role:a\n{RULE}: role:a', 'is there twice'),
+        'a typo': ('"novasched:raed": "role:a"', 'mean novasched:read'),
+        'no rule of ours': ('"NOVASCHED:list": "role:a"', 'the only one'),
+        'alike': ('Novasched-Read: "role:a"', 'mean novasched:read'),
+        **{
+            rule[:40]: (f'"{RULE}": {rule}', said)
             for rule, said in (
                 ('', 'is empty'),
                 ('""', 'is empty'),
@@ -92,8 +91,8 @@ def may_look(enforcer, who):
                 ('"is_admin_project:True"', 'allows users who have no role'),
                 ('"is_admin_project:False"', 'allows users who have no role'),
             )
-        ),
-    ],
+        },
+    },
 )
 def test_what_is_not_understood_keeps_from_starting(build, tmp_path, text, said):
     with pytest.raises(errors.OptionError) as raised:
@@ -130,21 +129,18 @@ def test_a_directory_by_the_default_name_keeps_from_starting(build, tmp_path):
         build(options='')
 
 
-@pytest.mark.parametrize(
+@cases(
     ('text', 'allowed'),
-    [
-        pytest.param('', [READER], id='no rules'),
-        pytest.param('"nova:a": !!int ""\nb: [[1]]', [READER], id='rules of others'),
-        pytest.param(
+    {
+        'no rules': ('', [READER]),
+        'rules of others': ('"nova:a": !!int ""\nb: [[1]]', [READER]),
+        'odd names of others': (
             '1: a\nyes: b\nnull: c\n? [a]\n: b\na: b\na: b',
             [READER],
-            id='odd names of others',
         ),
-        pytest.param(
-            f'x: &x {{"{RULE}": "role:b", y: z}}\n<<: *x', [B], id='merged in'
-        ),
-        *(
-            pytest.param(f'"{RULE}": {rule}', allowed, id=rule)
+        'merged in': (f'x: &x {{"{RULE}": "role:b", y: z}}\n<<: *x', [B]),
+        **{
+            rule: (f'"{RULE}": {rule}', allowed)
             for rule, allowed in (
                 ('"@"', [NOBODY, A, B, READER]),
                 ('"@ and not role:b"', [NOBODY, A, READER]),
@@ -157,8 +153,8 @@ def test_a_directory_by_the_default_name_keeps_from_starting(build, tmp_path):
                 ('[["role:a", "role:b"], [], "role:reader"]', [B, READER]),
                 ('"rule:some and not user_id:x"\nsome: "role:b"', [B]),
             )
-        ),
-    ],
+        },
+    },
 )
 def test_what_is_understood_is_honoured(build, text, allowed):
     enforcer = build(text)

@@ -17,6 +17,7 @@ from novasched.decision_log.reading import Criteria, DecisionFiles
 from novasched.objects.request_spec import Destination
 from novasched.scheduler.reasons import FIRST_STEP
 from tests import factories
+from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
 
 HOSTS = [
@@ -95,19 +96,18 @@ def assert_adds_up(record):
         assert len(record.host_lists[decision['host_list']]) == decision['hosts']
 
 
-@pytest.mark.parametrize(
+@cases(
     ('request_', 'picked', 'filtered'),
-    [
-        pytest.param({}, 'h1', True, id='a boot'),
-        pytest.param({'force_hosts': ['h2']}, 'h2', False, id='a forced host'),
-        pytest.param({'ignore_hosts': ['h1']}, 'h2', True, id='an ignored host'),
-        pytest.param(
+    {
+        'a boot': ({}, 'h1', True),
+        'a forced host': ({'force_hosts': ['h2']}, 'h2', False),
+        'an ignored host': ({'ignore_hosts': ['h1']}, 'h2', True),
+        'a destination': (
             {'requested_destination': Destination(host='h2', node=None)},
             'h2',
             True,
-            id='a destination',
         ),
-    ],
+    },
 )
 def test_a_request_that_gets_a_host(ask, request_, picked, filtered):
     answer, record = ask(**request_)
@@ -126,43 +126,25 @@ def test_a_request_that_gets_a_host(ask, request_, picked, filtered):
     assert_adds_up(record)
 
 
-def test_a_request_for_several_servers(ask):
-    answer, record = ask(3)
-    assert [each['host'] for each in record.body['servers']] == [a[0] for a in answer]
-    assert [each['host'] for each in record.body['decisions']] == [a[0] for a in answer]
-    assert (record.head.servers, record.body['claims_total']) == (3, 1)
-    assert record.body['claims'][0]['servers'] == 3
-    assert_adds_up(record)
-
-
-@pytest.mark.parametrize(
+@cases(
     ('request_', 'options', 'blocker', 'plugin', 'code'),
-    [
-        pytest.param(
-            PINNED,
-            {},
-            'filters',
-            'NUMATopologyFilter',
-            'numa-missing',
-            id='NUMA',
-        ),
-        pytest.param(
+    {
+        'NUMA': (PINNED, {}, 'filters', 'NUMATopologyFilter', 'numa-missing'),
+        'a zone': (
             {'availability_zone': 'mars'},
             {'scheduler': {'query_placement_for_availability_zone': False}},
             'filters',
             'AvailabilityZoneFilter',
             'wrong-zone',
-            id='a zone',
         ),
-        pytest.param(
+        'an image': (
             {'image': {'hw_architecture': 'aarch64'}},
             {},
             'filters',
             'ImagePropertiesFilter',
             'image-not-supported',
-            id='an image',
         ),
-    ],
+    },
 )
 def test_a_request_that_the_filters_refuse(
     ask, caplog, request_, options, blocker, plugin, code
@@ -185,42 +167,6 @@ def test_a_request_that_the_filters_refuse(
     assert said['cut'] == 'no'
 
 
-@pytest.mark.parametrize(
-    ('request_', 'blocker', 'candidates'),
-    [
-        pytest.param({'vcpus': 99}, 'no-candidates', 0, id='a full cloud'),
-        pytest.param(
-            {'extra_specs': {'trait:CUSTOM_UNHEARD_OF': 'required'}},
-            'placement-failed',
-            0,
-            id='a trait that nobody knows',
-        ),
-        pytest.param(
-            {'requested_destination': Destination(host='gone', node=None)},
-            'named-host',
-            0,
-            id='a host that nobody knows',
-        ),
-    ],
-)
-def test_a_request_that_placement_refuses(ask, caplog, request_, blocker, candidates):
-    answer, record = ask(**request_)
-    assert answer is None
-    assert record.head.result == 'unschedulable'
-    assert (record.head.blocker, record.head.hosts) == (blocker, 5)
-    assert record.body['decisions'] == []
-    said = dict(line_of(caplog))
-    assert (said['blocker'], said['candidates']) == (blocker, str(candidates))
-
-
-def test_claims_that_are_refused(ask, caplog):
-    answer, record = ask(9, vcpus=4)
-    assert answer is None
-    assert (record.head.servers, record.head.blocker) == (9, 'claims')
-    assert dict(line_of(caplog))['servers'] == '9'
-    assert_adds_up(record)
-
-
 def test_a_rebuild(ask):
     request = {'scheduler_hints': REBUILD, 'force_hosts': ['h2']}
     answer, record = ask(uuids=None, **request)
@@ -231,51 +177,3 @@ def test_a_rebuild(ask):
     (decision,) = record.body['decisions']
     assert decision['host'] == 'h2'
     assert_adds_up(record)
-
-
-def test_the_chance_scheduler(ask):
-    answer, record = ask(2, options={'scheduler': {'driver': 'chance_scheduler'}})
-    assert [each['host'] for each in record.body['decisions']] == [a[0] for a in answer]
-    assert (record.body['asked'], record.body['claims']) == ([], [])
-    assert record.body['decisions'][0]['steps'] == []
-    (policy,) = record.profiles.values()
-    assert policy['driver'] == 'chance_scheduler'
-
-
-@pytest.mark.parametrize(
-    ('driver', 'claims'),
-    [
-        pytest.param('tests.plugins.last_by_name.LastByName', 1, id='of today'),
-        pytest.param('tests.functional.test_drivers.FirstByName', 0, id='of old'),
-    ],
-)
-def test_a_driver_of_others_leaves_a_record_without_decisions(ask, driver, claims):
-    answer, record = ask(options={'scheduler': {'driver': driver}})
-    assert record.head.result == 'scheduled'
-    assert record.body['decisions'] == []
-    assert [each['host'] for each in record.body['servers']] == [a[0] for a in answer]
-    assert len(record.body['claims']) == claims
-
-
-def test_a_driver_of_others_that_has_no_host(ask, caplog):
-    driver = 'tests.plugins.last_by_name.LastByName'
-    answer, record = ask(
-        hosts=[Host('h1', down=True)], options={'scheduler': {'driver': driver}}
-    )
-    assert answer is None
-    assert (record.head.result, record.head.blocker) == ('unschedulable', 'plugin')
-    assert dict(line_of(caplog))['candidates'] == '1'
-
-
-def test_servers_are_found_by_their_uuid_and_host(cloud):
-    made = cloud(HOSTS)
-    scheduler = made.compose()
-    uuids = new_uuids(2)
-    for uuid in uuids:
-        made.ask(scheduler, [uuid])
-    scheduler.close()
-    directory, _ = files.from_conf(made.conf)
-    reader = DecisionFiles(Path(directory))
-    (head,) = reader.of_server(uuids[0], 5)
-    assert reader.read(head.id).body['servers'][0]['uuid'] == uuids[0]
-    assert len(reader.find(Criteria(host='h1'))) >= 1

@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from novasched import errors
-from tests import factories
 from tests.functional.conftest import Host, new_uuids
 
 HOSTS = [
@@ -43,53 +39,6 @@ class TestChance:
         assert made.held() == {}
         assert [phase for phase, _ in made.notifications] == ['start', 'end']
 
-    def test_alternates_are_of_the_cell(self, cloud):
-        made = cloud(HOSTS, **driven_by('chance_scheduler'))
-        made.serve()
-        ((selected, *others),) = made.call(new_uuids(), force_hosts=['h1', 'h2', 'h3'])
-        rest = {'h1': {'h2'}, 'h2': {'h1'}, 'h3': set()}[selected.service_host]
-        assert {each.service_host for each in others} == rest
-
-    @pytest.mark.parametrize(
-        ('request_', 'host'),
-        [
-            pytest.param({'force_hosts': ['H2']}, 'h2', id='forced'),
-            pytest.param({'ignore_hosts': ['h1', 'h2']}, 'h3', id='ignored'),
-            pytest.param(
-                {'requested_destination': factories.destination('h1', 'h1')},
-                'h1',
-                id='a destination',
-            ),
-        ],
-    )
-    def test_the_hosts_that_a_request_names_count(self, cloud, request_, host):
-        made = cloud(HOSTS, **driven_by('chance_scheduler'))
-        found = made.ask(made.compose(), new_uuids(2), **request_)
-        assert found == [[host], [host]]
-
-    @pytest.mark.parametrize(
-        ('request_', 'reason'),
-        [
-            ({'ignore_hosts': ['h1', 'h2', 'h3']}, 'Could not find another compute'),
-            ({'force_hosts': ['h4']}, 'Could not find another compute'),
-        ],
-    )
-    def test_no_host_is_no_valid_host(self, cloud, request_, reason):
-        made = cloud(HOSTS, **driven_by('chance_scheduler'))
-        with pytest.raises(errors.NoValidHost, match=reason):
-            made.ask(made.compose(), new_uuids(), **request_)
-
-    def test_no_service_is_no_valid_host(self, cloud):
-        made = cloud(HOSTS[3:], **driven_by('chance_scheduler'))
-        with pytest.raises(errors.NoValidHost, match='appropriate service running'):
-            made.ask(made.compose(), new_uuids())
-
-    def test_the_decisions_are_kept(self, cloud):
-        made = cloud(HOSTS, **driven_by('chance_scheduler'))
-        found = made.ask(made.compose(), new_uuids(2))
-        assert [d.ranked.host[0] for d in made.decisions] == [h for (h,) in found]
-        assert {decision.seed for decision in made.decisions} != {0}
-
 
 class FirstByName:
     """A driver as one for nova 12 would be."""
@@ -109,11 +58,6 @@ class TestForeign:
         (found,) = made.call([uuid])
         assert [each.service_host for each in found] == ['h3', 'h2', 'h1']
         assert made.held() == {uuid: {'h3'}}
-
-    def test_its_no_valid_host_is_ours(self, cloud):
-        made = cloud([Host('h1', down=True)], **driven_by(LAST_BY_NAME))
-        with pytest.raises(errors.NoValidHost, match='all are busy'):
-            made.ask(made.compose(), new_uuids())
 
     def test_one_of_old_claims_nothing(self, cloud):
         made = cloud(HOSTS, **driven_by(f'{HERE}.FirstByName'))

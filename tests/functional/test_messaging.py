@@ -7,17 +7,23 @@ import json
 import logging
 import pathlib
 import time
+from types import SimpleNamespace
 
 import oslo_messaging
 import pytest
 
+from novasched import errors
 from novasched.objects.context import RequestContext
 from novasched.rpc.serializer import encode
+from novasched.rpc.server import SchedulerEndpoint
 from tests import factories
+from tests.cases import cases
 from tests.functional.conftest import Host, new_uuids
 
 SAMPLES = pathlib.Path(__file__).parents[1] / 'samples'
 WAIT_S = 20
+BOOT = {'spec_obj': factories.request()}
+NO_UUIDS = 'list of instance uuids'
 
 
 class Wire:
@@ -93,16 +99,6 @@ class TestReplies:
         assert names == [['Selection'], ['Selection']]
         assert made.held().keys() == set(uuids)
 
-    def test_dicts(self, made, wire):
-        answer = wire.call(spec_obj=made.request(), instance_uuids=new_uuids())
-        assert answer == [{'host': 'h1', 'nodename': 'h1', 'limits': {}}]
-
-    def test_alternates_come_only_with_objects(self, made, wire):
-        answer = wire.call(
-            spec_obj=made.request(), instance_uuids=new_uuids(), return_alternates=True
-        )
-        assert answer == [{'host': 'h1', 'nodename': 'h1', 'limits': {}}]
-
     def test_a_caller_of_4_3_names_no_instances(self, made, wire):
         answer = wire.call(version='4.3', spec_obj=made.request(num_instances=2))
         assert [one['host'] for one in answer] == ['h1', 'h2']
@@ -134,105 +130,36 @@ class TestErrors:
         (line,) = problems(caplog)
         assert line.levelno == logging.INFO
 
-    @pytest.mark.parametrize(
-        ('arguments', 'name', 'text'),
-        [
-            pytest.param({}, 'InvalidRequest', 'no spec_obj', id='nothing'),
-            pytest.param(
-                {'request_spec': 'a text'}, 'InvalidRequest', 'a str', id='a text'
-            ),
-            pytest.param(
-                {'spec_obj': None}, 'InvalidRequest', 'not a RequestSpec', id='null'
-            ),
-            pytest.param(
-                {'spec_obj': factories.group()},
-                'InvalidRequest',
-                'not a RequestSpec',
-                id='an object of another class',
-            ),
-            pytest.param(
-                {'spec_obj': factories.request(), 'colour': 'red'},
-                'InvalidRequest',
+    @cases(
+        ('arguments', 'text'),
+        {
+            'nothing': ({}, 'no spec_obj'),
+            'a text': ({'request_spec': 'a text'}, 'a str'),
+            'null': ({'spec_obj': None}, 'not a RequestSpec'),
+            'another class': ({'spec_obj': factories.group()}, 'not a RequestSpec'),
+            'an unknown argument': (
+                {**BOOT, 'colour': 'red'},
                 'unknown argument colour',
-                id='an unknown argument',
             ),
-            pytest.param(
-                {'spec_obj': factories.request(), 'instance_uuids': 'abc'},
-                'InvalidRequest',
-                'list of instance uuids',
-                id='a text for the list of instances',
-            ),
-            pytest.param(
-                {'spec_obj': factories.request(), 'instance_uuids': [1]},
-                'InvalidRequest',
-                'list of instance uuids',
-                id='a number for an instance',
-            ),
-        ],
+            'a text for a list': ({**BOOT, 'instance_uuids': 'abc'}, NO_UUIDS),
+            'a number for an instance': ({**BOOT, 'instance_uuids': [1]}, NO_UUIDS),
+        },
     )
-    def test_bad_arguments_are_one_line_and_typed(
-        self, made, wire, caplog, arguments, name, text
-    ):
-        kind = raised_by(lambda: wire.call(**arguments))
-        assert kind[:2] == ('nova.exception', name)
-        assert text in kind[2]
+    def test_bad_arguments_are_one_line(self, caplog, arguments, text):
+        endpoint = SchedulerEndpoint(SimpleNamespace(select_destinations=None), None)
+        context = RequestContext(overwrite=False)
+        with pytest.raises(oslo_messaging.ExpectedException) as raised:
+            endpoint.select_destinations(context, **encode(arguments))
+        assert isinstance(raised.value.exc_info[1].__cause__, errors.InvalidRequest)
         (line,) = problems(caplog)
         assert text in line.getMessage()
         assert line.exc_info is None
-        assert wire.call(spec_obj=made.request(), instance_uuids=new_uuids())
 
-    @pytest.mark.parametrize(
-        ('spoil', 'module', 'name'),
-        [
-            pytest.param(
-                lambda primitive: primitive['nova_object.data'].pop('flavor'),
-                'nova.exception',
-                'ObjectActionError',
-                id='no flavor',
-            ),
-            pytest.param(
-                lambda primitive: primitive.update({'nova_object.name': 'Riddle'}),
-                'oslo_versionedobjects.exception',
-                'UnsupportedObjectError',
-                id='an object of unknown name',
-            ),
-            pytest.param(
-                lambda primitive: primitive.update({'nova_object.version': '2.0'}),
-                'nova.exception',
-                'InvalidRequest',
-                id='another major version',
-            ),
-            pytest.param(
-                lambda primitive: primitive['nova_object.data'].update(
-                    num_instances='many'
-                ),
-                'nova.exception',
-                'InvalidRequest',
-                id='a text for a number',
-            ),
-        ],
-    )
-    def test_bad_objects_are_one_line_and_typed(
-        self, made, wire, caplog, spoil, module, name
-    ):
-        made.conf.set_override('rpc_response_timeout', 1)
-        primitive = encode(made.request())
-        spoil(primitive)
-        found = raised_by(
-            lambda: wire.call(spec_obj=primitive, instance_uuids=new_uuids())
-        )
-        assert found[:2] == (module, name)
-        (line,) = problems(caplog)
-        assert line.exc_info is None
+    def test_bad_arguments_are_typed_and_harm_no_other_request(self, made, wire):
+        kind = raised_by(wire.call)
+        assert kind[:2] == ('nova.exception', 'InvalidRequest')
+        assert 'no spec_obj' in kind[2]
         assert wire.call(spec_obj=made.request(), instance_uuids=new_uuids())
-
-    def test_a_newer_request_is_read_without_a_conductor(self, made, wire):
-        made.conf.set_override('rpc_response_timeout', 1)
-        primitive = encode(made.request())
-        primitive['nova_object.version'] = '1.99'
-        primitive['nova_object.data']['news'] = 1
-        answer = wire.call(spec_obj=primitive, instance_uuids=new_uuids())
-        assert [one['host'] for one in answer] == ['h1']
 
     def test_a_newer_minor_version_of_the_interface_is_refused(self, made, wire):
         kind = raised_by(lambda: wire.call(version='4.6', spec_obj=made.request()))

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import random
 import sqlite3
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -16,9 +14,7 @@ from novasched import errors
 from novasched.db.placement import PlacementContents
 from novasched.db.transactions import Database
 from novasched.providers.contents import build
-from novasched_lab.resource_providers import Inventory, Provider, provide
-from tests import factories
-from tests.functional.conftest import Host, named_uuid, new_uuids
+from tests.functional.conftest import Host, new_uuids
 from tests.functional.test_candidates import GPU_ONLY, add_gpus, held_from
 
 SMALL = {'memory_mb': 64, 'root_gb': 1}
@@ -115,16 +111,6 @@ def test_what_was_freed_without_a_word_is_found(cloud):
     assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
 
 
-def test_a_host_that_came_a_moment_ago_is_found(cloud):
-    made = cloud([Host('h1', vcpus=2), Host('h2', vcpus=2)])
-    gone = f'/resource_providers/{made.hosts["h2"].uuid}'
-    assert made.adapter.delete(gone).status_code == 204
-    scheduler = made.mirrored()
-    assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
-    provide(made.adapter, [made._provider(made.hosts['h2'])])
-    assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h2']]
-
-
 def test_what_others_took_costs_a_refusal_and_the_next_host(cloud):
     made = cloud([Host('h1', memory_mb=16384), Host('h2')])
     scheduler = made.mirrored()
@@ -151,35 +137,6 @@ def test_hosts_that_were_all_refused_are_looked_at_again(cloud):
     assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
 
 
-def test_an_undone_claim_is_forgotten(cloud):
-    made = cloud([Host('h1', vcpus=2)])
-    scheduler = made.mirrored()
-    with pytest.raises(errors.NoValidHost):
-        made.ask(scheduler, new_uuids(40), vcpus=2, **SMALL)
-    assert made.held() == {}
-    assert made.ask(scheduler, new_uuids(), vcpus=2, **SMALL) == [['h1']]
-
-
-def test_a_copy_that_is_too_old_is_not_used(cloud, caplog, monkeypatch):
-    caplog.set_level(logging.INFO)
-    made = cloud([Host('h1'), Host('h2')])
-    scheduler = made.mirrored()
-    later = time.monotonic() + 61
-    with monkeypatch.context() as patch:
-        patch.setattr(scheduler.mirror._clock, 'monotonic', lambda: later, False)
-        for _ in range(2):
-            made.ask(scheduler, new_uuids(), vcpus=1, **SMALL)
-    assert made.faults.seen['GET'] == 2
-    assert 'is 61 s old' in made.decisions[-1].fallback
-    assert scheduler.mirror.fallbacks == {'unusable': 2}
-    assert caplog.text.count('Placement is asked for candidates: the copy') == 1
-    made.ask(scheduler, new_uuids(), vcpus=1, **SMALL)
-    assert made.decisions[-1].from_copy
-    assert not made.decisions[-1].fallback
-    assert caplog.text.count('computed from the copy of placement again') == 1
-    assert made.faults.seen['GET'] == 2
-
-
 def test_hosts_that_give_only_what_their_children_have_are_found(cloud):
     made = cloud([Host('h1'), Host('h2')])
     children = add_gpus(made, 'h2', 'a', 'b')
@@ -191,22 +148,6 @@ def test_hosts_that_give_only_what_their_children_have_are_found(cloud):
     held = [*held_from(made, uuids[0]), *held_from(made, uuids[1])]
     assert sorted(held) == sorted(children)
     assert made.faults.seen['GET'] == 2  # of this test itself
-
-
-def test_so_is_shared_storage(cloud):
-    made = cloud([Host('h1', zone='z', disk_gb=2), Host('h2', disk_gb=2)])
-    pool = Provider(
-        named_uuid('pool'),
-        'pool',
-        {'DISK_GB': Inventory(1000)},
-        traits=frozenset({'MISC_SHARES_VIA_AGGREGATE'}),
-        aggregates=frozenset([named_uuid('z')]),
-    )
-    provide(made.adapter, [pool])
-    scheduler = made.mirrored()
-    (uuid,) = new_uuids()
-    assert made.ask(scheduler, [uuid], vcpus=1, root_gb=20) == [['h1']]
-    assert held_from(made, uuid)[named_uuid('pool')] == {'DISK_GB': 20}
 
 
 @pytest.mark.parametrize('seed', range(3))
@@ -248,28 +189,3 @@ def answer(made, scheduler, request):
         return made.ask(scheduler, None, num_instances=2, **request)
     except errors.NoValidHost:
         return None
-
-
-def test_aggregates_of_a_provider_come_from_the_copy(cloud):
-    made = cloud([Host('h1', zone='z')])
-    mirror = made.mirrored().mirror
-    assert mirror.aggregates(made.hosts['h1'].uuid) == {named_uuid('z')}
-    with pytest.raises(errors.NoMirror):
-        mirror.aggregates(named_uuid('nothing'))
-
-
-def test_dedicated_cpus_where_no_host_reports_any(cloud):
-    """The fallback asks for shared ones: nothing serves the query itself."""
-    node = factories.numa_topology(factories.numa_cell())
-    made = cloud(
-        [Host('h1', numa_topology=node)],
-        filter_scheduler={'enabled_filters': ['NUMATopologyFilter']},
-    )
-    guest = factories.guest_topology(factories.guest_cell(0, range(2), 'dedicated'))
-    values = {
-        'vcpus': 2,
-        'extra_specs': {'hw:cpu_policy': 'dedicated'},
-        'numa_topology': guest,
-        **SMALL,
-    }
-    assert made.ask(made.mirrored(), new_uuids(), **values) == [['h1']]

@@ -60,6 +60,11 @@ class Stillborn(Alive):
         raise errors.StoreFailed('nova at db1', 'gone')
 
 
+def observed(life, observer, *probes):
+    """A life whose components are asked by these probes."""
+    return InstrumentedService(life, observer, observer.instrumentation(), probes)
+
+
 class TestLife:
     @pytest.fixture
     def observer(self, tmp_path):
@@ -69,7 +74,7 @@ class TestLife:
         )
 
     def test_a_life_is_shown_from_start_to_end(self, observer, tmp_path):
-        life = InstrumentedService(Alive(), observer, observer.instrumentation(), ())
+        life = observed(Alive(), observer)
         life.start()
         path = tmp_path / SOCKET.format(os.getpid())
         observer.shown.health.good('api_db')
@@ -83,10 +88,7 @@ class TestLife:
     def test_a_life_that_takes_over_is_shown_in_the_place_of_the_old(
         self, observer, tmp_path
     ):
-        old, new = (
-            InstrumentedService(Alive(), observer, observer.instrumentation(), ())
-            for _ in range(2)
-        )
+        old, new = (observed(Alive(), observer) for _ in range(2))
         old.start()
         observer.shown.health.good('api_db')
         new.start()
@@ -102,9 +104,7 @@ class TestLife:
         self, observer, tmp_path
     ):
         for _ in range(2):
-            life = InstrumentedService(
-                Alive(), observer, observer.instrumentation(), ()
-            )
+            life = observed(Alive(), observer)
             life.start()
             path = tmp_path / SOCKET.format(os.getpid())
             assert serving.ask(str(path), '/health', 20)[0] == 200
@@ -116,11 +116,11 @@ class TestLife:
             def start(self):
                 self.shown = observer.shown.health.checks()
 
-        old = InstrumentedService(Alive(), observer, observer.instrumentation(), ())
+        old = observed(Alive(), observer)
         old.start()
         observer.shown.health.good('api_db')
         loading = Loading()
-        new = InstrumentedService(loading, observer, observer.instrumentation(), ())
+        new = observed(loading, observer)
         new.start()
         assert set(loading.shown) == {'api_db', *ALWAYS}
         assert loading.shown['ready'].status == 'pass'
@@ -153,17 +153,13 @@ class TestLife:
     def test_components_are_asked_as_soon_as_a_life_serves(self, observer):
         asked = threading.Event()
         probe = Probe('placement', asked.set)
-        life = InstrumentedService(
-            Alive(), observer, observer.instrumentation(), (probe,)
-        )
+        life = observed(Alive(), observer, probe)
         life.start()
         assert asked.wait(PROBE_INTERVAL_S / 2)
         life.stop()
 
     def test_a_life_that_does_not_start_is_not_shown(self, observer, tmp_path):
-        life = InstrumentedService(
-            Stillborn(), observer, observer.instrumentation(), ()
-        )
+        life = observed(Stillborn(), observer)
         with pytest.raises(errors.StoreFailed):
             life.start()
         assert list(tmp_path.iterdir()) == []
@@ -172,7 +168,7 @@ class TestLife:
         self, observer, tmp_path, caplog
     ):
         tmp_path.rmdir()
-        life = InstrumentedService(Alive(), observer, observer.instrumentation(), ())
+        life = observed(Alive(), observer)
         life.start()
         life.stop()
         assert 'Health and metrics of this worker are not shown' in caplog.text
@@ -340,13 +336,6 @@ class TestHealth:
             assert 'HTTP 503' in body['checks']['placement']['output']
         assert made.call(new_uuids())
         assert shown.health()[0] == 200
-
-    def test_requests_that_hold_all_threads_fail(self, show):
-        _, shown = show()
-        with shown.requests.attempt():
-            status, body = shown.health()
-        assert status == 503
-        assert '1 of 1 threads' in body['checks']['requests']['output']
 
     def test_a_worker_that_hangs_fails_within_the_deadline(self, show):
         _, shown = show()

@@ -257,18 +257,6 @@ def test_no_project(client, context, candidate, consumer):
     assert refused.status == 400
 
 
-def conflict(detail):
-    error = {'code': 'placement.concurrent_update', 'detail': detail}
-    return 409, json.dumps({'errors': [error]}).encode()
-
-
-def test_the_consumer_is_changed_under_the_claim(claim, faults, consumer):
-    claim(consumer, 0)
-    faults.spoil(conflict('consumer generation conflict - expected 2'), 'PUT', 2)
-    with pytest.raises(errors.AllocationUpdateFailed, match=consumer):
-        claim(consumer, 1, adds=True)
-
-
 def test_a_consumer_that_holds_something_gets_no_second_host(
     nodes, claim, held, consumer
 ):
@@ -308,34 +296,6 @@ def test_a_claim_that_nobody_knows_of_is_undone(
     assert held(consumer) == {}
 
 
-def test_undoing_what_nobody_knows_leaves_what_was_held(
-    client, context, nodes, candidate, claim, held, faults, consumer
-):
-    claim(consumer, 0)
-    one = candidate(1)
-    faults.spoil('drop', 'PUT')
-    faults.spoil((500, b'<html/>'), 'GET')
-    unknown = client.claim(context, consumer, one, '1.36', 'project', 'user', True)
-    assert isinstance(unknown, ClaimUnknown)
-    client.undo(context, [unknown])
-    assert held(consumer) == {nodes[0]: 2}
-
-
-@pytest.mark.parametrize('how', ['lose', 'drop', (500, b'<html/>')])
-def test_undo_survives_a_fault(client, context, claim, held, faults, consumer, how):
-    claimed = claim(consumer, 0)
-    faults.spoil(how, 'PUT')
-    assert client.undo(context, [claimed]) == {}
-    assert held(consumer) == {}
-
-
-def test_undo_tells_when_it_fails(client, context, claim, faults, consumer):
-    claimed = claim(consumer, 0)
-    faults.spoil('drop', 'PUT', 2)
-    left = client.undo(context, [claimed])
-    assert 'Connection aborted' in left[consumer]
-
-
 class Forgetful(http.server.ThreadingHTTPServer):
     """Keeps connections, but closes each at its third request, without a word."""
 
@@ -345,7 +305,6 @@ class Forgetful(http.server.ThreadingHTTPServer):
         super().__init__(('127.0.0.1', 0), Handler)
         self.sockets = []
         self.agents = set()
-        self.holding = False
 
     @property
     def connections(self):
@@ -366,28 +325,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.seen = 0
 
     def do_GET(self):
-        if 'allocations' in self.path:
-            held = {'rp': {'resources': {'VCPU': 1}}} if self.server.holding else {}
-            body = {'allocations': held, 'consumer_generation': 1}
-            body |= {'project_id': 'p', 'user_id': 'u'}
-        else:
-            body = {'allocation_requests': [], 'provider_summaries': {}}
-        self._answer(200, json.dumps(body).encode())
+        body = {'allocation_requests': [], 'provider_summaries': {}}
+        self._answer(json.dumps(body).encode())
 
-    def do_PUT(self):
-        self.rfile.read(int(self.headers['Content-Length']))
-        self.server.holding = self.seen < 2
-        self._answer(204, b'')
-
-    def _answer(self, status, body):
+    def _answer(self, body):
         self.server.agents.add(self.headers['User-Agent'])
         self.seen += 1
         if self.seen == 3:
             self.close_connection = True
             return
-        self.send_response(status)
-        if status != 204:
-            self.send_header('Content-Length', str(len(body)))
+        self.send_response(200)
+        self.send_header('Content-Length', str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
@@ -433,24 +381,3 @@ def test_connections_are_kept_and_broken_ones_replaced(forgetful, context, tmp_p
         assert forgetful.connections == 2
     (agent,) = forgetful.agents
     assert agent.startswith('novasched')
-
-
-def test_a_claim_on_a_broken_connection_is_sent_again(forgetful, context, tmp_path):
-    with configured(forgetful.server_port, tmp_path) as adapter:
-        client = PlacementClient(adapter)
-        for _ in range(2):
-            client.candidates(context, 'resources=VCPU:1')
-        one = {'allocations': {'rp': {'resources': {'VCPU': 1}}}}
-        claimed = client.claim(context, 'c', one, '1.36', 'p', 'u')
-        assert claimed == Claimed('c')
-        assert (forgetful.connections, forgetful.holding) == (2, True)
-
-
-def test_nobody_listens(context, tmp_path):
-    with configured(1, tmp_path) as adapter:
-        client = PlacementClient(adapter)
-        assert client.candidates(context, 'resources=VCPU:1').status == 0
-        refused = client.claim(context, 'c', {'allocations': {}}, '1.36', 'p', 'u')
-        assert isinstance(refused, ClaimRefused)
-        assert refused.status == 0
-        assert 'scheduling will not be possible' in session.check(adapter)

@@ -9,7 +9,6 @@ from concurrent import futures
 
 import pytest
 
-from novasched import errors
 from novasched.scheduler.filters import BaseHostFilter
 from tests import factories
 from tests.functional.conftest import Host, new_uuids
@@ -73,17 +72,6 @@ def warnings(caplog):
         for r in caplog.records
         if r.levelno == logging.WARNING and r.name.startswith('novasched')
     ]
-
-
-def test_a_filter_that_raises_is_named_and_the_next_request_served(made):
-    scheduler = made.compose()
-    with pytest.raises(
-        errors.ExtensionFailed,
-        match='Misbehaving failed: ZeroDivisionError: at h',
-    ):
-        made.ask(scheduler, new_uuids(), **doing('fail'))
-    assert len(made.ask(scheduler, new_uuids())) == 1
-    assert len(made.held()) == 1
 
 
 def test_a_filter_that_hangs_holds_up_its_own_request_only(made, caplog):

@@ -10,7 +10,6 @@ import pytest
 from novasched import errors
 from novasched.clock import SystemClock
 from novasched.db import tables
-from novasched.objects.context import RequestContext
 from novasched.objects.request_spec import CellMapping, Destination
 from tests import factories
 from tests.functional.conftest import Host, new_uuids
@@ -25,14 +24,6 @@ def test_a_boot_is_claimed_on_the_best_host(cloud):
     assert made.held() == {uuid: {'h1'}}
 
 
-def test_both_notifications_are_sent_and_end_names_the_instance(cloud):
-    made = cloud(THREE)
-    uuids = new_uuids(2)
-    made.ask(made.compose(), uuids)
-    assert [phase for phase, _ in made.notifications] == ['start', 'end']
-    assert made.notifications[-1][1].instance_uuid == uuids[-1]
-
-
 def test_members_of_an_anti_affinity_group_get_a_host_each(cloud):
     made = cloud(THREE)
     uuids = new_uuids(3)
@@ -40,16 +31,6 @@ def test_members_of_an_anti_affinity_group_get_a_host_each(cloud):
     found = made.ask(made.compose(), uuids, instance_group=group)
     assert sorted(host for (host,) in found) == ['h1', 'h2', 'h3']
     assert made.held() == {u: {host} for u, (host,) in zip(uuids, found, strict=True)}
-
-
-def test_more_members_than_hosts_leave_nothing_claimed(cloud):
-    made = cloud(THREE)
-    uuids = new_uuids(4)
-    group = factories.group(members=uuids)
-    with pytest.raises(errors.NoValidHost, match='not enough hosts'):
-        made.ask(made.compose(), uuids, instance_group=group)
-    assert made.held() == {}
-    assert [phase for phase, _ in made.notifications] == ['start']
 
 
 def test_more_instances_than_room_leave_nothing_claimed(cloud):
@@ -61,14 +42,6 @@ def test_more_instances_than_room_leave_nothing_claimed(cloud):
     uuids = new_uuids(3)
     assert sorted(made.ask(scheduler, uuids)) == [['h1'], ['h1'], ['h2']]
     assert made.held().keys() == set(uuids)
-
-
-def test_a_full_cloud_has_no_candidates(cloud):
-    made = cloud([Host('h1', vcpus=1)])
-    with pytest.raises(errors.NoValidHost) as raised:
-        made.ask(made.compose(), new_uuids(), vcpus=2)
-    assert str(raised.value) == 'No valid host was found. '
-    assert made.notifications == []
 
 
 def test_two_schedulers_race_for_the_last_places(cloud):
@@ -130,10 +103,6 @@ class TestAlternates:
             assert other.cell_uuid == made.cell_uuids['cell1']
         assert made.held() == {uuid: {'h1'}}
 
-    def test_max_attempts_bounds_them(self, cloud):
-        made = cloud(self.HOSTS, scheduler={'max_attempts': 1})
-        assert made.ask(made.compose(), new_uuids(), return_alternates=True) == [['h1']]
-
     def test_selected_hosts_are_not_alternates(self, cloud):
         made = cloud(self.HOSTS, scheduler={'max_attempts': 9})
         uuids = new_uuids(2)
@@ -144,30 +113,7 @@ class TestAlternates:
         assert found == [['h1', 'h3', 'h4'], ['h2', 'h3', 'h4']]
 
 
-def test_a_rebuild_claims_nothing_and_says_null(cloud):
-    made = cloud(THREE)
-    (uuid,) = new_uuids()
-    made.serve()
-    ((selection,),) = made.call(
-        [uuid],
-        return_alternates=False,
-        force_hosts=['h2'],
-        scheduler_hints={'_nova_check_type': ['rebuild']},
-    )
-    assert selection.service_host == 'h2'
-    assert (selection.allocation_request, selection.allocation_request_version) == (
-        'null',
-        None,
-    )
-    assert made.held() == {}
-    assert made.faults.seen['PUT'] == 0
-
-
 class TestNamedHosts:
-    def test_a_forced_host_is_taken_without_filters(self, cloud):
-        made = cloud([Host('h1'), Host('h2', down=True)])
-        assert made.ask(made.compose(), new_uuids(), force_hosts=['h2']) == [['h2']]
-
     def test_a_requested_destination_is_filtered(self, cloud):
         made = cloud([Host('h1'), Host('h2', down=True)])
         scheduler = made.compose()
@@ -180,18 +126,6 @@ class TestNamedHosts:
                 new_uuids(),
                 requested_destination=factories.destination('h2'),
             )
-
-    def test_an_unknown_host_is_named_in_the_answer(self, cloud):
-        made = cloud(THREE)
-        with pytest.raises(errors.NoValidHost) as raised:
-            made.ask(made.compose(), new_uuids(), force_hosts=['h9'])
-        assert str(raised.value) == (
-            'No valid host was found. No such host - host: h9 node: None '
-        )
-
-    def test_ignored_hosts_are_left_out(self, cloud):
-        made = cloud(THREE)
-        assert made.ask(made.compose(), new_uuids(), ignore_hosts=['H1']) == [['h2']]
 
 
 class TestCells:
@@ -239,14 +173,6 @@ class TestCells:
         found = made.ask(scheduler, new_uuids(), requested_destination=wanted)
         assert found == [['far']]
 
-    def test_a_cell_disabled_meanwhile_needs_no_restart(self, cloud):
-        made = cloud([Host('near'), Host('far', cell='cell2', memory_mb=9000)])
-        scheduler = made.compose()
-        assert made.ask(scheduler, new_uuids()) == [['far']]
-        disable(made, 'cell2')
-        scheduler.view.check()
-        assert made.ask(scheduler, new_uuids()) == [['near']]
-
 
 def disable(made, cell):
     from novasched.db import tables
@@ -256,22 +182,6 @@ def disable(made, cell):
         connection.execute(
             table.update().where(table.c.name == cell).values(disabled=True)
         )
-
-
-class TestServices:
-    @pytest.mark.parametrize(
-        'other',
-        [
-            pytest.param(Host('h2', disabled=True, memory_mb=9999), id='disabled'),
-            pytest.param(Host('h2', down=True, memory_mb=9999), id='down'),
-        ],
-    )
-    def test_unusable_hosts_are_not_taken(self, cloud, other):
-        made = cloud([Host('h1', vcpus=1), other])
-        scheduler = made.compose()
-        assert made.ask(scheduler, new_uuids()) == [['h1']]
-        with pytest.raises(errors.NoValidHost):
-            made.ask(scheduler, new_uuids())
 
 
 def test_an_availability_zone_is_kept_and_answered(cloud):
@@ -301,13 +211,3 @@ def test_an_evacuated_instance_keeps_its_source_too(cloud):
     assert made.ask(scheduler, [uuid]) == [['h1']]
     assert made.ask(scheduler, [uuid], ignore_hosts=['h1']) == [['h2']]
     assert made.held() == {uuid: {'h1', 'h2'}}
-
-
-def test_dicts_are_answered_where_no_objects_are_asked_for(cloud):
-    made = cloud(THREE)
-    scheduler = made.compose()
-    context = RequestContext(overwrite=False)
-    found = scheduler.manager.select_destinations(
-        context, made.request(), new_uuids(), False, True
-    )
-    assert found == [{'host': 'h1', 'nodename': 'h1', 'limits': {}}]

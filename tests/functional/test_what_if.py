@@ -19,6 +19,7 @@ from novasched.inspection.requests import BootOrder
 from novasched.inspection.what_if import WhatIf
 from novasched.placement.snapshot import ApiSource, PlacementSnapshot
 from tests import factories
+from tests.cases import cases
 from tests.functional.conftest import Host
 from tests.functional.test_capacity import sources
 from tests.unit.commands import played
@@ -147,18 +148,14 @@ def planned(made):
 CUT = 'warning: placement did not show 1 host with free memory\n'
 
 
-@pytest.mark.parametrize(
+@cases(
     ('words', 'code', 'missing', 'said'),
-    [
-        pytest.param(('--count', '11'), 3, 0, '', id='asked of placement'),
-        pytest.param(
-            ('--count', '11', '--what-if', 'disable rack2-a'), 4, 1, CUT, id='too many'
-        ),
-        pytest.param(('--what-if', 'disable rack2-a'), 0, 1, CUT, id='all fit'),
-        pytest.param(
-            ('--count', '19', '--what-if', 'add 3 like rack2-a'), 4, 1, CUT, id='added'
-        ),
-    ],
+    {
+        'asked of placement': (('--count', '11'), 3, 0, ''),
+        'too many': (('--count', '11', '--what-if', 'disable rack2-a'), 4, 1, CUT),
+        'all fit': (('--what-if', 'disable rack2-a'), 0, 1, CUT),
+        'added': (('--count', '19', '--what-if', 'add 3 like rack2-a'), 4, 1, CUT),
+    },
 )
 def test_a_snapshot_that_is_cut(made, planned, words, code, missing, said):
     """What placement does not show could have a place; hosts that are added are not
@@ -212,16 +209,26 @@ def test_the_same_by_the_database_of_placement(made, tmp_path):
         ('disable', 'this is no change'),
         ('explode rack1-a', 'this is no change'),
         ('disable "rack1-a', 'No closing quotation'),
-        ('disable rack9', 'there is no host rack9'),
         ('add many like rack1-a', 'this is no change'),
-        ('add 10001 like rack1-a', 'more than 10000 hosts'),
         ('trait rack1-a HW_X', 'this is no change'),
+        ('property az1 key', 'key is no pair'),
+        ('option max_attempts', 'max_attempts is no pair'),
+    ],
+)
+def test_words_that_are_no_change(change, words):
+    with pytest.raises(errors.OptionError, match=f'--what-if.*{words}'):
+        WhatIf.of([change])
+
+
+@pytest.mark.parametrize(
+    ('change', 'words'),
+    [
+        ('disable rack9', 'there is no host rack9'),
+        ('add 10001 like rack1-a', 'more than 10000 hosts'),
         ('aggregate az9 +rack1-a', 'there is no aggregate az9'),
         ('aggregate az1 rack1-a', 'rack1-a is neither'),
-        ('property az1 key', 'key is no pair'),
         ('ratio VCPU=many', 'many is no ratio'),
         ('ratio VCPU=2 rack9', 'there is no host rack9'),
-        ('option max_attempts', 'max_attempts is no pair'),
         ('option nonsense.nothing=1', 'no such group'),
         ('option filter_scheduler.max_instances_per_host=x', 'Invalid|invalid'),
         ('option filter_scheduler.host_subset_size=', 'it has no value'),

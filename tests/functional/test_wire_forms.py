@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import pathlib
 
-import oslo_messaging
 import pytest
 
 from novasched.objects.context import RequestContext
@@ -42,12 +41,6 @@ def call(made):
         return endpoint.select_destinations(RequestContext(overwrite=False), **given)
 
     return run
-
-
-def reason(call, **arguments):
-    with pytest.raises(oslo_messaging.ExpectedException) as raised:
-        call(**arguments)
-    return str(raised.value.exc_info[1])
 
 
 def dicts_of(spec):
@@ -87,20 +80,6 @@ def test_what_is_returned(made, call, objects, alternates, hosts, named):
         assert versions == ({'1.36'} if named else {None})
         assert all(offered) if named else offered == [None] * len(hosts)
     assert made.held() == ({uuids[0]: {'h1'}} if named else {})
-
-
-@pytest.mark.parametrize('objects', [True, False], ids=['objects', 'dicts'])
-def test_an_alternate_needs_no_argument(made, call, objects):
-    found = call(spec_obj=made.request(), return_objects=objects)
-    assert len(found) == 1
-
-
-def test_dicts_are_placed_and_not_claimed(made, call):
-    request = made.request(ignore_hosts=['h1'], num_instances=2)
-    assert call(**dicts_of(request)) == [
-        {'host': host, 'nodename': host, 'limits': {}} for host in ('h2', 'h3')
-    ]
-    assert made.held() == {}
 
 
 def test_a_group_in_dicts_is_heeded(made, call):
@@ -147,11 +126,6 @@ def test_how_many_instances(made, call, uuids, num_instances, count):
     assert len(found) == count
 
 
-def test_no_uuids_are_no_hosts(made, call):
-    said = reason(call, spec_obj=made.request(), instance_uuids=[], return_objects=True)
-    assert said == 'No valid host was found. There are not enough hosts available.'
-
-
 def test_a_notification_names_the_aggregate_of_the_zone(cloud):
     made = cloud([Host('h1', zone='az1'), Host('h2', zone='az2')])
     scheduler = made.compose()
@@ -176,42 +150,3 @@ class TestRebuilds:
         assert selection.allocation_request == 'null'
         assert selection.allocation_request_version is None
         assert [phase for phase, _ in made.notifications] == ['start', 'end']
-
-    def test_dicts_say_it_too(self, made, call):
-        request = made.request(scheduler_hints=REBUILD, force_hosts=['h3'])
-        found = call(**dicts_of(request))
-        assert found == [{'host': 'h3', 'nodename': 'h3', 'limits': {}}]
-
-    @pytest.mark.parametrize(
-        'check',
-        [
-            pytest.param(['rebuild', 'rebuild'], id='twice'),
-            pytest.param(['Rebuild'], id='in capitals'),
-            pytest.param(['resize'], id='something else'),
-        ],
-    )
-    def test_only_the_very_word_is_a_rebuild(self, made, call, check):
-        (uuid,) = new_uuids()
-        hints = {'_nova_check_type': check}
-        call(spec_obj=made.request(scheduler_hints=hints), instance_uuids=[uuid])
-        assert made.held().keys() == {uuid}
-
-    @pytest.mark.parametrize(
-        ('architecture', 'hosts'),
-        [
-            pytest.param('x86_64', ['h3'], id='an image that fits'),
-            pytest.param('aarch64', None, id='an image that does not'),
-        ],
-    )
-    def test_the_new_image_must_fit(self, made, call, architecture, hosts):
-        spec = made.request(
-            image={'hw_architecture': architecture},
-            scheduler_hints=REBUILD,
-            requested_destination=factories.destination('h3', 'h3'),
-        )
-        if hosts is None:
-            said = reason(call, spec_obj=spec, instance_uuids=new_uuids())
-            assert said.endswith('There are not enough hosts available.')
-        else:
-            found = call(spec_obj=spec, instance_uuids=new_uuids())
-            assert [one['host'] for one in found] == hosts

@@ -139,12 +139,6 @@ def test_aggregates_are_looked_at_when_nothing_is_found(ask, placement, looked_a
     assert ask.aggregate_sync.looked_at == looked_at
 
 
-def test_the_options_are_read():
-    conf = make_conf()
-    policy = QueryPolicy.from_conf(conf)
-    assert (policy.limit, policy.falls_back, policy.looks_further) == (1000, True, True)
-
-
 @pytest.fixture
 def conf():
     return make_conf()

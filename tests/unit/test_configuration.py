@@ -7,6 +7,7 @@ import pytest
 from oslo_config import cfg
 
 from novasched import configuration, errors, opts
+from tests.cases import cases
 
 
 @pytest.fixture
@@ -33,55 +34,48 @@ def known():
     return opts.known()
 
 
-@pytest.mark.parametrize(
+@cases(
     ('text', 'warnings'),
-    [
-        pytest.param(
+    {
+        'an option of a group of ours': (
             '[scheduler]\nworkerz = 1\n',
             [
                 '[scheduler] workerz is no option and does nothing. '
                 'Did you mean workers?'
             ],
-            id='an option of a group of ours',
         ),
-        pytest.param(
+        'a group': (
             '[filter_schedular]\nhost_subset_size = 2\n',
             [
                 '[filter_schedular] is no group of options and does nothing. '
                 'Did you mean [filter_scheduler]?'
             ],
-            id='a group',
         ),
-        pytest.param(
+        'an option of an authentication': (
             '[placement]\nusername = nova\npasword = p\nuser_domain_name = d\n',
             [
                 '[placement] pasword is no option and does nothing. '
                 'Did you mean password?'
             ],
-            id='an option of an authentication',
         ),
-        pytest.param(
+        'a hyphen': (
             '[scheduler]\nmax-attempts = 2\n',
             [
                 '[scheduler] max-attempts is no option and does nothing. '
                 'Did you mean max_attempts?'
             ],
-            id='a hyphen',
         ),
-        pytest.param('[Scheduler]\nworkers = 1\n', [], id='a group in capitals'),
-        pytest.param(
-            '[DEFAULT]\nscheduler_max_attempts = 1\n', [], id='the name of old'
-        ),
-        pytest.param('[scheduler]\nsomething_else = 1\n', [], id='nothing like ours'),
-        pytest.param(
+        'a group in capitals': ('[Scheduler]\nworkers = 1\n', []),
+        'the name of old': ('[DEFAULT]\nscheduler_max_attempts = 1\n', []),
+        'nothing like ours': ('[scheduler]\nsomething_else = 1\n', []),
+        'groups of other services': (
             '[libvirt]\nvirt_type = kvm\n[vnc]\nenabled = true\n[api]\n'
             'auth_strategy = noauth2\n[keystone_authtoken]\nusername = nova\n',
             [],
-            id='groups of other services',
         ),
-        pytest.param('[DEFAULT]\nmy_ip = ::1\ndebug = 1\n', [], id='other options'),
-        pytest.param('[oslo_messaging_amqp]\nssl = 1\n', [], id='an old library'),
-    ],
+        'other options': ('[DEFAULT]\nmy_ip = ::1\ndebug = 1\n', []),
+        'an old library': ('[oslo_messaging_amqp]\nssl = 1\n', []),
+    },
 )
 def test_what_is_misspelt(write, known, text, warnings):
     conf = read('--config-file', write(text))

@@ -9,6 +9,7 @@ from oslo_config import cfg
 from novasched import errors, http
 from novasched.network import client as network
 from novasched.placement import session as placement
+from tests.cases import cases
 
 ADMIN = 'auth_type = admin_token\nendpoint = http://e\ntoken = t\n'
 SERVICES = {
@@ -89,17 +90,13 @@ def test_there_are_connections_for_all_threads(from_conf, url):
     assert pool.poolmanager.connection_pool_kw['maxsize'] == 64
 
 
-@pytest.mark.parametrize(
+@cases(
     ('text', 'option'),
-    [
-        pytest.param('auth_type = pasword', '[{}] auth_type', id='misspelt'),
-        pytest.param('auth_type = password', '[{}]', id='no auth_url'),
-        pytest.param(
-            'valid_interfaces = private',
-            '[{}] valid_interfaces',
-            id='an unknown interface',
-        ),
-    ],
+    {
+        'misspelt': ('auth_type = pasword', '[{}] auth_type'),
+        'no auth_url': ('auth_type = password', '[{}]'),
+        'an unknown interface': ('valid_interfaces = private', '[{}] valid_interfaces'),
+    },
 )
 def test_options_that_make_no_sense(group, from_conf, text, option):
     with pytest.raises(errors.OptionError) as caught:
@@ -107,18 +104,17 @@ def test_options_that_make_no_sense(group, from_conf, text, option):
     assert caught.value.option == option.format(group)
 
 
-@pytest.mark.parametrize(
+@cases(
     ('text', 'words'),
-    [
-        pytest.param(
+    {
+        'of placement': (
             '{"errors": [{"status": 400, "detail": "No such trait.\\n\\n"}]}',
             'No such trait.',
-            id='of placement',
         ),
-        pytest.param('{"errors": []}', '{"errors": []}', id='no error'),
-        pytest.param('["detail"]', '["detail"]', id='another form'),
-        pytest.param('<html>Bad gateway', '<html>Bad gateway', id='of a proxy'),
-    ],
+        'no error': ('{"errors": []}', '{"errors": []}'),
+        'another form': ('["detail"]', '["detail"]'),
+        'of a proxy': ('<html>Bad gateway', '<html>Bad gateway'),
+    },
 )
 def test_words_of_errors(text, words):
     assert http.error_words(text) == words

@@ -12,6 +12,7 @@ from novasched.candidate_query import QueryPolicy
 from novasched.manager import SchedulerManager
 from novasched.objects.context import RequestContext
 from tests import factories
+from tests.cases import cases
 from tests.fakes import Choosy, Cutting, FakeNetwork, FakeNotifier, FakeView
 
 A = 'c0000000-0000-4000-8000-00000000000a'
@@ -64,20 +65,16 @@ class TestBeyondTheLimit:
             'placement was asked for no more; asking for all of them.'
         ]
 
-    @pytest.mark.parametrize(
+    @cases(
         ('offered', 'wanted', 'options', 'attempts'),
-        [
-            pytest.param('abc', 'd', {}, 2, id='all will not do either'),
-            pytest.param('ab', 'd', {}, 1, id='these were all'),
-            pytest.param('a', 'd', {}, 1, id='these were all, as could be seen'),
-            pytest.param(
-                'abc', 'c', {'fails_without_limit': True}, 1, id='placement fails'
-            ),
-            pytest.param('abc', 'c', {'looks_further': False}, 1, id='not looked for'),
-            pytest.param(
-                'abc', 'c', {'script': ['refused']}, 1, id='a claim was refused'
-            ),
-        ],
+        {
+            'all will not do either': ('abc', 'd', {}, 2),
+            'these were all': ('ab', 'd', {}, 1),
+            'these were all, as could be seen': ('a', 'd', {}, 1),
+            'placement fails': ('abc', 'c', {'fails_without_limit': True}, 1),
+            'not looked for': ('abc', 'c', {'looks_further': False}, 1),
+            'a claim was refused': ('abc', 'c', {'script': ['refused']}, 1),
+        },
     )
     def test_no_host_is_no_host(self, look, offered, wanted, options, attempts):
         failed, made, placement, notifier = look(offered, wanted, **options)

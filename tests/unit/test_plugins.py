@@ -13,8 +13,10 @@ from novasched import errors, opts, plugins
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.weighers import BaseHostWeigher, Weigher
 from tests import factories
+from tests.cases import cases
 
 HERE = __name__
+ALL = 'nova.scheduler.filters.all_filters'
 DEFAULTS = [
     'ComputeFilter',
     'ComputeCapabilitiesFilter',
@@ -141,6 +143,12 @@ def names(things):
     return [thing.name for thing in things]
 
 
+def enabled(*names, of):
+    """The text of options that make things of these paths known, and run filters."""
+    known = ''.join(f'available_filters = {path}\n' for path in of)
+    return f'{known}enabled_filters = {", ".join(names)}'
+
+
 def filters(conf, text):
     return plugins.profile_from_conf(conf(f'[filter_scheduler]\n{text}')).filters
 
@@ -171,49 +179,31 @@ def test_unknown_filters_are_named_together(conf):
 
 
 def test_a_value_replaces_the_filters_that_are_installed(conf):
+    text = enabled('OddHosts', 'ComputeFilter', of=[f'{HERE}.OddHosts'])
     with pytest.raises(errors.FilterNotFound):
-        filters(
-            conf,
-            f'available_filters = {HERE}.OddHosts\n'
-            'enabled_filters = OddHosts, ComputeFilter',
-        )
+        filters(conf, text)
 
 
 def test_a_site_adds_its_own(conf):
-    found = filters(
-        conf,
-        'available_filters = nova.scheduler.filters.all_filters\n'
-        f'available_filters = {HERE}.both_filters\n'
-        'enabled_filters = OddHosts, ComputeFilter, ForNova',
-    )
-    assert names(found) == ['OddHosts', 'ComputeFilter', 'ForNova']
+    wanted = ['OddHosts', 'ComputeFilter', 'ForNova']
+    found = filters(conf, enabled(*wanted, of=[ALL, f'{HERE}.both_filters']))
+    assert names(found) == wanted
     assert isinstance(found[0].plugin, OddHosts)
 
 
 def test_a_function_may_ask_for_all_that_are_installed(conf):
-    found = filters(
-        conf,
-        f'available_filters = {HERE}.all_and_mine\n'
-        'enabled_filters = OddHosts, ComputeFilter',
-    )
-    assert names(found) == ['OddHosts', 'ComputeFilter']
+    wanted = ['OddHosts', 'ComputeFilter']
+    assert names(filters(conf, enabled(*wanted, of=[f'{HERE}.all_and_mine']))) == wanted
 
 
 def test_of_two_with_one_name_the_later_wins(conf):
-    found = filters(
-        conf,
-        'available_filters = nova.scheduler.filters.all_filters\n'
-        f'available_filters = {HERE}.ComputeFilter\n'
-        'enabled_filters = ComputeFilter',
-    )
-    assert isinstance(found[0].plugin, ComputeFilter)
+    text = enabled('ComputeFilter', of=[ALL, f'{HERE}.ComputeFilter'])
+    assert isinstance(filters(conf, text)[0].plugin, ComputeFilter)
 
 
 def test_the_class_paths_of_nova_lead_to_ours(conf):
     path = 'nova.scheduler.filters.compute_filter.ComputeFilter'
-    (found,) = filters(
-        conf, f'available_filters = {path}\nenabled_filters=ComputeFilter'
-    )
+    (found,) = filters(conf, enabled('ComputeFilter', of=[path]))
     assert type(found).__module__ == 'novasched.scheduler.filters.compute'
 
 
@@ -231,11 +221,11 @@ def test_a_class_of_a_site_in_a_package_of_nova_is_not_mistaken_for_ours(conf):
     path = 'nova.scheduler.filters.my_site.ComputeFilter'
     text = 'novasched lends plugins no nova.scheduler.filters.my_site'
     with pytest.raises(errors.ClassNotFound, match=text):
-        filters(conf, f'available_filters = {path}\nenabled_filters=ComputeFilter')
+        filters(conf, enabled('ComputeFilter', of=[path]))
 
 
 def test_a_filter_may_import_nova_when_it_is_asked(conf):
-    (found,) = filters(conf, f'available_filters = {HERE}.Late\nenabled_filters = Late')
+    (found,) = filters(conf, enabled('Late', of=[f'{HERE}.Late']))
     passed = found.apply(factories.hosts(2), factories.request())
     assert passed.host.tolist() == ['h1', 'h2']
 
@@ -267,20 +257,18 @@ def test_a_path_of_nova_that_is_not_ours_is_named(conf):
         filters(conf, f'available_filters = {path}')
 
 
-@pytest.mark.parametrize(
+@cases(
     ('text', 'said'),
-    [
-        pytest.param(
+    {
+        'a filter': (
             f'available_filters = {HERE}.Mandatory\nenabled_filters = Mandatory',
             '[filter_scheduler] enabled_filters: Mandatory: TypeError(',
-            id='a filter',
         ),
-        pytest.param(
+        'a weigher': (
             f'weight_classes = {HERE}.MandatoryWeigher',
             '[filter_scheduler] weight_classes: MandatoryWeigher: KeyError(',
-            id='a weigher',
         ),
-    ],
+    },
 )
 def test_a_class_that_cannot_be_made_is_one_line(conf, text, said):
     with pytest.raises(errors.OptionError) as raised:
@@ -290,28 +278,24 @@ def test_a_class_that_cannot_be_made_is_one_line(conf, text, said):
 
 
 def test_a_filter_written_for_nova_is_lent_what_it_lacks(conf):
-    (found,) = filters(
-        conf, f'available_filters = {HERE}.ForNova\nenabled_filters = ForNova'
-    )
+    (found,) = filters(conf, enabled('ForNova', of=[f'{HERE}.ForNova']))
     survivors = found.apply(factories.hosts(3), factories.request())
     assert survivors.host.tolist() == ['h2']
     assert found.RUN_ON_REBUILD is True
     assert found.run_filter_for_index(3)
 
 
-@pytest.mark.parametrize(
+@cases(
     ('path', 'problem'),
-    [
-        pytest.param('no_such_module.Filter', 'No module named', id='no module'),
-        pytest.param(f'{HERE}.Missing', 'has no attribute', id='no attribute'),
-        pytest.param(f'{HERE}.NOT_CALLABLE', 'correct type', id='not a class'),
-        pytest.param(f'{HERE}.NoPlugin', 'correct type', id='not a filter'),
-        pytest.param(f'{HERE}._Hidden', 'correct type', id='not public'),
-        pytest.param(
-            'nova.scheduler.filters.x.Riddle', 'lends plugins no', id="nova's"
-        ),
-        pytest.param(f'{HERE}.no_filters', 'RuntimeError', id='a function that raises'),
-    ],
+    {
+        'no module': ('no_such_module.Filter', 'No module named'),
+        'no attribute': (f'{HERE}.Missing', 'has no attribute'),
+        'not a class': (f'{HERE}.NOT_CALLABLE', 'correct type'),
+        'not a filter': (f'{HERE}.NoPlugin', 'correct type'),
+        'not public': (f'{HERE}._Hidden', 'correct type'),
+        "nova's": ('nova.scheduler.filters.x.Riddle', 'lends plugins no'),
+        'a function that raises': (f'{HERE}.no_filters', 'RuntimeError'),
+    },
 )
 def test_what_is_no_class_is_named(conf, path, problem):
     with pytest.raises(errors.ClassNotFound, match=problem) as raised:

@@ -15,6 +15,7 @@ from novasched import errors, preflight
 from novasched.db import engines, tables
 from novasched.objects.base import NovaObject  # noqa: F401  no warning at first use
 from tests import databases
+from tests.cases import cases
 
 PLACEMENT = """
 [placement]
@@ -124,64 +125,55 @@ def test_a_wrong_value_is_named_before_anything_is_tried(
     assert not {'\n', 'LocationInfo'} & set(re.split(r'( |\W)', str(raised.value)))
 
 
-@pytest.mark.parametrize(
+@cases(
     ('text', 'error', 'words'),
-    [
-        pytest.param(
+    {
+        'a filter': (
             '[filter_scheduler]\nenabled_filters = Riddle\n',
             errors.OptionError,
             r'enabled_filters: Scheduler Host Filter Riddle could not be found\. Name',
-            id='a filter',
         ),
-        pytest.param(
+        'a filter that is misspelt': (
             '[filter_scheduler]\nenabled_filters = ComputFilter\n',
             errors.OptionError,
             r'ComputFilter could not be found. Did you mean ComputeFilter\? Name only',
-            id='a filter that is misspelt',
         ),
-        pytest.param(
+        'a weigher that is misspelt': (
             '[filter_scheduler]\nweight_classes = nova.scheduler.weights.RAMWeigh\n',
             errors.OptionError,
             r'RAMWeigh could not be found: .* Did you mean RAMWeigher\? Name only',
-            id='a weigher that is misspelt',
         ),
-        pytest.param(
+        'a driver that is misspelt': (
             '[scheduler]\ndriver = filter_schedular\n',
             errors.OptionError,
             r'called filter_schedular. Did you mean filter_scheduler\? Set it',
-            id='a driver that is misspelt',
         ),
-        pytest.param(
+        'a weigher': (
             '[filter_scheduler]\nweight_classes = riddle.Weigher\n',
             errors.OptionError,
             'weight_classes: Class riddle.Weigher could not be found: ModuleNotFound',
-            id='a weigher',
         ),
-        pytest.param(
+        'a driver': (
             '[scheduler]\ndriver = riddle\n',
             errors.OptionError,
             r'\[scheduler\] driver: no driver is called riddle',
-            id='a driver',
         ),
-        pytest.param(
+        'a way to be alive': (
             '[DEFAULT]\nservicegroup_driver = mc\n',
             errors.OptionError,
             r'\[cache\] enabled: servicegroup_driver = mc needs a cache',
-            id='a way to be alive',
         ),
-        pytest.param(
+        'a kind of broker': (
             '[DEFAULT]\ntransport_url = riddle://\n',
             errors.OptionError,
             r'\[DEFAULT\] transport_url: ',
-            id='a kind of broker',
         ),
-        pytest.param(
+        'a kind of database': (
             '[api_database]\nconnection = riddle://\n',
             errors.OptionError,
             r'\[api_database\] connection: ',
-            id='a kind of database',
         ),
-    ],
+    },
 )
 def test_what_is_unknown_is_named(configure, cloud, text, error, words):
     with pytest.raises(error, match=words):
@@ -283,25 +275,21 @@ def test_what_is_read_again_is_known_to_all_who_know_the_configuration(rewrite):
     assert len(rewrite.conf.filter_scheduler.enabled_filters) > 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ('text', 'problem'),
-    [
-        pytest.param('nonsense', errors.OptionError, id='a file that makes no sense'),
-        pytest.param(
-            '[scheduler]\nmax_attempts = x\n', errors.OptionError, id='a wrong value'
-        ),
-        pytest.param(
+    {
+        'a file that makes no sense': ('nonsense', errors.OptionError),
+        'a wrong value': ('[scheduler]\nmax_attempts = x\n', errors.OptionError),
+        'a filter that is not there': (
             '[filter_scheduler]\nenabled_filters = Nosuch\n',
             errors.FilterNotFound,
-            id='a filter that is not there',
         ),
-        pytest.param(
+        'a weigher that is not there': (
             '[scheduler]\nmax_attempts = 7\n[filter_scheduler]\n'
             'weight_classes = no.such.Weigher\n',
             errors.ClassNotFound,
-            id='a weigher that is not there',
         ),
-    ],
+    },
 )
 def test_what_makes_no_sense_leaves_all_as_it_was(rewrite, text, problem):
     with pytest.raises(problem):

@@ -10,6 +10,7 @@ import pytest
 from novasched import errors, testing
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.weighers.resources import RAMWeigher
+from tests.cases import cases
 
 FILTER = NumInstancesFilter(5)
 REQUEST = testing.request()
@@ -24,31 +25,28 @@ def test_what_holds_is_silent():
     testing.assert_rejects(FILTER, FULL, REQUEST, 'too-many-instances')
 
 
-@pytest.mark.parametrize(
+@cases(
     ('check', 'hosts', 'code', 'said'),
-    [
-        pytest.param(
+    {
+        'a host is rejected': (
             testing.assert_passes,
             FULL,
             [],
             f'NumInstancesFilter rejects {WHY}',
-            id='a host is rejected',
         ),
-        pytest.param(
+        'a host passes': (
             testing.assert_rejects,
             BOTH,
             [],
             'NumInstancesFilter passes h1',
-            id='a host passes',
         ),
-        pytest.param(
+        'a host is rejected for another reason': (
             testing.assert_rejects,
             FULL,
             ['not-enough-ram'],
             f'not not-enough-ram: {WHY}',
-            id='a host is rejected for another reason',
         ),
-    ],
+    },
 )
 def test_what_does_not_hold_is_said(check, hosts, code, said):
     with pytest.raises(AssertionError, match=re.escape(said)):
@@ -76,31 +74,28 @@ def test_one_host_is_not_weighed():
         testing.weigh(RAMWeigher(), FREE, REQUEST)
 
 
-@pytest.mark.parametrize(
+@cases(
     ('path', 'text', 'name', 'value'),
-    [
-        pytest.param(
+    {
+        'a filter': (
             'novasched.scheduler.filters.host_limit.NumInstancesFilter',
             '[filter_scheduler]\nmax_instances_per_host = 7\n',
             'limit',
             7,
-            id='a filter',
         ),
-        pytest.param(
+        'a weigher': (
             'novasched.scheduler.weighers.resources.RAMWeigher',
             '[filter_scheduler]\nram_weight_multiplier = 3.0\n',
             'multiplier',
             3.0,
-            id='a weigher',
         ),
-        pytest.param(
+        'a filter made for nova': (
             'tests.plugins.spare_ram.SpareRamFilter',
             '',
             'RUN_ON_REBUILD',
             False,
-            id='a filter made for nova',
         ),
-    ],
+    },
 )
 def test_a_plugin_is_made_as_the_service_makes_it(path, text, name, value):
     assert getattr(testing.load(path, text), name) == value

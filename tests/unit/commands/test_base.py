@@ -17,27 +17,23 @@ from novasched.commands.base import (
     TableCommand,
     fitted,
 )
+from tests.cases import cases
 from tests.unit.commands.played import App, run
 
 UUID = 'c0000000-0000-4000-8000-000000000001'
 
 
-@pytest.mark.parametrize(
+@cases(
     ('width', 'expected'),
-    [
-        pytest.param(200, [UUID, 'a-long-name', 'A fault in two lines'], id='all fits'),
-        pytest.param(
-            70, [UUID, 'a-long-name', 'A fault in...'], id='the widest is cut first'
-        ),
-        pytest.param(
+    {
+        'all fits': (200, [UUID, 'a-long-name', 'A fault in two lines']),
+        'the widest is cut first': (70, [UUID, 'a-long-name', 'A fault in...']),
+        'the ID is cut last': (
             60,
             ['c0000000-0000-4000-8000-0000000...', 'a-lon...', 'A fau...'],
-            id='the ID is cut last',
         ),
-        pytest.param(
-            10, ['c0000...', 'a-lon...', 'A fau...'], id='no less than this is left'
-        ),
-    ],
+        'no less than this is left': (10, ['c0000...', 'a-lon...', 'A fau...']),
+    },
 )
 def test_tables_are_cut_to_fit(width, expected):
     rows = [[UUID, 'a-long-name', 'A fault\nin two lines']]

@@ -14,6 +14,7 @@ from novasched import errors
 from novasched.commands.base import ANSWER_IS_NO, ANSWERED, IN_PART, USAGE
 from novasched.commands.decisions import CountDecisions, ListDecisions, moment
 from novasched.decision_log.writing import DecisionWriter
+from tests.cases import cases
 from tests.stored_records import NOON, make_record, write
 from tests.unit.commands.played import App, run
 
@@ -76,20 +77,16 @@ def test_decisions_are_listed(ask, words, expected):
     assert [each['id'] for each in found] == [IDS[number] for number in expected]
 
 
-@pytest.mark.parametrize(
+@cases(
     ('words', 'said'),
-    [
-        pytest.param(('--limit', '0'), '0 is no number from 1 up', id='none'),
-        pytest.param(('--limit', 'ten'), 'ten is no number from 1 up', id='a word'),
-        pytest.param(('--since', 'noon'), "'noon' is no time", id='no time'),
-        pytest.param(('--since', f'{"9" * 14}d'), 'is no time', id='before all time'),
-        pytest.param(('--until', f'{"9" * 400}w'), 'is no time', id='no number, even'),
-        pytest.param(
-            ('--since', '0001-01-01T00:00+14:00'),
-            'is no time',
-            id='before the calendar',
-        ),
-    ],
+    {
+        'none': (('--limit', '0'), '0 is no number from 1 up'),
+        'a word': (('--limit', 'ten'), 'ten is no number from 1 up'),
+        'no time': (('--since', 'noon'), "'noon' is no time"),
+        'before all time': (('--since', f'{"9" * 14}d'), 'is no time'),
+        'no number, even': (('--until', f'{"9" * 400}w'), 'is no time'),
+        'before the calendar': (('--since', '0001-01-01T00:00+14:00'), 'is no time'),
+    },
 )
 def test_values_that_make_no_sense_are_usage_errors(ask, capsys, words, said):
     with pytest.raises(SystemExit) as ended:
@@ -138,52 +135,42 @@ def test_where_nothing_is_found_there_are_headings(ask):
     assert (code, '| ID |' in table) == (ANSWERED, True)
 
 
-@pytest.mark.parametrize(
+@cases(
     ('by', 'expected'),
-    [
-        pytest.param(
+    {
+        'plugin': (
             'plugin',
             [('(placement)', 1, 'no-candidates'), ('RAMFilter', 1, 'not-enough-ram')],
-            id='plugin',
         ),
-        pytest.param(
+        'blocker': (
             'blocker',
             [('filters', 1, 'RAMFilter'), ('no-candidates', 1, '(placement)')],
-            id='blocker',
         ),
-        pytest.param('code', [('not-enough-ram', 1, 'RAMFilter')], id='code'),
-        pytest.param(
+        'code': ('code', [('not-enough-ram', 1, 'RAMFilter')]),
+        'flavor': (
             'flavor',
             [('large', 3, 'no-candidates'), ('small', 1, 'scheduled')],
-            id='flavor',
         ),
-        pytest.param(
-            'host', [('cmp-1', 1, 'scheduled'), ('cmp-2', 1, 'scheduled')], id='host'
-        ),
-        pytest.param(
+        'host': ('host', [('cmp-1', 1, 'scheduled'), ('cmp-2', 1, 'scheduled')]),
+        'hour': (
             'hour',
             [
                 ('2026-09-21T14:00Z', 2, 'not-enough-ram'),
                 ('2026-09-21T15:00Z', 1, 'no-candidates'),
                 ('2026-09-21T16:00Z', 1, 'scheduled'),
             ],
-            id='hour',
         ),
-        pytest.param('day', [('2026-09-21', 4, 'scheduled')], id='day'),
-        pytest.param(
+        'day': ('day', [('2026-09-21', 4, 'scheduled')]),
+        'result': (
             'result',
             [('scheduled', 2, 'scheduled'), ('unschedulable', 2, 'no-candidates')],
-            id='result',
         ),
-        pytest.param(
-            'zone', [('', 3, 'scheduled'), ('az1', 1, 'not-enough-ram')], id='zone'
-        ),
-        pytest.param(
+        'zone': ('zone', [('', 3, 'scheduled'), ('az1', 1, 'not-enough-ram')]),
+        'project': (
             'project',
             [('project', 3, 'no-candidates'), ('p1', 1, 'scheduled')],
-            id='project',
         ),
-    ],
+    },
 )
 def test_decisions_are_counted(ask, by, expected):
     code, found, _ = ask(CountDecisions, '--by', by)

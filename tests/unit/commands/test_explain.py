@@ -23,6 +23,7 @@ from novasched.inspection.merged import MergedDecisions, OwnLog
 from novasched.inspection.schedulers import OtherSchedulers
 from novasched.rpc.inspection_client import InspectionReply
 from tests import decision_records as records
+from tests.cases import cases
 from tests.golden.explain.test_schema import VALIDATOR
 from tests.stored_records import write
 from tests.unit.commands.played import App, run
@@ -155,23 +156,19 @@ pytestmark = pytest.mark.usefixtures('kept')
 HERE = f'{NEWEST_HERE}\n'
 
 
-@pytest.mark.parametrize(
+@cases(
     ('what', 'id_', 'note'),
-    [
-        pytest.param(records.SERVER, 'd-06f3k9w2qz8tm', HERE, id='a server'),
-        pytest.param(
-            records.SERVER.upper(), 'd-06f3k9w2qz8tm', HERE, id='its uuid in capitals'
-        ),
-        pytest.param('web-7', 'd-06f3k9w2qz8tm', '', id='its name'),
-        pytest.param(
-            'd-prod1', 'd-06f3k9w2qz8tm', '', id='its name, like the id of a decision'
-        ),
-        pytest.param('req-1', 'd-06aaaaaaaaaaa', HERE, id='a request'),
-        pytest.param('d-06f3kd1r0vb4n', 'd-06f3kd1r0vb4n', '', id='a decision'),
-        pytest.param('d-06f3kd', 'd-06f3kd1r0vb4n', '', id='the beginning of its id'),
-        pytest.param(ELSEWHERE, 'd-0711111111111', '', id='a server of elsewhere'),
-        pytest.param('d-071111', 'd-0711111111111', '', id='a decision of elsewhere'),
-    ],
+    {
+        'a server': (records.SERVER, 'd-06f3k9w2qz8tm', HERE),
+        'its uuid in capitals': (records.SERVER.upper(), 'd-06f3k9w2qz8tm', HERE),
+        'its name': ('web-7', 'd-06f3k9w2qz8tm', ''),
+        'its name, like the id of a decision': ('d-prod1', 'd-06f3k9w2qz8tm', ''),
+        'a request': ('req-1', 'd-06aaaaaaaaaaa', HERE),
+        'a decision': ('d-06f3kd1r0vb4n', 'd-06f3kd1r0vb4n', ''),
+        'the beginning of its id': ('d-06f3kd', 'd-06f3kd1r0vb4n', ''),
+        'a server of elsewhere': (ELSEWHERE, 'd-0711111111111', ''),
+        'a decision of elsewhere': ('d-071111', 'd-0711111111111', ''),
+    },
 )
 def test_the_newest_decision_is_explained(explain, what, id_, note):
     code, answer, said = explain(what)

@@ -16,6 +16,7 @@ from novasched.compat.legacy_driver import LegacyDriver
 from novasched.drivers import Driver, DriverContext
 from novasched.drivers.chance import ChanceScheduler
 from novasched.drivers.filter_scheduler import FilterScheduler
+from tests.cases import cases
 from tests.configuration import make_conf
 
 HERE = __name__
@@ -84,28 +85,22 @@ def test_a_name_leads_to_a_driver(conf, parts, name, kind):
     assert driver.parts is parts
 
 
-@pytest.mark.parametrize(
+@cases(
     ('name', 'text'),
-    [
-        pytest.param(
+    {
+        'an unknown name': (
             'riddle',
             'no driver is called riddle. Set it to one of: '
             'caching_scheduler, chance_scheduler, filter_scheduler.',
-            id='an unknown name',
         ),
-        pytest.param(
+        'a path to nowhere': (
             'riddle.of.Sphinx',
             'riddle.of.Sphinx cannot be loaded: ModuleNotFoundError(',
-            id='a path to nowhere',
         ),
-        pytest.param(
-            f'{HERE}.Riddle',
-            'Riddle cannot be loaded: ',
-            id='a class that is not there',
-        ),
-        pytest.param(f'{HERE}.no_class', 'no_class is no class.', id='no class'),
-        pytest.param(f'{HERE}.Broken', 'Broken: TypeError(', id='one that raises'),
-    ],
+        'a class that is not there': (f'{HERE}.Riddle', 'Riddle cannot be loaded: '),
+        'no class': (f'{HERE}.no_class', 'no_class is no class.'),
+        'one that raises': (f'{HERE}.Broken', 'Broken: TypeError('),
+    },
 )
 def test_what_is_no_driver_is_named(conf, parts, name, text):
     conf.set_override('driver', name, 'scheduler')

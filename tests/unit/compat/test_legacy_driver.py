@@ -16,6 +16,7 @@ from novasched.objects.context import RequestContext
 from novasched.objects.selection import Selection
 from novasched.scheduler.pipeline import Profile
 from tests import factories
+from tests.cases import cases
 from tests.fakes import VERSION, FakePlacement, FakeView, candidate
 
 A, B = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab')
@@ -200,20 +201,16 @@ def test_a_class_that_chooses_nothing_is_named():
         LegacyDriver(cls, DriverContext(None, None, None, random.Random(1)))
 
 
-@pytest.mark.parametrize(
+@cases(
     ('bases', 'values', 'expected'),
-    [
-        pytest.param((Pike,), {}, True, id='it takes candidates'),
-        pytest.param((Mitaka,), {}, False, id='it takes none'),
-        pytest.param((Mitaka, Scheduler), {}, False, id='its base class says nothing'),
-        pytest.param((Rocky, Scheduler), {}, True, id='it takes some, with a base'),
-        pytest.param(
-            (Rocky,), {'USES_ALLOCATION_CANDIDATES': False}, False, id='it says no'
-        ),
-        pytest.param(
-            (Mitaka,), {'USES_ALLOCATION_CANDIDATES': True}, True, id='it says yes'
-        ),
-    ],
+    {
+        'it takes candidates': ((Pike,), {}, True),
+        'it takes none': ((Mitaka,), {}, False),
+        'its base class says nothing': ((Mitaka, Scheduler), {}, False),
+        'it takes some, with a base': ((Rocky, Scheduler), {}, True),
+        'it says no': ((Rocky,), {'USES_ALLOCATION_CANDIDATES': False}, False),
+        'it says yes': ((Mitaka,), {'USES_ALLOCATION_CANDIDATES': True}, True),
+    },
 )
 def test_whether_placement_is_asked(bases, values, expected):
     cls = type('Some', bases, values)
@@ -311,28 +308,22 @@ class TestAnswers:
         placed, _ = run(Mitaka, [named('h1'), named('h2')], None, num_instances=2)
         assert names(placed) == [['h1'], ['h2']]
 
-    @pytest.mark.parametrize(
+    @cases(
         'answer',
-        [
-            pytest.param([named('h9')], id='a host that is not known'),
-            pytest.param([named('h1', 'n9')], id='a node that is not known'),
-            pytest.param([{'hosts': 1}], id='a dict of another kind'),
-            pytest.param(['h1'], id='a text'),
-            pytest.param(
-                [Selection(service_host='h1', allocation_request='{nonsense')],
-                id='a candidate that is no JSON',
-            ),
-            pytest.param(
-                [Selection(service_host='h1', allocation_request='[1]')],
-                id='a candidate of another kind',
-            ),
-            pytest.param(
-                [Selection(service_host='h1')], id='nothing said of a candidate'
-            ),
-            pytest.param(
-                [Selection(allocation_request='null')], id='nothing said of a host'
-            ),
-        ],
+        {
+            'a host that is not known': [named('h9')],
+            'a node that is not known': [named('h1', 'n9')],
+            'a dict of another kind': [{'hosts': 1}],
+            'a text': ['h1'],
+            'a candidate that is no JSON': [
+                Selection(service_host='h1', allocation_request='{nonsense')
+            ],
+            'a candidate of another kind': [
+                Selection(service_host='h1', allocation_request='[1]')
+            ],
+            'nothing said of a candidate': [Selection(service_host='h1')],
+            'nothing said of a host': [Selection(allocation_request='null')],
+        },
     )
     def test_what_is_no_answer_names_the_driver(self, run, answer):
         with pytest.raises(errors.ExtensionFailed, match=r'^Mitaka failed: '):
@@ -355,23 +346,18 @@ def test_a_driver_may_find_no_host_in_its_own_words(run):
         run(Full, ())
 
 
-@pytest.mark.parametrize(
+@cases(
     ('problem', 'raised'),
-    [
-        pytest.param(errors.UnsetField('metadata'), 'Fails failed: Unset', id='unset'),
-        pytest.param(errors.FilterNotFound(['X']), 'Fails failed: Filter', id='setup'),
-        pytest.param(
+    {
+        'unset': (errors.UnsetField('metadata'), 'Fails failed: Unset'),
+        'setup': (errors.FilterNotFound(['X']), 'Fails failed: Filter'),
+        'a filter is named already': (
             errors.ExtensionFailed('OddHosts', KeyError('x')),
             'OddHosts failed: KeyError',
-            id='a filter is named already',
         ),
-        pytest.param(
-            errors.MetricNotFound('load', 'h1', 'n1'), 'Metric load', id='a metric'
-        ),
-        pytest.param(
-            errors.StoreFailed('cell1', 'away'), 'cell1 could not', id='a database'
-        ),
-    ],
+        'a metric': (errors.MetricNotFound('load', 'h1', 'n1'), 'Metric load'),
+        'a database': (errors.StoreFailed('cell1', 'away'), 'cell1 could not'),
+    },
 )
 def test_who_raises_is_named(run, problem, raised):
     class Fails(Base):

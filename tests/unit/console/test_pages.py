@@ -9,6 +9,7 @@ from novasched import errors
 from novasched.console.pages import words
 from novasched.inspection import explain, overview
 from tests import console_answers, decision_records
+from tests.cases import cases
 from tests.console_answers import SCHEDULED, UNSCHEDULABLE, client, page, part
 
 HREF = {'href': None}
@@ -378,29 +379,26 @@ def test_json_is_the_answer_of_the_reader(path):
         assert answer.json == {'v': 1, **console_answers.CAPACITY}
 
 
-@pytest.mark.parametrize(
+@cases(
     ('answer', 'sentences'),
-    [
-        pytest.param({}, [], id='all is there'),
-        pytest.param(
+    {
+        'all is there': ({}, []),
+        'schedulers': (
             {'unanswered': ['one'], 'without_log': ['two']},
             [
                 'one did not answer: decisions that it made are not seen.',
                 'two runs nova-scheduler, which keeps no decisions.',
             ],
-            id='schedulers',
         ),
-        pytest.param(
+        'a cell': (
             {'cells_left_out': {'cell3': 96}},
             ['cell3 does not answer: its 96 hosts are not in this.'],
-            id='a cell',
         ),
-        pytest.param(
+        'a part of placement': (
             {'placement_missing': 1},
             ['Placement did not show 1 host with free memory: not in this.'],
-            id='a part of placement',
         ),
-    ],
+    },
 )
 def test_what_an_answer_lacks_is_said(answer, sentences):
     assert list(words.missing(answer)) == sentences

@@ -9,24 +9,23 @@ import sqlalchemy as sa
 from novasched import errors
 from novasched.cluster import view
 from novasched.db import engines, transactions
+from tests.cases import cases
 
 MYSQL = 'mysql+pymysql://u:secret@127.0.0.1:1/x'
 
 
-@pytest.mark.parametrize(
+@cases(
     ('url', 'query'),
-    [
-        pytest.param(
+    {
+        'MySQL': (
             MYSQL,
             {'connect_timeout': '10', 'read_timeout': '20', 'write_timeout': '20'},
-            id='MySQL',
         ),
-        pytest.param(
+        'what the URL says is kept': (
             f'{MYSQL}?read_timeout=5',
             {'connect_timeout': '10', 'read_timeout': '5', 'write_timeout': '20'},
-            id='what the URL says is kept',
         ),
-        pytest.param(
+        'PostgreSQL': (
             'postgresql+psycopg2://u@h/x',
             {
                 'connect_timeout': '10',
@@ -34,10 +33,9 @@ MYSQL = 'mysql+pymysql://u:secret@127.0.0.1:1/x'
                 'tcp_user_timeout': '20000',
                 'keepalives_idle': '10',
             },
-            id='PostgreSQL',
         ),
-        pytest.param('sqlite:///x', {'timeout': '20'}, id='SQLite'),
-    ],
+        'SQLite': ('sqlite:///x', {'timeout': '20'}),
+    },
 )
 def test_every_statement_is_bounded(conf, url, query):
     engine = engines.main_engine(conf(url), timeout_s=20)
@@ -66,25 +64,23 @@ def test_a_statement_may_take_as_long_as_a_full_read_in_the_background(conf):
     assert float(engine.url.query['read_timeout']) >= view.BACKGROUND_TIMEOUT_S
 
 
-@pytest.mark.parametrize(
+@cases(
     ('url', 'says'),
-    [
-        pytest.param(None, 'not set', id='unset'),
-        pytest.param('', 'not set', id='empty'),
-        pytest.param('localhost:secret', 'not a database URL', id='no URL'),
-        pytest.param('x+y://u:secret@h/x', 'no usable driver', id='unknown'),
-        pytest.param(
-            'mysql+pymysql://u:secret@h:port/x', 'not a database URL', id='bad port'
-        ),
-        *(
-            pytest.param(url, 'an @ stands behind', id=url)
+    {
+        'unset': (None, 'not set'),
+        'empty': ('', 'not set'),
+        'no URL': ('localhost:secret', 'not a database URL'),
+        'unknown': ('x+y://u:secret@h/x', 'no usable driver'),
+        'bad port': ('mysql+pymysql://u:secret@h:port/x', 'not a database URL'),
+        **{
+            url: (url, 'an @ stands behind')
             for url in (
                 'mysql+pymysql://u:p@secret@h/x',
                 'mysql+pymysql://u:p@secret/p@h/x',
                 'mysql+pymysql://u:p@secret?p@h/x',
             )
-        ),
-    ],
+        },
+    },
 )
 def test_an_option_that_names_no_database(conf, url, says):
     with pytest.raises(errors.OptionError, match=says) as refused:
@@ -122,40 +118,35 @@ def test_a_database_that_can_be_used(conf):
     engines.check(engines.main_engine(conf('sqlite://')), engines.MAIN)
 
 
-@pytest.mark.parametrize(
+@cases(
     ('query', 'option', 'says'),
-    [
-        pytest.param(
+    {
+        'no file of authorities': (
             'ssl_ca=/none.pem',
             '[database] connection: ssl_ca',
             '/none.pem: no such file or directory',
-            id='no file of authorities',
         ),
-        pytest.param(
+        'a file of authorities that is none': (
             f'ssl_ca={__file__}',
             '[database] connection: ssl_ca',
             'no certificate can be read from it',
-            id='a file of authorities that is none',
         ),
-        pytest.param(
+        'no certificate of ours': (
             'ssl_cert=/none.pem&ssl_key=/none.key',
             '[database] connection: ssl_cert',
             '/none.pem: no such file or directory',
-            id='no certificate of ours',
         ),
-        pytest.param(
+        'an option that the driver does not know': (
             'compres=1',
             '[database] connection',
             "unexpected keyword argument 'compres'",
-            id='an option that the driver does not know',
         ),
-        pytest.param(
+        'a value that the driver does not know': (
             'charset=utf7',
             '[database] connection',
             'cannot be used: ',
-            id='a value that the driver does not know',
         ),
-    ],
+    },
 )
 def test_an_option_behind_the_url_that_cannot_be_used_is_named(
     conf, query, option, says
@@ -182,18 +173,17 @@ def reader(engine):
     return engine.get_execution_options().get(transactions.REPLICA, engine)
 
 
-@pytest.mark.parametrize(
+@cases(
     ('options', 'read'),
-    [
-        pytest.param({}, 'main', id='no replica'),
-        pytest.param({'slave_connection': REPLICA}, 'main', id='as by default'),
-        pytest.param(
+    {
+        'no replica': ({}, 'main'),
+        'as by default': ({'slave_connection': REPLICA}, 'main'),
+        'reads may lag': (
             {'slave_connection': REPLICA, 'synchronous_reader': False},
             'replica',
-            id='reads may lag',
         ),
-        pytest.param({'synchronous_reader': False}, 'main', id='nothing to read from'),
-    ],
+        'nothing to read from': ({'synchronous_reader': False}, 'main'),
+    },
 )
 def test_a_replica_is_read_from_where_reads_may_lag(conf, options, read):
     made = conf('sqlite:///main', **options)

@@ -3,26 +3,21 @@
 
 from __future__ import annotations
 
-import pytest
-
 from novasched.db import servers
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ('text', 'rules'),
-    [
-        pytest.param(
-            '{"max_server_per_host": "2"}', {'max_server_per_host': '2'}, id='text'
-        ),
-        pytest.param(
-            '{"max_server_per_host": 2}', {'max_server_per_host': '2'}, id='number'
-        ),
-        pytest.param('{}', {}, id='none'),
-        pytest.param(None, {}, id='null'),
-        pytest.param('', {}, id='empty'),
-        pytest.param('[1]', {}, id='not an object'),
-        pytest.param('{', {}, id='not JSON'),
-    ],
+    {
+        'text': ('{"max_server_per_host": "2"}', {'max_server_per_host': '2'}),
+        'number': ('{"max_server_per_host": 2}', {'max_server_per_host': '2'}),
+        'none': ('{}', {}),
+        'null': (None, {}),
+        'empty': ('', {}),
+        'not an object': ('[1]', {}),
+        'not JSON': ('{', {}),
+    },
 )
 def test_rules_from_text(text, rules):
     assert servers.rules_from_text(text) == rules

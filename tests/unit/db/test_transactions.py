@@ -14,6 +14,7 @@ from sqlalchemy import exc as sa_exc
 from novasched import errors
 from novasched.db import tables, transactions
 from novasched.db.transactions import Database
+from tests.cases import cases
 from tests.databases import instance
 
 
@@ -110,16 +111,15 @@ def test_after_a_loss_no_connection_of_the_pool_is_used(losing):
     assert not any(connection in before for connection in after)
 
 
-@pytest.mark.parametrize(
+@cases(
     ('problems', 'error'),
-    [
-        pytest.param([LOST, LOST], errors.StoreInterrupted, id='lost twice'),
-        pytest.param(
+    {
+        'lost twice': ([LOST, LOST], errors.StoreInterrupted),
+        'what another try does not mend': (
             [sqlite3.OperationalError('no such table: x')],
             errors.StoreFailed,
-            id='what another try does not mend',
         ),
-    ],
+    },
 )
 def test_a_read_is_made_twice_at_most(losing, problems, error):
     losing.problems = list(problems)
@@ -159,24 +159,20 @@ def test_a_database_without_a_name_is_called_by_its_url():
     assert Database(engine).name == 'mysql+pymysql://u:***@h:1/x'
 
 
-@pytest.mark.parametrize(
+@cases(
     ('problem', 'text'),
-    [
-        pytest.param(
-            db_exc.DBError(ValueError('first\nsecond')), 'first', id='the first line'
-        ),
-        pytest.param(
+    {
+        'the first line': (db_exc.DBError(ValueError('first\nsecond')), 'first'),
+        "the driver's words, without the statement": (
             sa_exc.OperationalError('SELECT 1', {'x': 1}, ValueError('refused')),
             'refused',
-            id="the driver's words, without the statement",
         ),
-        pytest.param(
+        'a URL with a password': (
             ValueError('no way to mysql://u:a@b@h/x'),
             'no way to mysql://u:****@h/x',
-            id='a URL with a password',
         ),
-        pytest.param(ValueError(''), 'ValueError', id='no text at all'),
-    ],
+        'no text at all': (ValueError(''), 'ValueError'),
+    },
 )
 def test_describe(problem, text):
     assert transactions.describe(problem) == text

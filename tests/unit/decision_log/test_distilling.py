@@ -18,6 +18,7 @@ from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import Profile
 from novasched.scheduler.weighers.resources import CPUWeigher, RAMWeigher
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fakes import FakeCaller, FakeDriver, FakePlacement, FakeView
 from tests.recordings import Recorded
@@ -67,125 +68,94 @@ class Foreign(FakeDriver):
         super().__init__(errors.NoValidHost('all are busy'))
 
 
-class Failing(FakeDriver):
-    """A driver with a defect."""
+class Wordy(FakeDriver):
+    """A driver with a defect, whose error quotes the request."""
 
     def __init__(self, parts):
-        super().__init__(ZeroDivisionError('x'))
+        super().__init__(ZeroDivisionError('secret'))
 
 
-@pytest.mark.parametrize(
+def no_host(blocker, plugin='', code=''):
+    return 'unschedulable', blocker, plugin, code
+
+
+@cases(
     ('options', 'request_', 'ending'),
-    [
-        pytest.param({}, {}, ('scheduled', '', '', ''), id='scheduled'),
-        pytest.param(
+    {
+        'scheduled': ({}, {}, ('scheduled', '', '', '')),
+        'a prefilter': (
             {'prefilters': [refusing]},
             {},
-            ('unschedulable', 'prefilter', 'refusing', ''),
-            id='a prefilter',
+            no_host('prefilter', 'refusing'),
         ),
-        pytest.param(
-            {},
-            gone({}),
-            ('unschedulable', 'named-host', '', ''),
-            id='a host that is not known',
-        ),
-        pytest.param(
+        'a host that is not known': ({}, gone({}), no_host('named-host')),
+        'a host that is not offered': (
             {'view': elsewhere()},
             {'force_hosts': ['h9']},
-            ('unschedulable', 'named-host', '', ''),
-            id='a host that is not offered',
+            no_host('named-host'),
         ),
-        pytest.param(
+        'placement answers with an error': (
             {'placement': failing(503)},
             {},
-            ('unschedulable', 'placement-failed', '', ''),
-            id='placement answers with an error',
+            no_host('placement-failed'),
         ),
-        pytest.param(
+        'placement does not answer': (
             {'placement': failing(0)},
             {},
-            ('unschedulable', 'placement-failed', '', ''),
-            id='placement does not answer',
+            no_host('placement-failed'),
         ),
-        pytest.param(
-            {'placement': FakePlacement()},
-            {},
-            ('unschedulable', 'no-candidates', '', ''),
-            id='no candidates',
-        ),
-        pytest.param(
+        'no candidates': ({'placement': FakePlacement()}, {}, no_host('no-candidates')),
+        'candidates that nobody knows': (
             {'placement': FakePlacement('uuid-of-nobody')},
             {},
-            ('unschedulable', 'unknown-hosts', '', ''),
-            id='candidates that nobody knows',
+            no_host('unknown-hosts'),
         ),
-        pytest.param(
+        'no service is up': (
             {
                 'driver': ChanceScheduler,
                 'hosts': factories.hosts(service_up=[False, False]),
             },
             {},
-            ('unschedulable', 'unknown-hosts', '', ''),
-            id='no service is up',
+            no_host('unknown-hosts'),
         ),
-        pytest.param(
+        'filters': (
             {'hosts': full(), 'filters': [ComputeFilter(), NumInstancesFilter(3)]},
             {},
-            (
-                'unschedulable',
-                'filters',
-                'NumInstancesFilter',
-                'too-many-instances',
-            ),
-            id='filters',
+            no_host('filters', 'NumInstancesFilter', 'too-many-instances'),
         ),
-        pytest.param(
+        'claims that are refused': (
             {'placement': FakePlacement('uuid-h1', 'uuid-h2', script=['refused'] * 9)},
             {},
-            ('unschedulable', 'claims', '', ''),
-            id='claims that are refused',
+            no_host('claims'),
         ),
-        pytest.param(
+        'claims that do not arrive': (
             {'placement': FakePlacement('uuid-h1', script=['unreachable'])},
             {},
-            ('unschedulable', 'claims', '', ''),
-            id='claims that do not arrive',
+            no_host('claims'),
         ),
-        pytest.param(
+        'a claim of which nothing is known': (
             {'placement': FakePlacement('uuid-h1', script=['unknown'])},
             {},
             ('error', 'claims', '', ''),
-            id='a claim of which nothing is known',
         ),
-        pytest.param(
+        'the caller is gone': (
             {'caller': FakeCaller(CallerGone('conductor'))},
             {},
             ('error', 'caller-gone', '', ''),
-            id='the caller is gone',
         ),
-        pytest.param(
+        'a plugin': (
             {'filters': [Broken(ValueError('x'))]},
             {},
             ('error', 'plugin', 'Broken', ''),
-            id='a plugin',
         ),
-        pytest.param(
-            {'driver': Foreign},
-            {},
-            ('unschedulable', 'plugin', '', ''),
-            id='a driver of others has no host',
-        ),
-        pytest.param(
+        'a driver of others has no host': ({'driver': Foreign}, {}, no_host('plugin')),
+        'a database': (
             {'filters': [Broken(errors.StoreFailed('database', 'away'))]},
             {},
             ('error', 'store', '', ''),
-            id='a database',
         ),
-        pytest.param(
-            {'driver': Failing}, {}, ('error', 'error', '', ''), id='anything else'
-        ),
-    ],
+        'anything else': ({'driver': Wordy}, {}, ('error', 'error', '', '')),
+    },
 )
 def test_what_ended_a_request(options, request_, ending):
     caller = options.pop('caller', None)
@@ -198,6 +168,35 @@ def test_what_ended_a_request(options, request_, ending):
     head, error = recorded.record.head, recorded.record.body['error']
     assert (error and error['class']) == raised
     assert (head.result, head.blocker, head.plugin, head.code) == ending
+
+
+class Strict(FakeDriver):
+    """A driver that finds fault with a request, and quotes it."""
+
+    def __init__(self, parts):
+        super().__init__(errors.InvalidRequest('no such secret'))
+
+
+BROKEN = Broken(ValueError('secret'))
+ALL_BUSY = 'No valid host was found. all are busy'
+
+
+@cases(
+    ('options', 'text'),
+    {
+        'of a plugin': ({'filters': [BROKEN]}, 'Broken failed: ValueError'),
+        'of a library': ({'driver': Wordy}, ''),
+        'on a request that is invalid': ({'driver': Strict}, ''),
+        'of ours stay': ({'driver': Foreign}, ALL_BUSY),
+    },
+)
+def test_words_of_others_are_not_kept(options, text):
+    """They may quote the request."""
+    recorded = Recorded(**options)
+    with pytest.raises(Exception):  # noqa: B017 each kind is in the record
+        recorded.ask()
+    assert recorded.record.body['error']['text'] == text
+    assert 'secret' not in str(recorded.record)
 
 
 # -- the form

@@ -14,6 +14,7 @@ from oslo_log.formatters import ContextFormatter, JSONFormatter
 from novasched.decision_log.fault import log_failure
 from novasched.decision_log.record import Head
 from novasched.objects.context import RequestContext
+from tests.cases import cases
 
 CONTEXT = RequestContext(
     request_id='req-of-this',
@@ -42,32 +43,29 @@ HEAD = Head(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ('head', 'body', 'line'),
-    [
-        pytest.param(
+    {
+        'whole': (
             HEAD,
             {'asked': [{'cut': False}], 'view': {'left_out': []}},
             'decision=d-06f3kd1r0vb4n blocker=filters plugin=NUMATopologyFilter '
             'code=not-enough-dedicated-cpus hosts=312 candidates=31 cut=no left_out=- '
             'servers=1 flavor=m1.pinned.8 zone=az1 took_ms=19',
-            id='whole',
         ),
-        pytest.param(
+        'names with anything in them': (
             Head(id='d-1', at=0, flavor='a b=c\nd', candidates=-1),
             {'asked': [{'cut': True}], 'view': {'left_out': ['east', 'we st']}},
             'decision=d-1 blocker=- plugin=- code=- hosts=0 candidates=0 cut=yes '
             'left_out=east,we_st servers=1 flavor=a_b_c_d zone=- took_ms=0',
-            id='names with anything in them',
         ),
-        pytest.param(
+        'a head alone': (
             Head(id='d-1', at=0),
             None,
             'decision=d-1 blocker=- plugin=- code=- hosts=0 candidates=0 cut=no '
             'left_out=- servers=1 flavor=- zone=- took_ms=0',
-            id='a head alone',
         ),
-    ],
+    },
 )
 def test_the_line_has_its_keys_in_order(caplog, head, body, line):
     caplog.set_level(logging.INFO, LOGGER)

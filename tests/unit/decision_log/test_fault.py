@@ -19,6 +19,7 @@ from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.outline import ASKED_OF_FAILURE
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.cases import cases
 from tests.fakes import FakePlacement, FakeView
 from tests.recordings import Recorded
 
@@ -107,24 +108,167 @@ def test_without_a_level_the_text_is_that_of_nova():
     }
 
 
-@pytest.mark.parametrize(
-    ('level', 'text'),
-    [
-        pytest.param(
-            USER,
-            '0 of 5 hosts: service-disabled 2, too-many-instances 2, service-down 1.',
-            id='user',
-        ),
-        pytest.param(
-            ADMIN,
-            '0 of 5 hosts: service-disabled 2 (h1 ...), too-many-instances 2 (h4 ...), '
-            'service-down 1 (h3).',
-            id='admin',
-        ),
+DIAGNOSIS = {
+    'age_s': 3.0,
+    'source': 'api',
+    'hosts': 312,
+    'offered': 0,
+    'reasons': [
+        {'code': code, 'what': what, 'hosts': hosts, 'only': 0, 'largest': None,
+         'example': 'cmp-044'}
+        for code, what, hosts in (
+            ('trait-missing', 'HW_CPU_X86_AVX512F', 3),
+            ('exhausted', 'PCPU', 240),
+            ('disabled', '', 38),
+            ('aggregate-missing', 'a0000000-0000-4000-8000-00000000000a', 31),
+        )
     ],
+}  # fmt: skip
+TREE = 'a0000000-0000-4000-8000-00000000000b'
+
+
+def diagnosed(**changes):
+    """Placement offers nothing, for these reasons."""
+    told = {**DIAGNOSIS, **changes}
+    return {'placement': FakePlacement(), 'diagnose': lambda query: told}
+
+
+def of_reason(number, **changes):
+    return {**DIAGNOSIS['reasons'][number], **changes}
+
+
+def refusing(context, request):
+    return Requirements(refused='no port of web-7')
+
+
+EVERY = [f'uuid-h{n}' for n in range(1, 6)]
+THREE = factories.hosts(count=3)
+TO_ADMINS = (
+    '0 of 5 hosts: service-disabled 2 (h1 ...), too-many-instances 2 (h4 ...), '
+    'service-down 1 (h3).'
 )
-def test_what_the_filters_rejected(level, text):
-    assert said(level, ComputeFilter(), FULL) == text
+UNKNOWN = 'The host that the request names is not known.'
+NOTHING = 'Placement has no allocation candidates for what is asked for.'
+REFUSED = 'A rule for all hosts refuses the request.'
+DIAGNOSED = (
+    '0 of 312 hosts: exhausted PCPU 240, disabled 38, aggregate-missing 31, '
+    'trait-missing HW_CPU_X86_AVX512F 3.'
+)
+
+
+@cases(
+    ('level', 'filters', 'of', 'text'),
+    {
+        'filters, to users': (
+            USER,
+            [ComputeFilter(), FULL],
+            {},
+            '0 of 5 hosts: service-disabled 2, too-many-instances 2, service-down 1.',
+        ),
+        'filters, to admins': (ADMIN, [ComputeFilter(), FULL], {}, TO_ADMINS),
+        'no hosts that are known': (
+            USER,
+            [],
+            {'placement': FakePlacement('uuid-unheard-of')},
+            '0 of 5 hosts: not offered by placement 5.',
+        ),
+        'no hosts at all': (
+            USER,
+            [],
+            {'placement': FakePlacement('x'), 'hosts': factories.hosts(count=0)},
+            'No host is offered.',
+        ),
+        'ignored hosts': (
+            USER,
+            [FULL],
+            {
+                'request': {'ignore_hosts': ['h4', 'h5']},
+                'placement': FakePlacement(*EVERY, script=['refused'] * 99),
+            },
+            '0 of 5 hosts: not granted by placement 3, not named by the request 2.',
+        ),
+        'a forced host that is not offered': (
+            USER,
+            [],
+            {
+                'request': {'force_hosts': ['h9']},
+                'view': FakeView(table(), nodes=[('h9', 'h9', 'uuid-h9')]),
+            },
+            '0 of 5 hosts: not named by the request 5.',
+        ),
+        'a forced host that is none': (
+            USER,
+            [],
+            {'request': {'force_hosts': ['h9']}},
+            UNKNOWN,
+        ),
+        'hosts that placement does not offer': (
+            USER,
+            [FULL],
+            {'placement': FakePlacement('uuid-h4', 'uuid-h5')},
+            '0 of 5 hosts: not offered by placement 3, too-many-instances 2.',
+        ),
+        'one of several servers': (
+            USER,
+            [First()],
+            {'hosts': THREE, 'uuids': [A, B]},
+            'For server 2 of 2: 0 of 3 hosts: rejected 3.',
+        ),
+        'all hosts of the request': (
+            ADMIN,
+            [Passing('h1', 'h2'), ServerGroupAntiAffinityFilter()],
+            {
+                'hosts': THREE,
+                'uuids': [A, B, C],
+                'request': {'instance_group': factories.group(members=[A, B, C])},
+                'view': None,
+            },
+            'For server 3 of 3: 0 of 3 hosts: group-limit 2 (h1 ...), rejected 1 (h3).',
+        ),
+        'a prefilter, to users': (USER, [], {'prefilters': [refusing]}, REFUSED),
+        'a prefilter, to admins': (ADMIN, [], {'prefilters': [refusing]}, REFUSED),
+        'no candidates': (USER, [], {'placement': FakePlacement()}, NOTHING),
+        'a diagnosis, to users': (USER, [], diagnosed(), DIAGNOSED),
+        'a diagnosis, to admins': (ADMIN, [], diagnosed(), DIAGNOSED),
+        'a diagnosis out of date': (USER, [], diagnosed(offered=1), NOTHING),
+        'placement and filters': (
+            USER,
+            [FULL],
+            {
+                **diagnosed(hosts=5, offered=2, reasons=[of_reason(1, hosts=3)]),
+                'placement': FakePlacement('uuid-h4', 'uuid-h5'),
+            },
+            '0 of 5 hosts: exhausted PCPU 3, too-many-instances 2.',
+        ),
+        'reasons of the same words': (
+            USER,
+            [],
+            diagnosed(
+                hosts=12,
+                reasons=[
+                    of_reason(3, what=A, hosts=4),
+                    of_reason(3, what=B, hosts=5),
+                    of_reason(0, code='not-in-tree', what=TREE),
+                ],
+            ),
+            '0 of 12 hosts: aggregate-missing 9, not-in-tree 3.',
+        ),
+        'filters of the same words': (
+            ADMIN,
+            [Passing('h1', 'h2', 'h3'), Passing('h1'), Passing()],
+            {},
+            '0 of 5 hosts: rejected 5 (h4 ...).',
+        ),
+        'very many cells': (
+            ADMIN,
+            [ComputeFilter(), FULL],
+            {'view': silent(*(f'cell-of-region-{n}' for n in range(40)))},
+            f'{TO_ADMINS} Cells left out: 40.',
+        ),
+    },
+)
+def test_what_it_says(level, filters, of, text):
+    assert said(level, *filters, **of) == text
 
 
 class OfNumbers(OfPlugin):
@@ -157,59 +301,6 @@ def test_the_words_of_a_plugin_are_not_given_on(words, level, text):
 
 
 @pytest.mark.parametrize(
-    ('filters', 'of', 'text'),
-    [
-        pytest.param(
-            [],
-            {'placement': FakePlacement('uuid-unheard-of')},
-            '0 of 5 hosts: not offered by placement 5.',
-            id='no hosts that are known',
-        ),
-        pytest.param(
-            [],
-            {'placement': FakePlacement('x'), 'hosts': factories.hosts(count=0)},
-            'No host is offered.',
-            id='no hosts at all',
-        ),
-        pytest.param(
-            [FULL],
-            {
-                'request': {'ignore_hosts': ['h4', 'h5']},
-                'placement': FakePlacement(
-                    *(f'uuid-h{n}' for n in range(1, 6)), script=['refused'] * 99
-                ),
-            },
-            '0 of 5 hosts: not granted by placement 3, not named by the request 2.',
-            id='ignored hosts',
-        ),
-        pytest.param(
-            [],
-            {
-                'request': {'force_hosts': ['h9']},
-                'view': FakeView(table(), nodes=[('h9', 'h9', 'uuid-h9')]),
-            },
-            '0 of 5 hosts: not named by the request 5.',
-            id='a forced host that is not offered',
-        ),
-        pytest.param(
-            [],
-            {'request': {'force_hosts': ['h9']}},
-            'The host that the request names is not known.',
-            id='a forced host that is none',
-        ),
-        pytest.param(
-            [FULL],
-            {'placement': FakePlacement('uuid-h4', 'uuid-h5')},
-            '0 of 5 hosts: not offered by placement 3, too-many-instances 2.',
-            id='hosts that placement does not offer',
-        ),
-    ],
-)
-def test_other_ways_to_lose_hosts(filters, of, text):
-    assert said(USER, *filters, **of) == text
-
-
-@pytest.mark.parametrize(
     ('level', 'text'),
     [(USER, ' Cells left out: 2.'), (ADMIN, ' Cells left out: east, west.')],
 )
@@ -221,27 +312,6 @@ def test_admins_see_the_names_of_cells(level, text):
 def test_users_see_no_name_of_a_host_or_cell():
     text = said(USER, ComputeFilter(), FULL, view=silent('east'))
     assert not re.search(r'h\d|east', text)
-
-
-def test_one_of_several_servers_is_told_by_its_number():
-    text = said(USER, First(), hosts=factories.hosts(count=3), uuids=[A, B])
-    assert text == 'For server 2 of 2: 0 of 3 hosts: rejected 3.'
-
-
-def test_the_reasons_count_all_hosts_of_the_request():
-    request = {'instance_group': factories.group(members=[A, B, C])}
-    filters = [Passing('h1', 'h2'), ServerGroupAntiAffinityFilter()]
-    text = said(
-        ADMIN,
-        *filters,
-        hosts=factories.hosts(count=3),
-        uuids=[A, B, C],
-        request=request,
-        view=None,
-    )
-    assert text == (
-        'For server 3 of 3: 0 of 3 hosts: group-limit 2 (h1 ...), rejected 1 (h3).'
-    )
 
 
 class Once(BaseHostFilter):
@@ -280,15 +350,6 @@ def test_a_decision_over_all_hosts_still_knows_which_cells_were_left_out():
     view = silent('east')
     text = said(USER, First(), uuids=[A, B], view=view)
     assert text.endswith(' Cells left out: 1.')
-
-
-@pytest.mark.parametrize('level', [USER, ADMIN])
-def test_the_words_of_a_prefilter_are_not_given_on(level):
-    def refusing(context, request):
-        return Requirements(refused='no port of web-7')
-
-    text = said(level, prefilters=[refusing])
-    assert text == 'A rule for all hosts refuses the request.'
 
 
 def refused(detail):
@@ -342,74 +403,6 @@ def test_a_placement_that_says_very_much_is_cut():
     said(ADMIN, placement=placement, view=silent('east' * 50))
 
 
-def test_placement_has_nothing():
-    text = 'Placement has no allocation candidates for what is asked for.'
-    assert said(USER, placement=FakePlacement()) == text
-
-
-DIAGNOSIS = {
-    'age_s': 3.0,
-    'source': 'api',
-    'hosts': 312,
-    'offered': 0,
-    'reasons': [
-        {'code': code, 'what': what, 'hosts': hosts, 'only': 0, 'largest': None,
-         'example': 'cmp-044'}
-        for code, what, hosts in (
-            ('trait-missing', 'HW_CPU_X86_AVX512F', 3),
-            ('exhausted', 'PCPU', 240),
-            ('disabled', '', 38),
-            ('aggregate-missing', 'a0000000-0000-4000-8000-00000000000a', 31),
-        )
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize('level', [USER, ADMIN])
-def test_a_diagnosis_gives_the_counts_of_placement(level):
-    text = said(level, placement=FakePlacement(), diagnose=lambda query: DIAGNOSIS)
-    assert text == (
-        '0 of 312 hosts: exhausted PCPU 240, disabled 38, aggregate-missing 31, '
-        'trait-missing HW_CPU_X86_AVX512F 3.'
-    )
-
-
-def test_a_diagnosis_that_offers_what_placement_did_not_is_out_of_date():
-    text = said(
-        USER,
-        placement=FakePlacement(),
-        diagnose=lambda query: {**DIAGNOSIS, 'offered': 1},
-    )
-    assert text == 'Placement has no allocation candidates for what is asked for.'
-
-
-def test_placement_and_the_filters_count_together():
-    offered = FakePlacement('uuid-h4', 'uuid-h5')
-    of_two = {
-        **DIAGNOSIS, 'hosts': 5, 'offered': 2,
-        'reasons': [{**DIAGNOSIS['reasons'][1], 'hosts': 3}],
-    }  # fmt: skip
-    text = said(USER, FULL, placement=offered, diagnose=lambda query: of_two)
-    assert text == '0 of 5 hosts: exhausted PCPU 3, too-many-instances 2.'
-
-
-TREE = 'a0000000-0000-4000-8000-00000000000b'
-
-
-def test_reasons_of_the_same_words_are_counted_together():
-    of_three = {
-        **DIAGNOSIS, 'hosts': 12,
-        'reasons': [
-            {**DIAGNOSIS['reasons'][3], 'what': what, 'hosts': hosts}
-            for what, hosts in ((A, 4), (B, 5))
-        ] + [{**DIAGNOSIS['reasons'][0], 'code': 'not-in-tree', 'what': TREE}],
-    }  # fmt: skip
-    text = said(USER, placement=FakePlacement(), diagnose=lambda query: of_three)
-    assert text == '0 of 12 hosts: aggregate-missing 9, not-in-tree 3.'
-    hosts = [Passing('h1', 'h2', 'h3'), Passing('h1'), Passing()]
-    assert said(ADMIN, *hosts) == '0 of 5 hosts: rejected 5 (h4 ...).'
-
-
 def many_reasons(count):
     reasons = [
         {'code': 'exhausted', 'what': f'CUSTOM_CLASS_{n:02}', 'hosts': count - n,
@@ -428,15 +421,6 @@ def test_the_rarest_reasons_are_counted_as_others():
     assert kept == list(range(20, 20 - len(kept), -1))
     assert len(kept) > 4
     assert sum(kept) + others == 210
-
-
-def test_names_of_very_many_cells_leave_room_for_the_reasons():
-    cells = [f'cell-of-region-{n}' for n in range(40)]
-    text = said(ADMIN, ComputeFilter(), FULL, view=silent(*cells))
-    assert text == (
-        '0 of 5 hosts: service-disabled 2 (h1 ...), too-many-instances 2 (h4 ...), '
-        'service-down 1 (h3). Cells left out: 40.'
-    )
 
 
 class Away(FakePlacement):

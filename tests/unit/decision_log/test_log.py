@@ -119,6 +119,22 @@ def served(log, **options):
     return Recorded(factories.hosts(count=3), log=log, **options)
 
 
+@pytest.fixture
+def hung(open_log):
+    """Make a sink that hangs on its first record, its log, and who makes records."""
+
+    def make(make_recorded=served, **options):
+        sink = Sink()
+        sink.gate.clear()
+        log = open_log(sink, **options)
+        recorded = make_recorded(log)
+        recorded.ask()
+        assert sink.entered.wait(PATIENCE_S)
+        return sink, log, recorded
+
+    return make
+
+
 def test_a_record_is_written_soon(open_log):
     sink = Sink()
     served(open_log(sink)).ask()
@@ -169,24 +185,16 @@ def test_closing_a_log_without_requests_is_nothing(open_log):
     assert sink.records == []
 
 
-def test_closing_does_not_wait_long_for_a_store_that_hangs(open_log):
-    sink = Sink()
-    sink.gate.clear()
-    log = open_log(sink)
-    served(log).ask()
-    assert sink.entered.wait(PATIENCE_S)
+def test_closing_does_not_wait_long_for_a_store_that_hangs(hung):
+    sink, log, _ = hung()
     began = SYSTEM_CLOCK.monotonic()
     log.close()
     assert SYSTEM_CLOCK.monotonic() - began < DRAIN_S + 5
     sink.gate.set()
 
 
-def test_many_records_are_written_together_in_order(open_log):
-    sink = Sink()
-    sink.gate.clear()
-    recorded = served(open_log(sink))
-    recorded.ask()
-    assert sink.entered.wait(PATIENCE_S)
+def test_many_records_are_written_together_in_order(hung):
+    sink, _, recorded = hung()
     for _ in range(100):
         recorded.ask()
     sink.gate.set()
@@ -196,12 +204,8 @@ def test_many_records_are_written_together_in_order(open_log):
     assert max(map(len, sink.batches)) == AT_ONCE
 
 
-def test_a_full_queue_reduces_records_to_their_heads(open_log):
-    sink = Sink()
-    sink.gate.clear()
-    recorded = served(open_log(sink))
-    recorded.ask()
-    assert sink.entered.wait(PATIENCE_S)
+def test_a_full_queue_reduces_records_to_their_heads(hung):
+    sink, _, recorded = hung()
     for _ in range(MOST_WAITING + 3):
         recorded.ask()
     sink.gate.set()
@@ -217,13 +221,8 @@ def test_a_full_queue_reduces_records_to_their_heads(open_log):
     assert sink.lost == 0
 
 
-def test_heads_are_lost_when_very_many_wait(open_log):
-    sink = Sink()
-    sink.gate.clear()
-    log = open_log(sink)
-    recorded = served(log)
-    recorded.ask()
-    assert sink.entered.wait(PATIENCE_S)
+def test_heads_are_lost_when_very_many_wait(hung):
+    sink, log, recorded = hung()
     recorder = log.recorder(recorded.context, factories.request(), None)
     for _ in range(MOST_WAITING + MOST_REDUCED + 5):
         recorder.ended([], None)
@@ -231,12 +230,8 @@ def test_heads_are_lost_when_very_many_wait(open_log):
     sink.gate.set()
 
 
-def test_a_store_that_hangs_delays_no_request(open_log):
-    sink = Sink()
-    sink.gate.clear()
-    recorded = served(open_log(sink))
-    recorded.ask()
-    assert sink.entered.wait(PATIENCE_S)
+def test_a_store_that_hangs_delays_no_request(hung):
+    sink, _, recorded = hung()
     began = SYSTEM_CLOCK.monotonic()
     for _ in range(50):
         recorded.ask()
@@ -270,14 +265,9 @@ def test_of_a_record_that_cannot_be_made_the_head_is_kept(open_log, caplog):
     assert [set(r.body) == {'servers'} for r in sink.records] == [False, True, False]
 
 
-def test_what_holds_many_hosts_does_not_wait(open_log):
-    sink = Sink()
-    sink.gate.clear()
+def test_what_holds_many_hosts_does_not_wait(hung):
     hosts = factories.hosts(count=MOST_HELD // (4 * (CANDIDATE + 1)))
-    log = open_log(sink)
-    recorded = Recorded(hosts, log=log)
-    recorded.ask()
-    assert sink.entered.wait(PATIENCE_S)
+    sink, log, recorded = hung(lambda log: Recorded(hosts, log=log))
     for _ in range(6):
         recorded.ask()
     sink.gate.set()
@@ -403,12 +393,9 @@ def test_recording_fails_no_request(open_log, caplog):
     assert caplog.text.count('leaves no record') == 1
 
 
-def test_other_green_threads_go_on_after_each_record(open_log):
-    sink, slept = Sink(), []
-    sink.gate.clear()
-    recorded = served(open_log(sink, sleep=slept.append))
-    recorded.ask()
-    assert sink.entered.wait(PATIENCE_S)
+def test_other_green_threads_go_on_after_each_record(hung):
+    slept = []
+    sink, _, recorded = hung(sleep=slept.append)
     for _ in range(4):
         recorded.ask()
     sink.gate.set()

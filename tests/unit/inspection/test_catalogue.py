@@ -85,6 +85,15 @@ def test_a_flavor_of_the_database_comes_before_one_built_in():
         pytest.param('vcpus=0,ram=1,disk=1', 'vcpus of inline is 0', id='no CPUs'),
         pytest.param('vcpus=1,ram=x,disk=1', 'ram of inline is x', id='no number'),
         pytest.param('=1,ram=x,disk=1', 'Write key=value', id='no name'),
+        *(
+            pytest.param(text, 'Write a whole number', id=text)
+            for text in (
+                'vcpus=3000000,ram=2,disk=1,hw:cpu_policy=dedicated',
+                f'vcpus=1,ram={"9" * 30},disk=1',
+                'vcpus=1,ram=2048,disk=9999999999',
+                'vcpus=\u00b2,ram=2048,disk=1',
+            )
+        ),
     ],
 )
 def test_a_flavor_that_makes_no_sense_is_refused(text, problem):

@@ -10,6 +10,7 @@ from novasched import errors
 from novasched.inspection.pci_aliases import PciAliases
 from novasched.inspection.server_request import destined, request_spec
 from novasched_lab.api.new_instance import instance_of
+from tests.cases import cases
 
 UUID = 'c0000000-0000-4000-8000-000000000001'
 NIC = {'name': 'nic', 'vendor_id': '15b3', 'product_id': '1018'}
@@ -53,41 +54,35 @@ def test_a_destination_can_be_named_later():
     assert destined(made(), 'h1').requested_destination.host == 'h1'
 
 
-@pytest.mark.parametrize(
+@cases(
     ('specs', 'cells'),
-    [
-        pytest.param({}, None, id='nothing'),
-        pytest.param(
+    {
+        'nothing': ({}, None),
+        'two nodes': (
             {'hw:numa_nodes': '2'},
             [({0, 1}, set(), 512, None), ({2, 3}, set(), 512, None)],
-            id='two nodes',
         ),
-        pytest.param(
+        'a word for pages': (
             {'hw:mem_page_size': 'large'},
             [({0, 1, 2, 3}, set(), 1024, -2)],
-            id='a word for pages',
         ),
-        pytest.param(
+        'pages with a unit': (
             {'hw:mem_page_size': '2MB'},
             [({0, 1, 2, 3}, set(), 1024, 2048)],
-            id='pages with a unit',
         ),
-        pytest.param(
+        'dedicated': (
             {'hw:cpu_policy': 'dedicated'},
             [(set(), {0, 1, 2, 3}, 1024, None)],
-            id='dedicated',
         ),
-        pytest.param(
+        'dedicated by its resource': (
             {'resources:PCPU': '4', 'hw:mem_page_size': '1048576'},
             [(set(), {0, 1, 2, 3}, 1024, 1048576)],
-            id='dedicated by its resource',
         ),
-        pytest.param(
+        'mixed': (
             {'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': '0-1'},
             [({2, 3}, {0, 1}, 1024, None)],
-            id='mixed',
         ),
-        pytest.param(
+        'what each node has': (
             {
                 'hw:numa_nodes': '2',
                 'hw:numa_cpus.0': '0-2',
@@ -96,9 +91,8 @@ def test_a_destination_can_be_named_later():
                 'hw:numa_mem.1': '256',
             },
             [({0, 1, 2}, set(), 768, None), ({3}, set(), 256, None)],
-            id='what each node has',
         ),
-    ],
+    },
 )
 def test_nodes_of_the_guest(specs, cells):
     topology = made(specs=specs, vcpus=4, memory_mb=1024).numa_topology
@@ -109,49 +103,37 @@ def test_nodes_of_the_guest(specs, cells):
     assert found == cells
 
 
-@pytest.mark.parametrize(
+@cases(
     'specs',
-    [
-        pytest.param({'hw:numa_nodes': '3'}, id='parts that are not equal'),
-        pytest.param({'hw:numa_nodes': '9'}, id='more nodes than CPUs'),
-        pytest.param({'hw:numa_nodes': 'x'}, id='nodes that are no number'),
-        pytest.param({'hw:mem_page_size': 'huge'}, id='an unknown size of pages'),
-        pytest.param({'hw:mem_page_size': f'{2**62}MB'}, id='pages of no size'),
-        pytest.param({'hw:cpu_policy': 'mixed'}, id='a mix without a mask'),
-        pytest.param(
-            {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0'}, id='a CPU in no node'
-        ),
-        pytest.param(
-            {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0-3'}, id='memory in no node'
-        ),
-        pytest.param({'pci_passthrough:alias': 'gpu:1'}, id='an unknown alias'),
-        pytest.param({'pci_passthrough:alias': 'nic'}, id='an alias without count'),
-    ],
+    {
+        'parts that are not equal': {'hw:numa_nodes': '3'},
+        'more nodes than CPUs': {'hw:numa_nodes': '9'},
+        'nodes that are no number': {'hw:numa_nodes': 'x'},
+        'an unknown size of pages': {'hw:mem_page_size': 'huge'},
+        'pages of no size': {'hw:mem_page_size': f'{2**62}MB'},
+        'a mix without a mask': {'hw:cpu_policy': 'mixed'},
+        'a CPU in no node': {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0'},
+        'memory in no node': {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0-3'},
+        'an unknown alias': {'pci_passthrough:alias': 'gpu:1'},
+        'an alias without count': {'pci_passthrough:alias': 'nic'},
+    },
 )
 def test_demands_that_cannot_be(specs):
     with pytest.raises(errors.InvalidDemand):
         made(specs=specs, vcpus=4, memory_mb=1024, aliases=PciAliases([NIC]))
 
 
-@pytest.mark.parametrize(
+@cases(
     ('specs', 'vcpus', 'words'),
-    [
-        pytest.param(
-            {'hw:numa_nodes': '4097'},
-            4097,
-            'may be 4096',
-            id='more nodes than any host',
-        ),
-        pytest.param(
-            {'hw:cpu_policy': 'dedicated'}, 2**31, 'may be 65536', id='CPUs without end'
-        ),
-        pytest.param(
+    {
+        'more nodes than any host': ({'hw:numa_nodes': '4097'}, 4097, 'may be 4096'),
+        'CPUs without end': ({'hw:cpu_policy': 'dedicated'}, 2**31, 'may be 65536'),
+        'an unknown policy': (
             {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'x'},
             2,
             'cpu_thread_policy',
-            id='an unknown policy',
         ),
-        pytest.param(
+        'nodes that share more CPUs than there can be': (
             {
                 'hw:numa_nodes': '2',
                 'hw:numa_cpus.0': '0-40000',
@@ -159,9 +141,8 @@ def test_demands_that_cannot_be(specs):
             },
             40001,
             'CPUs are named',
-            id='nodes that share more CPUs than there can be',
         ),
-    ],
+    },
 )
 def test_demands_without_bounds(specs, vcpus, words):
     with pytest.raises(errors.InvalidRequest, match=words):

@@ -120,14 +120,14 @@ def look(worker, consumers):
 
 
 @pytest.fixture
-def killed(worker):
+def killed(worker, intent):
     """Make a worker that is killed after it has done something with an entry."""
 
-    def kill(intent, do=lambda entry: None, held=None):
+    def kill(consumer='a', do=lambda entry: None, held=None, **values):
         dead = worker()
-        (entry,) = dead.intend([intent])
+        (entry,) = dead.intend([intent(consumer, **values)])
         if held:
-            dead.held(intent.consumer_uuid, held, 7)
+            dead.held(consumer, held, 7)
         do(entry)
         entry.file.close()
 

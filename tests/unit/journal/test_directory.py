@@ -12,6 +12,7 @@ import pytest
 from novasched import state_directory
 from novasched.journal.directory import MESSAGES, OPTION, look, make
 from novasched.state_directory import Candidate, Directory
+from tests.cases import cases
 from tests.configuration import make_conf
 
 SYSTEMD = {'STATE_DIRECTORY': '/one:/two', 'HOME': '/home/nova'}
@@ -30,24 +31,20 @@ def conf():
     return make_conf()
 
 
-@pytest.mark.parametrize(
+@cases(
     ('options', 'expected'),
-    [
-        pytest.param({}, ['/h/.local/state/novasched'], id='a default'),
-        pytest.param(
+    {
+        'a default': ({}, ['/h/.local/state/novasched']),
+        'beside what nova keeps': (
             {'state_path': '/s'},
             ['/s/novasched', '/h/.local/state/novasched'],
-            id='beside what nova keeps',
         ),
-        pytest.param(
-            {'journal_dir': '/j'}, ['/j', '/h/.local/state/novasched'], id='of its own'
-        ),
-        pytest.param(
+        'of its own': ({'journal_dir': '/j'}, ['/j', '/h/.local/state/novasched']),
+        'of both': (
             {'state_path': '/s', 'journal_dir': '$state_path/j'},
             ['/s/j', '/s/novasched', '/h/.local/state/novasched'],
-            id='of both',
         ),
-    ],
+    },
 )
 def test_what_is_set_comes_first(conf, options, expected):
     for name, value in options.items():
@@ -58,41 +55,36 @@ def test_what_is_set_comes_first(conf, options, expected):
     assert found[-1].option is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ('environ', 'is_root', 'expected'),
-    [
-        pytest.param(
+    {
+        'a service of systemd': (
             SYSTEMD,
             False,
             ['/one', '/two', '/home/nova/.local/state/novasched'],
-            id='a service of systemd',
         ),
-        pytest.param(
+        'a service of systemd as root': (
             {'STATE_DIRECTORY': '/var/lib/novasched', 'HOME': '/root'},
             True,
             ['/var/lib/novasched', '/root/.local/state/novasched'],
-            id='a service of systemd as root',
         ),
-        pytest.param(
+        'a user who keeps state elsewhere': (
             {'HOME': '/h', 'XDG_STATE_HOME': '/x'},
             False,
             ['/x/novasched'],
-            id='a user who keeps state elsewhere',
         ),
-        pytest.param(
+        'root': (
             {'HOME': '/root'},
             True,
             ['/var/lib/novasched', '/root/.local/state/novasched'],
-            id='root',
         ),
-        pytest.param({}, False, [], id='a user without a home'),
-        pytest.param(
+        'a user without a home': ({}, False, []),
+        'relative paths': (
             {'STATE_DIRECTORY': 'one::two', 'XDG_STATE_HOME': 'x'},
             False,
             [],
-            id='relative paths',
         ),
-    ],
+    },
 )
 def test_the_defaults(conf, environ, is_root, expected):
     found = candidates(conf, environ, is_root)

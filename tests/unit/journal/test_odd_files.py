@@ -33,12 +33,12 @@ def spoil(directory):
     ],
 )
 def test_an_odd_line_is_named_and_kept_and_stops_no_other(
-    killed, look, intent, consumers, caplog, spoil, line, files, said
+    killed, look, consumers, caplog, spoil, line, files, said
 ):
-    killed(intent('a'))
+    killed('a')
     path = spoil(line)
     consumers.held['b'] = consumers.held['a']
-    killed(intent('b'))
+    killed('b')
     look()
     assert consumers.held == {'a': None, 'b': None}
     assert files() == [f'{path.name}.odd']
@@ -49,10 +49,10 @@ def test_an_odd_line_is_named_and_kept_and_stops_no_other(
 
 
 def test_a_file_with_an_odd_line_is_kept_as_long_as_any_other(
-    killed, look, intent, consumers, spoil, files, said
+    killed, look, consumers, spoil, files, said
 ):
     claimed = consumers.held.pop('a')
-    killed(intent('a'))
+    killed('a')
     path = spoil(b'o[]')
     look()
     assert files() == [path.name]
@@ -64,13 +64,13 @@ def test_a_file_with_an_odd_line_is_kept_as_long_as_any_other(
 
 
 def test_a_file_that_cannot_be_read_stops_no_other(
-    killed, look, intent, consumers, directory, said
+    killed, look, consumers, directory, said
 ):
-    killed(intent('b'))
+    killed('b')
     (path,) = directory.iterdir()
     path.unlink()
     path.mkdir()
-    killed(intent('a'))
+    killed('a')
     look()
     look()
     assert consumers.held == {'a': None}
@@ -78,10 +78,10 @@ def test_a_file_that_cannot_be_read_stops_no_other(
 
 
 def test_a_file_that_cannot_be_removed_stops_no_other(
-    worker, killed, intent, consumers, directory, uptime, said
+    worker, killed, consumers, directory, said
 ):
-    killed(intent('a'))
-    killed(intent('b'))
+    killed('a')
+    killed('b')
     first, _ = sorted(directory.iterdir())
     consumers.held['b'] = consumers.held['a']
 

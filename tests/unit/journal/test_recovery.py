@@ -14,6 +14,7 @@ from novasched.journal.recovery import (
     from_conf,
 )
 from novasched.ports import UndoUnanswered
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.unit.journal.conftest import UNDO_WITHIN_S
 
@@ -24,10 +25,8 @@ WINDOW_S = PATIENCE_S - 5.0
 LATER_S = 400.0
 
 
-def test_a_claim_without_an_answer_is_undone(
-    killed, look, intent, consumers, files, said
-):
-    killed(intent())
+def test_a_claim_without_an_answer_is_undone(killed, look, consumers, files, said):
+    killed()
     look()
     assert consumers.held == {'a': None}
     assert files() == []
@@ -35,18 +34,18 @@ def test_a_claim_without_an_answer_is_undone(
     assert line == 'The claim of request req-1 for a is undone: it was never answered'
 
 
-def test_what_was_held_before_comes_back(killed, look, intent, consumers):
+def test_what_was_held_before_comes_back(killed, look, consumers):
     consumers.held['a']['old'] = {'VCPU': 4}
-    killed(intent(), held=BEFORE)
+    killed(held=BEFORE)
     look()
     assert consumers.held == {'a': BEFORE}
     assert consumers.generations == [7]
 
 
 def test_a_claim_that_may_be_answered_is_only_named(
-    killed, look, intent, consumers, files, said
+    killed, look, consumers, files, said
 ):
-    killed(intent(), lambda entry: entry.answering())
+    killed(do=lambda entry: entry.answering())
     look()
     assert consumers.asked == []
     assert files() == []
@@ -54,8 +53,8 @@ def test_a_claim_that_may_be_answered_is_only_named(
     assert 'openstack resource provider allocation delete a' in line
 
 
-def test_what_is_settled_is_no_matter(killed, look, intent, consumers, files, said):
-    killed(intent(), lambda entry: entry.settle())
+def test_what_is_settled_is_no_matter(killed, look, consumers, files, said):
+    killed(do=lambda entry: entry.settle())
     look()
     assert consumers.asked == []
     assert files() == []
@@ -69,10 +68,10 @@ def test_a_worker_that_lives_keeps_its_claims(worker, look, intent, consumers):
 
 
 def test_a_claim_that_may_still_arrive_is_looked_for_again(
-    killed, look, intent, consumers, uptime, files
+    killed, look, consumers, files
 ):
     claimed = consumers.held.pop('a')
-    killed(intent())
+    killed()
     look()
     assert len(files()) == 1
     consumers.held['a'] = claimed
@@ -82,10 +81,10 @@ def test_a_claim_that_may_still_arrive_is_looked_for_again(
 
 
 def test_a_claim_that_never_arrived_is_forgotten(
-    killed, look, intent, consumers, uptime, files, said
+    killed, look, consumers, uptime, files, said
 ):
     consumers.held.clear()
-    killed(intent())
+    killed()
     for _ in range(int(ARRIVES_WITHIN_S / INTERVAL_S)):
         look()
         assert len(files()) == 1
@@ -105,9 +104,9 @@ def test_a_claim_that_never_arrived_is_forgotten(
     ],
 )
 def test_a_claim_that_came_while_its_caller_waited_is_undone(
-    killed, look, intent, consumers, uptime, patience_s, window_s, looks_after_s
+    killed, look, consumers, uptime, patience_s, window_s, looks_after_s
 ):
-    killed(intent(undo_within_s=patience_s))
+    killed(undo_within_s=patience_s)
     consumers.since['a'] = uptime.seconds + window_s - 0.1
     uptime.seconds += window_s + looks_after_s
     look()
@@ -115,9 +114,9 @@ def test_a_claim_that_came_while_its_caller_waited_is_undone(
 
 
 def test_the_same_claim_of_a_later_request_is_only_named(
-    killed, look, intent, consumers, uptime, files, said
+    killed, look, consumers, uptime, files, said
 ):
-    killed(intent())
+    killed()
     consumers.since['a'] = uptime.seconds + WINDOW_S + 0.1
     uptime.seconds += LATER_S
     look()
@@ -127,35 +126,34 @@ def test_the_same_claim_of_a_later_request_is_only_named(
     assert 'unless another request has made the same claim' in line
 
 
-def test_a_caller_of_no_patience_is_never_undone(killed, look, intent, consumers):
-    killed(intent(undo_within_s=3.0))
+def test_a_caller_of_no_patience_is_never_undone(killed, look, consumers):
+    killed(undo_within_s=3.0)
     look()
     assert consumers.asked == []
 
 
-def test_none_is_undone_where_none_is_to_be(worker, killed, intent, consumers):
-    killed(intent())
+def test_none_is_undone_where_none_is_to_be(worker, killed, consumers):
+    killed()
     Recovery(worker(), consumers, 0).undo_left_claims()
     assert consumers.asked == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ('before', 'command'),
-    [
-        pytest.param(None, 'delete a', id='all that it holds'),
-        pytest.param(
+    {
+        'all that it holds': (None, 'delete a'),
+        'what a move added': (
             BEFORE,
             'unset --os-placement-api-version 1.28 --provider p a',
-            id='what a move added',
         ),
-    ],
+    },
 )
 def test_the_command_removes_the_claim_alone(
-    killed, look, intent, consumers, uptime, before, command, said
+    killed, look, consumers, uptime, before, command, said
 ):
     if before:
         consumers.held['a']['old'] = {'VCPU': 4}
-    killed(intent(), held=before)
+    killed(held=before)
     uptime.seconds += UNDO_WITHIN_S
     look()
     (line,) = said()
@@ -177,10 +175,10 @@ def test_the_command_removes_the_claim_alone(
     ],
 )
 def test_a_claim_that_does_not_stand_is_not_named(
-    killed, look, intent, consumers, uptime, held, state, files, said
+    killed, look, consumers, uptime, held, state, files, said
 ):
     consumers.held['a'] = held
-    killed(intent(), state)
+    killed(do=state)
     uptime.seconds += UNDO_WITHIN_S
     look()
     assert consumers.looked_at == ['a']
@@ -188,31 +186,27 @@ def test_a_claim_that_does_not_stand_is_not_named(
     assert said() == []
 
 
-def test_a_move_that_claimed_nothing_more_is_not_named(
-    killed, look, intent, consumers, uptime, said
-):
+def test_a_move_that_claimed_nothing_more_is_not_named(killed, look, uptime, said):
     before = {'allocations': {'p': {'resources': {'VCPU': 1}}}}
-    killed(intent(), held=before)
+    killed(held=before)
     uptime.seconds += UNDO_WITHIN_S
     look()
     assert said() == []
 
 
-@pytest.mark.parametrize(
+@cases(
     'change',
-    [
-        pytest.param(
-            {'seconds': 1000.0 + UNDO_WITHIN_S}, id='too much time has passed'
-        ),
-        pytest.param({'boot_id': 'next'}, id='the machine was started anew'),
-        pytest.param({'boot_id': None}, id='nobody knows the time'),
-        pytest.param({'seconds': 5.0}, id='a container counts from its own start'),
-    ],
+    {
+        'too much time has passed': {'seconds': 1000.0 + UNDO_WITHIN_S},
+        'the machine was started anew': {'boot_id': 'next'},
+        'nobody knows the time': {'boot_id': None},
+        'a container counts from its own start': {'seconds': 5.0},
+    },
 )
 def test_a_claim_of_long_ago_is_only_named(
-    killed, look, intent, consumers, uptime, change, files, said
+    killed, look, consumers, uptime, change, files, said
 ):
-    killed(intent())
+    killed()
     vars(uptime).update(change)
     look()
     assert consumers.asked == []
@@ -228,10 +222,8 @@ def test_a_claim_of_long_ago_is_only_named(
         pytest.param(errors.AllocationDeleteFailed('a', 'oops'), id='placement fails'),
     ],
 )
-def test_what_cannot_be_undone_now_is_kept(
-    killed, look, intent, consumers, error, files, said
-):
-    killed(intent())
+def test_what_cannot_be_undone_now_is_kept(killed, look, consumers, error, files, said):
+    killed()
     consumers.errors = {'a': error}
     look()
     assert consumers.held == {'a': {'p': {'VCPU': 1}}}
@@ -250,7 +242,7 @@ def test_what_cannot_be_undone_now_is_kept(
     ],
 )
 def test_others_are_tried_unless_placement_is_away(
-    worker, killed, look, intent, consumers, error, expected, files
+    worker, look, intent, consumers, error, expected, files
 ):
     consumers.errors = dict.fromkeys('abc', error)
     dead = worker()
@@ -276,9 +268,9 @@ def test_placement_that_is_away_is_not_asked_what_stands(
 
 
 def test_a_claim_that_others_write_is_undone_when_they_are_done(
-    killed, look, intent, consumers, uptime, files, said
+    killed, look, consumers, uptime, files, said
 ):
-    killed(intent())
+    killed()
     consumers.conflicts.add('a')
     look()
     uptime.seconds += LATER_S
@@ -420,9 +412,9 @@ def test_a_directory_that_cannot_be_read_is_a_warning(
 
 
 def test_the_next_start_finds_what_a_worker_left_in_the_middle_of_anything(
-    killed, look, intent, consumers, directory
+    killed, look, consumers, directory
 ):
-    killed(intent('a'))
+    killed('a')
     (path,) = directory.iterdir()
     whole = path.read_bytes()
     for length in range(len(whole)):

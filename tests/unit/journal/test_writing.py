@@ -242,7 +242,7 @@ def test_a_file_that_takes_no_state_is_not_acted_upon(
     ],
 )
 def test_a_file_that_could_not_be_removed_is_when_the_disk_is_back(
-    worker, intent, directory, caplog, again, full
+    worker, intent, caplog, again, full
 ):
     made = worker()
     first, second = made.intend([intent('a'), intent('b')])

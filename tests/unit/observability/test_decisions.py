@@ -9,6 +9,7 @@ from novasched.observability.decisions import MOST_WAIT_S, DecisionMetrics
 from novasched.observability.health import PASS, WARN
 from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from tests import factories
+from tests.cases import cases
 from tests.decision_records import changed, unschedulable
 from tests.recordings import Recorded
 from tests.unit.observability.recorder import FakeRecorder
@@ -27,21 +28,15 @@ def metrics(recorder):
     return DecisionMetrics(recorder)
 
 
-@pytest.mark.parametrize(
+@cases(
     ('problem', 'waits_s', 'unwritten_s', 'status', 'output'),
-    [
-        pytest.param(None, 0.0, 0.0, PASS, '', id='all is written'),
-        pytest.param(None, MOST_WAIT_S, MOST_WAIT_S, PASS, '', id='a busy moment'),
-        pytest.param(
-            'locked', 0.0, 99.0, WARN, 'wait: locked', id='a store that fails'
-        ),
-        pytest.param(
-            None, 31.0, 0.0, WARN, 'made for 31 s; a plugin may hang', id='no records'
-        ),
-        pytest.param(
-            None, 0.0, 31.0, WARN, 'written for 31 s; the disk may stall', id='a stall'
-        ),
-    ],
+    {
+        'all is written': (None, 0.0, 0.0, PASS, ''),
+        'a busy moment': (None, MOST_WAIT_S, MOST_WAIT_S, PASS, ''),
+        'a store that fails': ('locked', 0.0, 99.0, WARN, 'wait: locked'),
+        'no records': (None, 31.0, 0.0, WARN, 'made for 31 s; a plugin may hang'),
+        'a stall': (None, 0.0, 31.0, WARN, 'written for 31 s; the disk may stall'),
+    },
 )
 def test_health_warns_where_records_wait(
     metrics, problem, waits_s, unwritten_s, status, output

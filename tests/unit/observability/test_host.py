@@ -7,6 +7,7 @@ import pytest
 
 from novasched.observability.health import FAIL, PASS, WARN, Check
 from novasched.observability.host import WorkerReport, Workers, merged, not_ready
+from tests.cases import cases
 
 WELL = Check(PASS, '12:00')
 
@@ -15,35 +16,31 @@ def report(pid, **checks):
     return WorkerReport(pid, checks)
 
 
-@pytest.mark.parametrize(
+@cases(
     ('workers', 'expected'),
-    [
-        pytest.param([], {}, id='nobody says anything'),
-        pytest.param(
+    {
+        'nobody says anything': ([], {}),
+        'all are well: the oldest news': (
             [report(1, api_db=WELL), report(2, api_db=Check(PASS, '11:00'))],
             {'api_db': Check(PASS, '11:00')},
-            id='all are well: the oldest news',
         ),
-        pytest.param(
+        'one warns': (
             [report(1, api_db=WELL), report(2, api_db=Check(WARN, '11:00', 'odd'))],
             {'api_db': Check(WARN, '11:00', 'worker 2: odd')},
-            id='one warns',
         ),
-        pytest.param(
+        'two fail': (
             [
                 report(1, api_db=Check(FAIL, '12:01', 'gone')),
                 report(2, api_db=Check(WARN, '11:00', 'odd')),
                 report(3, api_db=Check(FAIL, '12:02', 'away')),
             ],
             {'api_db': Check(FAIL, '12:01', 'worker 1: gone; worker 3: away')},
-            id='two fail',
         ),
-        pytest.param(
+        'each knows of another component': (
             [report(1, b=WELL), report(2, a=WELL)],
             {'a': WELL, 'b': WELL},
-            id='each knows of another component',
         ),
-    ],
+    },
 )
 def test_the_worst_that_a_worker_says_counts(workers, expected):
     assert merged(workers) == expected
@@ -65,26 +62,23 @@ def test_workers_that_are_missing_or_hang_are_seen(workers, expected):
     assert Workers('/nowhere', 2).check(workers, 'now') == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ('workers', 'expected'),
-    [
-        pytest.param([], 'no worker is there', id='none has a socket yet'),
-        pytest.param(
+    {
+        'none has a socket yet': ([], 'no worker is there'),
+        'none serves yet': (
             [report(1, ready=Check(WARN, 'now', 'starting')), report(2)],
             'worker 1: starting; worker 2: starting',
-            id='none serves yet',
         ),
-        pytest.param(
+        'one serves': (
             [report(1, ready=Check(WARN, 'now', 'starting')), report(2, ready=WELL)],
             None,
-            id='one serves',
         ),
-        pytest.param(
+        'the only one hangs': (
             [WorkerReport(2, problem='worker 2 does not answer within 2 s')],
             'worker 2 does not answer within 2 s',
-            id='the only one hangs',
         ),
-    ],
+    },
 )
 def test_the_service_is_ready_when_one_worker_is(workers, expected):
     assert not_ready(workers) == expected
