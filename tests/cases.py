@@ -1,21 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of cases: a row a case, under what it shows."""
+"""Tables of cases: a row has its name first, and then what the test is given."""
 
 from __future__ import annotations
 
 import pytest
 
 
-def cases(names, table):
-    """Parametrize a test by a table, whose keys are the ids of its rows.
-
-    ``names`` are separated by commas; a row of several names is a tuple.
-    """
-    several = ',' in names
-    return pytest.mark.parametrize(
-        names,
-        [
-            pytest.param(*(row if several else [row]), id=each)
-            for each, row in table.items()
-        ],
-    )
+def cases(names, *rows):
+    """Run a test once for each row, which fails by its name."""
+    params = [pytest.param(*values, id=name) for name, *values in rows]
+    return pytest.mark.parametrize(names, params)

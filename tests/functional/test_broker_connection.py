@@ -197,37 +197,42 @@ def test_tls_where_the_broker_has_none_names_the_option(plain, certificates):
 
 @cases(
     ('options', 'says'),
-    {
-        'no file of authorities': (
-            {'ssl_ca_file': '/none.pem'},
-            '[oslo_messaging_rabbit] ssl_ca_file: /none.pem: no such file or directory',
-        ),
-        'a file of authorities that is none': (
-            {'ssl_ca_file': __file__},
-            f'[oslo_messaging_rabbit] ssl_ca_file: {__file__}: no certificate can be',
-        ),
-        'no key': (
-            {'ssl_cert_file': '{0}', 'ssl_key_file': '/none.key'},
-            '[oslo_messaging_rabbit] ssl_key_file: /none.key: no such file',
-        ),
-        'no key of this certificate': (
-            {'ssl_cert_file': '{0}', 'ssl_key_file': '{1}'},
-            '[oslo_messaging_rabbit] ssl_key_file: {1}: no private key of the '
-            'certificate {0} can be read',
-        ),
-        'a version that there is not': (
-            {'ssl_version': 'ssl9'},
-            '[oslo_messaging_rabbit] ssl_version: Invalid SSL version : ssl9. Leave',
-        ),
-        'no heartbeat': (
-            {'heartbeat_rate': 0},
-            '[oslo_messaging_rabbit] heartbeat_rate: it is 0. Set it to 1 or more.',
-        ),
-        'a pool that is too small': (
-            {'rpc_conn_pool_size': 1},
-            '[oslo_messaging_rabbit] rpc_conn_pool_size: it is below conn_pool_min_si',
-        ),
-    },
+    (
+        'no file of authorities',
+        {'ssl_ca_file': '/none.pem'},
+        '[oslo_messaging_rabbit] ssl_ca_file: /none.pem: no such file or directory',
+    ),
+    (
+        'a file of authorities that is none',
+        {'ssl_ca_file': __file__},
+        f'[oslo_messaging_rabbit] ssl_ca_file: {__file__}: no certificate can be',
+    ),
+    (
+        'no key',
+        {'ssl_cert_file': '{0}', 'ssl_key_file': '/none.key'},
+        '[oslo_messaging_rabbit] ssl_key_file: /none.key: no such file',
+    ),
+    (
+        'no key of this certificate',
+        {'ssl_cert_file': '{0}', 'ssl_key_file': '{1}'},
+        '[oslo_messaging_rabbit] ssl_key_file: {1}: no private key of the '
+        'certificate {0} can be read',
+    ),
+    (
+        'a version that there is not',
+        {'ssl_version': 'ssl9'},
+        '[oslo_messaging_rabbit] ssl_version: Invalid SSL version : ssl9. Leave',
+    ),
+    (
+        'no heartbeat',
+        {'heartbeat_rate': 0},
+        '[oslo_messaging_rabbit] heartbeat_rate: it is 0. Set it to 1 or more.',
+    ),
+    (
+        'a pool that is too small',
+        {'rpc_conn_pool_size': 1},
+        '[oslo_messaging_rabbit] rpc_conn_pool_size: it is below conn_pool_min_si',
+    ),
 )
 def test_options_that_keep_all_brokers_away_are_named(
     plain, certificates, options, says

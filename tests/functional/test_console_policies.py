@@ -43,56 +43,54 @@ def may_look(enforcer, who):
 
 @cases(
     ('text', 'said'),
-    {
-        'no YAML': ('a: [', 'cannot be read: '),
-        'no UTF-8': (b'\xff', 'cannot be read: '),
-        'no character': ('"\\UFFFFFFFF": a', 'cannot be read: '),
-        'too many levels': ('[' * 3000, 'nested too deep'),
-        'a list': ('- a', 'says no names and rules'),
-        'an empty list': ('[]', 'says no names and rules'),
-        'a text': ('a', 'says no names and rules'),
-        'twice': (f'{RULE}: role:a\n{RULE}: role:a', 'is there twice'),
-        'a typo': ('"novasched:raed": "role:a"', 'mean novasched:read'),
-        'no rule of ours': ('"NOVASCHED:list": "role:a"', 'the only one'),
-        'alike': ('Novasched-Read: "role:a"', 'mean novasched:read'),
-        **{
-            rule[:40]: (f'"{RULE}": {rule}', said)
-            for rule, said in (
-                ('', 'is empty'),
-                ('""', 'is empty'),
-                ('[]', 'is empty'),
-                ('[[]]', 'be understood'),
-                ('1', 'be understood'),
-                ('{"role:a": x}', 'be understood'),
-                ('null', 'be understood: null'),
-                ('[[["role:a"]]]', 'be understood'),
-                ('[{"role:a": x}]', 'be understood'),
-                ('&a [*a]', 'nested too deep'),
-                (f'"{"not " * 5000}role:a"', 'nested too deep'),
-                ('"role:a ro role:b"', 'be understood'),
-                ('"role:a or not ro"', 'be understood'),
-                ('"role:a and not !b"', 'be understood'),
-                ('["role:a", ["and"]]', 'be understood'),
-                ('"role:a and not roel:b"', 'asks for roel, which no user has'),
-                ('"role:a and not http://b"', 'asks another server (http://b)'),
-                ('"rule:x"\nx: role:a\nx: role:b', 'x is there twice'),
-                ('"role:a or \'b\':b"', "asks for 'b', which no user has"),
-                ('"not rule:barred"', 'refers to barred, which is not there'),
-                ('"rule:viewr"\n"default": ""', 'refers to viewr, which is not there'),
-                ('"rule:some"\n"some": ""', 'some is empty'),
-                ('"not rule:no"\n"no": "role:a ro b"', 'no is empty or cannot be und'),
-                ('"rule:some"\n"some": "not rule:some"', 'some refers to itself'),
-                ('"role:a and not role:"', 'compares role with nothing'),
-                ('["role: a"]', 'compares role with nothing, or with blanks'),
-                ('"role:a and not user_id:None"', 'compares user_id with nothing'),
-                ('"role:a and not project_id:%(project_id)s"', 'but no target'),
-                ('"role:100%"', 'but no target'),
-                ('"role:a or not role:b"', 'allows users who have no role'),
-                ('"is_admin_project:True"', 'allows users who have no role'),
-                ('"is_admin_project:False"', 'allows users who have no role'),
-            )
-        },
-    },
+    ('no YAML', 'a: [', 'cannot be read: '),
+    ('no UTF-8', b'\xff', 'cannot be read: '),
+    ('no character', '"\\UFFFFFFFF": a', 'cannot be read: '),
+    ('too many levels', '[' * 3000, 'nested too deep'),
+    ('a list', '- a', 'says no names and rules'),
+    ('an empty list', '[]', 'says no names and rules'),
+    ('a text', 'a', 'says no names and rules'),
+    ('twice', f'{RULE}: role:a\n{RULE}: role:a', 'is there twice'),
+    ('a typo', '"novasched:raed": "role:a"', 'mean novasched:read'),
+    ('no rule of ours', '"NOVASCHED:list": "role:a"', 'the only one'),
+    ('alike', 'Novasched-Read: "role:a"', 'mean novasched:read'),
+    *(
+        (rule[:40], f'"{RULE}": {rule}', said)
+        for rule, said in (
+            ('', 'is empty'),
+            ('""', 'is empty'),
+            ('[]', 'is empty'),
+            ('[[]]', 'be understood'),
+            ('1', 'be understood'),
+            ('{"role:a": x}', 'be understood'),
+            ('null', 'be understood: null'),
+            ('[[["role:a"]]]', 'be understood'),
+            ('[{"role:a": x}]', 'be understood'),
+            ('&a [*a]', 'nested too deep'),
+            (f'"{"not " * 5000}role:a"', 'nested too deep'),
+            ('"role:a ro role:b"', 'be understood'),
+            ('"role:a or not ro"', 'be understood'),
+            ('"role:a and not !b"', 'be understood'),
+            ('["role:a", ["and"]]', 'be understood'),
+            ('"role:a and not roel:b"', 'asks for roel, which no user has'),
+            ('"role:a and not http://b"', 'asks another server (http://b)'),
+            ('"rule:x"\nx: role:a\nx: role:b', 'x is there twice'),
+            ('"role:a or \'b\':b"', "asks for 'b', which no user has"),
+            ('"not rule:barred"', 'refers to barred, which is not there'),
+            ('"rule:viewr"\n"default": ""', 'refers to viewr, which is not there'),
+            ('"rule:some"\n"some": ""', 'some is empty'),
+            ('"not rule:no"\n"no": "role:a ro b"', 'no is empty or cannot be und'),
+            ('"rule:some"\n"some": "not rule:some"', 'some refers to itself'),
+            ('"role:a and not role:"', 'compares role with nothing'),
+            ('["role: a"]', 'compares role with nothing, or with blanks'),
+            ('"role:a and not user_id:None"', 'compares user_id with nothing'),
+            ('"role:a and not project_id:%(project_id)s"', 'but no target'),
+            ('"role:100%"', 'but no target'),
+            ('"role:a or not role:b"', 'allows users who have no role'),
+            ('"is_admin_project:True"', 'allows users who have no role'),
+            ('"is_admin_project:False"', 'allows users who have no role'),
+        )
+    ),
 )
 def test_what_is_not_understood_keeps_from_starting(build, tmp_path, text, said):
     with pytest.raises(errors.OptionError) as raised:
@@ -131,30 +129,29 @@ def test_a_directory_by_the_default_name_keeps_from_starting(build, tmp_path):
 
 @cases(
     ('text', 'allowed'),
-    {
-        'no rules': ('', [READER]),
-        'rules of others': ('"nova:a": !!int ""\nb: [[1]]', [READER]),
-        'odd names of others': (
-            '1: a\nyes: b\nnull: c\n? [a]\n: b\na: b\na: b',
-            [READER],
-        ),
-        'merged in': (f'x: &x {{"{RULE}": "role:b", y: z}}\n<<: *x', [B]),
-        **{
-            rule: (f'"{RULE}": {rule}', allowed)
-            for rule, allowed in (
-                ('"@"', [NOBODY, A, B, READER]),
-                ('"@ and not role:b"', [NOBODY, A, READER]),
-                ('["@"]', [NOBODY, A, B, READER]),
-                ('"!"', []),
-                ('"(!)"', []),
-                ('"( role:a or roles:a )"', [A, B]),
-                ('"(role:a AND (not role:b))"', [A]),
-                ('"role:%%"', []),
-                ('[["role:a", "role:b"], [], "role:reader"]', [B, READER]),
-                ('"rule:some and not user_id:x"\nsome: "role:b"', [B]),
-            )
-        },
-    },
+    ('no rules', '', [READER]),
+    ('rules of others', '"nova:a": !!int ""\nb: [[1]]', [READER]),
+    (
+        'odd names of others',
+        '1: a\nyes: b\nnull: c\n? [a]\n: b\na: b\na: b',
+        [READER],
+    ),
+    ('merged in', f'x: &x {{"{RULE}": "role:b", y: z}}\n<<: *x', [B]),
+    *(
+        (rule, f'"{RULE}": {rule}', allowed)
+        for rule, allowed in (
+            ('"@"', [NOBODY, A, B, READER]),
+            ('"@ and not role:b"', [NOBODY, A, READER]),
+            ('["@"]', [NOBODY, A, B, READER]),
+            ('"!"', []),
+            ('"(!)"', []),
+            ('"( role:a or roles:a )"', [A, B]),
+            ('"(role:a AND (not role:b))"', [A]),
+            ('"role:%%"', []),
+            ('[["role:a", "role:b"], [], "role:reader"]', [B, READER]),
+            ('"rule:some and not user_id:x"\nsome: "role:b"', [B]),
+        )
+    ),
 )
 def test_what_is_understood_is_honoured(build, text, allowed):
     enforcer = build(text)

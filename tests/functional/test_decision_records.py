@@ -98,16 +98,15 @@ def assert_adds_up(record):
 
 @cases(
     ('request_', 'picked', 'filtered'),
-    {
-        'a boot': ({}, 'h1', True),
-        'a forced host': ({'force_hosts': ['h2']}, 'h2', False),
-        'an ignored host': ({'ignore_hosts': ['h1']}, 'h2', True),
-        'a destination': (
-            {'requested_destination': Destination(host='h2', node=None)},
-            'h2',
-            True,
-        ),
-    },
+    ('a boot', {}, 'h1', True),
+    ('a forced host', {'force_hosts': ['h2']}, 'h2', False),
+    ('an ignored host', {'ignore_hosts': ['h1']}, 'h2', True),
+    (
+        'a destination',
+        {'requested_destination': Destination(host='h2', node=None)},
+        'h2',
+        True,
+    ),
 )
 def test_a_request_that_gets_a_host(ask, request_, picked, filtered):
     answer, record = ask(**request_)
@@ -128,23 +127,23 @@ def test_a_request_that_gets_a_host(ask, request_, picked, filtered):
 
 @cases(
     ('request_', 'options', 'blocker', 'plugin', 'code'),
-    {
-        'NUMA': (PINNED, {}, 'filters', 'NUMATopologyFilter', 'numa-missing'),
-        'a zone': (
-            {'availability_zone': 'mars'},
-            {'scheduler': {'query_placement_for_availability_zone': False}},
-            'filters',
-            'AvailabilityZoneFilter',
-            'wrong-zone',
-        ),
-        'an image': (
-            {'image': {'hw_architecture': 'aarch64'}},
-            {},
-            'filters',
-            'ImagePropertiesFilter',
-            'image-not-supported',
-        ),
-    },
+    ('NUMA', PINNED, {}, 'filters', 'NUMATopologyFilter', 'numa-missing'),
+    (
+        'a zone',
+        {'availability_zone': 'mars'},
+        {'scheduler': {'query_placement_for_availability_zone': False}},
+        'filters',
+        'AvailabilityZoneFilter',
+        'wrong-zone',
+    ),
+    (
+        'an image',
+        {'image': {'hw_architecture': 'aarch64'}},
+        {},
+        'filters',
+        'ImagePropertiesFilter',
+        'image-not-supported',
+    ),
 )
 def test_a_request_that_the_filters_refuse(
     ask, caplog, request_, options, blocker, plugin, code

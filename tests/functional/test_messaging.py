@@ -132,18 +132,17 @@ class TestErrors:
 
     @cases(
         ('arguments', 'text'),
-        {
-            'nothing': ({}, 'no spec_obj'),
-            'a text': ({'request_spec': 'a text'}, 'a str'),
-            'null': ({'spec_obj': None}, 'not a RequestSpec'),
-            'another class': ({'spec_obj': factories.group()}, 'not a RequestSpec'),
-            'an unknown argument': (
-                {**BOOT, 'colour': 'red'},
-                'unknown argument colour',
-            ),
-            'a text for a list': ({**BOOT, 'instance_uuids': 'abc'}, NO_UUIDS),
-            'a number for an instance': ({**BOOT, 'instance_uuids': [1]}, NO_UUIDS),
-        },
+        ('nothing', {}, 'no spec_obj'),
+        ('a text', {'request_spec': 'a text'}, 'a str'),
+        ('null', {'spec_obj': None}, 'not a RequestSpec'),
+        ('another class', {'spec_obj': factories.group()}, 'not a RequestSpec'),
+        (
+            'an unknown argument',
+            {**BOOT, 'colour': 'red'},
+            'unknown argument colour',
+        ),
+        ('a text for a list', {**BOOT, 'instance_uuids': 'abc'}, NO_UUIDS),
+        ('a number for an instance', {**BOOT, 'instance_uuids': [1]}, NO_UUIDS),
     )
     def test_bad_arguments_are_one_line(self, caplog, arguments, text):
         endpoint = SchedulerEndpoint(SimpleNamespace(select_destinations=None), None)

@@ -150,12 +150,10 @@ CUT = 'warning: placement did not show 1 host with free memory\n'
 
 @cases(
     ('words', 'code', 'missing', 'said'),
-    {
-        'asked of placement': (('--count', '11'), 3, 0, ''),
-        'too many': (('--count', '11', '--what-if', 'disable rack2-a'), 4, 1, CUT),
-        'all fit': (('--what-if', 'disable rack2-a'), 0, 1, CUT),
-        'added': (('--count', '19', '--what-if', 'add 3 like rack2-a'), 4, 1, CUT),
-    },
+    ('asked of placement', ('--count', '11'), 3, 0, ''),
+    ('too many', ('--count', '11', '--what-if', 'disable rack2-a'), 4, 1, CUT),
+    ('all fit', ('--what-if', 'disable rack2-a'), 0, 1, CUT),
+    ('added', ('--count', '19', '--what-if', 'add 3 like rack2-a'), 4, 1, CUT),
 )
 def test_a_snapshot_that_is_cut(made, planned, words, code, missing, said):
     """What placement does not show could have a place; hosts that are added are not

@@ -36,46 +36,43 @@ def known():
 
 @cases(
     ('text', 'warnings'),
-    {
-        'an option of a group of ours': (
-            '[scheduler]\nworkerz = 1\n',
-            [
-                '[scheduler] workerz is no option and does nothing. '
-                'Did you mean workers?'
-            ],
-        ),
-        'a group': (
-            '[filter_schedular]\nhost_subset_size = 2\n',
-            [
-                '[filter_schedular] is no group of options and does nothing. '
-                'Did you mean [filter_scheduler]?'
-            ],
-        ),
-        'an option of an authentication': (
-            '[placement]\nusername = nova\npasword = p\nuser_domain_name = d\n',
-            [
-                '[placement] pasword is no option and does nothing. '
-                'Did you mean password?'
-            ],
-        ),
-        'a hyphen': (
-            '[scheduler]\nmax-attempts = 2\n',
-            [
-                '[scheduler] max-attempts is no option and does nothing. '
-                'Did you mean max_attempts?'
-            ],
-        ),
-        'a group in capitals': ('[Scheduler]\nworkers = 1\n', []),
-        'the name of old': ('[DEFAULT]\nscheduler_max_attempts = 1\n', []),
-        'nothing like ours': ('[scheduler]\nsomething_else = 1\n', []),
-        'groups of other services': (
-            '[libvirt]\nvirt_type = kvm\n[vnc]\nenabled = true\n[api]\n'
-            'auth_strategy = noauth2\n[keystone_authtoken]\nusername = nova\n',
-            [],
-        ),
-        'other options': ('[DEFAULT]\nmy_ip = ::1\ndebug = 1\n', []),
-        'an old library': ('[oslo_messaging_amqp]\nssl = 1\n', []),
-    },
+    (
+        'an option of a group of ours',
+        '[scheduler]\nworkerz = 1\n',
+        ['[scheduler] workerz is no option and does nothing. Did you mean workers?'],
+    ),
+    (
+        'a group',
+        '[filter_schedular]\nhost_subset_size = 2\n',
+        [
+            '[filter_schedular] is no group of options and does nothing. '
+            'Did you mean [filter_scheduler]?'
+        ],
+    ),
+    (
+        'an option of an authentication',
+        '[placement]\nusername = nova\npasword = p\nuser_domain_name = d\n',
+        ['[placement] pasword is no option and does nothing. Did you mean password?'],
+    ),
+    (
+        'a hyphen',
+        '[scheduler]\nmax-attempts = 2\n',
+        [
+            '[scheduler] max-attempts is no option and does nothing. '
+            'Did you mean max_attempts?'
+        ],
+    ),
+    ('a group in capitals', '[Scheduler]\nworkers = 1\n', []),
+    ('the name of old', '[DEFAULT]\nscheduler_max_attempts = 1\n', []),
+    ('nothing like ours', '[scheduler]\nsomething_else = 1\n', []),
+    (
+        'groups of other services',
+        '[libvirt]\nvirt_type = kvm\n[vnc]\nenabled = true\n[api]\n'
+        'auth_strategy = noauth2\n[keystone_authtoken]\nusername = nova\n',
+        [],
+    ),
+    ('other options', '[DEFAULT]\nmy_ip = ::1\ndebug = 1\n', []),
+    ('an old library', '[oslo_messaging_amqp]\nssl = 1\n', []),
 )
 def test_what_is_misspelt(write, known, text, warnings):
     conf = read('--config-file', write(text))

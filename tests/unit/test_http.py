@@ -92,11 +92,9 @@ def test_there_are_connections_for_all_threads(from_conf, url):
 
 @cases(
     ('text', 'option'),
-    {
-        'misspelt': ('auth_type = pasword', '[{}] auth_type'),
-        'no auth_url': ('auth_type = password', '[{}]'),
-        'an unknown interface': ('valid_interfaces = private', '[{}] valid_interfaces'),
-    },
+    ('misspelt', 'auth_type = pasword', '[{}] auth_type'),
+    ('no auth_url', 'auth_type = password', '[{}]'),
+    ('an unknown interface', 'valid_interfaces = private', '[{}] valid_interfaces'),
 )
 def test_options_that_make_no_sense(group, from_conf, text, option):
     with pytest.raises(errors.OptionError) as caught:
@@ -106,15 +104,14 @@ def test_options_that_make_no_sense(group, from_conf, text, option):
 
 @cases(
     ('text', 'words'),
-    {
-        'of placement': (
-            '{"errors": [{"status": 400, "detail": "No such trait.\\n\\n"}]}',
-            'No such trait.',
-        ),
-        'no error': ('{"errors": []}', '{"errors": []}'),
-        'another form': ('["detail"]', '["detail"]'),
-        'of a proxy': ('<html>Bad gateway', '<html>Bad gateway'),
-    },
+    (
+        'of placement',
+        '{"errors": [{"status": 400, "detail": "No such trait.\\n\\n"}]}',
+        'No such trait.',
+    ),
+    ('no error', '{"errors": []}', '{"errors": []}'),
+    ('another form', '["detail"]', '["detail"]'),
+    ('of a proxy', '<html>Bad gateway', '<html>Bad gateway'),
 )
 def test_words_of_errors(text, words):
     assert http.error_words(text) == words

@@ -67,14 +67,12 @@ class TestBeyondTheLimit:
 
     @cases(
         ('offered', 'wanted', 'options', 'attempts'),
-        {
-            'all will not do either': ('abc', 'd', {}, 2),
-            'these were all': ('ab', 'd', {}, 1),
-            'these were all, as could be seen': ('a', 'd', {}, 1),
-            'placement fails': ('abc', 'c', {'fails_without_limit': True}, 1),
-            'not looked for': ('abc', 'c', {'looks_further': False}, 1),
-            'a claim was refused': ('abc', 'c', {'script': ['refused']}, 1),
-        },
+        ('all will not do either', 'abc', 'd', {}, 2),
+        ('these were all', 'ab', 'd', {}, 1),
+        ('these were all, as could be seen', 'a', 'd', {}, 1),
+        ('placement fails', 'abc', 'c', {'fails_without_limit': True}, 1),
+        ('not looked for', 'abc', 'c', {'looks_further': False}, 1),
+        ('a claim was refused', 'abc', 'c', {'script': ['refused']}, 1),
     )
     def test_no_host_is_no_host(self, look, offered, wanted, options, attempts):
         failed, made, placement, notifier = look(offered, wanted, **options)

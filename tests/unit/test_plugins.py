@@ -259,16 +259,16 @@ def test_a_path_of_nova_that_is_not_ours_is_named(conf):
 
 @cases(
     ('text', 'said'),
-    {
-        'a filter': (
-            f'available_filters = {HERE}.Mandatory\nenabled_filters = Mandatory',
-            '[filter_scheduler] enabled_filters: Mandatory: TypeError(',
-        ),
-        'a weigher': (
-            f'weight_classes = {HERE}.MandatoryWeigher',
-            '[filter_scheduler] weight_classes: MandatoryWeigher: KeyError(',
-        ),
-    },
+    (
+        'a filter',
+        f'available_filters = {HERE}.Mandatory\nenabled_filters = Mandatory',
+        '[filter_scheduler] enabled_filters: Mandatory: TypeError(',
+    ),
+    (
+        'a weigher',
+        f'weight_classes = {HERE}.MandatoryWeigher',
+        '[filter_scheduler] weight_classes: MandatoryWeigher: KeyError(',
+    ),
 )
 def test_a_class_that_cannot_be_made_is_one_line(conf, text, said):
     with pytest.raises(errors.OptionError) as raised:
@@ -287,15 +287,13 @@ def test_a_filter_written_for_nova_is_lent_what_it_lacks(conf):
 
 @cases(
     ('path', 'problem'),
-    {
-        'no module': ('no_such_module.Filter', 'No module named'),
-        'no attribute': (f'{HERE}.Missing', 'has no attribute'),
-        'not a class': (f'{HERE}.NOT_CALLABLE', 'correct type'),
-        'not a filter': (f'{HERE}.NoPlugin', 'correct type'),
-        'not public': (f'{HERE}._Hidden', 'correct type'),
-        "nova's": ('nova.scheduler.filters.x.Riddle', 'lends plugins no'),
-        'a function that raises': (f'{HERE}.no_filters', 'RuntimeError'),
-    },
+    ('no module', 'no_such_module.Filter', 'No module named'),
+    ('no attribute', f'{HERE}.Missing', 'has no attribute'),
+    ('not a class', f'{HERE}.NOT_CALLABLE', 'correct type'),
+    ('not a filter', f'{HERE}.NoPlugin', 'correct type'),
+    ('not public', f'{HERE}._Hidden', 'correct type'),
+    ("nova's", 'nova.scheduler.filters.x.Riddle', 'lends plugins no'),
+    ('a function that raises', f'{HERE}.no_filters', 'RuntimeError'),
 )
 def test_what_is_no_class_is_named(conf, path, problem):
     with pytest.raises(errors.ClassNotFound, match=problem) as raised:

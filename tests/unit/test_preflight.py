@@ -127,53 +127,60 @@ def test_a_wrong_value_is_named_before_anything_is_tried(
 
 @cases(
     ('text', 'error', 'words'),
-    {
-        'a filter': (
-            '[filter_scheduler]\nenabled_filters = Riddle\n',
-            errors.OptionError,
-            r'enabled_filters: Scheduler Host Filter Riddle could not be found\. Name',
-        ),
-        'a filter that is misspelt': (
-            '[filter_scheduler]\nenabled_filters = ComputFilter\n',
-            errors.OptionError,
-            r'ComputFilter could not be found. Did you mean ComputeFilter\? Name only',
-        ),
-        'a weigher that is misspelt': (
-            '[filter_scheduler]\nweight_classes = nova.scheduler.weights.RAMWeigh\n',
-            errors.OptionError,
-            r'RAMWeigh could not be found: .* Did you mean RAMWeigher\? Name only',
-        ),
-        'a driver that is misspelt': (
-            '[scheduler]\ndriver = filter_schedular\n',
-            errors.OptionError,
-            r'called filter_schedular. Did you mean filter_scheduler\? Set it',
-        ),
-        'a weigher': (
-            '[filter_scheduler]\nweight_classes = riddle.Weigher\n',
-            errors.OptionError,
-            'weight_classes: Class riddle.Weigher could not be found: ModuleNotFound',
-        ),
-        'a driver': (
-            '[scheduler]\ndriver = riddle\n',
-            errors.OptionError,
-            r'\[scheduler\] driver: no driver is called riddle',
-        ),
-        'a way to be alive': (
-            '[DEFAULT]\nservicegroup_driver = mc\n',
-            errors.OptionError,
-            r'\[cache\] enabled: servicegroup_driver = mc needs a cache',
-        ),
-        'a kind of broker': (
-            '[DEFAULT]\ntransport_url = riddle://\n',
-            errors.OptionError,
-            r'\[DEFAULT\] transport_url: ',
-        ),
-        'a kind of database': (
-            '[api_database]\nconnection = riddle://\n',
-            errors.OptionError,
-            r'\[api_database\] connection: ',
-        ),
-    },
+    (
+        'a filter',
+        '[filter_scheduler]\nenabled_filters = Riddle\n',
+        errors.OptionError,
+        r'enabled_filters: Scheduler Host Filter Riddle could not be found\. Name',
+    ),
+    (
+        'a filter that is misspelt',
+        '[filter_scheduler]\nenabled_filters = ComputFilter\n',
+        errors.OptionError,
+        r'ComputFilter could not be found. Did you mean ComputeFilter\? Name only',
+    ),
+    (
+        'a weigher that is misspelt',
+        '[filter_scheduler]\nweight_classes = nova.scheduler.weights.RAMWeigh\n',
+        errors.OptionError,
+        r'RAMWeigh could not be found: .* Did you mean RAMWeigher\? Name only',
+    ),
+    (
+        'a driver that is misspelt',
+        '[scheduler]\ndriver = filter_schedular\n',
+        errors.OptionError,
+        r'called filter_schedular. Did you mean filter_scheduler\? Set it',
+    ),
+    (
+        'a weigher',
+        '[filter_scheduler]\nweight_classes = riddle.Weigher\n',
+        errors.OptionError,
+        'weight_classes: Class riddle.Weigher could not be found: ModuleNotFound',
+    ),
+    (
+        'a driver',
+        '[scheduler]\ndriver = riddle\n',
+        errors.OptionError,
+        r'\[scheduler\] driver: no driver is called riddle',
+    ),
+    (
+        'a way to be alive',
+        '[DEFAULT]\nservicegroup_driver = mc\n',
+        errors.OptionError,
+        r'\[cache\] enabled: servicegroup_driver = mc needs a cache',
+    ),
+    (
+        'a kind of broker',
+        '[DEFAULT]\ntransport_url = riddle://\n',
+        errors.OptionError,
+        r'\[DEFAULT\] transport_url: ',
+    ),
+    (
+        'a kind of database',
+        '[api_database]\nconnection = riddle://\n',
+        errors.OptionError,
+        r'\[api_database\] connection: ',
+    ),
 )
 def test_what_is_unknown_is_named(configure, cloud, text, error, words):
     with pytest.raises(error, match=words):
@@ -277,19 +284,19 @@ def test_what_is_read_again_is_known_to_all_who_know_the_configuration(rewrite):
 
 @cases(
     ('text', 'problem'),
-    {
-        'a file that makes no sense': ('nonsense', errors.OptionError),
-        'a wrong value': ('[scheduler]\nmax_attempts = x\n', errors.OptionError),
-        'a filter that is not there': (
-            '[filter_scheduler]\nenabled_filters = Nosuch\n',
-            errors.FilterNotFound,
-        ),
-        'a weigher that is not there': (
-            '[scheduler]\nmax_attempts = 7\n[filter_scheduler]\n'
-            'weight_classes = no.such.Weigher\n',
-            errors.ClassNotFound,
-        ),
-    },
+    ('a file that makes no sense', 'nonsense', errors.OptionError),
+    ('a wrong value', '[scheduler]\nmax_attempts = x\n', errors.OptionError),
+    (
+        'a filter that is not there',
+        '[filter_scheduler]\nenabled_filters = Nosuch\n',
+        errors.FilterNotFound,
+    ),
+    (
+        'a weigher that is not there',
+        '[scheduler]\nmax_attempts = 7\n[filter_scheduler]\n'
+        'weight_classes = no.such.Weigher\n',
+        errors.ClassNotFound,
+    ),
 )
 def test_what_makes_no_sense_leaves_all_as_it_was(rewrite, text, problem):
     with pytest.raises(problem):

@@ -27,26 +27,27 @@ def test_what_holds_is_silent():
 
 @cases(
     ('check', 'hosts', 'code', 'said'),
-    {
-        'a host is rejected': (
-            testing.assert_passes,
-            FULL,
-            [],
-            f'NumInstancesFilter rejects {WHY}',
-        ),
-        'a host passes': (
-            testing.assert_rejects,
-            BOTH,
-            [],
-            'NumInstancesFilter passes h1',
-        ),
-        'a host is rejected for another reason': (
-            testing.assert_rejects,
-            FULL,
-            ['not-enough-ram'],
-            f'not not-enough-ram: {WHY}',
-        ),
-    },
+    (
+        'a host is rejected',
+        testing.assert_passes,
+        FULL,
+        [],
+        f'NumInstancesFilter rejects {WHY}',
+    ),
+    (
+        'a host passes',
+        testing.assert_rejects,
+        BOTH,
+        [],
+        'NumInstancesFilter passes h1',
+    ),
+    (
+        'a host is rejected for another reason',
+        testing.assert_rejects,
+        FULL,
+        ['not-enough-ram'],
+        f'not not-enough-ram: {WHY}',
+    ),
 )
 def test_what_does_not_hold_is_said(check, hosts, code, said):
     with pytest.raises(AssertionError, match=re.escape(said)):
@@ -76,26 +77,27 @@ def test_one_host_is_not_weighed():
 
 @cases(
     ('path', 'text', 'name', 'value'),
-    {
-        'a filter': (
-            'novasched.scheduler.filters.host_limit.NumInstancesFilter',
-            '[filter_scheduler]\nmax_instances_per_host = 7\n',
-            'limit',
-            7,
-        ),
-        'a weigher': (
-            'novasched.scheduler.weighers.resources.RAMWeigher',
-            '[filter_scheduler]\nram_weight_multiplier = 3.0\n',
-            'multiplier',
-            3.0,
-        ),
-        'a filter made for nova': (
-            'tests.plugins.spare_ram.SpareRamFilter',
-            '',
-            'RUN_ON_REBUILD',
-            False,
-        ),
-    },
+    (
+        'a filter',
+        'novasched.scheduler.filters.host_limit.NumInstancesFilter',
+        '[filter_scheduler]\nmax_instances_per_host = 7\n',
+        'limit',
+        7,
+    ),
+    (
+        'a weigher',
+        'novasched.scheduler.weighers.resources.RAMWeigher',
+        '[filter_scheduler]\nram_weight_multiplier = 3.0\n',
+        'multiplier',
+        3.0,
+    ),
+    (
+        'a filter made for nova',
+        'tests.plugins.spare_ram.SpareRamFilter',
+        '',
+        'RUN_ON_REBUILD',
+        False,
+    ),
 )
 def test_a_plugin_is_made_as_the_service_makes_it(path, text, name, value):
     assert getattr(testing.load(path, text), name) == value

@@ -29,17 +29,15 @@ def conf(**values):
 
 @cases(
     'text, expected',
-    {
-        'ISO 8601': ('2012-09-04T15:30:00Z', THEN),
-        'of another zone': ('2012-09-04T17:30:00+02:00', THEN),
-        'of no zone': ('2012-09-04T15:30:00', THEN),
-        'as C prints it': ('Tue Sep  4 15:30:00 2012', THEN),
-        'neither': ('yesterday', None),
-        'empty': ('', None),
-        'before all time': ('0001-01-01T00:00:00+14:00', None),
-        'none': (None, None),
-        'a number': (1346772600, None),
-    },
+    ('ISO 8601', '2012-09-04T15:30:00Z', THEN),
+    ('of another zone', '2012-09-04T17:30:00+02:00', THEN),
+    ('of no zone', '2012-09-04T15:30:00', THEN),
+    ('as C prints it', 'Tue Sep  4 15:30:00 2012', THEN),
+    ('neither', 'yesterday', None),
+    ('empty', '', None),
+    ('before all time', '0001-01-01T00:00:00+14:00', None),
+    ('none', None, None),
+    ('a number', 1346772600, None),
 )
 def test_times(text, expected):
     assert time_of(text) == expected
@@ -47,18 +45,18 @@ def test_times(text, expected):
 
 @cases(
     'state, expected',
-    {
-        'whole': (
-            {'trust_lvl': 'trusted', 'vtime': '2012-09-04T15:30:00Z'},
-            Attested('trusted', THEN),
-        ),
-        'a time that cannot be read': (
-            {'trust_lvl': 'trusted', 'vtime': 'yesterday'},
-            Attested('unknown', NOW),
-        ),
-        'no time': ({'trust_lvl': 'trusted'}, Attested('unknown', NOW)),
-        'no level': ({'vtime': '2012-09-04T15:30:00Z'}, Attested('unknown', THEN)),
-    },
+    (
+        'whole',
+        {'trust_lvl': 'trusted', 'vtime': '2012-09-04T15:30:00Z'},
+        Attested('trusted', THEN),
+    ),
+    (
+        'a time that cannot be read',
+        {'trust_lvl': 'trusted', 'vtime': 'yesterday'},
+        Attested('unknown', NOW),
+    ),
+    ('no time', {'trust_lvl': 'trusted'}, Attested('unknown', NOW)),
+    ('no level', {'vtime': '2012-09-04T15:30:00Z'}, Attested('unknown', THEN)),
 )
 def test_answers(state, expected):
     answer = {'hosts': [{'host_name': 'n1', **state}, 'nonsense', {'trust_lvl': 'x'}]}
@@ -83,33 +81,34 @@ def test_novas_defaults():
 
 @cases(
     'options, url, verify',
-    {
-        'a name': (
-            {'attestation_server': 'oat.example'},
-            'https://oat.example:8443/OpenAttestationWebServices/V1.0',
-            True,
-        ),
-        'an address, and who vouches': (
-            {
-                'attestation_server': 'fd00::1',
-                'attestation_port': 443,
-                'attestation_api_url': '/v1',
-                'attestation_server_ca_file': '/ca.pem',
-            },
-            'https://[fd00::1]:443/v1',
-            '/ca.pem',
-        ),
-        'insecure': (
-            {
-                'attestation_server': '192.0.2.1',
-                'attestation_server_ca_file': '/ca.pem',
-                'attestation_insecure_ssl': True,
-                'attestation_api_url': '',
-            },
-            'https://192.0.2.1:8443',
-            False,
-        ),
-    },
+    (
+        'a name',
+        {'attestation_server': 'oat.example'},
+        'https://oat.example:8443/OpenAttestationWebServices/V1.0',
+        True,
+    ),
+    (
+        'an address, and who vouches',
+        {
+            'attestation_server': 'fd00::1',
+            'attestation_port': 443,
+            'attestation_api_url': '/v1',
+            'attestation_server_ca_file': '/ca.pem',
+        },
+        'https://[fd00::1]:443/v1',
+        '/ca.pem',
+    ),
+    (
+        'insecure',
+        {
+            'attestation_server': '192.0.2.1',
+            'attestation_server_ca_file': '/ca.pem',
+            'attestation_insecure_ssl': True,
+            'attestation_api_url': '',
+        },
+        'https://192.0.2.1:8443',
+        False,
+    ),
 )
 def test_where_it_is(options, url, verify):
     server = AttestationServer.from_conf(conf(**options))

@@ -84,13 +84,11 @@ def test_the_first_use_asks_for_all_nodes_and_serves_those_that_follow():
 
 @cases(
     'times, node, level, expected, polls',
-    {
-        'nobody attests it': ({}, 'n3', 'trusted', False, 3),
-        'nobody attests it, as was asked': ({}, 'n3', 'unknown', True, 3),
-        'a time that cannot be read': ({'n1': 'yesterday'}, 'n1', 'trusted', False, 1),
-        'which is unknown': ({'n1': 'yesterday'}, 'n1', 'unknown', True, 1),
-        'a level that is always old': ({'n1': OLD}, 'n1', 'trusted', True, 3),
-    },
+    ('nobody attests it', {}, 'n3', 'trusted', False, 3),
+    ('nobody attests it, as was asked', {}, 'n3', 'unknown', True, 3),
+    ('a time that cannot be read', {'n1': 'yesterday'}, 'n1', 'trusted', False, 1),
+    ('which is unknown', {'n1': 'yesterday'}, 'n1', 'unknown', True, 1),
+    ('a level that is always old', {'n1': OLD}, 'n1', 'trusted', True, 3),
 )
 def test_what_is_not_known_for_a_while_is_asked_for_each_time(
     times, node, level, expected, polls

@@ -16,8 +16,8 @@ from novasched.cluster.aggregates import (
 )
 from novasched.scheduler.aggregates import Aggregate
 from tests import factories
+from tests.cases import cases
 from tests.fakes import FakeClock, FakePlacement, FakeView
-from tests.tables import cases
 
 NODES = [('h1', 'n1', 'uuid-1'), ('h2', 'n2', 'uuid-2')]
 

@@ -8,9 +8,9 @@ import pytest
 from novasched import errors
 from novasched.cluster.aggregates import ATTEMPTS, AggregateReader, AggregateView
 from novasched.ports import AggregatesMark
+from tests.cases import cases
 from tests.fake_databases import FakeApiStore, aggregate
 from tests.fakes import NOON, SECOND, FakeClock
-from tests.tables import cases
 
 
 @pytest.fixture

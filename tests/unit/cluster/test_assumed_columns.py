@@ -12,7 +12,7 @@ from novasched.cluster import assumed
 from novasched.scheduler.columns import Instances, Lazy
 from novasched.scheduler.hosts import Categories, Snapshot
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 
 @cases(

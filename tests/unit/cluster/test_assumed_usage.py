@@ -17,7 +17,7 @@ from novasched.cluster.assumed import (
 )
 from novasched.scheduler.fit.fitting import Fitting
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 A, B = (f'c0000000-0000-4000-8000-00000000000{n}' for n in 'ab')

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from novasched.cluster.cells import STEADY_S, CircuitBreaker
-from tests.tables import cases
+from tests.cases import cases
 
 LONGEST_S = 15
 

@@ -8,9 +8,9 @@ import logging
 
 import pytest
 
+from tests.cases import cases
 from tests.fake_databases import node, service
 from tests.fakes import SECOND
-from tests.tables import cases
 
 LONGEST_S = 59
 

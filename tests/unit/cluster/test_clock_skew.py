@@ -9,9 +9,9 @@ import pytest
 
 from novasched.cluster.cells import Cells
 from novasched.cluster.clock_skew import ClockSkew
+from tests.cases import cases
 from tests.fake_databases import FakeCellStore, FakeCellStores, cell
 from tests.fakes import NOON, SECOND, FakeClock
-from tests.tables import cases
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from novasched import errors
 from novasched.cluster.discovery import Discovered, Discovery, discovery_tasks
 from novasched.cluster.periodic import PeriodicRunner
 from novasched.ports import Cell
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fake_databases import service
 from tests.fakes import NOON, SECOND, FakeClock
-from tests.tables import cases
 
 DEADLINE_S = 30
 LOGGER = 'novasched.cluster.discovery'

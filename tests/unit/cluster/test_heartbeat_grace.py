@@ -10,6 +10,7 @@ import pytest
 from novasched.cluster.cells import Cells
 from novasched.cluster.heartbeat_grace import HeartbeatGrace
 from novasched.cluster.view import ClusterView
+from tests.cases import cases
 from tests.fake_databases import (
     FakeApiStore,
     FakeCellStore,
@@ -18,7 +19,6 @@ from tests.fake_databases import (
     service,
 )
 from tests.fakes import NOON, SECOND, FakeClock
-from tests.tables import cases
 
 ALL = [1, 2, 3, 4]
 

@@ -7,8 +7,8 @@ import pytest
 
 from novasched.cluster.host_columns import HostColumns, Ratios, host_values
 from tests import factories
+from tests.cases import cases
 from tests.fake_databases import node
-from tests.tables import cases
 
 
 def host(id_=1, **fields):

@@ -13,10 +13,10 @@ from novasched.cluster.host_columns import (
     shared,
     supported_instances,
 )
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.fake_databases import node
 from tests.fakes import NOON
-from tests.tables import cases
 
 
 def values(**fields):

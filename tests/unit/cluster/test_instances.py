@@ -9,8 +9,8 @@ import pytest
 from novasched import errors
 from novasched.cluster.instances import InstanceView
 from novasched.scheduler.hosts import Categories, HostTable, Snapshot
+from tests.cases import cases
 from tests.fake_databases import instance
-from tests.tables import cases
 
 
 def view(*messages, tracked=True):

@@ -10,7 +10,7 @@ import pytest
 from novasched import errors
 from novasched.cluster.cell_executor import FAST_S, retry_once
 from novasched.cluster.cells import FAILURES
-from tests.tables import cases
+from tests.cases import cases
 
 LOST = errors.StoreInterrupted('a cell', 'Lost connection to server during query')
 REFUSED = errors.StoreFailed('a cell', 'no such table')

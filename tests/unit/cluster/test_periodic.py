@@ -8,8 +8,8 @@ import threading
 
 from novasched import errors
 from novasched.cluster.periodic import PeriodicRunner
+from tests.cases import cases
 from tests.fakes import FakeClock
-from tests.tables import cases
 
 DEADLINE_S = 30
 DEFECT = AssertionError('Protocol error, expecting EOF')

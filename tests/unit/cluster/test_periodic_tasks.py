@@ -9,8 +9,8 @@ import pytest
 
 from novasched import errors
 from novasched.cluster.periodic import PeriodicTasks
+from tests.cases import cases
 from tests.fakes import FakeClock
-from tests.tables import cases
 
 DEADLINE_S = 30
 

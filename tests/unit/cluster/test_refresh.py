@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from novasched.cluster.view import Refresh
+from tests.cases import cases
 from tests.fakes import FakeClock
-from tests.tables import cases
 
 DEADLINE_S = 30
 

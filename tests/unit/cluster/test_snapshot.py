@@ -8,9 +8,9 @@ import numpy as np
 from novasched.cluster.services import Services, Window
 from novasched.cluster.snapshot import Composed, candidates_column, limits_column
 from novasched.scheduler.hosts import Categories, HostTable, Snapshot
+from tests.cases import cases
 from tests.fake_databases import service
 from tests.fakes import NOON
-from tests.tables import cases
 
 UUIDS = {'one': 0, 'two': 1, 'three': 2}
 

@@ -10,9 +10,9 @@ import pytest
 from novasched import errors
 from novasched.cluster.cells import FAILURES, Cells
 from novasched.cluster.view import ClusterView
+from tests.cases import cases
 from tests.fake_databases import FakeCellStore, cell, instance, node
 from tests.fakes import NOON, SECOND
-from tests.tables import cases
 from tests.unit.cluster.conftest import SHORT_S
 
 DEADLINE_S = 30

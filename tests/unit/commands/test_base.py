@@ -25,15 +25,14 @@ UUID = 'c0000000-0000-4000-8000-000000000001'
 
 @cases(
     ('width', 'expected'),
-    {
-        'all fits': (200, [UUID, 'a-long-name', 'A fault in two lines']),
-        'the widest is cut first': (70, [UUID, 'a-long-name', 'A fault in...']),
-        'the ID is cut last': (
-            60,
-            ['c0000000-0000-4000-8000-0000000...', 'a-lon...', 'A fau...'],
-        ),
-        'no less than this is left': (10, ['c0000...', 'a-lon...', 'A fau...']),
-    },
+    ('all fits', 200, [UUID, 'a-long-name', 'A fault in two lines']),
+    ('the widest is cut first', 70, [UUID, 'a-long-name', 'A fault in...']),
+    (
+        'the ID is cut last',
+        60,
+        ['c0000000-0000-4000-8000-0000000...', 'a-lon...', 'A fau...'],
+    ),
+    ('no less than this is left', 10, ['c0000...', 'a-lon...', 'A fau...']),
 )
 def test_tables_are_cut_to_fit(width, expected):
     rows = [[UUID, 'a-long-name', 'A fault\nin two lines']]

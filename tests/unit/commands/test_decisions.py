@@ -79,14 +79,12 @@ def test_decisions_are_listed(ask, words, expected):
 
 @cases(
     ('words', 'said'),
-    {
-        'none': (('--limit', '0'), '0 is no number from 1 up'),
-        'a word': (('--limit', 'ten'), 'ten is no number from 1 up'),
-        'no time': (('--since', 'noon'), "'noon' is no time"),
-        'before all time': (('--since', f'{"9" * 14}d'), 'is no time'),
-        'no number, even': (('--until', f'{"9" * 400}w'), 'is no time'),
-        'before the calendar': (('--since', '0001-01-01T00:00+14:00'), 'is no time'),
-    },
+    ('none', ('--limit', '0'), '0 is no number from 1 up'),
+    ('a word', ('--limit', 'ten'), 'ten is no number from 1 up'),
+    ('no time', ('--since', 'noon'), "'noon' is no time"),
+    ('before all time', ('--since', f'{"9" * 14}d'), 'is no time'),
+    ('no number, even', ('--until', f'{"9" * 400}w'), 'is no time'),
+    ('before the calendar', ('--since', '0001-01-01T00:00+14:00'), 'is no time'),
 )
 def test_values_that_make_no_sense_are_usage_errors(ask, capsys, words, said):
     with pytest.raises(SystemExit) as ended:
@@ -137,40 +135,44 @@ def test_where_nothing_is_found_there_are_headings(ask):
 
 @cases(
     ('by', 'expected'),
-    {
-        'plugin': (
-            'plugin',
-            [('(placement)', 1, 'no-candidates'), ('RAMFilter', 1, 'not-enough-ram')],
-        ),
-        'blocker': (
-            'blocker',
-            [('filters', 1, 'RAMFilter'), ('no-candidates', 1, '(placement)')],
-        ),
-        'code': ('code', [('not-enough-ram', 1, 'RAMFilter')]),
-        'flavor': (
-            'flavor',
-            [('large', 3, 'no-candidates'), ('small', 1, 'scheduled')],
-        ),
-        'host': ('host', [('cmp-1', 1, 'scheduled'), ('cmp-2', 1, 'scheduled')]),
-        'hour': (
-            'hour',
-            [
-                ('2026-09-21T14:00Z', 2, 'not-enough-ram'),
-                ('2026-09-21T15:00Z', 1, 'no-candidates'),
-                ('2026-09-21T16:00Z', 1, 'scheduled'),
-            ],
-        ),
-        'day': ('day', [('2026-09-21', 4, 'scheduled')]),
-        'result': (
-            'result',
-            [('scheduled', 2, 'scheduled'), ('unschedulable', 2, 'no-candidates')],
-        ),
-        'zone': ('zone', [('', 3, 'scheduled'), ('az1', 1, 'not-enough-ram')]),
-        'project': (
-            'project',
-            [('project', 3, 'no-candidates'), ('p1', 1, 'scheduled')],
-        ),
-    },
+    (
+        'plugin',
+        'plugin',
+        [('(placement)', 1, 'no-candidates'), ('RAMFilter', 1, 'not-enough-ram')],
+    ),
+    (
+        'blocker',
+        'blocker',
+        [('filters', 1, 'RAMFilter'), ('no-candidates', 1, '(placement)')],
+    ),
+    ('code', 'code', [('not-enough-ram', 1, 'RAMFilter')]),
+    (
+        'flavor',
+        'flavor',
+        [('large', 3, 'no-candidates'), ('small', 1, 'scheduled')],
+    ),
+    ('host', 'host', [('cmp-1', 1, 'scheduled'), ('cmp-2', 1, 'scheduled')]),
+    (
+        'hour',
+        'hour',
+        [
+            ('2026-09-21T14:00Z', 2, 'not-enough-ram'),
+            ('2026-09-21T15:00Z', 1, 'no-candidates'),
+            ('2026-09-21T16:00Z', 1, 'scheduled'),
+        ],
+    ),
+    ('day', 'day', [('2026-09-21', 4, 'scheduled')]),
+    (
+        'result',
+        'result',
+        [('scheduled', 2, 'scheduled'), ('unschedulable', 2, 'no-candidates')],
+    ),
+    ('zone', 'zone', [('', 3, 'scheduled'), ('az1', 1, 'not-enough-ram')]),
+    (
+        'project',
+        'project',
+        [('project', 3, 'no-candidates'), ('p1', 1, 'scheduled')],
+    ),
 )
 def test_decisions_are_counted(ask, by, expected):
     code, found, _ = ask(CountDecisions, '--by', by)

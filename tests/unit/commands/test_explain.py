@@ -158,17 +158,15 @@ HERE = f'{NEWEST_HERE}\n'
 
 @cases(
     ('what', 'id_', 'note'),
-    {
-        'a server': (records.SERVER, 'd-06f3k9w2qz8tm', HERE),
-        'its uuid in capitals': (records.SERVER.upper(), 'd-06f3k9w2qz8tm', HERE),
-        'its name': ('web-7', 'd-06f3k9w2qz8tm', ''),
-        'its name, like the id of a decision': ('d-prod1', 'd-06f3k9w2qz8tm', ''),
-        'a request': ('req-1', 'd-06aaaaaaaaaaa', HERE),
-        'a decision': ('d-06f3kd1r0vb4n', 'd-06f3kd1r0vb4n', ''),
-        'the beginning of its id': ('d-06f3kd', 'd-06f3kd1r0vb4n', ''),
-        'a server of elsewhere': (ELSEWHERE, 'd-0711111111111', ''),
-        'a decision of elsewhere': ('d-071111', 'd-0711111111111', ''),
-    },
+    ('a server', records.SERVER, 'd-06f3k9w2qz8tm', HERE),
+    ('its uuid in capitals', records.SERVER.upper(), 'd-06f3k9w2qz8tm', HERE),
+    ('its name', 'web-7', 'd-06f3k9w2qz8tm', ''),
+    ('its name, like the id of a decision', 'd-prod1', 'd-06f3k9w2qz8tm', ''),
+    ('a request', 'req-1', 'd-06aaaaaaaaaaa', HERE),
+    ('a decision', 'd-06f3kd1r0vb4n', 'd-06f3kd1r0vb4n', ''),
+    ('the beginning of its id', 'd-06f3kd', 'd-06f3kd1r0vb4n', ''),
+    ('a server of elsewhere', ELSEWHERE, 'd-0711111111111', ''),
+    ('a decision of elsewhere', 'd-071111', 'd-0711111111111', ''),
 )
 def test_the_newest_decision_is_explained(explain, what, id_, note):
     code, answer, said = explain(what)

@@ -87,20 +87,20 @@ def test_a_name_leads_to_a_driver(conf, parts, name, kind):
 
 @cases(
     ('name', 'text'),
-    {
-        'an unknown name': (
-            'riddle',
-            'no driver is called riddle. Set it to one of: '
-            'caching_scheduler, chance_scheduler, filter_scheduler.',
-        ),
-        'a path to nowhere': (
-            'riddle.of.Sphinx',
-            'riddle.of.Sphinx cannot be loaded: ModuleNotFoundError(',
-        ),
-        'a class that is not there': (f'{HERE}.Riddle', 'Riddle cannot be loaded: '),
-        'no class': (f'{HERE}.no_class', 'no_class is no class.'),
-        'one that raises': (f'{HERE}.Broken', 'Broken: TypeError('),
-    },
+    (
+        'an unknown name',
+        'riddle',
+        'no driver is called riddle. Set it to one of: '
+        'caching_scheduler, chance_scheduler, filter_scheduler.',
+    ),
+    (
+        'a path to nowhere',
+        'riddle.of.Sphinx',
+        'riddle.of.Sphinx cannot be loaded: ModuleNotFoundError(',
+    ),
+    ('a class that is not there', f'{HERE}.Riddle', 'Riddle cannot be loaded: '),
+    ('no class', f'{HERE}.no_class', 'no_class is no class.'),
+    ('one that raises', f'{HERE}.Broken', 'Broken: TypeError('),
 )
 def test_what_is_no_driver_is_named(conf, parts, name, text):
     conf.set_override('driver', name, 'scheduler')

@@ -203,14 +203,12 @@ def test_a_class_that_chooses_nothing_is_named():
 
 @cases(
     ('bases', 'values', 'expected'),
-    {
-        'it takes candidates': ((Pike,), {}, True),
-        'it takes none': ((Mitaka,), {}, False),
-        'its base class says nothing': ((Mitaka, Scheduler), {}, False),
-        'it takes some, with a base': ((Rocky, Scheduler), {}, True),
-        'it says no': ((Rocky,), {'USES_ALLOCATION_CANDIDATES': False}, False),
-        'it says yes': ((Mitaka,), {'USES_ALLOCATION_CANDIDATES': True}, True),
-    },
+    ('it takes candidates', (Pike,), {}, True),
+    ('it takes none', (Mitaka,), {}, False),
+    ('its base class says nothing', (Mitaka, Scheduler), {}, False),
+    ('it takes some, with a base', (Rocky, Scheduler), {}, True),
+    ('it says no', (Rocky,), {'USES_ALLOCATION_CANDIDATES': False}, False),
+    ('it says yes', (Mitaka,), {'USES_ALLOCATION_CANDIDATES': True}, True),
 )
 def test_whether_placement_is_asked(bases, values, expected):
     cls = type('Some', bases, values)
@@ -310,20 +308,20 @@ class TestAnswers:
 
     @cases(
         'answer',
-        {
-            'a host that is not known': [named('h9')],
-            'a node that is not known': [named('h1', 'n9')],
-            'a dict of another kind': [{'hosts': 1}],
-            'a text': ['h1'],
-            'a candidate that is no JSON': [
-                Selection(service_host='h1', allocation_request='{nonsense')
-            ],
-            'a candidate of another kind': [
-                Selection(service_host='h1', allocation_request='[1]')
-            ],
-            'nothing said of a candidate': [Selection(service_host='h1')],
-            'nothing said of a host': [Selection(allocation_request='null')],
-        },
+        ('a host that is not known', [named('h9')]),
+        ('a node that is not known', [named('h1', 'n9')]),
+        ('a dict of another kind', [{'hosts': 1}]),
+        ('a text', ['h1']),
+        (
+            'a candidate that is no JSON',
+            [Selection(service_host='h1', allocation_request='{nonsense')],
+        ),
+        (
+            'a candidate of another kind',
+            [Selection(service_host='h1', allocation_request='[1]')],
+        ),
+        ('nothing said of a candidate', [Selection(service_host='h1')]),
+        ('nothing said of a host', [Selection(allocation_request='null')]),
     )
     def test_what_is_no_answer_names_the_driver(self, run, answer):
         with pytest.raises(errors.ExtensionFailed, match=r'^Mitaka failed: '):
@@ -348,16 +346,15 @@ def test_a_driver_may_find_no_host_in_its_own_words(run):
 
 @cases(
     ('problem', 'raised'),
-    {
-        'unset': (errors.UnsetField('metadata'), 'Fails failed: Unset'),
-        'setup': (errors.FilterNotFound(['X']), 'Fails failed: Filter'),
-        'a filter is named already': (
-            errors.ExtensionFailed('OddHosts', KeyError('x')),
-            'OddHosts failed: KeyError',
-        ),
-        'a metric': (errors.MetricNotFound('load', 'h1', 'n1'), 'Metric load'),
-        'a database': (errors.StoreFailed('cell1', 'away'), 'cell1 could not'),
-    },
+    ('unset', errors.UnsetField('metadata'), 'Fails failed: Unset'),
+    ('setup', errors.FilterNotFound(['X']), 'Fails failed: Filter'),
+    (
+        'a filter is named already',
+        errors.ExtensionFailed('OddHosts', KeyError('x')),
+        'OddHosts failed: KeyError',
+    ),
+    ('a metric', errors.MetricNotFound('load', 'h1', 'n1'), 'Metric load'),
+    ('a database', errors.StoreFailed('cell1', 'away'), 'cell1 could not'),
 )
 def test_who_raises_is_named(run, problem, raised):
     class Fails(Base):

@@ -381,24 +381,25 @@ def test_json_is_the_answer_of_the_reader(path):
 
 @cases(
     ('answer', 'sentences'),
-    {
-        'all is there': ({}, []),
-        'schedulers': (
-            {'unanswered': ['one'], 'without_log': ['two']},
-            [
-                'one did not answer: decisions that it made are not seen.',
-                'two runs nova-scheduler, which keeps no decisions.',
-            ],
-        ),
-        'a cell': (
-            {'cells_left_out': {'cell3': 96}},
-            ['cell3 does not answer: its 96 hosts are not in this.'],
-        ),
-        'a part of placement': (
-            {'placement_missing': 1},
-            ['Placement did not show 1 host with free memory: not in this.'],
-        ),
-    },
+    ('all is there', {}, []),
+    (
+        'schedulers',
+        {'unanswered': ['one'], 'without_log': ['two']},
+        [
+            'one did not answer: decisions that it made are not seen.',
+            'two runs nova-scheduler, which keeps no decisions.',
+        ],
+    ),
+    (
+        'a cell',
+        {'cells_left_out': {'cell3': 96}},
+        ['cell3 does not answer: its 96 hosts are not in this.'],
+    ),
+    (
+        'a part of placement',
+        {'placement_missing': 1},
+        ['Placement did not show 1 host with free memory: not in this.'],
+    ),
 )
 def test_what_an_answer_lacks_is_said(answer, sentences):
     assert list(words.missing(answer)) == sentences

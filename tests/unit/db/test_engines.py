@@ -16,26 +16,27 @@ MYSQL = 'mysql+pymysql://u:secret@127.0.0.1:1/x'
 
 @cases(
     ('url', 'query'),
-    {
-        'MySQL': (
-            MYSQL,
-            {'connect_timeout': '10', 'read_timeout': '20', 'write_timeout': '20'},
-        ),
-        'what the URL says is kept': (
-            f'{MYSQL}?read_timeout=5',
-            {'connect_timeout': '10', 'read_timeout': '5', 'write_timeout': '20'},
-        ),
-        'PostgreSQL': (
-            'postgresql+psycopg2://u@h/x',
-            {
-                'connect_timeout': '10',
-                'options': '-c statement_timeout=20000',
-                'tcp_user_timeout': '20000',
-                'keepalives_idle': '10',
-            },
-        ),
-        'SQLite': ('sqlite:///x', {'timeout': '20'}),
-    },
+    (
+        'MySQL',
+        MYSQL,
+        {'connect_timeout': '10', 'read_timeout': '20', 'write_timeout': '20'},
+    ),
+    (
+        'what the URL says is kept',
+        f'{MYSQL}?read_timeout=5',
+        {'connect_timeout': '10', 'read_timeout': '5', 'write_timeout': '20'},
+    ),
+    (
+        'PostgreSQL',
+        'postgresql+psycopg2://u@h/x',
+        {
+            'connect_timeout': '10',
+            'options': '-c statement_timeout=20000',
+            'tcp_user_timeout': '20000',
+            'keepalives_idle': '10',
+        },
+    ),
+    ('SQLite', 'sqlite:///x', {'timeout': '20'}),
 )
 def test_every_statement_is_bounded(conf, url, query):
     engine = engines.main_engine(conf(url), timeout_s=20)
@@ -66,21 +67,19 @@ def test_a_statement_may_take_as_long_as_a_full_read_in_the_background(conf):
 
 @cases(
     ('url', 'says'),
-    {
-        'unset': (None, 'not set'),
-        'empty': ('', 'not set'),
-        'no URL': ('localhost:secret', 'not a database URL'),
-        'unknown': ('x+y://u:secret@h/x', 'no usable driver'),
-        'bad port': ('mysql+pymysql://u:secret@h:port/x', 'not a database URL'),
-        **{
-            url: (url, 'an @ stands behind')
-            for url in (
-                'mysql+pymysql://u:p@secret@h/x',
-                'mysql+pymysql://u:p@secret/p@h/x',
-                'mysql+pymysql://u:p@secret?p@h/x',
-            )
-        },
-    },
+    ('unset', None, 'not set'),
+    ('empty', '', 'not set'),
+    ('no URL', 'localhost:secret', 'not a database URL'),
+    ('unknown', 'x+y://u:secret@h/x', 'no usable driver'),
+    ('bad port', 'mysql+pymysql://u:secret@h:port/x', 'not a database URL'),
+    *(
+        (url, url, 'an @ stands behind')
+        for url in (
+            'mysql+pymysql://u:p@secret@h/x',
+            'mysql+pymysql://u:p@secret/p@h/x',
+            'mysql+pymysql://u:p@secret?p@h/x',
+        )
+    ),
 )
 def test_an_option_that_names_no_database(conf, url, says):
     with pytest.raises(errors.OptionError, match=says) as refused:
@@ -120,33 +119,36 @@ def test_a_database_that_can_be_used(conf):
 
 @cases(
     ('query', 'option', 'says'),
-    {
-        'no file of authorities': (
-            'ssl_ca=/none.pem',
-            '[database] connection: ssl_ca',
-            '/none.pem: no such file or directory',
-        ),
-        'a file of authorities that is none': (
-            f'ssl_ca={__file__}',
-            '[database] connection: ssl_ca',
-            'no certificate can be read from it',
-        ),
-        'no certificate of ours': (
-            'ssl_cert=/none.pem&ssl_key=/none.key',
-            '[database] connection: ssl_cert',
-            '/none.pem: no such file or directory',
-        ),
-        'an option that the driver does not know': (
-            'compres=1',
-            '[database] connection',
-            "unexpected keyword argument 'compres'",
-        ),
-        'a value that the driver does not know': (
-            'charset=utf7',
-            '[database] connection',
-            'cannot be used: ',
-        ),
-    },
+    (
+        'no file of authorities',
+        'ssl_ca=/none.pem',
+        '[database] connection: ssl_ca',
+        '/none.pem: no such file or directory',
+    ),
+    (
+        'a file of authorities that is none',
+        f'ssl_ca={__file__}',
+        '[database] connection: ssl_ca',
+        'no certificate can be read from it',
+    ),
+    (
+        'no certificate of ours',
+        'ssl_cert=/none.pem&ssl_key=/none.key',
+        '[database] connection: ssl_cert',
+        '/none.pem: no such file or directory',
+    ),
+    (
+        'an option that the driver does not know',
+        'compres=1',
+        '[database] connection',
+        "unexpected keyword argument 'compres'",
+    ),
+    (
+        'a value that the driver does not know',
+        'charset=utf7',
+        '[database] connection',
+        'cannot be used: ',
+    ),
 )
 def test_an_option_behind_the_url_that_cannot_be_used_is_named(
     conf, query, option, says
@@ -175,15 +177,14 @@ def reader(engine):
 
 @cases(
     ('options', 'read'),
-    {
-        'no replica': ({}, 'main'),
-        'as by default': ({'slave_connection': REPLICA}, 'main'),
-        'reads may lag': (
-            {'slave_connection': REPLICA, 'synchronous_reader': False},
-            'replica',
-        ),
-        'nothing to read from': ({'synchronous_reader': False}, 'main'),
-    },
+    ('no replica', {}, 'main'),
+    ('as by default', {'slave_connection': REPLICA}, 'main'),
+    (
+        'reads may lag',
+        {'slave_connection': REPLICA, 'synchronous_reader': False},
+        'replica',
+    ),
+    ('nothing to read from', {'synchronous_reader': False}, 'main'),
 )
 def test_a_replica_is_read_from_where_reads_may_lag(conf, options, read):
     made = conf('sqlite:///main', **options)

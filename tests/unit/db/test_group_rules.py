@@ -9,15 +9,13 @@ from tests.cases import cases
 
 @cases(
     ('text', 'rules'),
-    {
-        'text': ('{"max_server_per_host": "2"}', {'max_server_per_host': '2'}),
-        'number': ('{"max_server_per_host": 2}', {'max_server_per_host': '2'}),
-        'none': ('{}', {}),
-        'null': (None, {}),
-        'empty': ('', {}),
-        'not an object': ('[1]', {}),
-        'not JSON': ('{', {}),
-    },
+    ('text', '{"max_server_per_host": "2"}', {'max_server_per_host': '2'}),
+    ('number', '{"max_server_per_host": 2}', {'max_server_per_host': '2'}),
+    ('none', '{}', {}),
+    ('null', None, {}),
+    ('empty', '', {}),
+    ('not an object', '[1]', {}),
+    ('not JSON', '{', {}),
 )
 def test_rules_from_text(text, rules):
     assert servers.rules_from_text(text) == rules

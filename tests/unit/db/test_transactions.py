@@ -113,13 +113,12 @@ def test_after_a_loss_no_connection_of_the_pool_is_used(losing):
 
 @cases(
     ('problems', 'error'),
-    {
-        'lost twice': ([LOST, LOST], errors.StoreInterrupted),
-        'what another try does not mend': (
-            [sqlite3.OperationalError('no such table: x')],
-            errors.StoreFailed,
-        ),
-    },
+    ('lost twice', [LOST, LOST], errors.StoreInterrupted),
+    (
+        'what another try does not mend',
+        [sqlite3.OperationalError('no such table: x')],
+        errors.StoreFailed,
+    ),
 )
 def test_a_read_is_made_twice_at_most(losing, problems, error):
     losing.problems = list(problems)
@@ -161,18 +160,18 @@ def test_a_database_without_a_name_is_called_by_its_url():
 
 @cases(
     ('problem', 'text'),
-    {
-        'the first line': (db_exc.DBError(ValueError('first\nsecond')), 'first'),
-        "the driver's words, without the statement": (
-            sa_exc.OperationalError('SELECT 1', {'x': 1}, ValueError('refused')),
-            'refused',
-        ),
-        'a URL with a password': (
-            ValueError('no way to mysql://u:a@b@h/x'),
-            'no way to mysql://u:****@h/x',
-        ),
-        'no text at all': (ValueError(''), 'ValueError'),
-    },
+    ('the first line', db_exc.DBError(ValueError('first\nsecond')), 'first'),
+    (
+        "the driver's words, without the statement",
+        sa_exc.OperationalError('SELECT 1', {'x': 1}, ValueError('refused')),
+        'refused',
+    ),
+    (
+        'a URL with a password',
+        ValueError('no way to mysql://u:a@b@h/x'),
+        'no way to mysql://u:****@h/x',
+    ),
+    ('no text at all', ValueError(''), 'ValueError'),
 )
 def test_describe(problem, text):
     assert transactions.describe(problem) == text

@@ -81,81 +81,92 @@ def no_host(blocker, plugin='', code=''):
 
 @cases(
     ('options', 'request_', 'ending'),
-    {
-        'scheduled': ({}, {}, ('scheduled', '', '', '')),
-        'a prefilter': (
-            {'prefilters': [refusing]},
-            {},
-            no_host('prefilter', 'refusing'),
-        ),
-        'a host that is not known': ({}, gone({}), no_host('named-host')),
-        'a host that is not offered': (
-            {'view': elsewhere()},
-            {'force_hosts': ['h9']},
-            no_host('named-host'),
-        ),
-        'placement answers with an error': (
-            {'placement': failing(503)},
-            {},
-            no_host('placement-failed'),
-        ),
-        'placement does not answer': (
-            {'placement': failing(0)},
-            {},
-            no_host('placement-failed'),
-        ),
-        'no candidates': ({'placement': FakePlacement()}, {}, no_host('no-candidates')),
-        'candidates that nobody knows': (
-            {'placement': FakePlacement('uuid-of-nobody')},
-            {},
-            no_host('unknown-hosts'),
-        ),
-        'no service is up': (
-            {
-                'driver': ChanceScheduler,
-                'hosts': factories.hosts(service_up=[False, False]),
-            },
-            {},
-            no_host('unknown-hosts'),
-        ),
-        'filters': (
-            {'hosts': full(), 'filters': [ComputeFilter(), NumInstancesFilter(3)]},
-            {},
-            no_host('filters', 'NumInstancesFilter', 'too-many-instances'),
-        ),
-        'claims that are refused': (
-            {'placement': FakePlacement('uuid-h1', 'uuid-h2', script=['refused'] * 9)},
-            {},
-            no_host('claims'),
-        ),
-        'claims that do not arrive': (
-            {'placement': FakePlacement('uuid-h1', script=['unreachable'])},
-            {},
-            no_host('claims'),
-        ),
-        'a claim of which nothing is known': (
-            {'placement': FakePlacement('uuid-h1', script=['unknown'])},
-            {},
-            ('error', 'claims', '', ''),
-        ),
-        'the caller is gone': (
-            {'caller': FakeCaller(CallerGone('conductor'))},
-            {},
-            ('error', 'caller-gone', '', ''),
-        ),
-        'a plugin': (
-            {'filters': [Broken(ValueError('x'))]},
-            {},
-            ('error', 'plugin', 'Broken', ''),
-        ),
-        'a driver of others has no host': ({'driver': Foreign}, {}, no_host('plugin')),
-        'a database': (
-            {'filters': [Broken(errors.StoreFailed('database', 'away'))]},
-            {},
-            ('error', 'store', '', ''),
-        ),
-        'anything else': ({'driver': Wordy}, {}, ('error', 'error', '', '')),
-    },
+    ('scheduled', {}, {}, ('scheduled', '', '', '')),
+    (
+        'a prefilter',
+        {'prefilters': [refusing]},
+        {},
+        no_host('prefilter', 'refusing'),
+    ),
+    ('a host that is not known', {}, gone({}), no_host('named-host')),
+    (
+        'a host that is not offered',
+        {'view': elsewhere()},
+        {'force_hosts': ['h9']},
+        no_host('named-host'),
+    ),
+    (
+        'placement answers with an error',
+        {'placement': failing(503)},
+        {},
+        no_host('placement-failed'),
+    ),
+    (
+        'placement does not answer',
+        {'placement': failing(0)},
+        {},
+        no_host('placement-failed'),
+    ),
+    ('no candidates', {'placement': FakePlacement()}, {}, no_host('no-candidates')),
+    (
+        'candidates that nobody knows',
+        {'placement': FakePlacement('uuid-of-nobody')},
+        {},
+        no_host('unknown-hosts'),
+    ),
+    (
+        'no service is up',
+        {
+            'driver': ChanceScheduler,
+            'hosts': factories.hosts(service_up=[False, False]),
+        },
+        {},
+        no_host('unknown-hosts'),
+    ),
+    (
+        'filters',
+        {'hosts': full(), 'filters': [ComputeFilter(), NumInstancesFilter(3)]},
+        {},
+        no_host('filters', 'NumInstancesFilter', 'too-many-instances'),
+    ),
+    (
+        'claims that are refused',
+        {'placement': FakePlacement('uuid-h1', 'uuid-h2', script=['refused'] * 9)},
+        {},
+        no_host('claims'),
+    ),
+    (
+        'claims that do not arrive',
+        {'placement': FakePlacement('uuid-h1', script=['unreachable'])},
+        {},
+        no_host('claims'),
+    ),
+    (
+        'a claim of which nothing is known',
+        {'placement': FakePlacement('uuid-h1', script=['unknown'])},
+        {},
+        ('error', 'claims', '', ''),
+    ),
+    (
+        'the caller is gone',
+        {'caller': FakeCaller(CallerGone('conductor'))},
+        {},
+        ('error', 'caller-gone', '', ''),
+    ),
+    (
+        'a plugin',
+        {'filters': [Broken(ValueError('x'))]},
+        {},
+        ('error', 'plugin', 'Broken', ''),
+    ),
+    ('a driver of others has no host', {'driver': Foreign}, {}, no_host('plugin')),
+    (
+        'a database',
+        {'filters': [Broken(errors.StoreFailed('database', 'away'))]},
+        {},
+        ('error', 'store', '', ''),
+    ),
+    ('anything else', {'driver': Wordy}, {}, ('error', 'error', '', '')),
 )
 def test_what_ended_a_request(options, request_, ending):
     caller = options.pop('caller', None)
@@ -183,12 +194,10 @@ ALL_BUSY = 'No valid host was found. all are busy'
 
 @cases(
     ('options', 'text'),
-    {
-        'of a plugin': ({'filters': [BROKEN]}, 'Broken failed: ValueError'),
-        'of a library': ({'driver': Wordy}, ''),
-        'on a request that is invalid': ({'driver': Strict}, ''),
-        'of ours stay': ({'driver': Foreign}, ALL_BUSY),
-    },
+    ('of a plugin', {'filters': [BROKEN]}, 'Broken failed: ValueError'),
+    ('of a library', {'driver': Wordy}, ''),
+    ('on a request that is invalid', {'driver': Strict}, ''),
+    ('of ours stay', {'driver': Foreign}, ALL_BUSY),
 )
 def test_words_of_others_are_not_kept(options, text):
     """They may quote the request."""

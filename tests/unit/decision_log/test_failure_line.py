@@ -45,27 +45,28 @@ HEAD = Head(
 
 @cases(
     ('head', 'body', 'line'),
-    {
-        'whole': (
-            HEAD,
-            {'asked': [{'cut': False}], 'view': {'left_out': []}},
-            'decision=d-06f3kd1r0vb4n blocker=filters plugin=NUMATopologyFilter '
-            'code=not-enough-dedicated-cpus hosts=312 candidates=31 cut=no left_out=- '
-            'servers=1 flavor=m1.pinned.8 zone=az1 took_ms=19',
-        ),
-        'names with anything in them': (
-            Head(id='d-1', at=0, flavor='a b=c\nd', candidates=-1),
-            {'asked': [{'cut': True}], 'view': {'left_out': ['east', 'we st']}},
-            'decision=d-1 blocker=- plugin=- code=- hosts=0 candidates=0 cut=yes '
-            'left_out=east,we_st servers=1 flavor=a_b_c_d zone=- took_ms=0',
-        ),
-        'a head alone': (
-            Head(id='d-1', at=0),
-            None,
-            'decision=d-1 blocker=- plugin=- code=- hosts=0 candidates=0 cut=no '
-            'left_out=- servers=1 flavor=- zone=- took_ms=0',
-        ),
-    },
+    (
+        'whole',
+        HEAD,
+        {'asked': [{'cut': False}], 'view': {'left_out': []}},
+        'decision=d-06f3kd1r0vb4n blocker=filters plugin=NUMATopologyFilter '
+        'code=not-enough-dedicated-cpus hosts=312 candidates=31 cut=no left_out=- '
+        'servers=1 flavor=m1.pinned.8 zone=az1 took_ms=19',
+    ),
+    (
+        'names with anything in them',
+        Head(id='d-1', at=0, flavor='a b=c\nd', candidates=-1),
+        {'asked': [{'cut': True}], 'view': {'left_out': ['east', 'we st']}},
+        'decision=d-1 blocker=- plugin=- code=- hosts=0 candidates=0 cut=yes '
+        'left_out=east,we_st servers=1 flavor=a_b_c_d zone=- took_ms=0',
+    ),
+    (
+        'a head alone',
+        Head(id='d-1', at=0),
+        None,
+        'decision=d-1 blocker=- plugin=- code=- hosts=0 candidates=0 cut=no '
+        'left_out=- servers=1 flavor=- zone=- took_ms=0',
+    ),
 )
 def test_the_line_has_its_keys_in_order(caplog, head, body, line):
     caplog.set_level(logging.INFO, LOGGER)

@@ -74,19 +74,19 @@ def test_as_many_as_the_request_says_when_no_instance_is_named(draw):
 
 @cases(
     'request_, expected',
-    {
-        'ignored': ({'ignore_hosts': ['H1', 'h3', 'h4']}, {'h2'}),
-        'a forced host': ({'force_hosts': ['H3']}, {'h3'}),
-        'a forced node': ({'force_nodes': ['h4']}, {'h4'}),
-        'a destination': (
-            {'requested_destination': factories.destination('h2')},
-            {'h2'},
-        ),
-        'ignored wins over forced': (
-            {'force_hosts': ['h1', 'h2'], 'ignore_hosts': ['h1']},
-            {'h2'},
-        ),
-    },
+    ('ignored', {'ignore_hosts': ['H1', 'h3', 'h4']}, {'h2'}),
+    ('a forced host', {'force_hosts': ['H3']}, {'h3'}),
+    ('a forced node', {'force_nodes': ['h4']}, {'h4'}),
+    (
+        'a destination',
+        {'requested_destination': factories.destination('h2')},
+        {'h2'},
+    ),
+    (
+        'ignored wins over forced',
+        {'force_hosts': ['h1', 'h2'], 'ignore_hosts': ['h1']},
+        {'h2'},
+    ),
 )
 @pytest.mark.parametrize('count', [1, 2])
 def test_the_hosts_that_a_request_names_count(draw, request_, expected, count):
@@ -95,28 +95,30 @@ def test_the_hosts_that_a_request_names_count(draw, request_, expected, count):
 
 @cases(
     'columns, request_, reason',
-    {
-        'nothing is up': (
-            {'service_up': [False]},
-            {},
-            'Is the appropriate service running?',
-        ),
-        'a disabled host cannot be forced': (
-            {'service_disabled': [True]},
-            {'force_hosts': ['h1']},
-            'Is the appropriate service running?',
-        ),
-        'all are ignored': (
-            {},
-            {'ignore_hosts': ['h1']},
-            'Could not find another compute',
-        ),
-        'an unknown one is forced': (
-            {},
-            {'force_hosts': ['h9']},
-            'Could not find another compute',
-        ),
-    },
+    (
+        'nothing is up',
+        {'service_up': [False]},
+        {},
+        'Is the appropriate service running?',
+    ),
+    (
+        'a disabled host cannot be forced',
+        {'service_disabled': [True]},
+        {'force_hosts': ['h1']},
+        'Is the appropriate service running?',
+    ),
+    (
+        'all are ignored',
+        {},
+        {'ignore_hosts': ['h1']},
+        'Could not find another compute',
+    ),
+    (
+        'an unknown one is forced',
+        {},
+        {'force_hosts': ['h9']},
+        'Could not find another compute',
+    ),
 )
 def test_no_host_is_said_in_novas_words(draw, columns, request_, reason):
     with pytest.raises(errors.NoValidHost) as raised:

@@ -53,12 +53,10 @@ def test_claims_stay_when_the_block_ends_well(context):
 
 @cases(
     'problem',
-    {
-        'no valid host': errors.NoValidHost('none'),
-        'an unexpected error': RuntimeError('a filter broke'),
-        'the operator interrupts': KeyboardInterrupt(),
-        'the process exits': SystemExit(1),
-    },
+    ('no valid host', errors.NoValidHost('none')),
+    ('an unexpected error', RuntimeError('a filter broke')),
+    ('the operator interrupts', KeyboardInterrupt()),
+    ('the process exits', SystemExit(1)),
 )
 def test_every_error_undoes_all_claims_the_last_one_first(context, problem):
     placement = FakePlacement()
@@ -191,10 +189,8 @@ def test_a_placement_that_cannot_be_reached_ends_all(context, number):
 
 @cases(
     'values, user',
-    {
-        'the user of the request': ({'user_id': 'owner'}, 'owner'),
-        'else the user who calls': ({'user_id': None}, 'caller'),
-    },
+    ('the user of the request', {'user_id': 'owner'}, 'owner'),
+    ('else the user who calls', {'user_id': None}, 'caller'),
 )
 def test_allocations_belong_to_the_owner_of_the_instance(context, values, user):
     placement = FakePlacement()
@@ -279,15 +275,13 @@ def numbers(count):
 
 @cases(
     'hosts, expected',
-    {
-        'no more than a chunk': (['a', 'b', 'a'], ['0 1 2']),
-        'in their order': (['a', 'b', 'c', 'd'], ['0 1 2', '3']),
-        'hosts are whole': (['a', 'b', 'c', 'a', 'b', 'c'], ['0 3', '1 4', '2 5']),
-        'a full chunk': (['a', 'b', 'a', 'b', 'b'], ['0 2', '1 3 4']),
-        'a host for two chunks': (['a', 'b', 'a', 'a', 'a'], ['0 2 3', '4 1']),
-        'they share storage': (['s a', 's b', 's a', 's b'], ['0 2', '1 3']),
-        'providers in hosts': (['a a1', 'b b1', 'a a2', 'b b2'], ['0 2', '1 3']),
-    },
+    ('no more than a chunk', ['a', 'b', 'a'], ['0 1 2']),
+    ('in their order', ['a', 'b', 'c', 'd'], ['0 1 2', '3']),
+    ('hosts are whole', ['a', 'b', 'c', 'a', 'b', 'c'], ['0 3', '1 4', '2 5']),
+    ('a full chunk', ['a', 'b', 'a', 'b', 'b'], ['0 2', '1 3 4']),
+    ('a host for two chunks', ['a', 'b', 'a', 'a', 'a'], ['0 2 3', '4 1']),
+    ('they share storage', ['s a', 's b', 's a', 's b'], ['0 2', '1 3']),
+    ('providers in hosts', ['a a1', 'b b1', 'a a2', 'b b2'], ['0 2', '1 3']),
 )
 def test_claims_for_one_host_go_in_one_chunk(hosts, expected):
     found = chunks(wanted_on(hosts), 3)
@@ -317,11 +311,9 @@ def test_a_chunk_that_is_refused_undoes_those_before_and_ends_all(context):
 
 @cases(
     'outcome, error',
-    {
-        'unknown': ('unknown', errors.AllocationUpdateFailed),
-        'not reached': ('unreachable', errors.NoValidHost),
-        'a defect': (KeyError('defect'), KeyError),
-    },
+    ('unknown', 'unknown', errors.AllocationUpdateFailed),
+    ('not reached', 'unreachable', errors.NoValidHost),
+    ('a defect', KeyError('defect'), KeyError),
 )
 def test_a_chunk_that_fails_undoes_those_before_and_ends_all(context, outcome, error):
     placement = FakePlacement()
@@ -416,16 +408,15 @@ def test_an_answer_without_claims_may_reach_no_reader(context):
 
 @cases(
     'script, expected',
-    {
-        'refused': ('refused', [('a', 'settled')]),
-        'not sent': ('unreachable', [('a', 'settled')]),
-        'unknown, thus undone': ('unknown', [('a', 'settled')]),
-        'changed by another process': (
-            errors.AllocationUpdateFailed('a', 'changed'),
-            [('a', 'settled')],
-        ),
-        'interrupted': (KeyboardInterrupt(), [('a', 'left')]),
-    },
+    ('refused', 'refused', [('a', 'settled')]),
+    ('not sent', 'unreachable', [('a', 'settled')]),
+    ('unknown, thus undone', 'unknown', [('a', 'settled')]),
+    (
+        'changed by another process',
+        errors.AllocationUpdateFailed('a', 'changed'),
+        [('a', 'settled')],
+    ),
+    ('interrupted', KeyboardInterrupt(), [('a', 'left')]),
 )
 def test_the_journal_learns_how_a_claim_ends(context, script, expected):
     assert journalled(FakePlacement(script=[script]), context) == expected

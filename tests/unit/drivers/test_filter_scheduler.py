@@ -244,16 +244,15 @@ def test_each_request_works_on_a_copy(hosts):
 
 @cases(
     'script, filters, error',
-    {
-        'no room': (['claimed', *['refused'] * 4], (), errors.NoValidHost),
-        'a consumer that changed': (
-            ['claimed', errors.AllocationUpdateFailed(B, 'changed')],
-            (),
-            errors.AllocationUpdateFailed,
-        ),
-        'a filter that raises': ([], [Broken()], errors.ExtensionFailed),
-        'an interrupt': (['claimed', KeyboardInterrupt()], (), KeyboardInterrupt),
-    },
+    ('no room', ['claimed', *['refused'] * 4], (), errors.NoValidHost),
+    (
+        'a consumer that changed',
+        ['claimed', errors.AllocationUpdateFailed(B, 'changed')],
+        (),
+        errors.AllocationUpdateFailed,
+    ),
+    ('a filter that raises', [], [Broken()], errors.ExtensionFailed),
+    ('an interrupt', ['claimed', KeyboardInterrupt()], (), KeyboardInterrupt),
 )
 def test_a_failure_leaves_nothing_claimed(run, script, filters, error):
     offered = everywhere(script=script)
@@ -400,10 +399,8 @@ def asking_for_pages(pagesize=-3):
 
 @cases(
     'as_nova, pagesize',
-    {
-        'the next instance starts from the request': (False, 4),
-        'for nova it starts from the last instance': (True, None),
-    },
+    ('the next instance starts from the request', False, 4),
+    ('for nova it starts from the last instance', True, None),
 )
 def test_instances_get_nodes_one_after_the_other(run, nodes, as_nova, pagesize):
     fitting = Fitting(as_nova=as_nova)

@@ -106,12 +106,10 @@ class Trimming(BaseHostFilter):
 class TestFurtherCandidates:
     @cases(
         'script, host, tried',
-        {
-            'another host comes before them': (['refused'], 'h2', 2),
-            'hosts in conflict are tried again': (['conflicted'] * 2, 'h1', 3),
-            'conflicts end': (['conflicted'] * 4, None, 4),
-            'not where the host was refused otherwise': (['in vain'] * 2, None, 2),
-        },
+        ('another host comes before them', ['refused'], 'h2', 2),
+        ('hosts in conflict are tried again', ['conflicted'] * 2, 'h1', 3),
+        ('conflicts end', ['conflicted'] * 4, None, 4),
+        ('not where the host was refused otherwise', ['in vain'] * 2, None, 2),
     )
     def test_which_host_is_tried_next(self, run, placement, script, host, tried):
         placement.script = script
@@ -223,11 +221,9 @@ class TestTogether:
 
 @cases(
     'free, device',
-    {
-        'all is free': (99, 'uuid-h2-x'),
-        'the first asks for what we have taken': (1, 'uuid-h2-y'),
-        'no candidate has room': (0, 'uuid-h2-x'),
-    },
+    ('all is free', 99, 'uuid-h2-x'),
+    ('the first asks for what we have taken', 1, 'uuid-h2-y'),
+    ('no candidate has room', 0, 'uuid-h2-x'),
 )
 def test_alternates_have_a_candidate_that_is_free(run, placement, free, device):
     first, second = placement.offered[2:]

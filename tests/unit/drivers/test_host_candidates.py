@@ -35,12 +35,10 @@ def test_the_first_of_each_host_come_first(caplog):
 
 @cases(
     'candidate, expected',
-    {
-        'nothing was claimed': (None, []),
-        'it names the group': ({'mappings': {'port': [PORT]}}, [PORT]),
-        'it does not': ({'mappings': {'': [PORT]}}, []),
-        'it is of an old placement': ({}, []),
-    },
+    ('nothing was claimed', None, []),
+    ('it names the group', {'mappings': {'port': [PORT]}}, [PORT]),
+    ('it does not', {'mappings': {'': [PORT]}}, []),
+    ('it is of an old placement', {}, []),
 )
 def test_groups_are_told_their_providers(candidate, expected):
     groups = [RequestGroup(requester_id='port', provider_uuids=[])]
@@ -70,18 +68,17 @@ SUMMARIES = root_of(root='root', child='root', other='root', shared='shared')
 
 @cases(
     'providers, nodes, filed',
-    {
-        'a child alone': (['child'], {'root'}, ['child', 'root']),
-        'a child and shared storage': (
-            ['child', 'shared'],
-            {'root'},
-            ['child', 'shared', 'root'],
-        ),
-        'two children': (['child', 'other'], {'root'}, ['child', 'other', 'root']),
-        'the node too': (['child', 'root'], {'root'}, ['child', 'root']),
-        'no node is known': (['child'], (), ['child', 'root']),
-        'a provider without summary': (['stranger'], (), ['stranger']),
-    },
+    ('a child alone', ['child'], {'root'}, ['child', 'root']),
+    (
+        'a child and shared storage',
+        ['child', 'shared'],
+        {'root'},
+        ['child', 'shared', 'root'],
+    ),
+    ('two children', ['child', 'other'], {'root'}, ['child', 'other', 'root']),
+    ('the node too', ['child', 'root'], {'root'}, ['child', 'root']),
+    ('no node is known', ['child'], (), ['child', 'root']),
+    ('a provider without summary', ['stranger'], (), ['stranger']),
 )
 def test_candidates_that_take_from_no_node_are_filed_under_the_root(
     providers, nodes, filed

@@ -128,10 +128,8 @@ def test_filters_that_are_all_left_out_still_start(lines):
 
 @cases(
     'filters, index',
-    {
-        'there is none': ([], 0),
-        'it was left out': ([First()], 1),
-    },
+    ('there is none', [], 0),
+    ('it was left out', [First()], 1),
 )
 def test_without_a_filter_and_hosts_nothing_is_named(lines, filters, index):
     removed = f"Filtering removed all hosts for the request with instance ID '{UUID}'."
@@ -184,13 +182,12 @@ class Speechless(Passing):
 
 @cases(
     'kind, said',
-    {
-        'grouped': (Reasoned, 'Reasoned rejected 2 host(s): not one of 0'),
-        'a filter that raises': (
-            Speechless,
-            'Speechless cannot say why: ValueError: no words',
-        ),
-    },
+    ('grouped', Reasoned, 'Reasoned rejected 2 host(s): not one of 0'),
+    (
+        'a filter that raises',
+        Speechless,
+        'Speechless cannot say why: ValueError: no words',
+    ),
 )
 def test_reasons_are_told_where_nothing_is_left(lines, kind, said):
     assert ('DEBUG', f'Filter {said}') in lines(logging.DEBUG, [kind()])
@@ -213,16 +210,16 @@ def test_failure_is_told_at_info(lines):
 
 @cases(
     'request_, note',
-    {
-        'all ignored': (
-            {'ignore_hosts': ['h1', 'h2']},
-            'Host filter ignoring hosts: h1, h2',
-        ),
-        'an unknown host forced': (
-            {'force_hosts': ['h9']},
-            "No hosts matched due to not matching 'force_hosts' value of 'h9'",
-        ),
-    },
+    (
+        'all ignored',
+        {'ignore_hosts': ['h1', 'h2']},
+        'Host filter ignoring hosts: h1, h2',
+    ),
+    (
+        'an unknown host forced',
+        {'force_hosts': ['h9']},
+        "No hosts matched due to not matching 'force_hosts' value of 'h9'",
+    ),
 )
 def test_where_no_filter_ran_the_notes_say_all(lines, request_, note):
     assert lines(logging.DEBUG, [Passing()], **request_) == [('INFO', note)]

@@ -155,23 +155,23 @@ def run(watch, clock, *seconds, kind='Filter', name='OddHosts', request='req-1')
 
 @cases(
     'budget_s, kind, seconds, expected',
-    {
-        'within the budget': (1.0, 'Filter', [1.0], []),
-        'once too long': (
-            1.0,
-            'Weigher',
-            [1.5],
-            ['Weigher OddHosts took 1.5 s for request req-1, with 7 host(s) in run 1;'],
-        ),
-        'too long for all servers together': (
-            1.0,
-            'Filter',
-            [0.5, 0.5, 0.25, 9.0],
-            ['Filter OddHosts took 1.2 s for request req-1, with 7 host(s) in run 3;'],
-        ),
-        'no budget': (0.0, 'Filter', [99.0], []),
-        'a driver': (1.0, 'Driver', [99.0], []),
-    },
+    ('within the budget', 1.0, 'Filter', [1.0], []),
+    (
+        'once too long',
+        1.0,
+        'Weigher',
+        [1.5],
+        ['Weigher OddHosts took 1.5 s for request req-1, with 7 host(s) in run 1;'],
+    ),
+    (
+        'too long for all servers together',
+        1.0,
+        'Filter',
+        [0.5, 0.5, 0.25, 9.0],
+        ['Filter OddHosts took 1.2 s for request req-1, with 7 host(s) in run 3;'],
+    ),
+    ('no budget', 0.0, 'Filter', [99.0], []),
+    ('a driver', 1.0, 'Driver', [99.0], []),
 )
 def test_what_takes_too_long_is_named(clock, named, budget_s, kind, seconds, expected):
     run(PluginTiming(clock, budget_s), clock, *seconds, kind=kind)

@@ -35,19 +35,18 @@ CELLS = ['a', 'a', 'a', 'b', 'a', 'a', 'a']
 
 @cases(
     'own, count, names, expected',
-    {
-        'the same for all': (False, 2, None, ['h1 h3 h5', 'h2 h3 h5']),
-        'one each': (True, 1, None, ['h1 h3', 'h2 h5']),
-        'in turn': (True, 2, None, ['h1 h3 h6', 'h2 h5 h7']),
-        'all of the cell': (False, 10**15, None, ['h1 h3 h5 h6 h7', 'h2 h3 h5 h6 h7']),
-        'as many as there are': (True, 9, None, ['h1 h3 h6', 'h2 h5 h7']),
-        'a host of several nodes is one host': (
-            True,
-            2,
-            ['h1', 'h2', 'h1', 'h4', 'h5', 'h5', 'h7'],
-            ['h1 h5', 'h2 h7'],
-        ),
-    },
+    ('the same for all', False, 2, None, ['h1 h3 h5', 'h2 h3 h5']),
+    ('one each', True, 1, None, ['h1 h3', 'h2 h5']),
+    ('in turn', True, 2, None, ['h1 h3 h6', 'h2 h5 h7']),
+    ('all of the cell', False, 10**15, None, ['h1 h3 h5 h6 h7', 'h2 h3 h5 h6 h7']),
+    ('as many as there are', True, 9, None, ['h1 h3 h6', 'h2 h5 h7']),
+    (
+        'a host of several nodes is one host',
+        True,
+        2,
+        ['h1', 'h2', 'h1', 'h4', 'h5', 'h5', 'h7'],
+        ['h1 h5', 'h2 h7'],
+    ),
 )
 def test_alternates(own, count, names, expected):
     names = names or [f'h{number}' for number in range(1, 8)]

@@ -56,43 +56,48 @@ def test_a_destination_can_be_named_later():
 
 @cases(
     ('specs', 'cells'),
-    {
-        'nothing': ({}, None),
-        'two nodes': (
-            {'hw:numa_nodes': '2'},
-            [({0, 1}, set(), 512, None), ({2, 3}, set(), 512, None)],
-        ),
-        'a word for pages': (
-            {'hw:mem_page_size': 'large'},
-            [({0, 1, 2, 3}, set(), 1024, -2)],
-        ),
-        'pages with a unit': (
-            {'hw:mem_page_size': '2MB'},
-            [({0, 1, 2, 3}, set(), 1024, 2048)],
-        ),
-        'dedicated': (
-            {'hw:cpu_policy': 'dedicated'},
-            [(set(), {0, 1, 2, 3}, 1024, None)],
-        ),
-        'dedicated by its resource': (
-            {'resources:PCPU': '4', 'hw:mem_page_size': '1048576'},
-            [(set(), {0, 1, 2, 3}, 1024, 1048576)],
-        ),
-        'mixed': (
-            {'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': '0-1'},
-            [({2, 3}, {0, 1}, 1024, None)],
-        ),
-        'what each node has': (
-            {
-                'hw:numa_nodes': '2',
-                'hw:numa_cpus.0': '0-2',
-                'hw:numa_mem.0': '768',
-                'hw:numa_cpus.1': '3',
-                'hw:numa_mem.1': '256',
-            },
-            [({0, 1, 2}, set(), 768, None), ({3}, set(), 256, None)],
-        ),
-    },
+    ('nothing', {}, None),
+    (
+        'two nodes',
+        {'hw:numa_nodes': '2'},
+        [({0, 1}, set(), 512, None), ({2, 3}, set(), 512, None)],
+    ),
+    (
+        'a word for pages',
+        {'hw:mem_page_size': 'large'},
+        [({0, 1, 2, 3}, set(), 1024, -2)],
+    ),
+    (
+        'pages with a unit',
+        {'hw:mem_page_size': '2MB'},
+        [({0, 1, 2, 3}, set(), 1024, 2048)],
+    ),
+    (
+        'dedicated',
+        {'hw:cpu_policy': 'dedicated'},
+        [(set(), {0, 1, 2, 3}, 1024, None)],
+    ),
+    (
+        'dedicated by its resource',
+        {'resources:PCPU': '4', 'hw:mem_page_size': '1048576'},
+        [(set(), {0, 1, 2, 3}, 1024, 1048576)],
+    ),
+    (
+        'mixed',
+        {'hw:cpu_policy': 'mixed', 'hw:cpu_dedicated_mask': '0-1'},
+        [({2, 3}, {0, 1}, 1024, None)],
+    ),
+    (
+        'what each node has',
+        {
+            'hw:numa_nodes': '2',
+            'hw:numa_cpus.0': '0-2',
+            'hw:numa_mem.0': '768',
+            'hw:numa_cpus.1': '3',
+            'hw:numa_mem.1': '256',
+        },
+        [({0, 1, 2}, set(), 768, None), ({3}, set(), 256, None)],
+    ),
 )
 def test_nodes_of_the_guest(specs, cells):
     topology = made(specs=specs, vcpus=4, memory_mb=1024).numa_topology
@@ -105,18 +110,16 @@ def test_nodes_of_the_guest(specs, cells):
 
 @cases(
     'specs',
-    {
-        'parts that are not equal': {'hw:numa_nodes': '3'},
-        'more nodes than CPUs': {'hw:numa_nodes': '9'},
-        'nodes that are no number': {'hw:numa_nodes': 'x'},
-        'an unknown size of pages': {'hw:mem_page_size': 'huge'},
-        'pages of no size': {'hw:mem_page_size': f'{2**62}MB'},
-        'a mix without a mask': {'hw:cpu_policy': 'mixed'},
-        'a CPU in no node': {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0'},
-        'memory in no node': {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0-3'},
-        'an unknown alias': {'pci_passthrough:alias': 'gpu:1'},
-        'an alias without count': {'pci_passthrough:alias': 'nic'},
-    },
+    ('parts that are not equal', {'hw:numa_nodes': '3'}),
+    ('more nodes than CPUs', {'hw:numa_nodes': '9'}),
+    ('nodes that are no number', {'hw:numa_nodes': 'x'}),
+    ('an unknown size of pages', {'hw:mem_page_size': 'huge'}),
+    ('pages of no size', {'hw:mem_page_size': f'{2**62}MB'}),
+    ('a mix without a mask', {'hw:cpu_policy': 'mixed'}),
+    ('a CPU in no node', {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0'}),
+    ('memory in no node', {'hw:numa_nodes': '1', 'hw:numa_cpus.0': '0-3'}),
+    ('an unknown alias', {'pci_passthrough:alias': 'gpu:1'}),
+    ('an alias without count', {'pci_passthrough:alias': 'nic'}),
 )
 def test_demands_that_cannot_be(specs):
     with pytest.raises(errors.InvalidDemand):
@@ -125,24 +128,24 @@ def test_demands_that_cannot_be(specs):
 
 @cases(
     ('specs', 'vcpus', 'words'),
-    {
-        'more nodes than any host': ({'hw:numa_nodes': '4097'}, 4097, 'may be 4096'),
-        'CPUs without end': ({'hw:cpu_policy': 'dedicated'}, 2**31, 'may be 65536'),
-        'an unknown policy': (
-            {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'x'},
-            2,
-            'cpu_thread_policy',
-        ),
-        'nodes that share more CPUs than there can be': (
-            {
-                'hw:numa_nodes': '2',
-                'hw:numa_cpus.0': '0-40000',
-                'hw:numa_cpus.1': '0-40000',
-            },
-            40001,
-            'CPUs are named',
-        ),
-    },
+    ('more nodes than any host', {'hw:numa_nodes': '4097'}, 4097, 'may be 4096'),
+    ('CPUs without end', {'hw:cpu_policy': 'dedicated'}, 2**31, 'may be 65536'),
+    (
+        'an unknown policy',
+        {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'x'},
+        2,
+        'cpu_thread_policy',
+    ),
+    (
+        'nodes that share more CPUs than there can be',
+        {
+            'hw:numa_nodes': '2',
+            'hw:numa_cpus.0': '0-40000',
+            'hw:numa_cpus.1': '0-40000',
+        },
+        40001,
+        'CPUs are named',
+    ),
 )
 def test_demands_without_bounds(specs, vcpus, words):
     with pytest.raises(errors.InvalidRequest, match=words):

@@ -33,18 +33,18 @@ def conf():
 
 @cases(
     ('options', 'expected'),
-    {
-        'a default': ({}, ['/h/.local/state/novasched']),
-        'beside what nova keeps': (
-            {'state_path': '/s'},
-            ['/s/novasched', '/h/.local/state/novasched'],
-        ),
-        'of its own': ({'journal_dir': '/j'}, ['/j', '/h/.local/state/novasched']),
-        'of both': (
-            {'state_path': '/s', 'journal_dir': '$state_path/j'},
-            ['/s/j', '/s/novasched', '/h/.local/state/novasched'],
-        ),
-    },
+    ('a default', {}, ['/h/.local/state/novasched']),
+    (
+        'beside what nova keeps',
+        {'state_path': '/s'},
+        ['/s/novasched', '/h/.local/state/novasched'],
+    ),
+    ('of its own', {'journal_dir': '/j'}, ['/j', '/h/.local/state/novasched']),
+    (
+        'of both',
+        {'state_path': '/s', 'journal_dir': '$state_path/j'},
+        ['/s/j', '/s/novasched', '/h/.local/state/novasched'],
+    ),
 )
 def test_what_is_set_comes_first(conf, options, expected):
     for name, value in options.items():
@@ -57,34 +57,37 @@ def test_what_is_set_comes_first(conf, options, expected):
 
 @cases(
     ('environ', 'is_root', 'expected'),
-    {
-        'a service of systemd': (
-            SYSTEMD,
-            False,
-            ['/one', '/two', '/home/nova/.local/state/novasched'],
-        ),
-        'a service of systemd as root': (
-            {'STATE_DIRECTORY': '/var/lib/novasched', 'HOME': '/root'},
-            True,
-            ['/var/lib/novasched', '/root/.local/state/novasched'],
-        ),
-        'a user who keeps state elsewhere': (
-            {'HOME': '/h', 'XDG_STATE_HOME': '/x'},
-            False,
-            ['/x/novasched'],
-        ),
-        'root': (
-            {'HOME': '/root'},
-            True,
-            ['/var/lib/novasched', '/root/.local/state/novasched'],
-        ),
-        'a user without a home': ({}, False, []),
-        'relative paths': (
-            {'STATE_DIRECTORY': 'one::two', 'XDG_STATE_HOME': 'x'},
-            False,
-            [],
-        ),
-    },
+    (
+        'a service of systemd',
+        SYSTEMD,
+        False,
+        ['/one', '/two', '/home/nova/.local/state/novasched'],
+    ),
+    (
+        'a service of systemd as root',
+        {'STATE_DIRECTORY': '/var/lib/novasched', 'HOME': '/root'},
+        True,
+        ['/var/lib/novasched', '/root/.local/state/novasched'],
+    ),
+    (
+        'a user who keeps state elsewhere',
+        {'HOME': '/h', 'XDG_STATE_HOME': '/x'},
+        False,
+        ['/x/novasched'],
+    ),
+    (
+        'root',
+        {'HOME': '/root'},
+        True,
+        ['/var/lib/novasched', '/root/.local/state/novasched'],
+    ),
+    ('a user without a home', {}, False, []),
+    (
+        'relative paths',
+        {'STATE_DIRECTORY': 'one::two', 'XDG_STATE_HOME': 'x'},
+        False,
+        [],
+    ),
 )
 def test_the_defaults(conf, environ, is_root, expected):
     found = candidates(conf, environ, is_root)

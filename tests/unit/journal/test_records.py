@@ -131,14 +131,13 @@ def test_a_line_of_an_older_version_is_odd(intent):
 
 @cases(
     ('before', 'expected'),
-    {
-        'it held nothing': (None, {'p': {'VCPU': 1}}),
-        'more': (BEFORE, {'p': {'VCPU': 1}, 'old': {'VCPU': 4}}),
-        'what it held of the same provider stays': (
-            {'allocations': {'p': {'resources': {'VCPU': 9}}}},
-            {'p': {'VCPU': 9}},
-        ),
-    },
+    ('it held nothing', None, {'p': {'VCPU': 1}}),
+    ('more', BEFORE, {'p': {'VCPU': 1}, 'old': {'VCPU': 4}}),
+    (
+        'what it held of the same provider stays',
+        {'allocations': {'p': {'resources': {'VCPU': 9}}}},
+        {'p': {'VCPU': 9}},
+    ),
 )
 def test_what_a_consumer_holds_after_the_claim(intent, before, expected):
     assert Record(intent(before=before), NOW).holds() == expected

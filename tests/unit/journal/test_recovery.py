@@ -140,13 +140,12 @@ def test_none_is_undone_where_none_is_to_be(worker, killed, consumers):
 
 @cases(
     ('before', 'command'),
-    {
-        'all that it holds': (None, 'delete a'),
-        'what a move added': (
-            BEFORE,
-            'unset --os-placement-api-version 1.28 --provider p a',
-        ),
-    },
+    ('all that it holds', None, 'delete a'),
+    (
+        'what a move added',
+        BEFORE,
+        'unset --os-placement-api-version 1.28 --provider p a',
+    ),
 )
 def test_the_command_removes_the_claim_alone(
     killed, look, consumers, uptime, before, command, said
@@ -196,12 +195,10 @@ def test_a_move_that_claimed_nothing_more_is_not_named(killed, look, uptime, sai
 
 @cases(
     'change',
-    {
-        'too much time has passed': {'seconds': 1000.0 + UNDO_WITHIN_S},
-        'the machine was started anew': {'boot_id': 'next'},
-        'nobody knows the time': {'boot_id': None},
-        'a container counts from its own start': {'seconds': 5.0},
-    },
+    ('too much time has passed', {'seconds': 1000.0 + UNDO_WITHIN_S}),
+    ('the machine was started anew', {'boot_id': 'next'}),
+    ('nobody knows the time', {'boot_id': None}),
+    ('a container counts from its own start', {'seconds': 5.0}),
 )
 def test_a_claim_of_long_ago_is_only_named(
     killed, look, consumers, uptime, change, files, said

@@ -92,24 +92,21 @@ NETWORK = NetworkOrSubnet('network', N1), SEGMENTS
 
 @cases(
     'own, token',
-    {
-        'as ourselves': (True, 'own'),
-        'as the user without credentials of our own': (False, 'users'),
-    },
+    ('as ourselves', True, 'own'),
+    ('as the user without credentials of our own', False, 'users'),
 )
 @cases(
     'asked, body, found',
-    {
-        'subnet': (SUBNET, {'subnet': {'segment_id': 'a'}}, {'a'}),
-        'subnet of none': (SUBNET, {'subnet': {'segment_id': None}}, set()),
-        'no segments known': (SUBNET, {'subnet': {}}, set()),
-        'network': (
-            NETWORK,
-            {'subnets': [{'segment_id': 'a'}, {}, {'segment_id': 'b'}]},
-            {'a', 'b'},
-        ),
-        'no subnets': (NETWORK, {'subnets': []}, set()),
-    },
+    ('subnet', SUBNET, {'subnet': {'segment_id': 'a'}}, {'a'}),
+    ('subnet of none', SUBNET, {'subnet': {'segment_id': None}}, set()),
+    ('no segments known', SUBNET, {'subnet': {}}, set()),
+    (
+        'network',
+        NETWORK,
+        {'subnets': [{'segment_id': 'a'}, {}, {'segment_id': 'b'}]},
+        {'a', 'b'},
+    ),
+    ('no subnets', NETWORK, {'subnets': []}, set()),
 )
 def test_segments(scripted, user, own, token, asked, body, found):
     place, url = asked

@@ -108,14 +108,12 @@ def test_fields_that_we_do_not_know_are_ignored():
 
 @cases(
     'data, field, value',
-    {
-        'digits for int': ({'num_instances': '3'}, 'num_instances', 3),
-        'null, default': ({'num_instances': None}, 'num_instances', 1),
-        'number for text': ({'project_id': 7}, 'project_id', '7'),
-        'uuid unchecked': ({'instance_uuid': 'x'}, 'instance_uuid', 'x'),
-        'number for uuid': ({'instance_uuid': 7}, 'instance_uuid', '7'),
-        'null allowed': ({'image': None}, 'image', None),
-    },
+    ('digits for int', {'num_instances': '3'}, 'num_instances', 3),
+    ('null, default', {'num_instances': None}, 'num_instances', 1),
+    ('number for text', {'project_id': 7}, 'project_id', '7'),
+    ('uuid unchecked', {'instance_uuid': 'x'}, 'instance_uuid', 'x'),
+    ('number for uuid', {'instance_uuid': 7}, 'instance_uuid', '7'),
+    ('null allowed', {'image': None}, 'image', None),
 )
 def test_values_are_coerced(data, field, value):
     assert getattr(base.parse(primitive(**data)), field) == value
@@ -123,70 +121,82 @@ def test_values_are_coerced(data, field, value):
 
 @cases(
     'received, text',
-    {
-        'text for int': (primitive(num_instances='abc'), 'RequestSpec.num_instances: '),
-        'array for int': (primitive(num_instances=[]), 'RequestSpec.num_instances: '),
-        'infinity for int': (
-            primitive(num_instances=float('inf')),
-            'RequestSpec.num_instances: ',
-        ),
-        'dict for text': (primitive(project_id={}), 'RequestSpec.project_id: '),
-        'null where not allowed': (
-            primitive(instance_uuid=None),
-            "RequestSpec.instance_uuid: Field `instance_uuid' cannot be None",
-        ),
-        'array for uuid': (primitive(instance_uuid=[]), 'RequestSpec.instance_uuid: '),
-        'text for list': (primitive(ignore_hosts='abc'), 'RequestSpec.ignore_hosts: '),
-        'list for dict': (
-            primitive(scheduler_hints=[]),
-            'RequestSpec.scheduler_hints: ',
-        ),
-        'text for object': (
-            primitive(flavor='m1.small'),
-            'RequestSpec: an object is required, not a str',
-        ),
-        'object of another class': (
-            primitive(flavor=primitive('Destination', '1.4')),
-            'RequestSpec.flavor: ',
-        ),
-        'number for object in a list': (
-            primitive(requested_resources=[5]),
-            'an object is required, not a int',
-        ),
-        'inner object mistyped': (
-            primitive(flavor=primitive('Flavor', '1.2', vcpus='two')),
-            'Flavor.vcpus: ',
-        ),
-        'unknown enum value': (
-            primitive('InstancePCIRequest', '1.4', numa_policy='near'),
-            'InstancePCIRequest.numa_policy: Field value near is invalid',
-        ),
-        'text that is no time': (
-            primitive('Flavor', '1.2', created_at='yesterday'),
-            'Flavor.created_at: ',
-        ),
-        'text that is no address': (
-            primitive('NetworkRequest', '1.3', address='10.0.0.300'),
-            'NetworkRequest.address: ',
-        ),
-        'version is a word': (primitive(version='one'), "'one' is no object version"),
-        'version of four parts': (
-            primitive(version='1.15.2.3'),
-            'is no object version',
-        ),
-        'version is a number': (
-            primitive(version=1.15),
-            'RequestSpec: nova_object.version is missing or mistyped',
-        ),
-        'no envelope': (
-            {'nova_object.name': 'RequestSpec'},
-            'RequestSpec: nova_object.namespace is missing or mistyped',
-        ),
-        'data is a list': (
-            {**primitive(), 'nova_object.data': []},
-            'RequestSpec: nova_object.data is missing or mistyped',
-        ),
-    },
+    ('text for int', primitive(num_instances='abc'), 'RequestSpec.num_instances: '),
+    ('array for int', primitive(num_instances=[]), 'RequestSpec.num_instances: '),
+    (
+        'infinity for int',
+        primitive(num_instances=float('inf')),
+        'RequestSpec.num_instances: ',
+    ),
+    ('dict for text', primitive(project_id={}), 'RequestSpec.project_id: '),
+    (
+        'null where not allowed',
+        primitive(instance_uuid=None),
+        "RequestSpec.instance_uuid: Field `instance_uuid' cannot be None",
+    ),
+    ('array for uuid', primitive(instance_uuid=[]), 'RequestSpec.instance_uuid: '),
+    ('text for list', primitive(ignore_hosts='abc'), 'RequestSpec.ignore_hosts: '),
+    (
+        'list for dict',
+        primitive(scheduler_hints=[]),
+        'RequestSpec.scheduler_hints: ',
+    ),
+    (
+        'text for object',
+        primitive(flavor='m1.small'),
+        'RequestSpec: an object is required, not a str',
+    ),
+    (
+        'object of another class',
+        primitive(flavor=primitive('Destination', '1.4')),
+        'RequestSpec.flavor: ',
+    ),
+    (
+        'number for object in a list',
+        primitive(requested_resources=[5]),
+        'an object is required, not a int',
+    ),
+    (
+        'inner object mistyped',
+        primitive(flavor=primitive('Flavor', '1.2', vcpus='two')),
+        'Flavor.vcpus: ',
+    ),
+    (
+        'unknown enum value',
+        primitive('InstancePCIRequest', '1.4', numa_policy='near'),
+        'InstancePCIRequest.numa_policy: Field value near is invalid',
+    ),
+    (
+        'text that is no time',
+        primitive('Flavor', '1.2', created_at='yesterday'),
+        'Flavor.created_at: ',
+    ),
+    (
+        'text that is no address',
+        primitive('NetworkRequest', '1.3', address='10.0.0.300'),
+        'NetworkRequest.address: ',
+    ),
+    ('version is a word', primitive(version='one'), "'one' is no object version"),
+    (
+        'version of four parts',
+        primitive(version='1.15.2.3'),
+        'is no object version',
+    ),
+    (
+        'version is a number',
+        primitive(version=1.15),
+        'RequestSpec: nova_object.version is missing or mistyped',
+    ),
+    (
+        'no envelope',
+        {'nova_object.name': 'RequestSpec'},
+        'RequestSpec: nova_object.namespace is missing or mistyped',
+    ),
+    (
+        'data is a list',
+        {**primitive(), 'nova_object.data': []},
+        'RequestSpec: nova_object.data is missing or mistyped',
+    ),
 )
 def test_bad_input_is_refused_with_its_place(received, text):
     with pytest.raises(errors.InvalidRequest) as caught:
@@ -196,17 +206,17 @@ def test_bad_input_is_refused_with_its_place(received, text):
 
 @cases(
     'received, name',
-    {
-        'unknown object': (primitive('Sandwich', '1.0'), 'Sandwich'),
-        'unknown inner object': (
-            primitive(flavor=primitive('Sandwich', '1.0')),
-            'Sandwich',
-        ),
-        'namespace of another project': (
-            primitive(namespace='cinder'),
-            'cinder.RequestSpec',
-        ),
-    },
+    ('unknown object', primitive('Sandwich', '1.0'), 'Sandwich'),
+    (
+        'unknown inner object',
+        primitive(flavor=primitive('Sandwich', '1.0')),
+        'Sandwich',
+    ),
+    (
+        'namespace of another project',
+        primitive(namespace='cinder'),
+        'cinder.RequestSpec',
+    ),
 )
 def test_unknown_objects_are_named(received, name):
     with pytest.raises(errors.UnsupportedObject) as caught:
@@ -216,16 +226,14 @@ def test_unknown_objects_are_named(received, name):
 
 @cases(
     'version, accepted',
-    {
-        'the known version': ('1.15', True),
-        'an older minor': ('1.0', True),
-        'third part of the known version': ('1.15.3', True),
-        'third part of an older minor': ('1.9.1', True),
-        'a newer minor': ('1.16', False),
-        'a minor that sorts before as text': ('1.100', False),
-        'a newer major': ('2.0', False),
-        'an older major': ('0.9', False),
-    },
+    ('the known version', '1.15', True),
+    ('an older minor', '1.0', True),
+    ('third part of the known version', '1.15.3', True),
+    ('third part of an older minor', '1.9.1', True),
+    ('a newer minor', '1.16', False),
+    ('a minor that sorts before as text', '1.100', False),
+    ('a newer major', '2.0', False),
+    ('an older major', '0.9', False),
 )
 @pytest.mark.parametrize('inner', [False, True], ids=['outer', 'inner'])
 def test_versions(version, accepted, inner):

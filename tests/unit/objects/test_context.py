@@ -60,15 +60,14 @@ def test_unknown_keys_are_ignored():
 
 @cases(
     'values, user, project',
-    {
-        'the short keys alone': ({'user': 'u', 'project': 'p'}, 'u', 'p'),
-        'the long keys alone': ({'user_id': 'u', 'project_id': 'p'}, 'u', 'p'),
-        'the long keys win': (
-            {'user': 'a', 'user_id': 'u', 'project': 'b', 'project_id': 'p'},
-            'u',
-            'p',
-        ),
-    },
+    ('the short keys alone', {'user': 'u', 'project': 'p'}, 'u', 'p'),
+    ('the long keys alone', {'user_id': 'u', 'project_id': 'p'}, 'u', 'p'),
+    (
+        'the long keys win',
+        {'user': 'a', 'user_id': 'u', 'project': 'b', 'project_id': 'p'},
+        'u',
+        'p',
+    ),
 )
 def test_user_and_project_have_two_keys(values, user, project):
     context = RequestContext.from_dict(values)
@@ -77,13 +76,11 @@ def test_user_and_project_have_two_keys(values, user, project):
 
 @cases(
     'values, is_admin',
-    {
-        'said so': ({'is_admin': True}, True),
-        'denied': ({'is_admin': False, 'roles': ['admin']}, False),
-        'null, the role': ({'is_admin': None, 'roles': ['Admin']}, True),
-        'null, no role': ({'is_admin': None, 'roles': ['member']}, False),
-        'missing': ({'roles': ['admin']}, False),
-    },
+    ('said so', {'is_admin': True}, True),
+    ('denied', {'is_admin': False, 'roles': ['admin']}, False),
+    ('null, the role', {'is_admin': None, 'roles': ['Admin']}, True),
+    ('null, no role', {'is_admin': None, 'roles': ['member']}, False),
+    ('missing', {'roles': ['admin']}, False),
 )
 def test_is_admin(values, is_admin):
     assert RequestContext.from_dict(values).to_dict()['is_admin'] is is_admin
@@ -103,12 +100,10 @@ def test_another_read_deleted_is_an_error(context):
 
 @cases(
     'stamp',
-    {
-        'no zone is UTC': '2026-11-21T03:50:00.123456',
-        'UTC': '2026-11-21T03:50:00.123456Z',
-        'another zone': '2026-11-21T04:50:00.123456+01:00',
-        'a time': datetime.datetime(2026, 11, 21, 3, 50, 0, 123456, datetime.UTC),
-    },
+    ('no zone is UTC', '2026-11-21T03:50:00.123456'),
+    ('UTC', '2026-11-21T03:50:00.123456Z'),
+    ('another zone', '2026-11-21T04:50:00.123456+01:00'),
+    ('a time', datetime.datetime(2026, 11, 21, 3, 50, 0, 123456, datetime.UTC)),
 )
 def test_timestamps_are_utc_without_a_zone(stamp):
     context = RequestContext(timestamp=stamp)
@@ -147,13 +142,11 @@ def test_elevated_does_not_add_the_role_twice():
 
 @cases(
     'copied',
-    {
-        'copy': copy.copy,
-        'deepcopy': copy.deepcopy,
-        'elevated': RequestContext.elevated,
-        'redacted': RequestContext.redacted_copy,
-        'the wire': lambda it: RequestContext.from_dict(it.to_dict()),
-    },
+    ('copy', copy.copy),
+    ('deepcopy', copy.deepcopy),
+    ('elevated', RequestContext.elevated),
+    ('redacted', RequestContext.redacted_copy),
+    ('the wire', lambda it: RequestContext.from_dict(it.to_dict())),
 )
 def test_copies_share_no_lists(context, copied):
     twin = copied(context)

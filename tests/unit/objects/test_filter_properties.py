@@ -149,9 +149,10 @@ def test_a_request_that_says_nothing():
 
 @cases(
     'fields',
-    {
-        'unset': {},
-        'null': dict.fromkeys(
+    ('unset', {}),
+    (
+        'null',
+        dict.fromkeys(
             (
                 'image',
                 'pci_requests',
@@ -160,8 +161,8 @@ def test_a_request_that_says_nothing():
                 *('requested_destination', 'retry', 'limits', 'instance_group'),
             )
         ),
-        'empty': {'ignore_hosts': [], 'force_hosts': []},
-    },
+    ),
+    ('empty', {'ignore_hosts': [], 'force_hosts': []}),
 )
 def test_keys_without_a_value_are_not_there(fields):
     assert set(RequestSpec(**fields)) == ALWAYS
@@ -169,11 +170,9 @@ def test_keys_without_a_value_are_not_there(fields):
 
 @cases(
     'hints, value',
-    {
-        'empty': ({}, {}),
-        'null': (None, None),
-        'empty text': ({'a': ['']}, {'a': ''}),
-    },
+    ('empty', {}, {}),
+    ('null', None, None),
+    ('empty text', {'a': ['']}, {'a': ''}),
 )
 def test_hints(hints, value):
     assert RequestSpec(scheduler_hints=hints)['scheduler_hints'] == value
@@ -181,19 +180,17 @@ def test_hints(hints, value):
 
 @cases(
     'key, fields, is_in',
-    {
-        'a field that is unset': ('retry', {}, False),
-        'a field that is null': ('retry', {'retry': None}, True),
-        'another one': ('limits', {'limits': None}, True),
-        'no key but a field': ('flavor', {'flavor': Flavor()}, True),
-        'a key without a value': ('instance_type', {}, False),
-        'a key': ('instance_type', {'flavor': Flavor()}, True),
-        'a key that is always there': ('config_options', {}, True),
-        'a property': ('vcpus', {'flavor': Flavor()}, False),
-        'neither': ('mine', {}, False),
-        'no text': (7, {}, False),
-        'nothing to be looked up': ([], {}, False),
-    },
+    ('a field that is unset', 'retry', {}, False),
+    ('a field that is null', 'retry', {'retry': None}, True),
+    ('another one', 'limits', {'limits': None}, True),
+    ('no key but a field', 'flavor', {'flavor': Flavor()}, True),
+    ('a key without a value', 'instance_type', {}, False),
+    ('a key', 'instance_type', {'flavor': Flavor()}, True),
+    ('a key that is always there', 'config_options', {}, True),
+    ('a property', 'vcpus', {'flavor': Flavor()}, False),
+    ('neither', 'mine', {}, False),
+    ('no text', 7, {}, False),
+    ('nothing to be looked up', [], {}, False),
 )
 def test_in_means_what_it_means_in_nova(key, fields, is_in):
     assert (key in RequestSpec(**fields)) is is_in
@@ -378,10 +375,8 @@ class JunoRamFilter(BaseHostFilter):
 
 @cases(
     'free_ram_mb, passes',
-    {
-        'more than was asked for': (1025, True),
-        'just what was asked for': (1024, False),
-    },
+    ('more than was asked for', 1025, True),
+    ('just what was asked for', 1024, False),
 )
 def test_a_filter_of_juno(free_ram_mb, passes):
     hosts = factories.hosts(free_ram_mb=[free_ram_mb])

@@ -12,19 +12,18 @@ from tests.cases import cases
 
 @cases(
     'given, policy, policies',
-    {
-        'policy': ({'policy': 'affinity'}, 'affinity', ['affinity']),
-        'policies': ({'policies': ['affinity']}, 'affinity', ['affinity']),
-        'no policies': ({'policies': []}, None, []),
-        'null policies': ({'policies': None}, None, None),
-        'null policy': ({'policy': None}, None, None),
-        'neither': ({}, None, None),
-        'both, each its own': (
-            {'policy': 'affinity', 'policies': ['anti-affinity']},
-            'affinity',
-            ['anti-affinity'],
-        ),
-    },
+    ('policy', {'policy': 'affinity'}, 'affinity', ['affinity']),
+    ('policies', {'policies': ['affinity']}, 'affinity', ['affinity']),
+    ('no policies', {'policies': []}, None, []),
+    ('null policies', {'policies': None}, None, None),
+    ('null policy', {'policy': None}, None, None),
+    ('neither', {}, None, None),
+    (
+        'both, each its own',
+        {'policy': 'affinity', 'policies': ['anti-affinity']},
+        'affinity',
+        ['anti-affinity'],
+    ),
 )
 @pytest.mark.parametrize('policy_first', [True, False])
 def test_policy_and_policies_speak_for_each_other(
@@ -39,14 +38,13 @@ def test_policy_and_policies_speak_for_each_other(
 
 @cases(
     'given, rules',
-    {
-        'unset': ({}, {}),
-        'none': ({'_rules': {}}, {}),
-        'text is a number': (
-            {'_rules': {'max_server_per_host': '2'}},
-            {'max_server_per_host': 2},
-        ),
-    },
+    ('unset', {}, {}),
+    ('none', {'_rules': {}}, {}),
+    (
+        'text is a number',
+        {'_rules': {'max_server_per_host': '2'}},
+        {'max_server_per_host': 2},
+    ),
 )
 def test_rules(given, rules):
     assert InstanceGroup(**given).rules == rules

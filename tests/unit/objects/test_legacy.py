@@ -150,12 +150,10 @@ def test_primitives_are_read():
 
 @cases(
     'topology, expected',
-    {
-        'JSON text': (json.dumps(TOPOLOGY.obj_to_primitive()), []),
-        'primitive': (TOPOLOGY.obj_to_primitive(), []),
-        'empty text': ('', None),
-        'null': (None, None),
-    },
+    ('JSON text', json.dumps(TOPOLOGY.obj_to_primitive()), []),
+    ('primitive', TOPOLOGY.obj_to_primitive(), []),
+    ('empty text', '', None),
+    ('null', None, None),
 )
 def test_numa_topology(topology, expected):
     found = from_legacy({'instance_properties': {'numa_topology': topology}}, {})
@@ -165,12 +163,10 @@ def test_numa_topology(topology, expected):
 
 @cases(
     'image, name',
-    {
-        'dict': ({'name': 'cirros'}, 'cirros'),
-        'primitive': (ImageMeta(name='c').obj_to_primitive(), 'c'),
-        'text': ('cirros', None),
-        'null': (None, None),
-    },
+    ('dict', {'name': 'cirros'}, 'cirros'),
+    ('primitive', ImageMeta(name='c').obj_to_primitive(), 'c'),
+    ('text', 'cirros', None),
+    ('null', None, None),
 )
 def test_image(image, name):
     found = from_legacy({'image': image}, {}).image
@@ -179,13 +175,11 @@ def test_image(image, name):
 
 @cases(
     'retry, expected',
-    {
-        'null': (None, None),
-        'empty': ({}, None),
-        'no hosts: nothing is set': ({'num_attempts': 3}, set()),
-        'no attempts': ({'hosts': []}, {'hosts'}),
-        'both': ({'num_attempts': 3, 'hosts': [['h', 'n']]}, {'num_attempts', 'hosts'}),
-    },
+    ('null', None, None),
+    ('empty', {}, None),
+    ('no hosts: nothing is set', {'num_attempts': 3}, set()),
+    ('no attempts', {'hosts': []}, {'hosts'}),
+    ('both', {'num_attempts': 3, 'hosts': [['h', 'n']]}, {'num_attempts', 'hosts'}),
 )
 def test_retry(retry, expected):
     found = from_legacy({}, {'retry': retry}).retry
@@ -195,11 +189,9 @@ def test_retry(retry, expected):
 
 @cases(
     'wanted, policy',
-    {
-        '1st': ({'group_updated': True, 'group_policies': ['a', 'b']}, 'a'),
-        'set': ({'group_updated': True, 'group_policies': {'a'}}, 'a'),
-        'no policy': ({'group_updated': True}, None),
-    },
+    ('1st', {'group_updated': True, 'group_policies': ['a', 'b']}, 'a'),
+    ('set', {'group_updated': True, 'group_policies': {'a'}}, 'a'),
+    ('no policy', {'group_updated': True}, None),
 )
 def test_group(wanted, policy):
     group = from_legacy({}, wanted).instance_group
@@ -216,30 +208,31 @@ def test_no_group_unless_it_is_exactly_true(updated):
 
 @cases(
     'asked, wanted',
-    {
-        'text for a dict': ('x', {}),
-        'text for a number': ({'num_instances': 'x'}, {}),
-        'a list': ({'instance_properties': []}, {}),
-        'text for a flavor': ({'instance_type': 'm1'}, {}),
-        'flavor': ({'instance_type': {'vcpus': 'x'}}, {}),
-        'broken JSON': ({'instance_properties': {'numa_topology': '{'}}, {}),
-        'dict that is no primitive': (
-            {'instance_properties': {'pci_requests': {'requests': []}}},
-            {},
-        ),
-        'primitive of another class': (
-            {'instance_properties': {'pci_requests': TOPOLOGY.obj_to_primitive()}},
-            {},
-        ),
-        'object of another class': (
-            {'instance_properties': {'pci_requests': TOPOLOGY}},
-            {},
-        ),
-        'host, no node': ({}, {'retry': {'hosts': ['h']}}),
-        'bad host': ({}, {'retry': {'hosts': [[{}, 'n']]}}),
-        'bad limit': ({}, {'limits': {'vcpu': 'x'}}),
-        'bad hint': ({}, {'scheduler_hints': {'a': {}}}),
-    },
+    ('text for a dict', 'x', {}),
+    ('text for a number', {'num_instances': 'x'}, {}),
+    ('a list', {'instance_properties': []}, {}),
+    ('text for a flavor', {'instance_type': 'm1'}, {}),
+    ('flavor', {'instance_type': {'vcpus': 'x'}}, {}),
+    ('broken JSON', {'instance_properties': {'numa_topology': '{'}}, {}),
+    (
+        'dict that is no primitive',
+        {'instance_properties': {'pci_requests': {'requests': []}}},
+        {},
+    ),
+    (
+        'primitive of another class',
+        {'instance_properties': {'pci_requests': TOPOLOGY.obj_to_primitive()}},
+        {},
+    ),
+    (
+        'object of another class',
+        {'instance_properties': {'pci_requests': TOPOLOGY}},
+        {},
+    ),
+    ('host, no node', {}, {'retry': {'hosts': ['h']}}),
+    ('bad host', {}, {'retry': {'hosts': [[{}, 'n']]}}),
+    ('bad limit', {}, {'limits': {'vcpu': 'x'}}),
+    ('bad hint', {}, {'scheduler_hints': {'a': {}}}),
 )
 def test_bad_dicts_are_refused(asked, wanted):
     with pytest.raises(errors.InvalidRequest):
@@ -308,65 +301,69 @@ def test_request_spec_dict(spec_sample):
 
 @cases(
     'spec, expected',
-    {
-        'nothing': (RequestSpec(), {}),
-        'all empty': (
-            RequestSpec(
-                ignore_hosts=[],
-                force_hosts=None,
-                retry=None,
-                limits=None,
-                instance_group=None,
-                scheduler_hints={},
-                requested_destination=None,
-            ),
-            {},
+    ('nothing', RequestSpec(), {}),
+    (
+        'all empty',
+        RequestSpec(
+            ignore_hosts=[],
+            force_hosts=None,
+            retry=None,
+            limits=None,
+            instance_group=None,
+            scheduler_hints={},
+            requested_destination=None,
         ),
-        'no limit set': (RequestSpec(limits=SchedulerLimits()), {'limits': {}}),
-        'hosts': (
-            RequestSpec(force_hosts=['h'], force_nodes=['n'], ignore_hosts=['i']),
-            {'force_hosts': ['h'], 'force_nodes': ['n'], 'ignore_hosts': ['i']},
+        {},
+    ),
+    ('no limit set', RequestSpec(limits=SchedulerLimits()), {'limits': {}}),
+    (
+        'hosts',
+        RequestSpec(force_hosts=['h'], force_nodes=['n'], ignore_hosts=['i']),
+        {'force_hosts': ['h'], 'force_nodes': ['n'], 'ignore_hosts': ['i']},
+    ),
+    (
+        'hints',
+        RequestSpec(scheduler_hints={'a': ['x'], 'b': ['x', 'y']}),
+        {'scheduler_hints': {'a': 'x', 'b': ['x', 'y']}},
+    ),
+    (
+        'retry',
+        RequestSpec(
+            retry=SchedulerRetries(
+                num_attempts=2,
+                hosts=ComputeNodeList(
+                    objects=[ComputeNode(host='h', hypervisor_hostname='n')]
+                ),
+            )
         ),
-        'hints': (
-            RequestSpec(scheduler_hints={'a': ['x'], 'b': ['x', 'y']}),
-            {'scheduler_hints': {'a': 'x', 'b': ['x', 'y']}},
+        {'retry': {'num_attempts': 2, 'hosts': [['h', 'n']]}},
+    ),
+    ('retry of nothing', RequestSpec(retry=SchedulerRetries()), {'retry': {}}),
+    (
+        'group',
+        RequestSpec(
+            instance_group=InstanceGroup(
+                policy='affinity', hosts=['h', 'h'], members=['m'], uuid=UUID
+            )
         ),
-        'retry': (
-            RequestSpec(
-                retry=SchedulerRetries(
-                    num_attempts=2,
-                    hosts=ComputeNodeList(
-                        objects=[ComputeNode(host='h', hypervisor_hostname='n')]
-                    ),
-                )
-            ),
-            {'retry': {'num_attempts': 2, 'hosts': [['h', 'n']]}},
-        ),
-        'retry of nothing': (RequestSpec(retry=SchedulerRetries()), {'retry': {}}),
-        'group': (
-            RequestSpec(
-                instance_group=InstanceGroup(
-                    policy='affinity', hosts=['h', 'h'], members=['m'], uuid=UUID
-                )
-            ),
-            {
-                'group_updated': True,
-                'group_hosts': {'h'},
-                'group_policies': {'affinity'},
-                'group_members': {'m'},
-                'group_uuid': UUID,
-            },
-        ),
-        'group of nothing': (
-            RequestSpec(instance_group=InstanceGroup()),
-            {
-                'group_updated': True,
-                'group_hosts': set(),
-                'group_policies': set(),
-                'group_members': set(),
-            },
-        ),
-    },
+        {
+            'group_updated': True,
+            'group_hosts': {'h'},
+            'group_policies': {'affinity'},
+            'group_members': {'m'},
+            'group_uuid': UUID,
+        },
+    ),
+    (
+        'group of nothing',
+        RequestSpec(instance_group=InstanceGroup()),
+        {
+            'group_updated': True,
+            'group_hosts': set(),
+            'group_policies': set(),
+            'group_members': set(),
+        },
+    ),
 )
 def test_filter_properties_dict(spec, expected):
     assert filter_properties_dict(spec) == expected

@@ -26,16 +26,14 @@ OTHER = 'da836d98-eb56-5c4c-8210-5be7a898122a'
 
 @cases(
     'hints, value',
-    {
-        'a list of one is its item': ({'query': ['x']}, 'x'),
-        'a longer list stays': ({'query': ['x', 'y']}, ['x', 'y']),
-        'an empty list stays': ({'query': []}, []),
-        'empty text': ({'query': ['']}, ''),
-        'missing': ({'other': ['x']}, 'default'),
-        'no hints': ({}, 'default'),
-        'null hints': (None, 'default'),
-        'unset hints': ('unset', 'default'),
-    },
+    ('a list of one is its item', {'query': ['x']}, 'x'),
+    ('a longer list stays', {'query': ['x', 'y']}, ['x', 'y']),
+    ('an empty list stays', {'query': []}, []),
+    ('empty text', {'query': ['']}, ''),
+    ('missing', {'other': ['x']}, 'default'),
+    ('no hints', {}, 'default'),
+    ('null hints', None, 'default'),
+    ('unset hints', 'unset', 'default'),
 )
 def test_hint(hints, value):
     spec = RequestSpec() if hints == 'unset' else RequestSpec(scheduler_hints=hints)
@@ -45,15 +43,13 @@ def test_hint(hints, value):
 
 @cases(
     'hints, is_rebuild, checks_type',
-    {
-        'rebuild': ({'_nova_check_type': ['rebuild']}, True, True),
-        'another type': ({'_nova_check_type': ['x']}, False, True),
-        'two': ({'_nova_check_type': ['rebuild', 'rebuild']}, False, True),
-        'empty text': ({'_nova_check_type': ['']}, False, False),
-        'empty list': ({'_nova_check_type': []}, False, False),
-        'no hint': ({}, False, False),
-        'null hints': (None, False, False),
-    },
+    ('rebuild', {'_nova_check_type': ['rebuild']}, True, True),
+    ('another type', {'_nova_check_type': ['x']}, False, True),
+    ('two', {'_nova_check_type': ['rebuild', 'rebuild']}, False, True),
+    ('empty text', {'_nova_check_type': ['']}, False, False),
+    ('empty list', {'_nova_check_type': []}, False, False),
+    ('no hint', {}, False, False),
+    ('null hints', None, False, False),
 )
 def test_check_type(hints, is_rebuild, checks_type):
     spec = RequestSpec(scheduler_hints=hints)
@@ -69,17 +65,14 @@ def test_sizes_come_from_the_flavor():
 
 @cases(
     'spec, found',
-    {
-        'image unset': (RequestSpec(), None),
-        'no image': (RequestSpec(image=None), None),
-        'properties unset': (RequestSpec(image=ImageMeta()), None),
-        'a property': (
-            RequestSpec(
-                image=ImageMeta(properties=ImageMetaProps(hw_disk_bus='virtio'))
-            ),
-            'virtio',
-        ),
-    },
+    ('image unset', RequestSpec(), None),
+    ('no image', RequestSpec(image=None), None),
+    ('properties unset', RequestSpec(image=ImageMeta()), None),
+    (
+        'a property',
+        RequestSpec(image=ImageMeta(properties=ImageMetaProps(hw_disk_bus='virtio'))),
+        'virtio',
+    ),
 )
 def test_image_properties(spec, found):
     assert spec.image_properties.get('hw_disk_bus') == found
@@ -149,15 +142,14 @@ def test_for_instance_leaves_the_original(spec_sample):
 
 @cases(
     'spec, hosts',
-    {
-        'group unset': (RequestSpec(), None),
-        'no group': (RequestSpec(instance_group=None), None),
-        'a group nowhere': (RequestSpec(instance_group=InstanceGroup()), ['h2']),
-        'a group on a host': (
-            RequestSpec(instance_group=InstanceGroup(hosts=['h1'])),
-            ['h1', 'h2'],
-        ),
-    },
+    ('group unset', RequestSpec(), None),
+    ('no group', RequestSpec(instance_group=None), None),
+    ('a group nowhere', RequestSpec(instance_group=InstanceGroup()), ['h2']),
+    (
+        'a group on a host',
+        RequestSpec(instance_group=InstanceGroup(hosts=['h1'])),
+        ['h1', 'h2'],
+    ),
 )
 def test_a_group_is_on_one_more_host(spec, hosts):
     before = spec.obj_to_primitive()
@@ -169,18 +161,18 @@ def test_a_group_is_on_one_more_host(spec, hosts):
 
 @cases(
     'destination, uuid',
-    {
-        'no destination': (None, None),
-        'a host, but no cell': (Destination(allow_cross_cell_move=False), None),
-        'a cell': (
-            Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=False),
-            'a',
-        ),
-        'a move that may leave the cell': (
-            Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=True),
-            None,
-        ),
-    },
+    ('no destination', None, None),
+    ('a host, but no cell', Destination(allow_cross_cell_move=False), None),
+    (
+        'a cell',
+        Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=False),
+        'a',
+    ),
+    (
+        'a move that may leave the cell',
+        Destination(cell=CellMapping(uuid='a'), allow_cross_cell_move=True),
+        None,
+    ),
 )
 def test_the_cell_that_the_hosts_must_be_of(destination, uuid):
     request = RequestSpec(requested_destination=destination)

@@ -30,13 +30,11 @@ def metrics(recorder):
 
 @cases(
     ('problem', 'waits_s', 'unwritten_s', 'status', 'output'),
-    {
-        'all is written': (None, 0.0, 0.0, PASS, ''),
-        'a busy moment': (None, MOST_WAIT_S, MOST_WAIT_S, PASS, ''),
-        'a store that fails': ('locked', 0.0, 99.0, WARN, 'wait: locked'),
-        'no records': (None, 31.0, 0.0, WARN, 'made for 31 s; a plugin may hang'),
-        'a stall': (None, 0.0, 31.0, WARN, 'written for 31 s; the disk may stall'),
-    },
+    ('all is written', None, 0.0, 0.0, PASS, ''),
+    ('a busy moment', None, MOST_WAIT_S, MOST_WAIT_S, PASS, ''),
+    ('a store that fails', 'locked', 0.0, 99.0, WARN, 'wait: locked'),
+    ('no records', None, 31.0, 0.0, WARN, 'made for 31 s; a plugin may hang'),
+    ('a stall', None, 0.0, 31.0, WARN, 'written for 31 s; the disk may stall'),
 )
 def test_health_warns_where_records_wait(
     metrics, problem, waits_s, unwritten_s, status, output

@@ -18,29 +18,31 @@ def report(pid, **checks):
 
 @cases(
     ('workers', 'expected'),
-    {
-        'nobody says anything': ([], {}),
-        'all are well: the oldest news': (
-            [report(1, api_db=WELL), report(2, api_db=Check(PASS, '11:00'))],
-            {'api_db': Check(PASS, '11:00')},
-        ),
-        'one warns': (
-            [report(1, api_db=WELL), report(2, api_db=Check(WARN, '11:00', 'odd'))],
-            {'api_db': Check(WARN, '11:00', 'worker 2: odd')},
-        ),
-        'two fail': (
-            [
-                report(1, api_db=Check(FAIL, '12:01', 'gone')),
-                report(2, api_db=Check(WARN, '11:00', 'odd')),
-                report(3, api_db=Check(FAIL, '12:02', 'away')),
-            ],
-            {'api_db': Check(FAIL, '12:01', 'worker 1: gone; worker 3: away')},
-        ),
-        'each knows of another component': (
-            [report(1, b=WELL), report(2, a=WELL)],
-            {'a': WELL, 'b': WELL},
-        ),
-    },
+    ('nobody says anything', [], {}),
+    (
+        'all are well: the oldest news',
+        [report(1, api_db=WELL), report(2, api_db=Check(PASS, '11:00'))],
+        {'api_db': Check(PASS, '11:00')},
+    ),
+    (
+        'one warns',
+        [report(1, api_db=WELL), report(2, api_db=Check(WARN, '11:00', 'odd'))],
+        {'api_db': Check(WARN, '11:00', 'worker 2: odd')},
+    ),
+    (
+        'two fail',
+        [
+            report(1, api_db=Check(FAIL, '12:01', 'gone')),
+            report(2, api_db=Check(WARN, '11:00', 'odd')),
+            report(3, api_db=Check(FAIL, '12:02', 'away')),
+        ],
+        {'api_db': Check(FAIL, '12:01', 'worker 1: gone; worker 3: away')},
+    ),
+    (
+        'each knows of another component',
+        [report(1, b=WELL), report(2, a=WELL)],
+        {'a': WELL, 'b': WELL},
+    ),
 )
 def test_the_worst_that_a_worker_says_counts(workers, expected):
     assert merged(workers) == expected
@@ -64,21 +66,22 @@ def test_workers_that_are_missing_or_hang_are_seen(workers, expected):
 
 @cases(
     ('workers', 'expected'),
-    {
-        'none has a socket yet': ([], 'no worker is there'),
-        'none serves yet': (
-            [report(1, ready=Check(WARN, 'now', 'starting')), report(2)],
-            'worker 1: starting; worker 2: starting',
-        ),
-        'one serves': (
-            [report(1, ready=Check(WARN, 'now', 'starting')), report(2, ready=WELL)],
-            None,
-        ),
-        'the only one hangs': (
-            [WorkerReport(2, problem='worker 2 does not answer within 2 s')],
-            'worker 2 does not answer within 2 s',
-        ),
-    },
+    ('none has a socket yet', [], 'no worker is there'),
+    (
+        'none serves yet',
+        [report(1, ready=Check(WARN, 'now', 'starting')), report(2)],
+        'worker 1: starting; worker 2: starting',
+    ),
+    (
+        'one serves',
+        [report(1, ready=Check(WARN, 'now', 'starting')), report(2, ready=WELL)],
+        None,
+    ),
+    (
+        'the only one hangs',
+        [WorkerReport(2, problem='worker 2 does not answer within 2 s')],
+        'worker 2 does not answer within 2 s',
+    ),
 )
 def test_the_service_is_ready_when_one_worker_is(workers, expected):
     assert not_ready(workers) == expected

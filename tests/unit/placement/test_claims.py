@@ -58,61 +58,65 @@ def test_old_amounts_of_a_provider_stay(claiming):
 
 @cases(
     'answers, outcome',
-    {
-        'no room': ([FULL], ClaimRefused),
-        'not JSON': ([(503, '<html>sorry</html>'), NOTHING], ClaimRefused),
-        'an error without a code': ([(400, {'errors': [{}]})], ClaimRefused),
-        'JSON of another': ([(500, {'oops': []}), NOTHING], ClaimRefused),
-        'failed, but saved': ([(500, ''), held(1, new=2)], Claimed),
-        'failed, and unreadable': ([(503, ''), (500, '')], ClaimUnknown),
-        'failed, held before': ([(500, ''), held(3, old=1)], ClaimRefused),
-        'added to what was held, failed, but saved': (
-            [CHANGED, held(3, old=1), (500, ''), held(4, old=1, new=2)],
-            Claimed,
-        ),
-        'a provider changed once': ([BUSY, SAVED], Claimed),
-        'a provider changed twice': ([BUSY, BUSY], ClaimRefused),
-        'a provider changed and is full': ([BUSY, FULL], ClaimRefused),
-        'just removed': ([CHANGED, NOTHING, SAVED], Claimed),
-        'changed, and unreadable': ([CHANGED, (500, '')], ClaimRefused),
-        'changed, and not JSON': ([CHANGED, (200, '?')], ClaimRefused),
-        'lost, and saved': ([LOST, held(1, new=2)], Claimed),
-        'lost behind a gateway': ([(504, ''), held(1, new=2)], Claimed),
-        'lost, and saved later': ([LOST, NOTHING, SAVED], Claimed),
-        'lost, saved too late': ([LOST, NOTHING, CHANGED, held(1, new=2)], Claimed),
-        'lost, and no room': ([LOST, NOTHING, FULL], ClaimUnknown),
-        'lost and barred': ([LOST, held(3, old=1), FULL], ClaimRefused),
-        'lost, not barred, and no room': (
-            [CHANGED, held(3, old=1), LOST, held(3, old=1), FULL],
-            ClaimUnknown,
-        ),
-        'lost, and nonsense': ([LOST, (200, {'allocations': ['x']})], ClaimUnknown),
-        'lost, no generation': ([LOST, held('x', new=2)], ClaimUnknown),
-        'lost twice, and saved': ([LOST, NOTHING, LOST, held(1, new=2)], Claimed),
-        'lost twice': ([LOST, NOTHING, LOST, NOTHING], ClaimUnknown),
-        'lost, then gone': ([LOST, NOTHING, (503, ''), NOTHING], ClaimUnknown),
-        'lost, then there': ([LOST, NOTHING, (503, ''), held(1, new=2)], Claimed),
-        'lost, and unreadable': ([LOST, (500, '')], ClaimUnknown),
-        'lost, and silent': ([LOST, LOST], ClaimUnknown),
-        'lost, changed, unreadable': (
-            [LOST, NOTHING, CHANGED, (500, '')],
-            ClaimUnknown,
-        ),
-        'added to what was held, lost, and saved': (
-            [CHANGED, held(3, old=1), LOST, held(4, old=1, new=2)],
-            Claimed,
-        ),
-        'lost, and something was held': ([LOST, held(3, old=1), SAVED], Claimed),
-        'everything, once': (
-            [CHANGED, held(1, old=1), BUSY, LOST, held(1, old=1), SAVED],
-            Claimed,
-        ),
-        'placement is not there': ([AWAY, AWAY], ClaimRefused),
-        'lost, then placement is not there': (
-            [LOST, NOTHING, AWAY, AWAY],
-            ClaimUnknown,
-        ),
-    },
+    ('no room', [FULL], ClaimRefused),
+    ('not JSON', [(503, '<html>sorry</html>'), NOTHING], ClaimRefused),
+    ('an error without a code', [(400, {'errors': [{}]})], ClaimRefused),
+    ('JSON of another', [(500, {'oops': []}), NOTHING], ClaimRefused),
+    ('failed, but saved', [(500, ''), held(1, new=2)], Claimed),
+    ('failed, and unreadable', [(503, ''), (500, '')], ClaimUnknown),
+    ('failed, held before', [(500, ''), held(3, old=1)], ClaimRefused),
+    (
+        'added to what was held, failed, but saved',
+        [CHANGED, held(3, old=1), (500, ''), held(4, old=1, new=2)],
+        Claimed,
+    ),
+    ('a provider changed once', [BUSY, SAVED], Claimed),
+    ('a provider changed twice', [BUSY, BUSY], ClaimRefused),
+    ('a provider changed and is full', [BUSY, FULL], ClaimRefused),
+    ('just removed', [CHANGED, NOTHING, SAVED], Claimed),
+    ('changed, and unreadable', [CHANGED, (500, '')], ClaimRefused),
+    ('changed, and not JSON', [CHANGED, (200, '?')], ClaimRefused),
+    ('lost, and saved', [LOST, held(1, new=2)], Claimed),
+    ('lost behind a gateway', [(504, ''), held(1, new=2)], Claimed),
+    ('lost, and saved later', [LOST, NOTHING, SAVED], Claimed),
+    ('lost, saved too late', [LOST, NOTHING, CHANGED, held(1, new=2)], Claimed),
+    ('lost, and no room', [LOST, NOTHING, FULL], ClaimUnknown),
+    ('lost and barred', [LOST, held(3, old=1), FULL], ClaimRefused),
+    (
+        'lost, not barred, and no room',
+        [CHANGED, held(3, old=1), LOST, held(3, old=1), FULL],
+        ClaimUnknown,
+    ),
+    ('lost, and nonsense', [LOST, (200, {'allocations': ['x']})], ClaimUnknown),
+    ('lost, no generation', [LOST, held('x', new=2)], ClaimUnknown),
+    ('lost twice, and saved', [LOST, NOTHING, LOST, held(1, new=2)], Claimed),
+    ('lost twice', [LOST, NOTHING, LOST, NOTHING], ClaimUnknown),
+    ('lost, then gone', [LOST, NOTHING, (503, ''), NOTHING], ClaimUnknown),
+    ('lost, then there', [LOST, NOTHING, (503, ''), held(1, new=2)], Claimed),
+    ('lost, and unreadable', [LOST, (500, '')], ClaimUnknown),
+    ('lost, and silent', [LOST, LOST], ClaimUnknown),
+    (
+        'lost, changed, unreadable',
+        [LOST, NOTHING, CHANGED, (500, '')],
+        ClaimUnknown,
+    ),
+    (
+        'added to what was held, lost, and saved',
+        [CHANGED, held(3, old=1), LOST, held(4, old=1, new=2)],
+        Claimed,
+    ),
+    ('lost, and something was held', [LOST, held(3, old=1), SAVED], Claimed),
+    (
+        'everything, once',
+        [CHANGED, held(1, old=1), BUSY, LOST, held(1, old=1), SAVED],
+        Claimed,
+    ),
+    ('placement is not there', [AWAY, AWAY], ClaimRefused),
+    (
+        'lost, then placement is not there',
+        [LOST, NOTHING, AWAY, AWAY],
+        ClaimUnknown,
+    ),
 )
 def test_outcome(claiming, answers, outcome):
     got, _ = claiming(*answers, adds=True)
@@ -121,12 +125,10 @@ def test_outcome(claiming, answers, outcome):
 
 @cases(
     'answers',
-    {
-        'another host': [CHANGED, held(1, old=1)],
-        'the same, by another claim': [CHANGED, held(1, new=2)],
-        'another host, after a lost claim': [LOST, held(1, old=1)],
-        'the same, claimed again': [LOST, held(2, new=2)],
-    },
+    ('another host', [CHANGED, held(1, old=1)]),
+    ('the same, by another claim', [CHANGED, held(1, new=2)]),
+    ('another host, after a lost claim', [LOST, held(1, old=1)]),
+    ('the same, claimed again', [LOST, held(2, new=2)]),
 )
 def test_only_a_move_adds_to_what_is_held(scripted, context, answers):
     adapter, script = scripted(*answers)
@@ -137,14 +139,12 @@ def test_only_a_move_adds_to_what_is_held(scripted, context, answers):
 
 @cases(
     'answers, before, generation',
-    {
-        'nothing': ([SAVED], NONE, 1),
-        'nothing, at the second time': ([LOST, NOTHING, SAVED], NONE, 1),
-        'nothing, looked up': ([LOST, held(1, new=2)], NONE, 1),
-        'nothing, unknown': ([LOST, NOTHING, LOST, LOST], NONE, 1),
-        'something': ([LOST, held(3, old=1), SAVED], OLD, 4),
-        'unknown': ([CHANGED, held(3, old=1), LOST, LOST], OLD, 4),
-    },
+    ('nothing', [SAVED], NONE, 1),
+    ('nothing, at the second time', [LOST, NOTHING, SAVED], NONE, 1),
+    ('nothing, looked up', [LOST, held(1, new=2)], NONE, 1),
+    ('nothing, unknown', [LOST, NOTHING, LOST, LOST], NONE, 1),
+    ('something', [LOST, held(3, old=1), SAVED], OLD, 4),
+    ('unknown', [CHANGED, held(3, old=1), LOST, LOST], OLD, 4),
 )
 def test_undoing_restores_what_was_held_at_the_generation_of_the_claim(
     claiming, answers, before, generation
@@ -199,10 +199,8 @@ def test_who_has_no_room_is_told(claiming, status, detail, exhausted):
 
 @cases(
     'answers',
-    {
-        'holds it': [CHANGED, held(3, old=1), CHANGED, held(4, old=1)],
-        'holds nothing': [CHANGED, NOTHING, CHANGED, NOTHING],
-    },
+    ('holds it', [CHANGED, held(3, old=1), CHANGED, held(4, old=1)]),
+    ('holds nothing', [CHANGED, NOTHING, CHANGED, NOTHING]),
 )
 def test_somebody_else_changes_the_consumer(scripted, context, answers):
     adapter, _ = scripted(*answers)
@@ -220,10 +218,8 @@ AGAIN = {'connect_retries': 1, 'connect_retry_delay': 0.001}
 
 @cases(
     'answers, outcome',
-    {
-        'it is ours': ([LOST, CHANGED, held(1, new=2)], Claimed),
-        'it is not refused unread': ([LOST, CHANGED, (500, '')], ClaimUnknown),
-    },
+    ('it is ours', [LOST, CHANGED, held(1, new=2)], Claimed),
+    ('it is not refused unread', [LOST, CHANGED, (500, '')], ClaimUnknown),
 )
 def test_a_claim_that_keystoneauth_may_have_sent_twice(claiming, answers, outcome):
     got, _ = claiming(*answers, **AGAIN)
@@ -320,32 +316,31 @@ def kind(outcome):
 
 @cases(
     'answers, expected',
-    {
-        'no room': ([JOINT_FULL], NONE_CLAIMED),
-        'a consumer that holds something': ([JOINT_CHANGED], NONE_CLAIMED),
-        'placement is not there': ([AWAY, AWAY], NONE_CLAIMED),
-        'placement is there again': ([AWAY, SAVED], ALL_CLAIMED),
-        'not JSON': ([(503, '<html>'), NOTHING], NONE_CLAIMED),
-        'failed, but saved': ([(500, 'oops'), BOTH[0]], ALL_CLAIMED),
-        'failed, unreadable': ([(500, 'oops'), (500, '')], UNKNOWN_CLAIMED),
-        'lost, then failed': ([LOST, NOTHING, (500, ''), NOTHING], UNKNOWN_CLAIMED),
-        'a provider changed once': ([JOINT_BUSY, SAVED], ALL_CLAIMED),
-        'a provider changed twice': ([JOINT_BUSY, JOINT_BUSY], NONE_CLAIMED),
-        'lost, and saved': ([LOST, *BOTH], ALL_CLAIMED),
-        'lost behind a gateway': ([(504, ''), *BOTH], ALL_CLAIMED),
-        'lost, and saved later': ([LOST, NOTHING, SAVED], ALL_CLAIMED),
-        'saved too late': ([LOST, NOTHING, JOINT_CHANGED, *BOTH], ALL_CLAIMED),
-        'lost, unreadable, saved': ([LOST, (500, ''), SAVED], ALL_CLAIMED),
-        'lost, and partly seen': ([LOST, holds('one'), NOTHING, SAVED], ALL_CLAIMED),
-        'lost twice, and saved': ([LOST, NOTHING, LOST, *BOTH], ALL_CLAIMED),
-        'lost twice': ([LOST, NOTHING, LOST, NOTHING], UNKNOWN_CLAIMED),
-        'lost, and no room': ([LOST, NOTHING, JOINT_FULL], UNKNOWN_CLAIMED),
-        'lost, then not there': ([LOST, NOTHING, AWAY, AWAY], UNKNOWN_CLAIMED),
-        'somebody else': (
-            [LOST, NOTHING, JOINT_CHANGED, holds('one', 1)],
-            UNKNOWN_CLAIMED,
-        ),
-    },
+    ('no room', [JOINT_FULL], NONE_CLAIMED),
+    ('a consumer that holds something', [JOINT_CHANGED], NONE_CLAIMED),
+    ('placement is not there', [AWAY, AWAY], NONE_CLAIMED),
+    ('placement is there again', [AWAY, SAVED], ALL_CLAIMED),
+    ('not JSON', [(503, '<html>'), NOTHING], NONE_CLAIMED),
+    ('failed, but saved', [(500, 'oops'), BOTH[0]], ALL_CLAIMED),
+    ('failed, unreadable', [(500, 'oops'), (500, '')], UNKNOWN_CLAIMED),
+    ('lost, then failed', [LOST, NOTHING, (500, ''), NOTHING], UNKNOWN_CLAIMED),
+    ('a provider changed once', [JOINT_BUSY, SAVED], ALL_CLAIMED),
+    ('a provider changed twice', [JOINT_BUSY, JOINT_BUSY], NONE_CLAIMED),
+    ('lost, and saved', [LOST, *BOTH], ALL_CLAIMED),
+    ('lost behind a gateway', [(504, ''), *BOTH], ALL_CLAIMED),
+    ('lost, and saved later', [LOST, NOTHING, SAVED], ALL_CLAIMED),
+    ('saved too late', [LOST, NOTHING, JOINT_CHANGED, *BOTH], ALL_CLAIMED),
+    ('lost, unreadable, saved', [LOST, (500, ''), SAVED], ALL_CLAIMED),
+    ('lost, and partly seen', [LOST, holds('one'), NOTHING, SAVED], ALL_CLAIMED),
+    ('lost twice, and saved', [LOST, NOTHING, LOST, *BOTH], ALL_CLAIMED),
+    ('lost twice', [LOST, NOTHING, LOST, NOTHING], UNKNOWN_CLAIMED),
+    ('lost, and no room', [LOST, NOTHING, JOINT_FULL], UNKNOWN_CLAIMED),
+    ('lost, then not there', [LOST, NOTHING, AWAY, AWAY], UNKNOWN_CLAIMED),
+    (
+        'somebody else',
+        [LOST, NOTHING, JOINT_CHANGED, holds('one', 1)],
+        UNKNOWN_CLAIMED,
+    ),
 )
 def test_joint_outcome(claiming_all, answers, expected):
     outcome, _ = claiming_all(*answers)
@@ -359,13 +354,12 @@ def test_a_refusal_for_want_of_room_names_the_provider(claiming_all):
 
 @cases(
     'answers, expected',
-    {
-        'they are ours': ([LOST, JOINT_CHANGED, *BOTH], ALL_CLAIMED),
-        'they are not refused unread': (
-            [LOST, JOINT_CHANGED, holds('one'), (500, '')],
-            UNKNOWN_CLAIMED,
-        ),
-    },
+    ('they are ours', [LOST, JOINT_CHANGED, *BOTH], ALL_CLAIMED),
+    (
+        'they are not refused unread',
+        [LOST, JOINT_CHANGED, holds('one'), (500, '')],
+        UNKNOWN_CLAIMED,
+    ),
 )
 def test_what_keystoneauth_may_have_sent_twice(claiming_all, answers, expected):
     outcome, _ = claiming_all(*answers, **AGAIN)

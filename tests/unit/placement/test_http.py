@@ -57,16 +57,14 @@ def test_every_status_is_an_answer(scripted, context, status):
 
 @cases(
     'problem, sent',
-    {
-        'refused': (REFUSED, False),
-        'connecting took long': (requests.ConnectTimeout('slow'), False),
-        'answering took long': (requests.ReadTimeout('slow'), True),
-        'the connection broke': (BROKEN, True),
-        'something unknown': (requests.ConnectionError(), True),
-        'half an answer': (requests.exceptions.ChunkedEncodingError('half'), True),
-        'nobody knows the way': (ksa.EndpointNotFound(), False),
-        'nobody says who we are': (ksa.MissingAuthPlugin(), False),
-    },
+    ('refused', REFUSED, False),
+    ('connecting took long', requests.ConnectTimeout('slow'), False),
+    ('answering took long', requests.ReadTimeout('slow'), True),
+    ('the connection broke', BROKEN, True),
+    ('something unknown', requests.ConnectionError(), True),
+    ('half an answer', requests.exceptions.ChunkedEncodingError('half'), True),
+    ('nobody knows the way', ksa.EndpointNotFound(), False),
+    ('nobody says who we are', ksa.MissingAuthPlugin(), False),
 )
 def test_no_answer(scripted, context, problem, sent):
     adapter, script = scripted(problem)
@@ -78,12 +76,10 @@ def test_no_answer(scripted, context, problem, sent):
 
 @cases(
     'method, problem, requests_',
-    {
-        'a broken connection may be an idle one': ('GET', BROKEN, 2),
-        'a refused one is not': ('GET', REFUSED, 1),
-        'the wait was long enough': ('GET', requests.ReadTimeout(), 1),
-        'what changes something is not repeated': ('DELETE', BROKEN, 1),
-    },
+    ('a broken connection may be an idle one', 'GET', BROKEN, 2),
+    ('a refused one is not', 'GET', REFUSED, 1),
+    ('the wait was long enough', 'GET', requests.ReadTimeout(), 1),
+    ('what changes something is not repeated', 'DELETE', BROKEN, 1),
 )
 def test_repeated(scripted, context, method, problem, requests_):
     adapter, script = scripted(problem, problem)
@@ -145,14 +141,12 @@ CUT = requests.exceptions.ChunkedEncodingError('Connection broken')
 
 @cases(
     'answers, status',
-    {
-        'a gateway had no server': ([(503, ''), (200, {})], 200),
-        'a gateway lost its server': ([(502, ''), (200, {})], 200),
-        'nor has it one later': ([(503, ''), (503, '')], 503),
-        'the answer broke off': ([CUT, (200, {})], 200),
-        'a word of placement': ([(500, '')], 500),
-        'a gateway that has waited already': ([(504, '')], 504),
-    },
+    ('a gateway had no server', [(503, ''), (200, {})], 200),
+    ('a gateway lost its server', [(502, ''), (200, {})], 200),
+    ('nor has it one later', [(503, ''), (503, '')], 503),
+    ('the answer broke off', [CUT, (200, {})], 200),
+    ('a word of placement', [(500, '')], 500),
+    ('a gateway that has waited already', [(504, '')], 504),
 )
 def test_what_is_read_is_asked_for_twice(scripted, context, answers, status):
     adapter, script = scripted(*answers)

@@ -60,11 +60,9 @@ def test_what_was_held_before_is_restored(scripted):
 
 @cases(
     'answer',
-    {
-        'it holds nothing': NOTHING,
-        'it holds less': held(new=1),
-        'it holds more': held(new=2, other=1),
-    },
+    ('it holds nothing', NOTHING),
+    ('it holds less', held(new=1)),
+    ('it holds more', held(new=2, other=1)),
 )
 def test_what_is_held_otherwise_is_left(scripted, answer):
     adapter, script = scripted(answer)
@@ -74,11 +72,9 @@ def test_what_is_held_otherwise_is_left(scripted, answer):
 
 @cases(
     'generation',
-    {
-        'the same claimed anew for a new consumer': None,
-        'the same move made again': 1,
-        'the claim has not arrived': 3,
-    },
+    ('the same claimed anew for a new consumer', None),
+    ('the same move made again', 1),
+    ('the claim has not arrived', 3),
 )
 def test_what_another_claimed_on_top_of_it_is_left(scripted, generation):
     adapter, script = scripted(held(new=2))
@@ -88,11 +84,9 @@ def test_what_another_claimed_on_top_of_it_is_left(scripted, generation):
 
 @cases(
     'answers, holds, generation, outcome',
-    {
-        'the first claim': ([answers.held(1, new=2), SAVED], HOLDS, None, 'UNDONE'),
-        'nothing is never taken back': ([NOTHING], {}, None, 'ABSENT'),
-        'it was changed meanwhile': ([held(new=2), (409, '')], HOLDS, 2, 'CONFLICT'),
-    },
+    ('the first claim', [answers.held(1, new=2), SAVED], HOLDS, None, 'UNDONE'),
+    ('nothing is never taken back', [NOTHING], {}, None, 'ABSENT'),
+    ('it was changed meanwhile', [held(new=2), (409, '')], HOLDS, 2, 'CONFLICT'),
 )
 def test_outcome(scripted, answers, holds, generation, outcome):
     adapter, _ = scripted(*answers)
@@ -101,12 +95,10 @@ def test_outcome(scripted, answers, holds, generation, outcome):
 
 @cases(
     'answers, kind',
-    {
-        'no reading': ([(500, 'x')], errors.AllocationDeleteFailed),
-        'no answer to reading': ([LOST], UndoUnanswered),
-        'no writing': ([held(new=2), (500, 'x')], errors.AllocationDeleteFailed),
-        'no answer to writing': ([held(new=2), LOST], UndoUnanswered),
-    },
+    ('no reading', [(500, 'x')], errors.AllocationDeleteFailed),
+    ('no answer to reading', [LOST], UndoUnanswered),
+    ('no writing', [held(new=2), (500, 'x')], errors.AllocationDeleteFailed),
+    ('no answer to writing', [held(new=2), LOST], UndoUnanswered),
 )
 def test_where_placement_does_not_it_is_an_error(scripted, answers, kind):
     adapter, _ = scripted(*answers)
@@ -117,15 +109,13 @@ def test_where_placement_does_not_it_is_an_error(scripted, answers, kind):
 
 @cases(
     'age_s, ages_s, outcome',
-    {
-        'of its time': (40, (30.0, 50.0), 'UNDONE'),
-        'late by what seconds hide': (28, (30.0, 50.0), 'UNDONE'),
-        'of a later request': (27, (30.0, 50.0), 'OTHER'),
-        'early by what seconds hide': (52, (30.0, 50.0), 'UNDONE'),
-        'of an earlier request': (53, (30.0, 50.0), 'OTHER'),
-        'unknown, its caller waits': (None, (-5.0, 20.0), 'UNDONE'),
-        'unknown, its caller may not': (None, (5.0, 30.0), 'OTHER'),
-    },
+    ('of its time', 40, (30.0, 50.0), 'UNDONE'),
+    ('late by what seconds hide', 28, (30.0, 50.0), 'UNDONE'),
+    ('of a later request', 27, (30.0, 50.0), 'OTHER'),
+    ('early by what seconds hide', 52, (30.0, 50.0), 'UNDONE'),
+    ('of an earlier request', 53, (30.0, 50.0), 'OTHER'),
+    ('unknown, its caller waits', None, (-5.0, 20.0), 'UNDONE'),
+    ('unknown, its caller may not', None, (5.0, 30.0), 'OTHER'),
 )
 def test_a_claim_of_another_time_is_left(scripted, age_s, ages_s, outcome):
     adapter, script = scripted(held(age_s, new=2), SAVED)
@@ -135,10 +125,8 @@ def test_a_claim_of_another_time_is_left(scripted, age_s, ages_s, outcome):
 
 @cases(
     'headers',
-    {
-        'no date': {'Last-Modified': 'yesterday'},
-        'a date beyond all': {'Last-Modified': '1 Jan 999999 1:1:1'},
-    },
+    ('no date', {'Last-Modified': 'yesterday'}),
+    ('a date beyond all', {'Last-Modified': '1 Jan 999999 1:1:1'}),
 )
 def test_an_age_that_is_none_is_unknown(scripted, headers):
     adapter, _ = scripted((*answers.held(3, new=2)[:2], headers))
@@ -160,10 +148,8 @@ def test_placement_is_waited_for_no_longer_than_usual(scripted):
 
 @cases(
     'answer, kind',
-    {
-        'of an answer': ((503, 'x'), errors.AllocationDeleteFailed),
-        'of none': (requests.ConnectionError('x'), UndoUnanswered),
-    },
+    ('of an answer', (503, 'x'), errors.AllocationDeleteFailed),
+    ('of none', requests.ConnectionError('x'), UndoUnanswered),
 )
 def test_nothing_is_written_again_in_spite_of_the_options(scripted, answer, kind):
     again = {'connect_retries': 3, 'status_code_retries': 3}
@@ -175,12 +161,10 @@ def test_nothing_is_written_again_in_spite_of_the_options(scripted, answer, kind
 
 @cases(
     'answer, generation, expected',
-    {
-        'as it was claimed': (held(new=2), 2, True),
-        'claimed again since': (held(new=2), 1, False),
-        'less of it': (held(new=1), 2, False),
-        'nothing': (NOTHING, 2, False),
-    },
+    ('as it was claimed', held(new=2), 2, True),
+    ('claimed again since', held(new=2), 1, False),
+    ('less of it', held(new=1), 2, False),
+    ('nothing', NOTHING, 2, False),
 )
 def test_a_claim_stands(scripted, answer, generation, expected):
     adapter, script = scripted(answer)

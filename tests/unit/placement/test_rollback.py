@@ -69,15 +69,14 @@ def undoing(scripted, context):
 
 @cases(
     'answers, found, body',
-    {
-        'at the generation that its answer implied': ([SAVED], MADE, REMOVE),
-        'a move gives back what was held': (
-            [CHANGED, held(3, old=1), SAVED],
-            held(4, old=1, new=2),
-            RESTORE,
-        ),
-        'it was looked up': ([LOST, held(1, new=2)], MADE, REMOVE),
-    },
+    ('at the generation that its answer implied', [SAVED], MADE, REMOVE),
+    (
+        'a move gives back what was held',
+        [CHANGED, held(3, old=1), SAVED],
+        held(4, old=1, new=2),
+        RESTORE,
+    ),
+    ('it was looked up', [LOST, held(1, new=2)], MADE, REMOVE),
 )
 def test_a_claim_is_undone(claiming, undoing, answers, found, body):
     claimed, _ = claiming(*answers, adds=body is RESTORE)
@@ -89,14 +88,12 @@ def test_a_claim_is_undone(claiming, undoing, answers, found, body):
 
 @cases(
     'answers',
-    {
-        'at the second time': [(500, ''), MADE, SAVED],
-        'a provider was busy': [BUSY, MADE] * 9 + [SAVED],
-        'the request was lost': [LOST, MADE, SAVED],
-        'the answer was lost': [LOST, NOTHING],
-        'another process wrote the consumer': [CHANGED],
-        'and while a provider was busy': [BUSY, held(1, new=1)],
-    },
+    ('at the second time', [(500, ''), MADE, SAVED]),
+    ('a provider was busy', [BUSY, MADE] * 9 + [SAVED]),
+    ('the request was lost', [LOST, MADE, SAVED]),
+    ('the answer was lost', [LOST, NOTHING]),
+    ('another process wrote the consumer', [CHANGED]),
+    ('and while a provider was busy', [BUSY, held(1, new=1)]),
 )
 def test_each_attempt_to_undo_follows_a_look(undoing, answers):
     script, left = undoing(ours(), MADE, *answers)
@@ -106,13 +103,11 @@ def test_each_attempt_to_undo_follows_a_look(undoing, answers):
 
 @cases(
     'found',
-    {
-        'it holds nothing': NOTHING,
-        'the same, claimed again': held(2, new=2),
-        'other amounts of a new consumer': held(1, new=3),
-        'another host of a new consumer': held(1, other=2),
-        'more of a new consumer': held(1, new=2, other=1),
-    },
+    ('it holds nothing', NOTHING),
+    ('the same, claimed again', held(2, new=2)),
+    ('other amounts of a new consumer', held(1, new=3)),
+    ('another host of a new consumer', held(1, other=2)),
+    ('more of a new consumer', held(1, new=2, other=1)),
 )
 def test_what_another_process_wrote_is_kept(undoing, caplog, found):
     caplog.set_level('INFO', 'novasched.placement')
@@ -127,12 +122,10 @@ def test_what_another_process_wrote_is_kept(undoing, caplog, found):
 
 @cases(
     'age_s, ago_s',
-    {
-        'unknown': (None, 59),
-        'to a second or two': (58, 59),
-        'long before the answer came': (90, 59),
-        'not yet believed': (0, 20),
-    },
+    ('unknown', None, 59),
+    ('to a second or two', 58, 59),
+    ('long before the answer came', 90, 59),
+    ('not yet believed', 0, 20),
 )
 def test_a_claim_of_the_right_age_is_undone(undoing, age_s, ago_s):
     claim = dataclasses.replace(ours(), by_s=SYSTEM_CLOCK.monotonic() - ago_s)
@@ -149,11 +142,9 @@ def test_the_same_claim_of_a_new_consumer_is_kept_and_named(undoing):
 
 @cases(
     'answers, status',
-    {
-        'an error of the server': ([(500, 'no'), MADE, (500, 'no')], 500),
-        'an error after a conflict': ([BUSY, MADE, (500, 'no')], 500),
-        'no use in trying again': ([(403, 'no')], 403),
-    },
+    ('an error of the server', [(500, 'no'), MADE, (500, 'no')], 500),
+    ('an error after a conflict', [BUSY, MADE, (500, 'no')], 500),
+    ('no use in trying again', [(403, 'no')], 403),
 )
 def test_an_undo_that_fails_is_left(undoing, caplog, answers, status):
     _, left = undoing(ours(), MADE, *answers)
@@ -170,10 +161,8 @@ def test_of_a_page_only_the_begin_is_said(undoing):
 
 @cases(
     'answers',
-    {
-        'an error': [(500, 'no'), (500, 'no')],
-        'no answer': [LOST, LOST],
-    },
+    ('an error', [(500, 'no'), (500, 'no')]),
+    ('no answer', [LOST, LOST]),
 )
 def test_what_cannot_be_looked_at_is_left(undoing, answers):
     script, left = undoing(ours(), *answers)
@@ -247,11 +236,9 @@ def test_no_more_than_some_are_undone_by_one_request(scripted, context):
 
 @cases(
     'written, failing, undone, left',
-    {
-        'one is not ours any more': ('b', '', 'acd', {}),
-        'none is ours any more': ('abcd', '', '', {}),
-        'one cannot be undone': ('', 'd', 'abc', {'d': 'no'}),
-    },
+    ('one is not ours any more', 'b', '', 'acd', {}),
+    ('none is ours any more', 'abcd', '', '', {}),
+    ('one cannot be undone', '', 'd', 'abc', {'d': 'no'}),
 )
 def test_one_that_is_not_undone_keeps_no_other(
     scripted, context, written, failing, undone, left
@@ -265,11 +252,9 @@ def test_one_that_is_not_undone_keeps_no_other(
 
 @cases(
     'busy, asked, left',
-    {
-        'once': (1, ['abcd', 'ab', 'cd'], ''),
-        'for some time': (5, ['abcd', 'ab', *['a'] * 4, 'b', 'c', 'd'], ''),
-        'for long': (99, ['abcd', 'ab', *['a'] * CONFLICT_TRIES, 'b', 'c', 'd'], 'a'),
-    },
+    ('once', 1, ['abcd', 'ab', 'cd'], ''),
+    ('for some time', 5, ['abcd', 'ab', *['a'] * 4, 'b', 'c', 'd'], ''),
+    ('for long', 99, ['abcd', 'ab', *['a'] * CONFLICT_TRIES, 'b', 'c', 'd'], 'a'),
 )
 def test_one_whose_provider_others_change_is_tried_alone(
     scripted, context, busy, asked, left
@@ -291,12 +276,10 @@ def test_once_placement_is_silent_nothing_more_is_sent(undoing):
 
 @cases(
     'answers, asked',
-    {
-        'made': ([MADE, MADE, SAVED], ['GET', 'GET', 'PUT']),
-        'another claimed first': ([held(1, other=2)], ['GET']),
-        'another claimed the same again': ([held(2, new=2)], ['GET']),
-        'unreadable': ([(500, ''), MADE, MADE, SAVED], ['GET', 'GET', 'GET', 'PUT']),
-    },
+    ('made', [MADE, MADE, SAVED], ['GET', 'GET', 'PUT']),
+    ('another claimed first', [held(1, other=2)], ['GET']),
+    ('another claimed the same again', [held(2, new=2)], ['GET']),
+    ('unreadable', [(500, ''), MADE, MADE, SAVED], ['GET', 'GET', 'GET', 'PUT']),
 )
 def test_undo_what_got_no_answer(claiming, undoing, answers, asked):
     unknown, _ = claiming(LOST, (500, ''))
@@ -308,19 +291,19 @@ def test_undo_what_got_no_answer(claiming, undoing, answers, asked):
 
 @cases(
     'answers, asked',
-    {
-        'made': ([held(4, old=1, new=2)] * 2 + [SAVED], ['GET', 'GET', 'PUT']),
-        'bar a late one': ([held(3, old=1), SAVED], ['GET', 'PUT']),
-        'it came late': (
-            [held(3, old=1), CHANGED, *[held(4, old=1, new=2)] * 2, SAVED],
-            ['GET', 'PUT', 'GET', 'GET', 'PUT'],
-        ),
-        'another claimed just before it was barred': (
-            [held(3, old=1), CHANGED, held(4, old=1, other=2)],
-            ['GET', 'PUT', 'GET'],
-        ),
-        'claimed anew by somebody else': ([held(5, newer=3)], ['GET']),
-    },
+    ('made', [held(4, old=1, new=2)] * 2 + [SAVED], ['GET', 'GET', 'PUT']),
+    ('bar a late one', [held(3, old=1), SAVED], ['GET', 'PUT']),
+    (
+        'it came late',
+        [held(3, old=1), CHANGED, *[held(4, old=1, new=2)] * 2, SAVED],
+        ['GET', 'PUT', 'GET', 'GET', 'PUT'],
+    ),
+    (
+        'another claimed just before it was barred',
+        [held(3, old=1), CHANGED, held(4, old=1, other=2)],
+        ['GET', 'PUT', 'GET'],
+    ),
+    ('claimed anew by somebody else', [held(5, newer=3)], ['GET']),
 )
 def test_restore_after_a_move_that_got_no_answer(claiming, undoing, answers, asked):
     unknown, _ = claiming(CHANGED, held(3, old=1), LOST, (500, ''), adds=True)
@@ -332,11 +315,9 @@ def test_restore_after_a_move_that_got_no_answer(claiming, undoing, answers, ask
 
 @cases(
     'answers',
-    {
-        'it cannot be read': [(500, 'no'), (500, 'no')],
-        'nor barred': [held(3, old=1), (500, 'no'), (500, 'no')],
-        'nor heard of': [held(3, old=1), LOST, LOST],
-    },
+    ('it cannot be read', [(500, 'no'), (500, 'no')]),
+    ('nor barred', [held(3, old=1), (500, 'no'), (500, 'no')]),
+    ('nor heard of', [held(3, old=1), LOST, LOST]),
 )
 def test_what_got_no_answer_and_stays_unknown_is_left(claiming, undoing, answers):
     unknown, _ = claiming(CHANGED, held(3, old=1), LOST, (500, ''), adds=True)
@@ -367,16 +348,16 @@ def lost(scripted, context):
 
 @cases(
     'answers, asked',
-    {
-        'made': (
-            [MADE, MADE, MADE, MADE, SAVED],
-            ['GET a', 'GET a', 'GET b', 'GET c', 'POST'],
-        ),
-        'made, and the first was claimed by another request': (
-            [held(1, other=2), MADE, held(1, other=2), MADE, MADE, SAVED],
-            ['GET a', 'GET b', 'GET a', 'GET b', 'GET c', 'POST'],
-        ),
-    },
+    (
+        'made',
+        [MADE, MADE, MADE, MADE, SAVED],
+        ['GET a', 'GET a', 'GET b', 'GET c', 'POST'],
+    ),
+    (
+        'made, and the first was claimed by another request',
+        [held(1, other=2), MADE, held(1, other=2), MADE, MADE, SAVED],
+        ['GET a', 'GET b', 'GET a', 'GET b', 'GET c', 'POST'],
+    ),
 )
 def test_a_look_at_one_tells_it_for_all_that_one_request_claimed(
     undoing, lost, answers, asked

@@ -158,16 +158,17 @@ def test_a_search_without_end_is_given_up():
 
 @cases(
     'query',
-    {
-        'no resources': Query((Group(in_tree='x'),)),
-        'no policy': Query(
+    ('no resources', Query((Group(in_tree='x'),))),
+    (
+        'no policy',
+        Query(
             (
                 Group(resources={'VCPU': 1}),
                 Group('_1', {'VCPU': 1}),
                 Group('_2', {'VCPU': 1}),
             )
         ),
-    },
+    ),
 )
 def test_a_query_that_placement_refuses(query):
     with pytest.raises(errors.InvalidCandidateQuery):

@@ -70,17 +70,16 @@ def same(table, other):
 
 @cases(
     'parents, uuids, tops, ends',
-    {
-        'none': ([], [], [], []),
-        'flat': ([0, 0], ['p1', 'p2'], [0, 1], [1, 2]),
-        'a tree of three floors, and a single provider': (
-            [0, 0, 1, 3, 1],
-            ['p1', 'p3', 'p4', 'p5', 'p2'],
-            [0, 0, 0, 0, 4],
-            [4, 3, 3, 4, 5],
-        ),
-        'a parent made later': ([2, 0], ['p2', 'p1'], [0, 0], [2, 2]),
-    },
+    ('none', [], [], [], []),
+    ('flat', [0, 0], ['p1', 'p2'], [0, 1], [1, 2]),
+    (
+        'a tree of three floors, and a single provider',
+        [0, 0, 1, 3, 1],
+        ['p1', 'p3', 'p4', 'p5', 'p2'],
+        [0, 0, 0, 0, 4],
+        [4, 3, 3, 4, 5],
+    ),
+    ('a parent made later', [2, 0], ['p2', 'p1'], [0, 0], [2, 2]),
 )
 def test_each_provider_comes_right_before_those_below_it(parents, uuids, tops, ends):
     table = build(contents(*parents))
@@ -92,39 +91,41 @@ def test_each_provider_comes_right_before_those_below_it(parents, uuids, tops, e
 
 @cases(
     'rows, uuids, parents, tops, wrong',
-    {
-        'no root': (
-            [(1, 0), (9, 0), (0, 1)],
-            ['p1'],
-            [-1],
-            [0],
-            {'root': '2 whose root does not exist, such as provider 2'},
-        ),
-        'a root that has another, and no parent below it': (
-            [(2, 0), (3, 0), (3, 0)],
-            ['p1', 'p3', 'p2'],
-            [-1, -1, 1],
-            [0, 1, 1],
-            {
-                'root': '1 whose root has another root, such as provider 1',
-                'parent': f'1 {ASTRAY}, such as provider 2',
-            },
-        ),
-        'parents that do not exist or are of another tree': (
-            [(1, 9), (1, 1), (3, 1), (1, 3), (1, 9)],
-            ['p1', 'p2', 'p4', 'p5', 'p3'],
-            [0, 0, 0, 0, 4],
-            [0, 0, 0, 0, 4],
-            {'parent': f'4 {ASTRAY}, such as provider 1'},
-        ),
-        'circles': (
-            [(1, 0), (1, 3), (1, 2), (1, 3), (5, 5)],
-            ['p1', 'p2', 'p3', 'p4', 'p5'],
-            [-1, 0, 0, 0, 4],
-            [0, 0, 0, 0, 4],
-            {'parent': f'4 {ASTRAY}, such as provider 2'},
-        ),
-    },
+    (
+        'no root',
+        [(1, 0), (9, 0), (0, 1)],
+        ['p1'],
+        [-1],
+        [0],
+        {'root': '2 whose root does not exist, such as provider 2'},
+    ),
+    (
+        'a root that has another, and no parent below it',
+        [(2, 0), (3, 0), (3, 0)],
+        ['p1', 'p3', 'p2'],
+        [-1, -1, 1],
+        [0, 1, 1],
+        {
+            'root': '1 whose root has another root, such as provider 1',
+            'parent': f'1 {ASTRAY}, such as provider 2',
+        },
+    ),
+    (
+        'parents that do not exist or are of another tree',
+        [(1, 9), (1, 1), (3, 1), (1, 3), (1, 9)],
+        ['p1', 'p2', 'p4', 'p5', 'p3'],
+        [0, 0, 0, 0, 4],
+        [0, 0, 0, 0, 4],
+        {'parent': f'4 {ASTRAY}, such as provider 1'},
+    ),
+    (
+        'circles',
+        [(1, 0), (1, 3), (1, 2), (1, 3), (5, 5)],
+        ['p1', 'p2', 'p3', 'p4', 'p5'],
+        [-1, 0, 0, 0, 4],
+        [0, 0, 0, 0, 4],
+        {'parent': f'4 {ASTRAY}, such as provider 2'},
+    ),
 )
 def test_trees_that_do_not_fit_together(rows, uuids, parents, tops, wrong):
     tops_of, parents_of = zip(*rows, strict=True)

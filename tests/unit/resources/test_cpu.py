@@ -24,50 +24,56 @@ def asked(extra_specs, image=None):
 
 @cases(
     'properties, amounts',
-    {
-        'nothing': (({}, None), {}),
-        'shared': (({POLICY: 'shared'}, {}), {}),
-        'an empty policy': (({POLICY: ''}, {}), {}),
-        'dedicated': (({POLICY: 'dedicated'}, {}), {'PCPU': 4}),
-        'dedicated, and one for the emulator': (
-            ({POLICY: 'dedicated', EMULATOR: 'isolate'}, {}),
-            {'PCPU': 5},
+    ('nothing', ({}, None), {}),
+    ('shared', ({POLICY: 'shared'}, {}), {}),
+    ('an empty policy', ({POLICY: ''}, {}), {}),
+    ('dedicated', ({POLICY: 'dedicated'}, {}), {'PCPU': 4}),
+    (
+        'dedicated, and one for the emulator',
+        ({POLICY: 'dedicated', EMULATOR: 'isolate'}, {}),
+        {'PCPU': 5},
+    ),
+    (
+        'dedicated, and the emulator on shared ones',
+        ({POLICY: 'dedicated', EMULATOR: 'share'}, {}),
+        {'PCPU': 4},
+    ),
+    ('dedicated by the image', ({}, {'hw_cpu_policy': 'dedicated'}), {'PCPU': 4}),
+    (
+        'the flavor may ask for more than the image',
+        ({POLICY: 'dedicated'}, {'hw_cpu_policy': 'shared'}),
+        {'PCPU': 4},
+    ),
+    ('mixed by mask', ({**MIXED, MASK: '0-1'}, {}), {'PCPU': 2, 'VCPU': 2}),
+    (
+        'mixed by the image, and one for the emulator',
+        ({MASK: '^3', EMULATOR: 'isolate'}, {'hw_cpu_policy': 'mixed'}),
+        {'PCPU': 4, 'VCPU': 1},
+    ),
+    ('mixed without a mask', (MIXED, {}), {'PCPU': 0, 'VCPU': 4}),
+    (
+        'mixed by the realtime mask',
+        ({**REALTIME, 'hw:cpu_realtime_mask': '^0'}, {}),
+        {'PCPU': 3, 'VCPU': 1},
+    ),
+    (
+        'the realtime mask of the image comes first',
+        (
+            {**REALTIME, 'hw:cpu_realtime_mask': '^1-2'},
+            {'hw_cpu_realtime_mask': '^0'},
         ),
-        'dedicated, and the emulator on shared ones': (
-            ({POLICY: 'dedicated', EMULATOR: 'share'}, {}),
-            {'PCPU': 4},
-        ),
-        'dedicated by the image': (({}, {'hw_cpu_policy': 'dedicated'}), {'PCPU': 4}),
-        'the flavor may ask for more than the image': (
-            ({POLICY: 'dedicated'}, {'hw_cpu_policy': 'shared'}),
-            {'PCPU': 4},
-        ),
-        'mixed by mask': (({**MIXED, MASK: '0-1'}, {}), {'PCPU': 2, 'VCPU': 2}),
-        'mixed by the image, and one for the emulator': (
-            ({MASK: '^3', EMULATOR: 'isolate'}, {'hw_cpu_policy': 'mixed'}),
-            {'PCPU': 4, 'VCPU': 1},
-        ),
-        'mixed without a mask': ((MIXED, {}), {'PCPU': 0, 'VCPU': 4}),
-        'mixed by the realtime mask': (
-            ({**REALTIME, 'hw:cpu_realtime_mask': '^0'}, {}),
-            {'PCPU': 3, 'VCPU': 1},
-        ),
-        'the realtime mask of the image comes first': (
-            (
-                {**REALTIME, 'hw:cpu_realtime_mask': '^1-2'},
-                {'hw_cpu_realtime_mask': '^0'},
-            ),
-            {'PCPU': 3, 'VCPU': 1},
-        ),
-        'all are realtime, and the emulator elsewhere': (
-            ({**REALTIME, EMULATOR: 'share'}, {}),
-            {'PCPU': 4, 'VCPU': 0},
-        ),
-        'the dedicated mask comes first': (
-            ({**REALTIME, 'hw:cpu_realtime_mask': '^0', MASK: '0'}, {}),
-            {'PCPU': 1, 'VCPU': 3},
-        ),
-    },
+        {'PCPU': 3, 'VCPU': 1},
+    ),
+    (
+        'all are realtime, and the emulator elsewhere',
+        ({**REALTIME, EMULATOR: 'share'}, {}),
+        {'PCPU': 4, 'VCPU': 0},
+    ),
+    (
+        'the dedicated mask comes first',
+        ({**REALTIME, 'hw:cpu_realtime_mask': '^0', MASK: '0'}, {}),
+        {'PCPU': 1, 'VCPU': 3},
+    ),
 )
 def test_amounts(properties, amounts):
     found = asked(*properties)
@@ -119,75 +125,85 @@ ONE_LEFT = (
 
 @cases(
     'properties, problem, text',
-    {
-        'no such policy': (
-            ({POLICY: 'odd'}, {}),
-            errors.InvalidCPUAllocationPolicy,
-            "CPU policy requested from 'flavor extra specs' is invalid, given: 'odd', "
-            "available: '('dedicated', 'shared', 'mixed')'.",
-        ),
-        'the image asks for some dedicated ones': (
-            ({POLICY: 'shared'}, {'hw_cpu_policy': 'mixed'}),
-            errors.ImageCPUPinningForbidden,
-            IMAGE_POLICY,
-        ),
-        'the image asks for all dedicated ones': (
-            ({POLICY: 'mixed'}, {'hw_cpu_policy': 'dedicated'}),
-            errors.ImageCPUPinningForbidden,
-            IMAGE_POLICY,
-        ),
-        'no such thread policy': (
-            ({THREADS: 'odd'}, {}),
-            errors.InvalidCPUThreadAllocationPolicy,
-            "CPU thread policy requested from 'flavor extra specs' is invalid, given: "
-            "'odd', available: '('prefer', 'isolate', 'require')'.",
-        ),
-        'the image asks for another thread policy': (
-            ({THREADS: 'require'}, {'hw_cpu_thread_policy': 'prefer'}),
-            errors.ImageCPUThreadPolicyForbidden,
-            IMAGE_THREADS,
-        ),
-        'an empty thread policy is one': (
-            ({THREADS: ''}, {'hw_cpu_thread_policy': 'require'}),
-            errors.ImageCPUThreadPolicyForbidden,
-            IMAGE_THREADS,
-        ),
-        'no such emulator policy': (
-            ({EMULATOR: 'odd'}, {}),
-            errors.InvalidEmulatorThreadsPolicy,
-            "CPU emulator threads option requested is invalid, given: 'odd', "
-            "available: '('share', 'isolate')'.",
-        ),
-        'none is shared': (
-            ({**MIXED, MASK: '0-3'}, {}),
-            errors.InvalidMixedInstanceDedicatedMask,
-            ONE_OF_EACH,
-        ),
-        'none is dedicated': (
-            ({**MIXED, MASK: ' '}, {}),
-            errors.InvalidMixedInstanceDedicatedMask,
-            ONE_OF_EACH,
-        ),
-        'a dedicated one that is not there': (
-            ({**MIXED, MASK: '0,9'}, {}),
-            errors.InvalidMixedInstanceDedicatedMask,
-            'Mixed instance dedicated vCPU(s) mask is not a subset of vCPUs in the '
-            'flavor. See "hw:cpu_dedicated_mask"',
-        ),
-        'no mask': ((REALTIME, {}), errors.RealtimeMaskNotFoundOrInvalid, ONE_LEFT),
-        'none is realtime': (
-            ({**REALTIME, EMULATOR: 'isolate', 'hw:cpu_realtime_mask': ' '}, {}),
-            errors.RealtimeMaskNotFoundOrInvalid,
-            ONE_LEFT,
-        ),
-        'a realtime one that is not there': (
-            ({**REALTIME, 'hw:cpu_realtime_mask': '0-9'}, {}),
-            errors.RealtimeMaskNotFoundOrInvalid,
-            'Realtime policy vCPU(s) mask is configured with RT vCPUs that are not a '
-            'subset of the vCPUs in the flavor. See hw:cpu_realtime_mask or '
-            'hw_cpu_realtime_mask',
-        ),
-    },
+    (
+        'no such policy',
+        ({POLICY: 'odd'}, {}),
+        errors.InvalidCPUAllocationPolicy,
+        "CPU policy requested from 'flavor extra specs' is invalid, given: 'odd', "
+        "available: '('dedicated', 'shared', 'mixed')'.",
+    ),
+    (
+        'the image asks for some dedicated ones',
+        ({POLICY: 'shared'}, {'hw_cpu_policy': 'mixed'}),
+        errors.ImageCPUPinningForbidden,
+        IMAGE_POLICY,
+    ),
+    (
+        'the image asks for all dedicated ones',
+        ({POLICY: 'mixed'}, {'hw_cpu_policy': 'dedicated'}),
+        errors.ImageCPUPinningForbidden,
+        IMAGE_POLICY,
+    ),
+    (
+        'no such thread policy',
+        ({THREADS: 'odd'}, {}),
+        errors.InvalidCPUThreadAllocationPolicy,
+        "CPU thread policy requested from 'flavor extra specs' is invalid, given: "
+        "'odd', available: '('prefer', 'isolate', 'require')'.",
+    ),
+    (
+        'the image asks for another thread policy',
+        ({THREADS: 'require'}, {'hw_cpu_thread_policy': 'prefer'}),
+        errors.ImageCPUThreadPolicyForbidden,
+        IMAGE_THREADS,
+    ),
+    (
+        'an empty thread policy is one',
+        ({THREADS: ''}, {'hw_cpu_thread_policy': 'require'}),
+        errors.ImageCPUThreadPolicyForbidden,
+        IMAGE_THREADS,
+    ),
+    (
+        'no such emulator policy',
+        ({EMULATOR: 'odd'}, {}),
+        errors.InvalidEmulatorThreadsPolicy,
+        "CPU emulator threads option requested is invalid, given: 'odd', "
+        "available: '('share', 'isolate')'.",
+    ),
+    (
+        'none is shared',
+        ({**MIXED, MASK: '0-3'}, {}),
+        errors.InvalidMixedInstanceDedicatedMask,
+        ONE_OF_EACH,
+    ),
+    (
+        'none is dedicated',
+        ({**MIXED, MASK: ' '}, {}),
+        errors.InvalidMixedInstanceDedicatedMask,
+        ONE_OF_EACH,
+    ),
+    (
+        'a dedicated one that is not there',
+        ({**MIXED, MASK: '0,9'}, {}),
+        errors.InvalidMixedInstanceDedicatedMask,
+        'Mixed instance dedicated vCPU(s) mask is not a subset of vCPUs in the '
+        'flavor. See "hw:cpu_dedicated_mask"',
+    ),
+    ('no mask', (REALTIME, {}), errors.RealtimeMaskNotFoundOrInvalid, ONE_LEFT),
+    (
+        'none is realtime',
+        ({**REALTIME, EMULATOR: 'isolate', 'hw:cpu_realtime_mask': ' '}, {}),
+        errors.RealtimeMaskNotFoundOrInvalid,
+        ONE_LEFT,
+    ),
+    (
+        'a realtime one that is not there',
+        ({**REALTIME, 'hw:cpu_realtime_mask': '0-9'}, {}),
+        errors.RealtimeMaskNotFoundOrInvalid,
+        'Realtime policy vCPU(s) mask is configured with RT vCPUs that are not a '
+        'subset of the vCPUs in the flavor. See hw:cpu_realtime_mask or '
+        'hw_cpu_realtime_mask',
+    ),
 )
 def test_what_cannot_be(properties, problem, text):
     with pytest.raises(problem) as raised:
@@ -207,18 +223,16 @@ def test_the_parts_of_a_text_are_kept():
 
 @cases(
     'mask, cpus',
-    {
-        'one': ('0', {0}),
-        'a range and one': ('0-1,3', {0, 1, 3}),
-        'all but one': ('^0', {1, 2, 3}),
-        'all but one, and one that is there': ('^0,1', {1, 2, 3}),
-        'a range without another': ('0-3,^1-2', {0, 3}),
-        'without one that is not there': ('0-1,^9', {0, 1}),
-        'blanks mean nothing': (' 0 - 1 ,, 2', {0, 1, 2}),
-        'a sign': ('+1', {1}),
-        'one that the guest does not have': ('9', {9}),
-        'none': (',', set()),
-    },
+    ('one', '0', {0}),
+    ('a range and one', '0-1,3', {0, 1, 3}),
+    ('all but one', '^0', {1, 2, 3}),
+    ('all but one, and one that is there', '^0,1', {1, 2, 3}),
+    ('a range without another', '0-3,^1-2', {0, 3}),
+    ('without one that is not there', '0-1,^9', {0, 1}),
+    ('blanks mean nothing', ' 0 - 1 ,, 2', {0, 1, 2}),
+    ('a sign', '+1', {1}),
+    ('one that the guest does not have', '9', {9}),
+    ('none', ',', set()),
 )
 def test_cpus(mask, cpus):
     assert cpus_in(mask, 4) == cpus

@@ -19,28 +19,29 @@ from tests.cases import cases
 
 @cases(
     'fields, target',
-    {
-        'unset': ({}, None),
-        'empty': ({'force_hosts': None, 'force_nodes': []}, None),
-        'forced': ({'force_hosts': ['h0', 'h1']}, Target('h0', None)),
-        'a forced node': ({'force_nodes': ['n0']}, Target(None, 'n0')),
-        'a destination that is not a host': (
-            {'requested_destination': Destination(aggregates=['a'])},
-            None,
-        ),
-        'the destination comes first, member by member': (
-            {
-                'requested_destination': Destination(host='h2'),
-                'force_hosts': ['h0'],
-                'force_nodes': ['n0'],
-            },
-            Target('h2', 'n0'),
-        ),
-        'a destination node': (
-            {'requested_destination': Destination(node='n2', cell=None)},
-            Target(None, 'n2'),
-        ),
-    },
+    ('unset', {}, None),
+    ('empty', {'force_hosts': None, 'force_nodes': []}, None),
+    ('forced', {'force_hosts': ['h0', 'h1']}, Target('h0', None)),
+    ('a forced node', {'force_nodes': ['n0']}, Target(None, 'n0')),
+    (
+        'a destination that is not a host',
+        {'requested_destination': Destination(aggregates=['a'])},
+        None,
+    ),
+    (
+        'the destination comes first, member by member',
+        {
+            'requested_destination': Destination(host='h2'),
+            'force_hosts': ['h0'],
+            'force_nodes': ['n0'],
+        },
+        Target('h2', 'n0'),
+    ),
+    (
+        'a destination node',
+        {'requested_destination': Destination(node='n2', cell=None)},
+        Target(None, 'n2'),
+    ),
 )
 def test_target(fields, target):
     assert target_of(RequestSpec(**fields)) == target
@@ -63,16 +64,15 @@ MUST_NOT = Requirements(not_member_of=frozenset({'d'}))
 
 @cases(
     'before, added, aggregates, forbidden',
-    {
-        'a first demand': (None, MUST, ['a,b', 'c'], None),
-        'what must be left alone': (None, MUST_NOT, None, {'d'}),
-        'both, after those of the caller': (
-            Destination(host='h', aggregates=['x'], forbidden_aggregates={'y'}),
-            MUST | MUST_NOT,
-            ['x', 'a,b', 'c'],
-            {'y', 'd'},
-        ),
-    },
+    ('a first demand', None, MUST, ['a,b', 'c'], None),
+    ('what must be left alone', None, MUST_NOT, None, {'d'}),
+    (
+        'both, after those of the caller',
+        Destination(host='h', aggregates=['x'], forbidden_aggregates={'y'}),
+        MUST | MUST_NOT,
+        ['x', 'a,b', 'c'],
+        {'y', 'd'},
+    ),
 )
 def test_aggregates(before, added, aggregates, forbidden):
     request = factories.request(requested_destination=before)

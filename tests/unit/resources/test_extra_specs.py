@@ -12,21 +12,21 @@ from tests.cases import cases
 
 @cases(
     'specs, groups',
-    {
-        'none': ({}, {}),
-        'not ours': ({'hw:cpu_policy': 'shared'}, {}),
-        'zero is kept': ({'resources:VCPU': '0'}, {'': Group('', {'VCPU': 0})}),
-        'without a suffix': (
-            {'resources:CUSTOM_GOLD': '1', 'trait:CUSTOM_X': 'required'},
-            {'': Group('', {'CUSTOM_GOLD': 1}, frozenset({'CUSTOM_X'}))},
-        ),
-        'with a suffix': (
-            {'resources_a-1:VGPU': '2', 'trait_a-1:CUSTOM_X': 'forbidden'},
-            {'_a-1': Group('_a-1', {'VGPU': 2}, forbidden=frozenset({'CUSTOM_X'}))},
-        ),
-        'a suffix longer than 64': ({f'resources{"x" * 65}:VGPU': '2'}, {}),
-        'a suffix with a strange character': ({'resources1 :VGPU': '2'}, {}),
-    },
+    ('none', {}, {}),
+    ('not ours', {'hw:cpu_policy': 'shared'}, {}),
+    ('zero is kept', {'resources:VCPU': '0'}, {'': Group('', {'VCPU': 0})}),
+    (
+        'without a suffix',
+        {'resources:CUSTOM_GOLD': '1', 'trait:CUSTOM_X': 'required'},
+        {'': Group('', {'CUSTOM_GOLD': 1}, frozenset({'CUSTOM_X'}))},
+    ),
+    (
+        'with a suffix',
+        {'resources_a-1:VGPU': '2', 'trait_a-1:CUSTOM_X': 'forbidden'},
+        {'_a-1': Group('_a-1', {'VGPU': 2}, forbidden=frozenset({'CUSTOM_X'}))},
+    ),
+    ('a suffix longer than 64', {f'resources{"x" * 65}:VGPU': '2'}, {}),
+    ('a suffix with a strange character', {'resources1 :VGPU': '2'}, {}),
 )
 def test_groups(specs, groups):
     wishes = read_extra_specs(specs)

@@ -140,17 +140,16 @@ def test_an_answer_is_sent_at_once(serve, connection, queues):
 
 @cases(
     'looks, became, sent',
-    {
-        'it waits': ([], [], []),
-        'it goes on waiting': ([Readers.ABSENT], [], []),
-        'it waits for a broker, too': ([Readers.UNKNOWN], [], []),
-        'its caller is back': ([Readers.PRESENT], ['stays'], ['hosts']),
-        'its caller is gone, and back too late': (
-            [Readers.GONE, Readers.PRESENT],
-            ['undone'],
-            ['Nobody waits for this request any more: nobody read its answer'],
-        ),
-    },
+    ('it waits', [], [], []),
+    ('it goes on waiting', [Readers.ABSENT], [], []),
+    ('it waits for a broker, too', [Readers.UNKNOWN], [], []),
+    ('its caller is back', [Readers.PRESENT], ['stays'], ['hosts']),
+    (
+        'its caller is gone, and back too late',
+        [Readers.GONE, Readers.PRESENT],
+        ['undone'],
+        ['Nobody waits for this request any more: nobody read its answer'],
+    ),
 )
 def test_an_answer_that_nobody_reads_waits(
     serve, connection, queues, looks, became, sent
@@ -165,17 +164,13 @@ def test_an_answer_that_nobody_reads_waits(
 
 @cases(
     'returned',
-    {
-        'no queue': RETURNED,
-        'no exchange': AMQPDestinationNotFound('gone'),
-    },
+    ('no queue', RETURNED),
+    ('no exchange', AMQPDestinationNotFound('gone')),
 )
 @cases(
     'readers, became',
-    {
-        'its caller reconnects': (Readers.PRESENT, ['stays']),
-        'its caller is gone': (Readers.GONE, ['undone']),
-    },
+    ('its caller reconnects', Readers.PRESENT, ['stays']),
+    ('its caller is gone', Readers.GONE, ['undone']),
 )
 def test_an_answer_that_comes_back_waits(
     serve, connection, queues, returned, readers, became
@@ -208,11 +203,9 @@ def test_an_answer_that_may_have_been_read_is_never_undone(serve, connection, qu
 
 @cases(
     'readers, outcomes, became',
-    {
-        'nobody reads it': (Readers.ABSENT, [], ['undone']),
-        'the broker does not tell': (Readers.UNKNOWN, [], ['stays']),
-        'it comes back': (Readers.UNKNOWN, [RETURNED], ['undone']),
-    },
+    ('nobody reads it', Readers.ABSENT, [], ['undone']),
+    ('the broker does not tell', Readers.UNKNOWN, [], ['stays']),
+    ('it comes back', Readers.UNKNOWN, [RETURNED], ['undone']),
 )
 def test_no_answer_waits_for_ever(
     serve, connection, queues, clock, readers, outcomes, became
@@ -230,10 +223,8 @@ def test_no_answer_waits_for_ever(
 
 @cases(
     'readers, outcomes',
-    {
-        'nobody reads it': (Readers.ABSENT, []),
-        'it comes back': (Readers.PRESENT, [RETURNED]),
-    },
+    ('nobody reads it', Readers.ABSENT, []),
+    ('it comes back', Readers.PRESENT, [RETURNED]),
 )
 def test_beyond_a_number_of_answers_that_wait_one_is_undone_at_once(
     queues, connection, serve, readers, outcomes
@@ -255,11 +246,9 @@ GONE = 'Nobody waits for this request any more: nobody read its answer'
 
 @cases(
     'elapsed_s, readers, became, sent',
-    {
-        'back in time': (8, Readers.PRESENT, ['stays'], ['hosts']),
-        'back too late': (9.5, Readers.PRESENT, ['undone'], [GONE]),
-        'still away': (9.5, Readers.ABSENT, ['undone'], [GONE]),
-    },
+    ('back in time', 8, Readers.PRESENT, ['stays'], ['hosts']),
+    ('back too late', 9.5, Readers.PRESENT, ['undone'], [GONE]),
+    ('still away', 9.5, Readers.ABSENT, ['undone'], [GONE]),
 )
 def test_an_answer_that_waits_for_longer_than_its_caller_is_undone(
     serve, connection, queues, clock, elapsed_s, readers, became, sent
@@ -302,10 +291,8 @@ SECOND = errors.AlreadyClaimed('c', 'no move')
 
 @cases(
     'error, held_back',
-    {
-        'a second copy': (SECOND, True),
-        'another': (errors.AllocationUpdateFailed('c', 'x'), False),
-    },
+    ('a second copy', SECOND, True),
+    ('another', errors.AllocationUpdateFailed('c', 'x'), False),
 )
 def test_the_answer_to_a_second_copy_comes_after_the_first(
     serve, connection, queues, clock, error, held_back
@@ -323,10 +310,8 @@ def test_the_answer_to_a_second_copy_comes_after_the_first(
 
 @cases(
     'outcomes, sent, watched',
-    {
-        'it may wait in its queue': ([], [str(SECOND)], 0),
-        'it comes back': ([RETURNED], [], 1),
-    },
+    ('it may wait in its queue', [], [str(SECOND)], 0),
+    ('it comes back', [RETURNED], [], 1),
 )
 def test_the_answer_to_a_second_copy_goes_out_without_a_reader(
     serve, connection, queues, clock, outcomes, sent, watched
@@ -390,10 +375,8 @@ def test_an_answer_without_claims_may_wait_in_its_queue(serve, connection, queue
 
 @cases(
     'readers, sent',
-    {
-        'its caller is back': (Readers.PRESENT, ['hosts']),
-        'its caller is gone': (Readers.GONE, []),
-    },
+    ('its caller is back', Readers.PRESENT, ['hosts']),
+    ('its caller is gone', Readers.GONE, []),
 )
 def test_an_answer_without_claims_is_not_lost_with_its_queue(
     serve, connection, queues, readers, sent

@@ -78,16 +78,14 @@ def broker(*channel):
 
 @cases(
     'outcome, expected',
-    {
-        'consumers': (2, 2),
-        'none': (0, 0),
-        'no queue': (amqp.NotFound('gone'), 0),
-        'a queue of one connection': (amqp.ResourceLocked('mine'), 1),
-        'no right to know': (amqp.AccessRefused('no'), None),
-        'the broker stops': (amqp.ConnectionForced('bye'), None),
-        'the broker hangs': (TimeoutError(), None),
-        'another oslo.messaging': (AttributeError('_x'), None),
-    },
+    ('consumers', 2, 2),
+    ('none', 0, 0),
+    ('no queue', amqp.NotFound('gone'), 0),
+    ('a queue of one connection', amqp.ResourceLocked('mine'), 1),
+    ('no right to know', amqp.AccessRefused('no'), None),
+    ('the broker stops', amqp.ConnectionForced('bye'), None),
+    ('the broker hangs', TimeoutError(), None),
+    ('another oslo.messaging', AttributeError('_x'), None),
 )
 def test_the_broker_counts_who_reads_a_queue(outcome, expected):
     asked, rabbit = broker(outcome)
@@ -109,14 +107,12 @@ def test_a_message_layer_without_a_broker_tells_nothing():
 
 @cases(
     'outcome, headers, expected',
-    {
-        'behind': (0, {'timestamp_in_ms': 9_910_000}, 90.0),
-        'ahead': (0, {'timestamp_in_ms': 10_090_000}, -90.0),
-        'nonsense': (0, {'timestamp_in_ms': 'x'}, None),
-        'no stamp': (0, {}, None),
-        'no headers': (0, None, None),
-        'no right to a queue': (amqp.AccessRefused('no'), {}, None),
-    },
+    ('behind', 0, {'timestamp_in_ms': 9_910_000}, 90.0),
+    ('ahead', 0, {'timestamp_in_ms': 10_090_000}, -90.0),
+    ('nonsense', 0, {'timestamp_in_ms': 'x'}, None),
+    ('no stamp', 0, {}, None),
+    ('no headers', 0, None, None),
+    ('no right to a queue', amqp.AccessRefused('no'), {}, None),
 )
 def test_the_broker_stamps_a_message_of_ours(outcome, headers, expected):
     assert broker(outcome, headers)[0].clock_behind_s() == expected
@@ -150,11 +146,9 @@ class Measured:
 
 @cases(
     'behind_s, known, expected',
-    {
-        'behind': (90.0, True, NOW_S - 90),
-        'ahead': (-90.0, True, NOW_S + 90),
-        'unknown': (None, False, NOW_S),
-    },
+    ('behind', 90.0, True, NOW_S - 90),
+    ('ahead', -90.0, True, NOW_S + 90),
+    ('unknown', None, False, NOW_S),
 )
 def test_the_brokers_time_is_ours_less_what_it_is_behind(behind_s, known, expected):
     clock = Measured(behind_s).clock()
@@ -184,19 +178,18 @@ def test_a_comparison_that_is_asked_for_early_is_waited_for():
 
 @cases(
     'behind_s, said',
-    {
-        'behind': ([90.0, 91.0], ['The clock of the broker is 90 s behind ours']),
-        'ahead': ([-90.0], ['The clock of the broker is 90 s ahead of ours']),
-        'too little to matter': ([59.0], []),
-        'unknown': ([None], []),
-        'again': (
-            [90.0, 0.0, 95.0],
-            [
-                'The clock of the broker is 90 s behind ours',
-                'The clock of the broker is 95 s behind ours',
-            ],
-        ),
-    },
+    ('behind', [90.0, 91.0], ['The clock of the broker is 90 s behind ours']),
+    ('ahead', [-90.0], ['The clock of the broker is 90 s ahead of ours']),
+    ('too little to matter', [59.0], []),
+    ('unknown', [None], []),
+    (
+        'again',
+        [90.0, 0.0, 95.0],
+        [
+            'The clock of the broker is 90 s behind ours',
+            'The clock of the broker is 95 s behind ours',
+        ],
+    ),
 )
 def test_clocks_that_differ_by_much_are_named_once(caplog, behind_s, said):
     caplog.set_level(logging.WARNING)
@@ -234,14 +227,12 @@ STOPWATCH = SimpleNamespace(elapsed=lambda: 0.5)
 
 @cases(
     'headers, stopwatch, expected',
-    {
-        'the broker says': ({'timestamp_in_ms': 98_000}, STOPWATCH, 2.0),
-        'clocks differ': ({'timestamp_in_ms': 101_000}, STOPWATCH, 0.0),
-        'it says nonsense': ({'timestamp_in_ms': 'x'}, STOPWATCH, 0.5),
-        'it says nothing': ({}, STOPWATCH, 0.5),
-        'there is no broker': (None, STOPWATCH, 0.5),
-        'nobody knows': (None, None, None),
-    },
+    ('the broker says', {'timestamp_in_ms': 98_000}, STOPWATCH, 2.0),
+    ('clocks differ', {'timestamp_in_ms': 101_000}, STOPWATCH, 0.0),
+    ('it says nonsense', {'timestamp_in_ms': 'x'}, STOPWATCH, 0.5),
+    ('it says nothing', {}, STOPWATCH, 0.5),
+    ('there is no broker', None, STOPWATCH, 0.5),
+    ('nobody knows', None, None, None),
 )
 def test_the_wait_is_since_the_broker_or_else_a_worker_got_it(
     headers, stopwatch, expected

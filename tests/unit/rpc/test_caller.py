@@ -125,32 +125,33 @@ class Until:
 
 @cases(
     'received, is_late',
-    {
-        'in time': (incoming(9, expires_ms='10000'), False),
-        'it has expired': (incoming(11, expires_ms='10000'), True),
-        'no sign of life in time': (incoming(11, timeout=10, expires_ms='99000'), True),
-        'a sign of life in time': (incoming(9, timeout=10), False),
-        'a sign of life would come too late': (incoming(59.5, timeout=60), True),
-        'it comes just in time': (incoming(58, timeout=60), False),
-        'in time, for a short time': (incoming(0.85, timeout=1), False),
-        'an answer': (incoming(59.5, timeout=600, expires_ms='60000'), False),
-        'nobody knows how long': (incoming(9999), False),
-        'nonsense': (incoming(9999, timeout='x'), False),
-        'no time': (incoming(9999, timeout=0, expires_ms='-1'), False),
-        'it waited at the broker': (
-            incoming(timeout=10, sent_s=NOW_S - CLOCKS_DIFFER_S - 11),
-            True,
-        ),
-        'clocks of several brokers may differ': (
-            incoming(timeout=10, sent_s=NOW_S - CLOCKS_DIFFER_S - 9),
-            False,
-        ),
-        'a broker must have another clock': (
-            incoming(timeout=10, expires_ms='60000', sent_s=NOW_S - 3600),
-            False,
-        ),
-        'another message layer': (SimpleNamespace(message={}), False),
-    },
+    ('in time', incoming(9, expires_ms='10000'), False),
+    ('it has expired', incoming(11, expires_ms='10000'), True),
+    ('no sign of life in time', incoming(11, timeout=10, expires_ms='99000'), True),
+    ('a sign of life in time', incoming(9, timeout=10), False),
+    ('a sign of life would come too late', incoming(59.5, timeout=60), True),
+    ('it comes just in time', incoming(58, timeout=60), False),
+    ('in time, for a short time', incoming(0.85, timeout=1), False),
+    ('an answer', incoming(59.5, timeout=600, expires_ms='60000'), False),
+    ('nobody knows how long', incoming(9999), False),
+    ('nonsense', incoming(9999, timeout='x'), False),
+    ('no time', incoming(9999, timeout=0, expires_ms='-1'), False),
+    (
+        'it waited at the broker',
+        incoming(timeout=10, sent_s=NOW_S - CLOCKS_DIFFER_S - 11),
+        True,
+    ),
+    (
+        'clocks of several brokers may differ',
+        incoming(timeout=10, sent_s=NOW_S - CLOCKS_DIFFER_S - 9),
+        False,
+    ),
+    (
+        'a broker must have another clock',
+        incoming(timeout=10, expires_ms='60000', sent_s=NOW_S - 3600),
+        False,
+    ),
+    ('another message layer', SimpleNamespace(message={}), False),
 )
 def test_who_waited_too_long_gets_no_turn(received, is_late):
     made = caller(received)
@@ -160,15 +161,13 @@ def test_who_waited_too_long_gets_no_turn(received, is_late):
 
 @cases(
     'behind_s, stamp_s, is_late',
-    {
-        'one stamp alone proves nothing': (None, 3600, False),
-        'the clocks agree': (0.0, 100, True),
-        'a new request, by a clock behind': (89.0, 89, False),
-        'a new request, by one far behind': (1830.0, 1830, False),
-        'an old request, by a clock behind': (600.0, 700, True),
-        'a new request, by a clock ahead': (-90.0, -90, False),
-        'an old request, by a clock ahead': (-90.0, 10, True),
-    },
+    ('one stamp alone proves nothing', None, 3600, False),
+    ('the clocks agree', 0.0, 100, True),
+    ('a new request, by a clock behind', 89.0, 89, False),
+    ('a new request, by one far behind', 1830.0, 1830, False),
+    ('an old request, by a clock behind', 600.0, 700, True),
+    ('a new request, by a clock ahead', -90.0, -90, False),
+    ('an old request, by a clock ahead', -90.0, 10, True),
 )
 def test_no_clock_of_a_broker_refuses_what_is_new(behind_s, stamp_s, is_late):
     received = incoming(timeout=60, expires_ms='1800000', sent_s=NOW_S - stamp_s)
@@ -185,11 +184,9 @@ def test_clocks_are_compared_once_more_before_a_request_is_refused():
 
 @cases(
     'waits_s, timeout, signs',
-    {
-        'it waits for long already': (58, 60, 1),
-        'there is time': (29, 60, 0),
-        'it needs none': (9999, None, 0),
-    },
+    ('it waits for long already', 58, 60, 1),
+    ('there is time', 29, 60, 0),
+    ('it needs none', 9999, None, 0),
 )
 def test_who_waits_for_long_gets_a_sign_of_life_at_once(waits_s, timeout, signs):
     received, sent = incoming(waits_s, timeout=timeout), []
@@ -226,15 +223,13 @@ def test_signs_of_life_keep_a_caller_waiting():
 
 @cases(
     'served, elapsed_s, signed, is_gone',
-    {
-        'it waits for the first sign': (Served(), 59, False, False),
-        'it got none': (Served(), 60, False, True),
-        'it needs none': (Served(None), 9999, False, False),
-        'it waits for another': (Served(), 60, True, False),
-        'it got no other': (Served(), 61, True, True),
-        'it did not read it': (Served(readers=Readers.ABSENT), 60, True, True),
-        'no answer': (Served(None, expires_ms='9000'), 10, False, True),
-    },
+    ('it waits for the first sign', Served(), 59, False, False),
+    ('it got none', Served(), 60, False, True),
+    ('it needs none', Served(None), 9999, False, False),
+    ('it waits for another', Served(), 60, True, False),
+    ('it got no other', Served(), 61, True, True),
+    ('it did not read it', Served(readers=Readers.ABSENT), 60, True, True),
+    ('no answer', Served(None, expires_ms='9000'), 10, False, True),
 )
 def test_a_caller_without_a_sign_of_life_has_given_up(
     served, elapsed_s, signed, is_gone
@@ -256,13 +251,11 @@ def test_a_sign_of_life_after_a_caller_gave_up_keeps_it_gone():
 
 @cases(
     'served, elapsed_s, left_s',
-    {
-        'a new request': (Served(), 0, 30),
-        'signs of life failed': (Served(), 45, 15),
-        'it has given up': (Served(), 70, 0),
-        'the answer comes first': (Served(expires_ms='9000'), 4, 5),
-        'nobody knows': (Served(None), 4, None),
-    },
+    ('a new request', Served(), 0, 30),
+    ('signs of life failed', Served(), 45, 15),
+    ('it has given up', Served(), 70, 0),
+    ('the answer comes first', Served(expires_ms='9000'), 4, 5),
+    ('nobody knows', Served(None), 4, None),
 )
 def test_how_long_a_caller_still_waits_for_certain(served, elapsed_s, left_s):
     served.watch.now = elapsed_s
@@ -285,13 +278,11 @@ def test_a_look_at_the_reply_queue_begins_with_the_turn_of_a_request():
 
 @cases(
     'readers, has_room, why',
-    {
-        'it is there': (Readers.PRESENT, False, None),
-        'nobody can tell': (Readers.UNKNOWN, False, None),
-        'its answer can wait for it': (Readers.ABSENT, True, None),
-        'too many wait': (Readers.ABSENT, False, 'too many wait'),
-        'it is gone': (Readers.GONE, True, 'does not read answers'),
-    },
+    ('it is there', Readers.PRESENT, False, None),
+    ('nobody can tell', Readers.UNKNOWN, False, None),
+    ('its answer can wait for it', Readers.ABSENT, True, None),
+    ('too many wait', Readers.ABSENT, False, 'too many wait'),
+    ('it is gone', Readers.GONE, True, 'does not read answers'),
 )
 def test_a_caller_that_is_gone_gets_no_claim(readers, has_room, why):
     made = RpcCaller(incoming(), Queues(readers), lambda: has_room)
@@ -347,12 +338,10 @@ def told(made):
 
 @cases(
     'outcome, expected',
-    {
-        'it is answered': (lambda made: None, ['answered']),
-        'its answer waits': (RpcCaller.keep_open, []),
-        'it was undone': (RpcCaller.undeliverable, ['undone']),
-        'it was answered before': (RpcCaller.answered, ['answered']),
-    },
+    ('it is answered', lambda made: None, ['answered']),
+    ('its answer waits', RpcCaller.keep_open, []),
+    ('it was undone', RpcCaller.undeliverable, ['undone']),
+    ('it was answered before', RpcCaller.answered, ['answered']),
 )
 def test_claims_stay_or_are_undone_once(outcome, expected):
     made = RpcCaller(incoming())
@@ -391,11 +380,9 @@ class Event:
 
 @cases(
     'timeout, answered, beats',
-    {
-        'a long request': (60, False, 1),
-        'a short request': (60, True, 0),
-        'a caller that needs none': (None, False, 0),
-    },
+    ('a long request', 60, False, 1),
+    ('a short request', 60, True, 0),
+    ('a caller that needs none', None, False, 0),
 )
 def test_a_caller_soon_learns_that_it_is_served(timeout, answered, beats):
     received, sent = incoming(timeout=timeout), []

@@ -51,20 +51,21 @@ def sampled(path):
 
 @cases(
     'error, sample',
-    {
-        'no candidates': (
-            errors.NoValidHost(''),
-            'failures/novalidhost-no-candidates.reply.json',
-        ),
-        'not enough hosts': (
-            errors.NoValidHost('There are not enough hosts available.'),
-            'failures/novalidhost-not-enough-hosts.reply.json',
-        ),
-        'no such host': (
-            errors.NoValidHost('No such host - host: nosuch node: None '),
-            'failures/novalidhost-no-such-host.reply.json',
-        ),
-    },
+    (
+        'no candidates',
+        errors.NoValidHost(''),
+        'failures/novalidhost-no-candidates.reply.json',
+    ),
+    (
+        'not enough hosts',
+        errors.NoValidHost('There are not enough hosts available.'),
+        'failures/novalidhost-not-enough-hosts.reply.json',
+    ),
+    (
+        'no such host',
+        errors.NoValidHost('No such host - host: nosuch node: None '),
+        'failures/novalidhost-no-such-host.reply.json',
+    ),
 )
 def test_samples_are_reproduced(error, sample):
     assert on_the_wire(error) == sampled(sample)

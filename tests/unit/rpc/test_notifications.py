@@ -166,12 +166,10 @@ def notify(conf):
 
 @cases(
     'legacy, versioned, order',
-    {
-        'unversioned': (True, False, ['legacy']),
-        'versioned': (False, True, ['versioned']),
-        'both, the legacy one first': (True, True, ['legacy', 'versioned']),
-        'none': (False, False, []),
-    },
+    ('unversioned', True, False, ['legacy']),
+    ('versioned', False, True, ['versioned']),
+    ('both, the legacy one first', True, True, ['legacy', 'versioned']),
+    ('none', False, False, []),
 )
 def test_each_kind_is_sent_if_it_has_a_notifier(bus, legacy, versioned, order):
     sender = Notifications(
@@ -193,11 +191,9 @@ def test_without_notifiers_no_payload_is_built():
 
 @cases(
     'driver',
-    {
-        'unset': [],
-        'noop': ['noop'],
-        'empty and noop': ['', 'noop'],
-    },
+    ('unset', []),
+    ('noop', ['noop']),
+    ('empty and noop', ['', 'noop']),
 )
 def test_a_silent_driver_needs_no_payload(conf, notify, caplog, driver):
     conf.set_override('driver', driver, 'oslo_messaging_notifications')
@@ -207,11 +203,9 @@ def test_a_silent_driver_needs_no_payload(conf, notify, caplog, driver):
 
 @cases(
     'option, expected',
-    {
-        'for ever is a few times': (-1, notifications.RETRIES),
-        'never': (0, 0),
-        'as often as the operator says': (9, 9),
-    },
+    ('for ever is a few times', -1, notifications.RETRIES),
+    ('never', 0, 0),
+    ('as often as the operator says', 9, 9),
 )
 def test_a_request_does_not_wait_for_ever(conf, notify, option, expected):
     conf.set_override('retry', option, 'oslo_messaging_notifications')
@@ -221,18 +215,18 @@ def test_a_request_does_not_wait_for_ever(conf, notify, option, expected):
 
 @cases(
     'notification_format, topic, sample',
-    {
-        'unversioned': (
-            'unversioned',
-            'notifications',
-            '01-simple-boot.legacy.start.json',
-        ),
-        'versioned': (
-            'versioned',
-            'versioned_notifications',
-            '01-simple-boot.versioned.start.json',
-        ),
-    },
+    (
+        'unversioned',
+        'unversioned',
+        'notifications',
+        '01-simple-boot.legacy.start.json',
+    ),
+    (
+        'versioned',
+        'versioned',
+        'versioned_notifications',
+        '01-simple-boot.versioned.start.json',
+    ),
 )
 def test_a_start_is_heard_as_sampled(hear, notify, notification_format, topic, sample):
     listener = hear(topic)
@@ -323,11 +317,9 @@ def test_a_request_that_cannot_be_told_is_still_served(bus, caplog):
 
 @cases(
     'name, default',
-    {
-        'the format': ('notification_format', 'unversioned'),
-        'topics': ('versioned_notifications_topics', ['versioned_notifications']),
-        'the level': ('default_level', 'INFO'),
-    },
+    ('the format', 'notification_format', 'unversioned'),
+    ('topics', 'versioned_notifications_topics', ['versioned_notifications']),
+    ('the level', 'default_level', 'INFO'),
 )
 def test_defaults_are_nova_s(conf, name, default):
     assert conf.notifications[name] == default

@@ -83,13 +83,11 @@ def test_the_server_leaves_arguments_raw():
 
 @cases(
     'value, wire',
-    {
-        'nothing': (None, None),
-        'text': ('text', 'text'),
-        'a tuple': ((1, 'a'), [1, 'a']),
-        'a set': ({7}, [7]),
-        'nested': ({'a': ({1},)}, {'a': [[1]]}),
-    },
+    ('nothing', None, None),
+    ('text', 'text', 'text'),
+    ('a tuple', (1, 'a'), [1, 'a']),
+    ('a set', {7}, [7]),
+    ('nested', {'a': ({1},)}, {'a': [[1]]}),
 )
 def test_plain_values_are_encoded(value, wire):
     assert RequestSerializer().serialize_entity(CONTEXT, value) == wire
@@ -161,11 +159,9 @@ def test_a_newer_object_inside_is_asked_for_as_a_whole():
 
 @cases(
     'answer',
-    {
-        'it is silent': oslo_messaging.MessagingTimeout('late'),
-        'it refuses': oslo_messaging.RemoteError('E', 'no'),
-        'it answers with another newer version': limits('1.8'),
-    },
+    ('it is silent', oslo_messaging.MessagingTimeout('late')),
+    ('it refuses', oslo_messaging.RemoteError('E', 'no')),
+    ('it answers with another newer version', limits('1.8')),
 )
 def test_without_a_conductor_new_fields_are_ignored(answer, caplog):
     with caplog.at_level(logging.WARNING, logger=serializer.__name__):
@@ -187,21 +183,22 @@ def test_another_major_version_is_an_invalid_request():
 
 @cases(
     'primitive, error',
-    {
-        'an unknown name': (
-            LIMITS | {'nova_object.name': 'Widget'},
-            errors.UnsupportedObject,
-        ),
-        'an unknown namespace': (
-            LIMITS | {'nova_object.namespace': 'cinder'},
-            errors.UnsupportedObject,
-        ),
-        'a mistyped field': (limits(vcpu='many'), errors.InvalidRequest),
-        'an envelope with a part missing': (
-            {'nova_object.name': 'SchedulerLimits'},
-            errors.InvalidRequest,
-        ),
-    },
+    (
+        'an unknown name',
+        LIMITS | {'nova_object.name': 'Widget'},
+        errors.UnsupportedObject,
+    ),
+    (
+        'an unknown namespace',
+        LIMITS | {'nova_object.namespace': 'cinder'},
+        errors.UnsupportedObject,
+    ),
+    ('a mistyped field', limits(vcpu='many'), errors.InvalidRequest),
+    (
+        'an envelope with a part missing',
+        {'nova_object.name': 'SchedulerLimits'},
+        errors.InvalidRequest,
+    ),
 )
 def test_bad_objects_are_typed_errors(primitive, error):
     with pytest.raises(error):
@@ -210,10 +207,8 @@ def test_bad_objects_are_typed_errors(primitive, error):
 
 @cases(
     'wrap',
-    {
-        'lists': lambda inner: [inner],
-        'dicts': lambda inner: {'a': inner},
-    },
+    ('lists', lambda inner: [inner]),
+    ('dicts', lambda inner: {'a': inner}),
 )
 def test_what_is_nested_too_deep_is_a_typed_error(wrap):
     value = 1

@@ -143,13 +143,11 @@ def test_an_unexpected_error_is_left_to_the_server(manager, dispatch):
 
 @cases(
     'message',
-    {
-        'a list': [],
-        'nothing': {},
-        'a number for a method': {'method': 7},
-        'arguments without names': {'method': 'ping', 'args': []},
-        'a number for a version': {'method': 'ping', 'version': 4},
-    },
+    ('a list', []),
+    ('nothing', {}),
+    ('a number for a method', {'method': 7}),
+    ('arguments without names', {'method': 'ping', 'args': []}),
+    ('a number for a version', {'method': 'ping', 'version': 4}),
 )
 def test_a_message_that_is_no_call_is_one_line(dispatch, caplog, message):
     assert dispatch(message)[:2] == ('nova.exception', 'InvalidRequest')
@@ -242,19 +240,19 @@ class FakeRequests:
 
 @cases(
     'answer, method, expected',
-    {
-        'a request for two servers': (
-            [[], []],
-            'select_destinations',
-            [0.5, '2 servers', 'done'],
-        ),
-        'a request that fails': (
-            errors.NoValidHost('none'),
-            'select_destinations',
-            [0.5, 'no host'],
-        ),
-        'another call': (None, 'delete_aggregate', [0.5]),
-    },
+    (
+        'a request for two servers',
+        [[], []],
+        'select_destinations',
+        [0.5, '2 servers', 'done'],
+    ),
+    (
+        'a request that fails',
+        errors.NoValidHost('none'),
+        'select_destinations',
+        [0.5, 'no host'],
+    ),
+    ('another call', None, 'delete_aggregate', [0.5]),
 )
 def test_requests_are_watched_from_their_arrival(manager, answer, method, expected):
     requests = FakeRequests()
@@ -288,10 +286,8 @@ def test_a_request_that_comes_too_late_is_refused_with_a_warning(
 
 @cases(
     'logged, level',
-    {
-        'a caller that gave up': (False, 'WARNING'),
-        'one that the log has named as gone': (True, 'DEBUG'),
-    },
+    ('a caller that gave up', False, 'WARNING'),
+    ('one that the log has named as gone', True, 'DEBUG'),
 )
 def test_a_caller_that_is_gone_is_one_line_of_log(
     manager, dispatch, caplog, logged, level
@@ -323,13 +319,12 @@ class Twice(threading.Event):
 
 @cases(
     'wrap, waited',
-    {
-        'the first sign of life does not wait for the second': (
-            lambda one: Wrapped(one, RpcCaller(one), None),
-            [1, 30],
-        ),
-        'a message of another server': (lambda one: one, [30, 30]),
-    },
+    (
+        'the first sign of life does not wait for the second',
+        lambda one: Wrapped(one, RpcCaller(one), None),
+        [1, 30],
+    ),
+    ('a message of another server', lambda one: one, [30, 30]),
 )
 def test_a_caller_gets_signs_of_life(wrap, waited):
     sent, event = [], Twice()

@@ -39,14 +39,15 @@ def test_a_server_that_never_started_has_nothing_to_stop(caplog):
 
 @cases(
     'parts',
-    {
-        'no listener inside': {'listener': types.SimpleNamespace()},
-        'no connection': {
+    ('no listener inside', {'listener': types.SimpleNamespace()}),
+    (
+        'no connection',
+        {
             'listener': types.SimpleNamespace(
                 _poll_style_listener=types.SimpleNamespace(poll='poll')
             )
         },
-    },
+    ),
 )
 def test_what_has_moved_is_one_warning(caplog, parts):
     assert Inside.of(running(**parts)) is None
@@ -158,11 +159,9 @@ def listening(**connection):
 
 @cases(
     'asked, expected',
-    {
-        'connected': (listening(connected=True), None),
-        'lost': (listening(connected=False), 'the connection to the broker is lost'),
-        'stopped': (types.SimpleNamespace(listener=None), 'the server does not listen'),
-    },
+    ('connected', listening(connected=True), None),
+    ('lost', listening(connected=False), 'the connection to the broker is lost'),
+    ('stopped', types.SimpleNamespace(listener=None), 'the server does not listen'),
 )
 def test_a_lost_connection_is_a_problem(asked, expected):
     assert problem_of(asked) == expected

@@ -54,17 +54,15 @@ def test_a_url_that_makes_no_sense_is_named(opened, url):
 
 @cases(
     'password',
-    {
-        'a slash': 'S3/cret',
-        'a hash': 'S3#cret',
-        'a question mark': 'S3?cret',
-        'a bracket': 'S3[cret',
-        'a comma': 'S3,cret',
-        'a slash after digits': '77/cret',
-        'a hash after digits': '77#cret',
-        'a question mark after digits': '77?cret',
-        'a comma after digits': '77,cret',
-    },
+    ('a slash', 'S3/cret'),
+    ('a hash', 'S3#cret'),
+    ('a question mark', 'S3?cret'),
+    ('a bracket', 'S3[cret'),
+    ('a comma', 'S3,cret'),
+    ('a slash after digits', '77/cret'),
+    ('a hash after digits', '77#cret'),
+    ('a question mark after digits', '77?cret'),
+    ('a comma after digits', '77,cret'),
 )
 def test_no_part_of_a_password_is_shown_that_is_not_encoded(
     opened, closed_port, password
@@ -80,14 +78,13 @@ def test_no_part_of_a_password_is_shown_that_is_not_encoded(
 
 @cases(
     'url, expected',
-    {
-        'in memory': ('fake://', 'fake:///'),
-        'two brokers': (
-            'rabbit://u:secret@h1:5673,u:secret@[::1]/nova',
-            'rabbit://h1:5673,[::1]:5672/nova',
-        ),
-        'the default': ('rabbit://u:secret@h1/', 'rabbit://h1:5672/'),
-    },
+    ('in memory', 'fake://', 'fake:///'),
+    (
+        'two brokers',
+        'rabbit://u:secret@h1:5673,u:secret@[::1]/nova',
+        'rabbit://h1:5673,[::1]:5672/nova',
+    ),
+    ('the default', 'rabbit://u:secret@h1/', 'rabbit://h1:5672/'),
 )
 def test_an_address_has_no_secrets(opened, url, expected):
     assert transport.address(opened(url).conf) == expected
@@ -110,12 +107,10 @@ def test_a_broker_that_does_not_answer_is_named_without_its_password(
 
 @cases(
     'url, options, expected',
-    {
-        'no host': ('rabbit://', {}, 'localhost:5672 guest'),
-        'a host': ('rabbit://mq/', {}, 'mq:5672 guest'),
-        'TLS': ('rabbit://mq/', {'ssl': True}, 'mq:5672 guest'),
-        'all': ('rabbit://a:b@mq:1/', {}, 'mq:1 a'),
-    },
+    ('no host', 'rabbit://', {}, 'localhost:5672 guest'),
+    ('a host', 'rabbit://mq/', {}, 'mq:5672 guest'),
+    ('TLS', 'rabbit://mq/', {'ssl': True}, 'mq:5672 guest'),
+    ('all', 'rabbit://a:b@mq:1/', {}, 'mq:1 a'),
 )
 def test_what_a_url_leaves_out_is_as_in_oslo_messaging(opened, url, options, expected):
     (host,) = transport.brokers(opened(url, **options).conf)
@@ -124,13 +119,12 @@ def test_what_a_url_leaves_out_is_as_in_oslo_messaging(opened, url, options, exp
 
 @cases(
     'options, said',
-    {
-        'without a limit of messages': ({}, 'rabbit_qos_prefetch_count'),
-        'without quorum queues': (
-            {'rabbit_qos_prefetch_count': 10},
-            'rabbit_transient_quorum_queue',
-        ),
-    },
+    ('without a limit of messages', {}, 'rabbit_qos_prefetch_count'),
+    (
+        'without quorum queues',
+        {'rabbit_qos_prefetch_count': 10},
+        'rabbit_transient_quorum_queue',
+    ),
 )
 def test_streams_that_cannot_be_made_are_named(opened, closed_port, options, said):
     url = f'rabbit://127.0.0.1:{closed_port}/?rabbit_stream_fanout=true'

@@ -28,7 +28,7 @@ from novasched.scheduler.reasons import Code
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 LOAD = 'cpu.percent'
 REQUEST = factories.request()

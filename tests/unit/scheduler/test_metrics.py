@@ -8,7 +8,7 @@ import json
 import pytest
 
 from novasched.scheduler.metrics import HostMetric, parse
-from tests.tables import cases
+from tests.cases import cases
 
 
 def entry(name, **values):

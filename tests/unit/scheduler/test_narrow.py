@@ -9,7 +9,7 @@ from novasched import errors
 from novasched.objects.request_spec import Destination
 from novasched.scheduler.narrow import narrow
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 ALL = ['n1', 'n2', 'n3', 'n4']
 

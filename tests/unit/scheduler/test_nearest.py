@@ -8,7 +8,7 @@ import numpy as np
 from novasched.scheduler.filters import BaseHostFilter
 from novasched.scheduler.nearest import Change, asked_of_all, joined, nearest
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 NAMES = ['a', 'b', 'c', 'd']
 

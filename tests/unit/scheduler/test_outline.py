@@ -36,8 +36,8 @@ from novasched.scheduler.successive import decide_next
 from novasched.scheduler.weighers import Weigher
 from novasched.scheduler.weighers.resources import CPUWeigher, DiskWeigher, RAMWeigher
 from tests import factories
+from tests.cases import cases
 from tests.examples import examples
-from tests.tables import cases
 
 SEVERAL = (Code.REJECTED, *list(Code)[11:40])
 

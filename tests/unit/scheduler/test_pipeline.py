@@ -24,7 +24,7 @@ from novasched.scheduler.pipeline import (
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 NAN = float('nan')
 REBUILD = factories.request(scheduler_hints={'_nova_check_type': ['rebuild']})

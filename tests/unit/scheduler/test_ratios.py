@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from novasched.scheduler.metrics import invalid_ratios, ratios
-from tests.tables import cases
+from tests.cases import cases
 
 
 @cases(

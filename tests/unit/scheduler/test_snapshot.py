@@ -10,7 +10,7 @@ import numpy as np
 from novasched.scheduler.hosts import Snapshot
 from novasched.scheduler.snapshot import Snapshot as Defined
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 NAN = float('nan')
 

@@ -17,7 +17,7 @@ from novasched.scheduler.successive import decide_next
 from novasched.scheduler.weighers import Weigher
 from novasched.scheduler.weighers.resources import PCIWeigher, RAMWeigher
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 OTHER = 'c0000000-0000-4000-8000-000000000002'
 

@@ -14,7 +14,7 @@ from novasched.scheduler.warnings import PluginWarning
 from novasched.scheduler.weighers import BaseHostWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 
 class Odd(BaseHostFilter):

@@ -27,7 +27,7 @@ from novasched.scheduler.weighers.image_props import ImagePropertiesWeigher
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from novasched.scheduler.weighers.resources import RAMWeigher
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 
 def group(**metadata):

@@ -107,11 +107,9 @@ def test_a_compute_is_up_as_long_as_its_beat_is_young(cloud):
 
 @cases(
     'fields, up, disabled',
-    {
-        'forced down': ({'forced_down': True}, False, False),
-        'disabled': ({'disabled': True}, True, True),
-        'of another topic': ({'topic': 'elsewhere'}, False, False),
-    },
+    ('forced down', {'forced_down': True}, False, False),
+    ('disabled', {'disabled': True}, True, True),
+    ('of another topic', {'topic': 'elsewhere'}, False, False),
 )
 def test_the_row_still_counts(cloud, fields, up, disabled):
     cloud.a.services['h2'] = cloud.a.services['h2']._replace(**fields)
@@ -151,12 +149,8 @@ def test_a_beat_from_the_future_is_one_of_now(cloud):
 
 @cases(
     'lose',
-    {
-        'it forgot all': lambda memcached: memcached.values.clear(),
-        'it is away': lambda memcached: setattr(
-            memcached, 'problem', OSError('refused')
-        ),
-    },
+    ('it forgot all', lambda memcached: memcached.values.clear()),
+    ('it is away', lambda memcached: setattr(memcached, 'problem', OSError('refused'))),
 )
 def test_a_beat_counts_for_as_long_as_it_is_young(cloud, lose):
     lose(cloud.memcached)
@@ -292,10 +286,8 @@ def test_a_scheduler_without_a_beat_was_never_heard_of(services):
 
 @cases(
     'change, says',
-    {
-        'it cannot be reached': ({'problem': OSError('refused')}, 'refused'),
-        'it keeps nothing': ({'keeps': False}, 'did not keep'),
-    },
+    ('it cannot be reached', {'problem': OSError('refused')}, 'refused'),
+    ('it keeps nothing', {'keeps': False}, 'did not keep'),
 )
 def test_a_heartbeat_that_is_not_kept_has_failed(services, memcached, change, says):
     row, _ = services.register('us', BINARY, TOPIC, 74)

@@ -45,25 +45,26 @@ def test_by_memcached_it_stands_in_between(configured):
 
 @cases(
     'cache, option, says',
-    {
-        'no cache': ({}, '[cache] enabled', 'needs a cache'),
-        'a null cache': ({'enabled': True}, '[cache] backend', 'shares nothing'),
-        'dogpile.cache.pylibmc': (
-            {'enabled': True, 'backend': 'dogpile.cache.pylibmc'},
-            '[cache] backend',
-            'pylibmc cannot be used',
-        ),
-        'options that contradict each other': (
-            {**POOL, 'expiration_time': 9, 'backend_expiration_time': 1},
-            '[cache] backend',
-            'backend_expiration_time should not be smaller',
-        ),
-        'no file of authorities': (
-            {**POOL, 'tls_enabled': True, 'tls_cafile': '/none.pem'},
-            '[cache] tls_cafile',
-            'no such file or directory',
-        ),
-    },
+    ('no cache', {}, '[cache] enabled', 'needs a cache'),
+    ('a null cache', {'enabled': True}, '[cache] backend', 'shares nothing'),
+    (
+        'dogpile.cache.pylibmc',
+        {'enabled': True, 'backend': 'dogpile.cache.pylibmc'},
+        '[cache] backend',
+        'pylibmc cannot be used',
+    ),
+    (
+        'options that contradict each other',
+        {**POOL, 'expiration_time': 9, 'backend_expiration_time': 1},
+        '[cache] backend',
+        'backend_expiration_time should not be smaller',
+    ),
+    (
+        'no file of authorities',
+        {**POOL, 'tls_enabled': True, 'tls_cafile': '/none.pem'},
+        '[cache] tls_cafile',
+        'no such file or directory',
+    ),
 )
 def test_what_cannot_be_used_is_named(configured, cache, option, says):
     with pytest.raises(errors.OptionError, match=says) as failed:

@@ -46,12 +46,10 @@ def added(asked, ports=None, reach=REACH):
 
 @cases(
     'asked',
-    {
-        'an unset list': factories.request(),
-        'an empty list': request(),
-        'neither port nor network': request({}, {'network_id': None}),
-        'no network yet': request({'network_id': 'auto'}, {'network_id': 'none'}),
-    },
+    ('an unset list', factories.request()),
+    ('an empty list', request()),
+    ('neither port nor network', request({}, {'network_id': None})),
+    ('no network yet', request({'network_id': 'auto'}, {'network_id': 'none'})),
 )
 def test_nothing_to_reach(asked):
     assert added(asked, reach={}) is None
@@ -78,11 +76,9 @@ def test_a_network_without_segments_restricts_nothing():
 
 @cases(
     'port, place',
-    {
-        'an address: its subnet': (Port('normal', N1, S1), SUBNET),
-        'none yet: the network': (Port('normal', N1, None), NETWORK),
-        'nothing is known of it': (Port('normal', None, None), None),
-    },
+    ('an address: its subnet', Port('normal', N1, S1), SUBNET),
+    ('none yet: the network', Port('normal', N1, None), NETWORK),
+    ('nothing is known of it', Port('normal', None, None), None),
 )
 def test_ports(port, place):
     found = added(request({'port_id': P1, 'network_id': N2}), {P1: port})
@@ -111,11 +107,9 @@ def never():
 
 @cases(
     'asked',
-    {
-        'an unset list': factories.request(),
-        'an empty list': request(),
-        'no port': request({'network_id': N1}, {}),
-    },
+    ('an unset list', factories.request()),
+    ('an empty list', request()),
+    ('no port', request({'network_id': N1}, {})),
 )
 def test_nobody_is_asked_without_ports(asked):
     assert remote_managed_ports_filter(asked, PrefilterContext(ports=never)) is None
@@ -123,10 +117,8 @@ def test_nobody_is_asked_without_ports(asked):
 
 @cases(
     'ports, found',
-    {
-        'none': ((NORMAL, NORMAL), False),
-        'one of two': ((NORMAL, REMOTE), True),
-    },
+    ('none', (NORMAL, NORMAL), False),
+    ('one of two', (NORMAL, REMOTE), True),
 )
 def test_remote_managed_ports(ports, found):
     facts = PrefilterContext(ports=lambda: dict(zip((P1, P2), ports, strict=True)))

@@ -52,11 +52,9 @@ def test_disabled_computes_are_left_out():
 
 @cases(
     'extra_specs, traits',
-    {
-        'no device profile': ({}, None),
-        'an empty one': ({'accel:device_profile': ''}, None),
-        'one': ({'accel:device_profile': 'fpga'}, {'COMPUTE_ACCELERATORS'}),
-    },
+    ('no device profile', {}, None),
+    ('an empty one', {'accel:device_profile': ''}, None),
+    ('one', {'accel:device_profile': 'fpga'}, {'COMPUTE_ACCELERATORS'}),
 )
 def test_accelerators(extra_specs, traits):
     added = accelerators_filter(spec(extra_specs), PrefilterContext())
@@ -136,12 +134,10 @@ def test_a_format_without_a_trait_is_told():
 
 @cases(
     'asked',
-    {
-        'no image': request_with(is_bfv=False),
-        'an unset image': RequestSpec(),
-        'no format': request_with(image=ImageMeta()),
-        'a volume': request_with(image=ImageMeta(disk_format='raw'), is_bfv=True),
-    },
+    ('no image', request_with(is_bfv=False)),
+    ('an unset image', RequestSpec()),
+    ('no format', request_with(image=ImageMeta())),
+    ('a volume', request_with(image=ImageMeta(disk_format='raw'), is_bfv=True)),
 )
 def test_what_has_no_format_is_not_restricted(asked):
     assert require_image_type_support(asked, PrefilterContext()) is None
@@ -300,12 +296,10 @@ def encryption_added(extra_specs, properties=None):
 
 @cases(
     'extra_specs, properties',
-    {
-        'nobody says so': ({}, {}),
-        'the flavor does not': ({'hw:ephemeral_encryption': 'no'}, {}),
-        'format only': ({'hw:ephemeral_encryption_format': 'bad'}, {}),
-        'the image does not': ({}, {'hw_ephemeral_encryption': False}),
-    },
+    ('nobody says so', {}, {}),
+    ('the flavor does not', {'hw:ephemeral_encryption': 'no'}, {}),
+    ('format only', {'hw:ephemeral_encryption_format': 'bad'}, {}),
+    ('the image does not', {}, {'hw_ephemeral_encryption': False}),
 )
 def test_no_encryption(extra_specs, properties):
     assert encryption_added(extra_specs, properties) == ENCRYPTION_SKIPPED

@@ -22,7 +22,7 @@ from novasched.scheduler.filters.affinity import (
 )
 from novasched.scheduler.reasons import REJECTED, Code
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 from tests.verdicts import assert_verdict
 
 ANTI = ServerGroupAntiAffinityFilter()

@@ -13,8 +13,8 @@ from novasched.scheduler.filters.aggregate import (
 )
 from novasched.scheduler.reasons import REJECTED, Code
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
-from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 SCOPE = 'aggregate_instance_extra_specs:'

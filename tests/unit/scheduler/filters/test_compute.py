@@ -8,7 +8,7 @@ import datetime
 from novasched.scheduler.filters.compute import ComputeFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 from tests.verdicts import assert_verdict
 
 FILTER = ComputeFilter()

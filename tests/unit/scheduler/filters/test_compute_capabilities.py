@@ -8,7 +8,7 @@ import pytest
 from novasched.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 from tests.verdicts import assert_verdict
 
 FILTER = ComputeCapabilitiesFilter()

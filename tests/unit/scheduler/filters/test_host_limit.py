@@ -14,8 +14,8 @@ from novasched.scheduler.filters.host_limit import (
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
-from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 INSTANCES = ('num_instances', 'max_instances_per_host')

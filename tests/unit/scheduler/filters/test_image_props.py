@@ -12,8 +12,8 @@ from novasched.scheduler.filters.image_props import (
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
-from tests.tables import cases
 
 K = [['x86_64', 'kvm', 'hvm'], ['i686', 'kvm', 'hvm']]
 XEN = [['x86_64', 'xen', 'xen']]

@@ -11,7 +11,7 @@ from novasched.scheduler.filters.host_limit import NumInstancesFilter
 from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import REJECTED
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 
 class OddHosts(BaseHostFilter):

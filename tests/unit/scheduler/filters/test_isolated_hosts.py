@@ -10,8 +10,8 @@ from novasched.objects.request_spec import RequestSpec
 from novasched.scheduler.filters.isolated_hosts import IsolatedHostsFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
-from tests.tables import cases
 
 HOSTS = factories.hosts(2)
 

@@ -12,7 +12,7 @@ from novasched.scheduler.filters.json_query import JsonFilter
 from novasched.scheduler.pipeline import run_filters
 from novasched.scheduler.reasons import Code
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 from tests.verdicts import assert_verdict
 
 FILTER = JsonFilter()

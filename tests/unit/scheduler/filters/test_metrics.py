@@ -11,7 +11,7 @@ from oslo_config import cfg
 from novasched.scheduler.filters.metrics import MetricsFilter
 from novasched.scheduler.reasons import Code
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 from tests.verdicts import assert_verdict
 
 

@@ -10,9 +10,9 @@ from novasched.scheduler.filters.numa_topology import NUMATopologyFilter
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.reasons import Code
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
-from tests.tables import cases
 from tests.verdicts import assert_verdict
 
 PLAIN = {'mappings': {'': ['root']}}

@@ -12,8 +12,8 @@ from novasched.scheduler.fit.claim import BookingFailed, book, with_usage
 from novasched.scheduler.fit.fitting import Fitting
 from novasched.scheduler.fit.topology import Pages
 from tests import factories, topologies
+from tests.cases import cases
 from tests.factories import guest_cell, guest_topology, numa_cell, numa_topology
-from tests.tables import cases
 
 RIGHT, NOVA = Fitting(), Fitting(as_nova=True)
 BOTH = pytest.mark.parametrize('fitting', [RIGHT, NOVA], ids=['right', 'nova'])

@@ -12,7 +12,7 @@ from novasched.scheduler.fit.nova_search import fit_as_nova, following
 from novasched.scheduler.fit.search import Attempt
 from novasched.scheduler.fit.topology import LARGE, SMALL, Pages
 from tests import topologies
-from tests.tables import cases
+from tests.cases import cases
 from tests.topologies import hosts
 
 HUGE, LARGE_PAGES = Pages(1048576, 4), Pages(2048, 512)

@@ -12,7 +12,7 @@ from novasched.scheduler.fit.pci import (
     providers_of,
     requests_of,
 )
-from tests.tables import cases
+from tests.cases import cases
 
 NIC = {'vendor_id': '8086', 'product_id': '1520'}
 

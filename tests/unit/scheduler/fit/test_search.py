@@ -27,7 +27,7 @@ from novasched.scheduler.fit.topology import (
     Pages,
 )
 from tests import topologies
-from tests.tables import cases
+from tests.cases import cases
 from tests.topologies import FakeDevices, fit, free, hosts, wants
 
 NEAR = CellLimits(16.0, 1.5, Networks(frozenset({'fast'})))

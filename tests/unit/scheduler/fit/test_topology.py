@@ -9,7 +9,7 @@ import pytest
 
 from novasched.scheduler.fit.topology import Pages, listed
 from tests import topologies
-from tests.tables import cases
+from tests.cases import cases
 
 THREADS = ((0, 4), (1, 5), (2, 6), (3, 7))
 

@@ -17,8 +17,8 @@ from novasched.scheduler.weighers import (
 )
 from novasched.scheduler.weighers.resources import BuildFailureWeigher, RAMWeigher
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
-from tests.tables import cases
 
 RAM = 'ram_weight_multiplier'
 

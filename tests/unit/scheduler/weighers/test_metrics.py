@@ -12,8 +12,8 @@ from novasched.compat import plugin_adapter
 from novasched.scheduler.pipeline import weigh
 from novasched.scheduler.weighers.metrics import MetricsWeigher
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
-from tests.tables import cases
 
 ONE = ['cpu.frequency=1.0']
 

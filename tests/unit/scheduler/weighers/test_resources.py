@@ -23,8 +23,8 @@ from novasched.scheduler.weighers.resources import (
     RAMWeigher,
 )
 from tests import factories
+from tests.cases import cases
 from tests.configuration import make_conf
-from tests.tables import cases
 
 NAN = float('nan')
 RAM = [512, 1024, 3072, 8192]

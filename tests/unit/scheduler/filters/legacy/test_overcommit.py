@@ -21,7 +21,7 @@ from novasched.scheduler.filters.legacy.overcommit import (
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.warnings import PluginWarning
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 
 NAN = float('nan')
 

@@ -10,7 +10,7 @@ from novasched.scheduler.filters.legacy.own import (
 )
 from novasched.scheduler.reasons import Code
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 from tests.verdicts import assert_verdict
 
 CLOUD = DedicatedCloudFilter()

@@ -23,7 +23,7 @@ from novasched.scheduler.hosts import Member
 from novasched.scheduler.reasons import Code
 from novasched.scheduler.warnings import PluginWarning
 from tests import factories
-from tests.tables import cases
+from tests.cases import cases
 from tests.verdicts import assert_verdict
 
 ZONES = AvailabilityZoneFilter()
